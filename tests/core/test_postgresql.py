@@ -27,7 +27,7 @@ def shared(db, settings, monkeypatch):
     for each in made:
         each.close()
     for pool in base._pools.values():
-        for kept in pool._free:
+        for kept in pool._idle:
             kept.close()
 
 
@@ -52,7 +52,7 @@ def test_a_health_check_reports_that_no_connection_is_free(shared, monkeypatch, 
 
 def test_a_request_without_a_free_connection_is_told_that_the_database_is_busy(shared, monkeypatch):
     monkeypatch.setattr(base, "WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(Pool.take, "__defaults__", (0.01,))
+    monkeypatch.setattr(Pool.acquire, "__defaults__", (0.01,))
     for other in (shared(), shared()):
         process_of(other)
     with pytest.raises(OperationalError) as raised:
@@ -86,10 +86,10 @@ def test_what_is_taken_again_is_as_a_new_connection_would_be(shared):
 def test_there_are_never_more_and_waiting_for_one_ends(shared, monkeypatch):
     first, second, third = shared(), shared(), shared()
     process_of(first), process_of(second)
-    monkeypatch.setattr(Pool.take, "__defaults__", (0.05,))
+    monkeypatch.setattr(Pool.acquire, "__defaults__", (0.05,))
     with pytest.raises(OperationalError, match="in use"):
         process_of(third)
-    monkeypatch.setattr(Pool.take, "__defaults__", (5.0,))
+    monkeypatch.setattr(Pool.acquire, "__defaults__", (5.0,))
     threading.Timer(0.1, second.close).start()
     second.inc_thread_sharing()
     assert process_of(third)

@@ -396,7 +396,7 @@ def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor
     assert not Call.objects.filter(idempotency_key=body["id"]).exists()
     again = client.post(url(), body)
     assert (again.status_code, again.json()["code"]) == (409, "call_forgotten")
-    assert "not made again" in again.json()["message"]
+    assert "not sent again" in again.json()["message"]
     other = client.post(url(), body | {"arguments": {"Zip_code": "9"}})
     assert (other.status_code, other.json()["code"]) == (409, "key_taken")
     assert len(vendor.requests) == 4
@@ -483,7 +483,7 @@ def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, de
     refused = client.post(url(), GIVEN)
     assert (refused.status_code, refused.json()["code"]) == (429, "too_many_calls")
     assert refused.headers["Retry-After"] == "1"
-    assert refused.json()["message"].startswith("2 calls with this key are under way")
+    assert refused.json()["message"].startswith("2 calls with this key are running")
     assert runtime(owner, desk[0]).post(url(), GIVEN).status_code == 202  # another key, another count
     person = APIClient()
     person.force_login(owner)

@@ -325,7 +325,7 @@ def test_an_agent_limited_to_vendors_runs_no_activity_that_calls_others(
         refused = designer("put", f"{PLACES}test/bindings/sky/", {"activity": other.pk})
         assert (refused.status_code, refused.json()["code"]) == (409, "vendor_not_allowed")
         assert refused.json()["fields"].keys() == {"activity"}
-    assert "sends to http://127.0.0.1" in refused.json()["message"]
+    assert "sends requests to http://127.0.0.1" in refused.json()["message"]
     assert len(elsewhere.requests) == 1
 
     limit(

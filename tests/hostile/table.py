@@ -104,7 +104,7 @@ WIRE = {
         "HTTP_400",
         "{host} answered 400 Bad Request.",
         unless={
-            "oxp": ("HTTP_400", "{host} answered 400 Bad Request. Nothing is at /health either."),
+            "oxp": ("HTTP_400", "{host} answered 400 Bad Request. There is nothing at /health, either."),
             "mcp": ("HTTP_400", "{host} answered 400. Is this the address of an MCP server?"),
             "acp": ("HTTP_400", "The vendor refused to list its agents without a reason (400)."),
         },
@@ -131,7 +131,7 @@ WIRE = {
         unless={
             "oxp": (
                 "NOT_FOUND",
-                "{host} has nothing at {path}; is the address right? Nothing is at /health either.",
+                "{host} has nothing at {path}; is the address right? There is nothing at /health, either.",
             )
         },
     ),

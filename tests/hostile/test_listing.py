@@ -65,10 +65,7 @@ def test_48_new_cursors_over_the_same_tools_end_after_twenty_pages(bench):
         return bench.dialect.follow(document, f"x{len(bench.vendor.requests)}")
 
     asked = len(bench.vendor.requests)
-    says = (
-        "20 pages in a row, up to page 21, brought no tool that was not listed before, yet more pages are to "
-        "follow."
-    )
+    says = "20 pages in a row, up to page 21, contained no new tool, but the list continues."
     ends(bench, "NO_PROGRESS", says, turn=turn, pages=21)
     assert len(bench.vendor.requests) <= asked + 28
 
@@ -89,7 +86,7 @@ def test_49_one_tool_more_than_the_endpoint_lets_in(bench):
     bench.endpoint.refresh_from_db()
     run = bench.read()
     says = (
-        "The list holds more than 3 tools. An administrator can raise “Tools in the list, at most” in the "
+        "The list contains more than 3 tools. An administrator can raise “Tools in the list, at most” in the "
         "endpoint's settings, up to 1,000,000."
     )
     assert (run.error_code, run.error_message) == ("TOO_MANY_TOOLS", says)

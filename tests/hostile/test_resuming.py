@@ -55,7 +55,9 @@ def reads(bench, limits=IMPATIENT):
     """The run, and the pages of the list that it asked for, in order."""
     before = len(bench.vendor.requests)
     run = bench.read(limits)
-    lists = [each for each in bench.vendor.requests[before:] if bench.dialect.is_list(each)]
+    requests = [request for request in bench.vendor.requests[before:] if bench.dialect.is_list(request)]
+    # A vendor of MCP is asked afterwards, at the same address, what else it offers.
+    lists = [request for request in requests if b'"server/discover"' not in request.body]
     return run, [int(bench.dialect.cursor_of(each) or 0) // PAGE + 1 for each in lists]
 
 
