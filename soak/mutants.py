@@ -3,8 +3,12 @@ repository, and the tests beside the code have to fail.
 
 A run tries a sample of the mutants of each area, drawn with the seed of the run. `MUTANTS` in the environment
 is the size of the sample, "all" tries every mutant. docs/mutants.md lists the known survivors.
+
+mutmut 3.8 is not among the development packages, because it installs `setproctitle`, with which gunicorn and
+Celery rename their processes. Install it in a copy of the virtual environment.
 """
 
+import importlib.util
 import json
 import os
 import shutil
@@ -71,6 +75,9 @@ AREAS = (
 
 
 def storm(field: Field) -> None:
+    if importlib.util.find_spec("mutmut") is None:
+        field.skip("mutmut is not installed: see soak/mutants.py")
+        return
     for area in AREAS:
         copy = field.directory / area.name.replace("/", "-").replace("*", "")
         prepare(copy, area)
