@@ -19,7 +19,8 @@ COPY core core
 COPY catalog catalog
 COPY designer designer
 COPY protocols protocols
-COPY executor executor
+COPY execution execution
+COPY serving serving
 COPY demo demo
 COPY pegboard pegboard
 COPY templates templates

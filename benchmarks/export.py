@@ -12,8 +12,10 @@ from django.test import RequestFactory
 from benchmarks import rows
 from benchmarks.frame import Figure, percentile, samples
 from catalog.models import Tool
-from designer import agents, exports, pins
+from designer import exports
+from designer.agents import agents
 from designer.models import Release
+from designer.pins import pins
 from designer.releases import publishing
 from people import api_keys
 from people.models import Scope, User

@@ -24,8 +24,9 @@ from benchmarks.enumeration import vendor
 from benchmarks.frame import Figure, percentile, samples, seconds
 from benchmarks.vendor import SLOW_SECONDS
 from catalog.models import Endpoint, Tool
-from designer import agent_keys, agents, pins
+from designer.agents import agent_keys, agents
 from designer.models import Release
+from designer.pins import pins
 from designer.releases import publishing
 from pegboard.process_commands import FOR_RUNTIMES
 from people.models import Scope, User

@@ -8,8 +8,8 @@ from django.test import Client
 from benchmarks import procedure_labels, rows
 from benchmarks.frame import Figure, seconds
 from catalog.models import Tool
-from designer.agents import create_agent
-from designer.pins import pin_tool
+from designer.agents.agents import create_agent
+from designer.pins.pins import pin_tool
 from designer.procedures import lint, references, vocabulary
 from people.models import User
 

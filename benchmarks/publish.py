@@ -7,7 +7,7 @@ from django.db import connection
 from benchmarks import rows
 from benchmarks.frame import Figure, percentile, samples
 from catalog.models import Tool
-from designer import agents
+from designer.agents import agents
 from designer.models import Agent, Pin
 from designer.procedures import editing
 from designer.releases import draft_review, publishing

@@ -11,7 +11,6 @@ from django.conf import settings
 from django.utils import timezone
 
 from catalog import retention, search
-from catalog.calls import challenges, invocation, requesting, threads
 from catalog.credentials.oauth import renewal
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -22,7 +21,6 @@ from catalog.review import inspector
 from catalog.search import recorded_searches
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
-from catalog.user_grants import end_users
 from core import portions, task_dispatch, wakes
 from core.failpoints import failpoint
 
@@ -104,18 +102,6 @@ def look_again(endpoint_id: int) -> None:
     second_look.perform(endpoint_id)
 
 
-@shared_task(soft_time_limit=RUN_LIMIT)
-def perform_call(call_id: int = 0) -> None:
-    """A wake. The worker claims what is due, whatever the id: workers of earlier releases run that call."""
-    invocation.perform_due_calls()
-
-
-@shared_task(soft_time_limit=portions.TASK_LIMIT)
-def forget_call_ids() -> None:
-    if requesting.forget_ids():
-        wakes.wake_worker(forget_call_ids.name)
-
-
 @shared_task(soft_time_limit=portions.TASK_LIMIT)
 def delete_old_rows() -> None:
     """Delete old runs, calls and searches, and unused pictures, and answer unmet needs, once an hour."""
@@ -124,23 +110,6 @@ def delete_old_rows() -> None:
     recorded_searches.find_answers()
     if retention.delete_old(ends=time.monotonic() + portions.SECONDS):
         wakes.wake_worker(delete_old_rows.name)
-
-
-@shared_task(soft_time_limit=portions.TASK_LIMIT)
-def forget_threads() -> None:
-    if threads.forget(ends=time.monotonic() + portions.SECONDS):
-        wakes.wake_worker(forget_threads.name)
-
-
-@shared_task(soft_time_limit=PORTION_LIMIT)
-def check_user_grant(grant_id: str = "") -> None:
-    wakes.perform_due(challenges.due_checks, challenges.check)
-
-
-@shared_task(soft_time_limit=portions.TASK_LIMIT)
-def forget_end_users() -> None:
-    if end_users.forget_idle():
-        wakes.wake_worker(forget_end_users.name)
 
 
 @shared_task(soft_time_limit=PORTION_LIMIT)

@@ -10,8 +10,10 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from catalog.models import Endpoint, Thread, WaitingDecision
-from designer import exports, following, pending_work
+from designer import exports
 from designer.models import Agent, Pin, Procedure, Rehearsal, Release
+from designer.news import following
+from designer.upgrades import pending_work
 from people.permissions import person
 
 THEMES = ("light", "dark")

@@ -18,7 +18,8 @@ from django.urls import ResolverMatch, resolve, reverse
 from django.utils.encoding import iri_to_uri
 from django.utils.http import http_date
 
-from designer import agent_addresses, exports
+from designer import exports
+from designer.agents import agent_addresses
 from designer.releases import publishing, readable
 from designer.releases.readable import ReleaseRequest
 from people.models import User
@@ -71,7 +72,7 @@ class DeprecationMiddleware:
 
 class MovedAgentMiddleware:
     """Redirects a page or a form at an agent's earlier address to its current one; see
-    designer/agent_addresses.py.
+    designer/agents/agent_addresses.py.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

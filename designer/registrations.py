@@ -8,13 +8,15 @@ from collections.abc import Collection, Iterable
 from django.db.models import Count
 
 from catalog import token_estimate
-from catalog.activities import operations
-from catalog.calls import invocation
 from catalog.review import inspector
 from catalog.tools import effective_texts, versions
-from designer import environments, news, token_budget, tunings
+from designer.environments import environments
 from designer.models import Agent, Pin
+from designer.news import news
+from designer.pins import token_budget, tunings
 from designer.releases import proofs
+from execution.activities import operations
+from execution.calls import invocation
 from people import audit
 from people.management.commands import database_role
 

@@ -19,9 +19,9 @@ SWEEP_EVERY = 10.0  # seconds
 TICK = "catalog.enumeration.schedule.tick"
 WORK = (
     TICK,
-    "catalog.calls.queue.sweep",
-    "catalog.calls.challenges.tick",
-    "executor.resumed_calls.tick",
+    "execution.calls.queue.sweep",
+    "execution.calls.challenges.tick",
+    "serving.resumed_calls.tick",
     "catalog.notifications.dispatch.tick",
     "designer.rehearsals.schedule.tick",
 )

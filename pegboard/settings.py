@@ -175,6 +175,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "catalog",
     "catalog.notifications",
+    "execution",
     "designer",
     "pegboard",
 ]
@@ -295,7 +296,7 @@ KEEP_CALLS_DAYS = int(os.environ.get("PEGBOARD_KEEP_CALLS_DAYS", "90"))
 KEEP_SEARCHES_DAYS = int(os.environ.get("PEGBOARD_KEEP_SEARCHES_DAYS", "90"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "designer.access_tokens.RuntimeAuthentication",
+        "designer.agents.access_tokens.RuntimeAuthentication",
         "people.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["people.permissions.RolePermission"],
@@ -366,9 +367,9 @@ CELERY_BEAT_SCHEDULER = "pegboard.beat:InProcessScheduler"
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "catalog.enumeration.schedule.tick", "schedule": 5.0},
     "inspect": {"task": "catalog.tasks.inspect_pending", "schedule": 60.0, "options": {"expires": 60}},
-    "calls": {"task": "catalog.calls.queue.sweep", "schedule": 5.0},
-    "grants": {"task": "catalog.calls.challenges.tick", "schedule": 5.0},
-    "resumed calls": {"task": "executor.resumed_calls.tick", "schedule": 5.0},
+    "calls": {"task": "execution.calls.queue.sweep", "schedule": 5.0},
+    "grants": {"task": "execution.calls.challenges.tick", "schedule": 5.0},
+    "resumed calls": {"task": "serving.resumed_calls.tick", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
     "pictures": {"task": "catalog.tasks.fetch_pictures", "schedule": 60.0, "options": {"expires": 60}},
     "looks": {"task": "catalog.tasks.second_looks", "schedule": 60.0, "options": {"expires": 60}},

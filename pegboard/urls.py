@@ -8,12 +8,14 @@ from people.sso import views as sign_on
 # Django's admin has no door of its own: there is one sign-in page and one audited change of a password.
 urlpatterns = [
     # First: each pattern that comes before costs every call of a program a comparison, and pages have many.
-    path("api/v1/", include("executor.api.urls")),
+    path("api/v1/", include("serving.api.urls")),
     path("api/v1/", include("designer.api.urls")),
+    path("api/v1/", include("execution.api.urls")),
     path("api/v1/", include("catalog.api.urls")),
     path("api/v1/", include("people.api.urls")),
-    path("", include("executor.urls")),
+    path("", include("serving.urls")),
     path("", include("designer.urls")),
+    path("", include("execution.urls")),
     path("", include("catalog.urls")),
     path("", include("people.urls")),
     path("accounts/logout/", sign_on.sign_out, name="logout"),

@@ -85,8 +85,8 @@ def issue(
     """Create an API key. Return its row and the key itself, which is stored nowhere.
 
     expires_at: 90 days from now by default.
-    is_narrowed: the key reaches only the agents that designer/agent_keys.py names for it. That module also
-    checks that these agents have the `environment`.
+    is_narrowed: the key reaches only the agents that designer/agents/agent_keys.py names for it. That module
+    also checks that these agents have the `environment`.
     Raises DomainError.
     """
     now = timezone.now()

@@ -108,8 +108,9 @@ def publish_tools_of(url: str) -> str:
     from catalog.models import Tool
     from catalog.models.runs import Trigger
     from catalog.models.tools import ItemKind
-    from designer import agent_keys, agents, pins
+    from designer.agents import agent_keys, agents
     from designer.errors import ChecksFailedError
+    from designer.pins import pins
     from designer.releases import publishing
     from tests.factories import make_endpoint, make_user
 

@@ -2,9 +2,9 @@
 same seed gives it again.
 """
 
-from catalog.activities.mocks import answers
-from catalog.activities.mocks.answers import Mock
 from core.schema.samples import UnmetSchemaError
+from execution.activities.mocks import answers
+from execution.activities.mocks.answers import Mock
 from soak.frame import Field, stopwatch
 from tests.designer.exports import real_tools
 

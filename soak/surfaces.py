@@ -5,7 +5,7 @@ import sys
 
 from soak.frame import Field
 
-TESTS = ["tests/designer/test_surfaces.py", "tests/designer/test_shown_tools.py"]
+TESTS = ["tests/designer/overviews/test_surfaces.py", "tests/designer/overviews/test_shown_tools.py"]
 # The test sets these for itself.
 OURS = {"DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE"}
 

@@ -16,7 +16,8 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.review import inspector
-from designer import exports, pins
+from designer import exports
+from designer.pins import pins
 from designer.releases import publishing
 from people.models import User
 from soak.frame import Field, stopwatch

@@ -186,7 +186,7 @@ def static_files_are_listed_once() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def no_pause_before_a_call_is_sent_again() -> None:
     """What is kept of a call says how long it waited; nothing is learned from waiting so long."""
-    from catalog.calls import invocation, lease
+    from execution.calls import invocation, lease
 
     invocation.sleep = lambda seconds: None
     sleep = lease.Held.sleep
@@ -197,7 +197,7 @@ def no_pause_before_a_call_is_sent_again() -> None:
 def calls_are_looked_at_within_their_test() -> None:
     """A call that has taken more than a second is looked at by a thread, which may get to the database when
     the test is over and no test may use it."""
-    from catalog.calls import lease
+    from execution.calls import lease
 
     ended = lease._find_ended
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
 from core.canonical_json import canonical, digest
-from designer import transfers
+from designer.agents import transfers
 from designer.models import Agent, Pin
 from people.models import Role, User
 from protocols.signature import Parameter, Signature, to_json

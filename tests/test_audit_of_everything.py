@@ -20,8 +20,6 @@ from django.utils import timezone
 import catalog
 import designer
 import people
-from catalog.activities import operations as activity_operations
-from catalog.calls import cancellation, examples, requesting, threads
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import tokens as oauth_tokens
 from catalog.enumeration import older_versions, pace
@@ -33,41 +31,34 @@ from catalog.models.user_grants import GrantState
 from catalog.notifications import webhooks
 from catalog.review import decisions, inspector
 from catalog.second_look import runs as second_look
-from catalog.tools import configurations, definition_import, definitions
-from catalog.user_grants import end_users, grants, providers, vault
-from catalog.user_grants.end_users import OnBehalfOf
+from catalog.tools import definition_import, definitions
 from catalog.vendors import onboarding, vendor_requests
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError
-from designer import (
-    agent_budgets,
-    agent_copies,
-    agent_files,
-    agent_keys,
-    agent_webhooks,
-    agents,
-    binding_moves,
-    environments,
-    mock_rehearsals,
-    mocks,
-    pins,
-    transfers,
-    tunings,
-    upgrades,
-)
+from designer.agents import agent_budgets, agent_keys, agents, transfers
+from designer.environments import environments, mock_rehearsals, mocks
+from designer.files import agent_copies, agent_files
 from designer.models import Agent
 from designer.models.pins import PinMode
+from designer.news import agent_webhooks
+from designer.pins import pins, tunings
 from designer.procedures import editing as procedures
 from designer.rehearsals import judges, look_alikes, plans, runs, sentences
 from designer.releases import channels, publishing, rehearsed, retiring
-from executor import calls
-from executor.calls import Wish
+from designer.upgrades import binding_moves, upgrades
+from execution.activities import operations as activity_operations
+from execution.calls import cancellation, examples, requesting
+from execution.threads import configurations, threads
+from execution.user_grants import end_users, grants, providers, vault
+from execution.user_grants.end_users import OnBehalfOf
 from people import api_keys, teams, users
 from people.audit import verify
 from people.models import ApiKey, AuditEntry, Role, User
 from people.sso import accounts
 from protocols.definition import Parts
+from serving import calls
+from serving.calls import Wish
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, wear_out
 from tests.factories import PASSWORD, make_user
@@ -366,7 +357,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     cancellation.cancel(following, actor=bob)
     cancellation.remove(following, actor=bob)
     threads.remove(threads.create(None, actor=bob), actor=bob)
-    # The walk of a configuration that is kept is in tests/executor/test_configurations.py.
+    # The walk of a configuration that is kept is in tests/serving/test_configurations.py.
     with pytest.raises(DomainError):
         configurations.save(wanted, actor=bob, name="Warm", values={})
     configurations.remove(wanted, actor=bob, name="Warm")

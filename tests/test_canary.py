@@ -29,7 +29,6 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog.calls import invocation, requesting
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.enumeration import listing
@@ -42,11 +41,12 @@ from core import redis_client
 from core.errors import DomainError
 from core.outbound import secret_echo
 from core.outbound.limits import DEFAULT_LIMITS
-from designer import access_tokens
+from designer.agents import access_tokens
 from designer.exports import FORMATS
 from designer.models import Agent
 from designer.rehearsals import outside, plans, sentences
 from designer.releases import publishing, rehearsed
+from execution.calls import invocation, requesting
 from pegboard.ops import backups, logs
 from people.models import Identity, Role, User
 from people.sso import provider

@@ -10,13 +10,13 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog.calls import invocation, requesting
 from catalog.credentials.oauth import tokens
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
 from catalog.review import inspector
 from core.outbound.errors import RefusedError
+from execution.calls import invocation, requesting
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import make_client, signed_in, wear_out

@@ -13,7 +13,7 @@ from pegboard import process_commands
 from tests import test_words
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = ("pegboard", "people", "catalog", "protocols", "designer", "executor", "demo")
+CODE = ("pegboard", "people", "catalog", "protocols", "designer", "execution", "serving", "demo")
 READ = re.compile(r"""environ(?:\.get)?[\[(]\s*"([A-Z_]+)"|_words\("([A-Z_]+)"|\benv\.get\("([A-Z_]+)"\)""")
 
 

@@ -13,23 +13,21 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models.runs import Trigger
 from catalog.notifications import callbacks, webhooks
 from catalog.notifications.models import Callback, Event, SendingState
-from catalog.tasks import perform_call
 from designer.models import RehearsalRun
 from designer.rehearsals import judges, sentences
 from designer.rehearsals.sentences import NewSentence
 from designer.tasks import ask_judge
+from execution.tasks import perform_call
 from pegboard import startup_checks
 from people.models import Role, User
 from people.sso import provider
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.activities.test_http import call as call_activity
-from tests.catalog.activities.test_http import make_activity
-from tests.catalog.calls.test_invocation import ANSWER, make_version, run
 from tests.catalog.credentials.oauth.cases import make_client
 from tests.certificates import Authority
 from tests.connect_proxy import ConnectProxy
-from tests.executor.test_calls import ANSWER as SKY
-from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
+from tests.execution.activities.test_http import call as call_activity
+from tests.execution.activities.test_http import make_activity
+from tests.execution.calls.test_invocation import ANSWER, make_version, run
 from tests.factories import (
     make_agent,
     make_endpoint,
@@ -42,6 +40,8 @@ from tests.factories import (
 from tests.hostile_vendor import GOOD, HostileVendor, json_reply, reply
 from tests.identity_provider import CLIENT, SECRET, IdentityProvider
 from tests.pages import text_of
+from tests.serving.test_calls import ANSWER as SKY
+from tests.serving.test_calls import GIVEN, desk_with, owner, runtime, url
 
 __all__ = ["owner"]
 pytestmark = pytest.mark.django_db

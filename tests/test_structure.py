@@ -7,7 +7,7 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("core", "people", "catalog", "protocols", "designer", "executor", "pegboard", "demo")
+ROOMS = ("core", "people", "catalog", "protocols", "designer", "execution", "serving", "pegboard", "demo")
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -31,7 +31,7 @@ NETWORK = (
 NETWORK_ELSEWHERE = {
     "catalog/notifications/mail.py": {"smtplib"},  # the errors of the mail server that the deployment names
     "core/mail_backend.py": {"smtplib", "ssl"},  # types of what Django and core/outbound make
-    "executor/serve/views.py": {"socket"},  # whether a caller of ours has gone
+    "serving/serve/views.py": {"socket"},  # whether a caller of ours has gone
     "pegboard/client.py": {"http.client", "urllib.request"},  # the command line, where its user is
     "pegboard/gunicorn.py": {"socket"},  # listens
     "pegboard/local/product.py": {"http.client", "socket"},  # listens, and looks at its own page
@@ -76,7 +76,7 @@ SCHEMA_READERS_ELSEWHERE = {
     "protocols/losses.py": "a pattern of pointers",
     "catalog/forms/setting_fields.py": "messages of a form",
     "pegboard/web/api_reference.py": "this product's own OpenAPI document",
-    "designer/shown_tools.py": "counts the members of an export",
+    "designer/overviews/shown_tools.py": "counts the members of an export",
     "designer/procedures/vocabulary.py": "names that a procedure may mention",
 }
 

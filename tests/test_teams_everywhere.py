@@ -11,8 +11,8 @@ from django.urls import get_resolver, reverse
 from rest_framework.test import APIClient
 
 from catalog.models import Call, EndUser, Thread, UserGrant
-from catalog.user_grants import end_users, grants
-from designer import agents, environments, pins, tunings
+from designer.agents import agents
+from designer.environments import environments
 from designer.models import (
     Agent,
     Binding,
@@ -25,13 +25,15 @@ from designer.models import (
     Release,
     Tuning,
 )
+from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.rehearsals import runs, sentences
 from designer.releases import publishing
-from executor import calls
-from executor.calls import Wish
+from execution.user_grants import end_users, grants
 from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
+from serving import calls
+from serving.calls import Wish
 from tests.factories import make_tool, make_user
 from tests.test_roles import METHODS, routes
 from tests.test_roles import table as roles

@@ -11,7 +11,7 @@ import pytest
 from pegboard.web import api_reference
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("core", "people", "catalog", "protocols", "designer", "executor", "pegboard")
+ROOMS = ("core", "people", "catalog", "protocols", "designer", "execution", "serving", "pegboard")
 
 # What is not written, and what stands in its place.
 WORDS = {

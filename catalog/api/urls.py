@@ -1,13 +1,9 @@
 from django.urls import path
 
 from catalog.api import (
-    activities,
-    calls,
     compare,
-    configurations,
     credentials,
     definitions,
-    endpoint_secrets,
     endpoints,
     findings,
     runs,
@@ -19,14 +15,6 @@ from catalog.api import (
 )
 
 urlpatterns = [
-    path("activities/", activities.ActivityList.as_view(), name="api-activity-list"),
-    path("activities/propose/", activities.ActivityPropose.as_view(), name="api-activity-propose"),
-    path("activities/<int:pk>/", activities.ActivityDetail.as_view(), name="api-activity"),
-    path(
-        "activities/<int:pk>/versions/",
-        activities.ActivityVersionList.as_view(),
-        name="api-activity-version-list",
-    ),
     path("searches/unmet/", searches.UnmetNeedList.as_view(), name="api-unmet-need-list"),
     path("tools/compare/", compare.ToolCompare.as_view(), name="api-tool-compare"),
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
@@ -50,21 +38,6 @@ urlpatterns = [
     path("endpoints/<int:pk>/", endpoints.EndpointDetail.as_view(), name="api-endpoint"),
     path("endpoints/<int:pk>/enumerate/", endpoints.EndpointEnumerate.as_view(), name="api-enumerate"),
     path(
-        "endpoints/<int:pk>/secrets/",
-        endpoint_secrets.EndpointSecretList.as_view(),
-        name="api-endpoint-secret-list",
-    ),
-    path(
-        "endpoints/<int:pk>/secrets/<uuid:secret>/",
-        endpoint_secrets.EndpointSecretDetail.as_view(),
-        name="api-endpoint-secret",
-    ),
-    path(
-        "endpoints/<int:pk>/providers/",
-        endpoint_secrets.EndpointProviders.as_view(),
-        name="api-endpoint-providers",
-    ),
-    path(
         "endpoints/<int:pk>/second-look/",
         second_looks.EndpointSecondLook.as_view(),
         name="api-second-look",
@@ -81,22 +54,6 @@ urlpatterns = [
         name="api-version-labelled",
     ),
     path("tools/<int:pk>/diff/", versions.VersionDiff.as_view(), name="api-tool-diff"),
-    path("tools/<int:pk>/invoke/", calls.ToolInvoke.as_view(), name="api-tool-invoke"),
-    path("tools/<int:pk>/calls/", calls.CallList.as_view(), name="api-call-list"),
-    path("tools/<int:pk>/calls/<int:call>/", calls.CallDetail.as_view(), name="api-call"),
-    path("tools/<int:pk>/calls/<int:call>/resume/", calls.CallResume.as_view(), name="api-call-resume"),
-    path(
-        "tools/<int:pk>/configurations/",
-        configurations.ConfigurationList.as_view(),
-        name="api-configuration-list",
-    ),
-    path(
-        "tools/<int:pk>/configurations/<str:name>/",
-        configurations.ConfigurationDetail.as_view(),
-        name="api-configuration",
-    ),
-    path("tools/<int:pk>/examples/", calls.ExampleList.as_view(), name="api-example-list"),
-    path("tools/<int:pk>/examples/<int:example>/", calls.ExampleDetail.as_view(), name="api-example"),
     path("credentials/", credentials.CredentialList.as_view(), name="api-credential-list"),
     path("credentials/look-up/", credentials.CredentialLookup.as_view(), name="api-credential-lookup"),
     path("credentials/<uuid:pk>/", credentials.CredentialDetail.as_view(), name="api-credential"),

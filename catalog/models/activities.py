@@ -54,7 +54,7 @@ class Activity(models.Model):
 class ActivityVersion(models.Model):
     """A saved state of an activity. A trigger refuses UPDATE and DELETE.
 
-    kind: the name of a kind in catalog/activities/kinds.py. config: validated by that kind.
+    kind: the name of a kind in execution/activities/kinds.py. config: validated by that kind.
     interface: the tool version whose inputs it accepts and whose outputs it returns. None: those of any tool.
     is_by_administrator: the user who saved it was an administrator, so it may reach private networks for
     vendors.

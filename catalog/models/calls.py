@@ -116,7 +116,7 @@ class Call(models.Model):
     site: Pegboard's address as the caller knows it, for links.
     key: identifies repeated requests. It is unique across teams, so Pegboard derives it from the owner of the
     call
-    (catalog/calls/call_keys.py). idempotency_key: the id that the client has chosen, or null.
+    (execution/calls/call_keys.py). idempotency_key: the id that the client has chosen, or null.
     gives_up_at: when its current state must have ended. A worker renews it as a short lease while it executes
     a call.
     continues: the call whose questions this one answers.
@@ -216,7 +216,7 @@ class Call(models.Model):
             models.Index(
                 fields=["gives_up_at"], condition=models.Q(status__in=ACTIVE_CALLS), name="call_active"
             ),
-            # For claims of an owner's oldest call (catalog/calls/queue.py).
+            # For claims of an owner's oldest call (execution/calls/queue.py).
             models.Index(
                 Coalesce("api_key", models.F("requested_by") * models.Value(-1), models.Value(0)),
                 "queued_at",

@@ -59,7 +59,7 @@ class UserGrant(models.Model):
     of the
     stored tokens, which are used while the user is asked for more. Old rows have neither.
     asked: the number of requests to the user. call: the last call that met the challenge.
-    resumes: calls of the user continue when the state is `completed` (executor/resumed_calls.py).
+    resumes: calls of the user continue when the state is `completed` (serving/resumed_calls.py).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

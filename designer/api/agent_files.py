@@ -7,8 +7,8 @@ from rest_framework.response import Response
 
 from core import slugs
 from core.serializers import Input
-from designer import agent_files
 from designer.api.agents import chosen_agent
+from designer.files import agent_files
 from designer.models import Agent
 from people.api.generics import GenericAPIView
 from people.models import Role, Team

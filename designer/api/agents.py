@@ -15,7 +15,8 @@ from catalog.rules import retries
 from core import slugs
 from core.errors import invalid
 from core.serializers import Input
-from designer import agent_addresses, agent_copies, agent_vendors, agents
+from designer.agents import agent_addresses, agent_vendors, agents
+from designer.files import agent_copies
 from designer.models import Agent
 from designer.releases import drafts
 from people.api.generics import GenericAPIView, ListAPIView

@@ -6,10 +6,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.serializers import Input
-from designer import agent_budgets, pinned_signatures, shown_tools, token_budget, transfers
+from designer.agents import agent_budgets, transfers
 from designer.api.agents import chosen_agent
 from designer.api.shown_tools import FormatBudgetOutput
 from designer.models import Agent
+from designer.overviews import shown_tools
+from designer.pins import pinned_signatures, token_budget
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import person

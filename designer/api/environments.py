@@ -8,18 +8,19 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.activities import operations
 from catalog.models import Activity, ActivityVersion
 from catalog.rules import diff
 from core.errors import DomainError, invalid
 from core.serializers import Input
-from designer import activity_updates, binding_moves, environments, mocks
-from designer.activity_updates import ActivityUpdate
 from designer.api.agents import chosen_agent
-from designer.binding_moves import Acceptance
-from designer.environments import Bound
+from designer.environments import activity_updates, environments, mocks
+from designer.environments.activity_updates import ActivityUpdate
+from designer.environments.environments import Bound
 from designer.models import Agent, Binding, Environment, Pin
 from designer.releases import publishing
+from designer.upgrades import binding_moves
+from designer.upgrades.binding_moves import Acceptance
+from execution.activities import operations
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import person

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from core import slugs
 from core.errors import invalid
 from core.serializers import Input
-from designer import agent_keys
+from designer.agents import agent_keys
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, ApiKey, Role, Scope

@@ -9,19 +9,20 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.activities.mocks import answers, assertions, situations
-from catalog.activities.mocks.answers import Reply
-from catalog.activities.mocks.assertions import ASSERTIONS, Assertion, Verdict
-from catalog.activities.mocks.situations import SITUATIONS
-from catalog.api.calls import AskOutput, CallErrorOutput, RetryOutput
-from catalog.calls import results
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES
 from core.serializers import Input
-from designer import mocks, pinned_signatures
 from designer.api.agents import chosen_agent
-from designer.mocks import CallFilter, MockedTool
+from designer.environments import mocks
+from designer.environments.mocks import CallFilter, MockedTool
 from designer.models import Pin
+from designer.pins import pinned_signatures
+from execution.activities.mocks import answers, assertions, situations
+from execution.activities.mocks.answers import Reply
+from execution.activities.mocks.assertions import ASSERTIONS, Assertion, Verdict
+from execution.activities.mocks.situations import SITUATIONS
+from execution.api.calls import AskOutput, CallErrorOutput, RetryOutput
+from execution.calls import results
 from people.api.generics import APIView, GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role

@@ -15,9 +15,10 @@ from core import slugs
 from core.outbound.addresses import MAX_URL_LENGTH
 from core.public_url import public_url
 from core.serializers import Input
-from designer import agent_keys, agent_webhooks, following, news
+from designer.agents import agent_keys
 from designer.api.agents import chosen_agent
 from designer.models import Agent
+from designer.news import agent_webhooks, following, news
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role

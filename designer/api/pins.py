@@ -18,11 +18,11 @@ from catalog.tools import definitions
 from core import slugs
 from core.errors import DomainError, invalid
 from core.serializers import Input
-from designer import pins
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Pin, PinQuerySet
 from designer.models.pins import PinMode
-from designer.pinned_signatures import effective_of, misfits_of, pinned_items, retry_of, stale_of
+from designer.pins import pins
+from designer.pins.pinned_signatures import effective_of, misfits_of, pinned_items, retry_of, stale_of
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected

@@ -5,9 +5,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import agent_readiness
 from designer.api.agents import chosen_agent
 from designer.models import Agent
+from designer.overviews import agent_readiness
 from designer.readiness.judgement import SEVERITIES
 from people.api.generics import GenericAPIView
 from people.permissions import person

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from catalog.rules import diff
 from core.errors import DomainError, invalid
-from designer import environments, exports
+from designer import exports
 from designer.api.asked_releases import (
     DOCUMENT_HEADERS,
     ENVIRONMENT,
@@ -23,6 +23,7 @@ from designer.api.asked_releases import (
     UNCHANGED,
     found_release,
 )
+from designer.environments import environments
 from designer.exports import document as release_document
 from designer.exports import json_schema, transfers
 from designer.exports.base import JSON

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Endpoint, Vendor
-from designer import vendor_usage
+from designer.agents import vendor_usage
 from people.api.generics import GenericAPIView
 from people.models import Role
 

@@ -5,9 +5,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer import shown_tools
 from designer.api.pins import chosen_pin
 from designer.models import Pin
+from designer.overviews import shown_tools
 from people.api.generics import GenericAPIView
 
 FORMAT = OpenApiParameter("format", str, required=True, enum=list(shown_tools.TEXTS))

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from core import slugs
 from core.serializers import Input
-from designer import agents
+from designer.agents import agents
 from people import teams
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected

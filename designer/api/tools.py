@@ -15,8 +15,9 @@ from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
 from catalog.review.holds import with_review_state
 from core.errors import invalid
-from designer import agent_vendors, pinned_signatures, vendor_usage
+from designer.agents import agent_vendors, vendor_usage
 from designer.models import Agent, Pin
+from designer.pins import pinned_signatures
 from designer.signatures.effective import as_document
 from people.api.generics import GenericAPIView
 from people.permissions import key_of, person

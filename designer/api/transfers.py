@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from core import slugs
 from core.serializers import Input
-from designer import transfers
+from designer.agents import transfers
 from designer.api.agents import chosen_agent
 from designer.models import Transfer
 from people.api.generics import GenericAPIView

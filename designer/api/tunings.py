@@ -10,9 +10,9 @@ from rest_framework.response import Response
 
 from catalog.models import Tool
 from core.serializers import Input
-from designer import tunings
 from designer.api.pins import chosen_pin
 from designer.models import Pin, Tuning
+from designer.pins import tunings
 from designer.signatures import model_names
 from designer.signatures.words import less_cautious
 from people.api.generics import GenericAPIView, ListAPIView

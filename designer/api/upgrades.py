@@ -21,11 +21,13 @@ from catalog.models import Tool
 from catalog.rules import diff
 from core.errors import invalid
 from core.serializers import Input
-from designer import pins, upgrades, vendor_usage
+from designer.agents import vendor_usage
 from designer.api.agents import chosen_agent
 from designer.api.pins import NotPinnedOutput
 from designer.models import Pin
-from designer.pinned_signatures import pinned_items
+from designer.pins import pins
+from designer.pins.pinned_signatures import pinned_items
+from designer.upgrades import upgrades
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person

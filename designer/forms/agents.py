@@ -9,8 +9,8 @@ from catalog.models import Vendor
 from catalog.rules.retries import RetryPolicy, Stated
 from core import slugs
 from core.errors import DomainError
-from designer import agent_budgets
-from designer.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
+from designer.agents import agent_budgets
+from designer.agents.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
 from designer.forms.base import offer
 from designer.models import Agent
 from people.forms import OperationForm

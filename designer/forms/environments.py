@@ -1,6 +1,6 @@
 from django import forms
 
-from designer import environments
+from designer.environments import environments
 from people.forms import OperationForm
 
 

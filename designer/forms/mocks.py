@@ -4,9 +4,9 @@ from typing import Any
 
 from django import forms
 
-from catalog.activities.mocks import answers, situations
-from catalog.activities.mocks.assertions import ASSERTIONS, Assertion
-from catalog.activities.mocks.situations import KINDS
+from execution.activities.mocks import answers, situations
+from execution.activities.mocks.assertions import ASSERTIONS, Assertion
+from execution.activities.mocks.situations import KINDS
 from people.forms import OperationForm
 from protocols.signature import Signature
 

@@ -11,15 +11,15 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import retries
-from catalog.tools import configurations
 from catalog.tools.versions import about_version
 from core.errors import DomainError
-from designer.agents import MAX_NAME_LENGTH
+from designer.agents.agents import MAX_NAME_LENGTH
 from designer.errors import NameTakenError
 from designer.forms.base import offer
 from designer.models import Agent, Pin
 from designer.models.pins import PinMode
 from designer.signatures import model_names
+from execution.threads import configurations
 from people.forms import ExplainedChoiceField, OperationForm
 from people.models import User
 

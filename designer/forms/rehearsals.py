@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from core.errors import DomainError
 from core.outbound.addresses import MAX_URL_LENGTH
-from designer.argument_forms import ArgumentsForm, any_inputs
+from designer.forms.argument_forms import ArgumentsForm, any_inputs
 from designer.models import Gate
 from designer.rehearsals import built_in, judges, sentences
 from designer.rehearsals.built_in import as_shown

@@ -2,7 +2,7 @@ from typing import Any
 
 from django import forms
 
-from designer.vendor_usage import VendorUse
+from designer.agents.vendor_usage import VendorUse
 from people.forms import OperationForm
 
 

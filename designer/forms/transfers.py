@@ -2,7 +2,7 @@ from typing import Any
 
 from django import forms
 
-from designer import transfers
+from designer.agents import transfers
 from designer.forms.base import COUNTED_TEXTAREA
 from designer.models import Transfer
 from designer.signatures import model_names

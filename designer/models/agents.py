@@ -113,7 +113,7 @@ class TransferQuerySet(models.QuerySet["Transfer"]):
 
 
 class Transfer(models.Model):
-    """How an agent hands over to one of its sub-agents: one for each (designer/transfers.py).
+    """How an agent hands over to one of its sub-agents: one for each (designer/agents/transfers.py).
 
     `alias` is the name that a designer chose, empty for the default; `name` is the one that a model is shown.
     An empty `description` is the default too.

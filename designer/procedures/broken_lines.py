@@ -9,8 +9,8 @@ from catalog.models import ToolVersion
 from catalog.rules import diff
 from catalog.rules.diff import Change
 from core.outbound.errors import printable
-from designer import pinned_signatures
 from designer.models import Pin, ProcedureReference
+from designer.pins import pinned_signatures
 from designer.procedures import impact, vocabulary
 from designer.procedures.impact import LineImpact
 from designer.procedures.lint import Issue

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from core import display_names, slugs
 from core.errors import DomainError
-from designer.agents import locked
+from designer.agents.agents import locked
 from designer.models import (
     Agent,
     Pin,

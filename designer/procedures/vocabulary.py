@@ -13,9 +13,10 @@ from msgspec import UNSET
 from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from designer import pinned_signatures, transfers
-from designer.agents import tree_of
+from designer.agents import transfers
+from designer.agents.agents import tree_of
 from designer.models import Agent, Pin, Transfer
+from designer.pins import pinned_signatures
 from designer.procedures.lint import Elsewhere
 from designer.procedures.references import (
     AgentState,

@@ -12,7 +12,7 @@ from typing import Literal
 from uuid import UUID
 
 from core.outbound.errors import printable
-from designer.resolution import Resolution
+from designer.environments.resolution import Resolution
 
 Severity = Literal["proven", "neutral", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "neutral", "proven")

@@ -11,9 +11,6 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from catalog.activities import kinds, reach
-from catalog.activities.reach import Reached
-from catalog.calls import checks
 from catalog.credentials import circuit_breaker, status
 from catalog.credentials.oauth import token_replies
 from catalog.credentials.oauth.grant_status import CredentialStatus, State
@@ -21,17 +18,21 @@ from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, U
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
-from catalog.user_grants import context, end_users, vault
 from core.outbound.errors import printable
-from designer import agent_vendors, environments
-from designer.agent_vendors import AllowedVendors
-from designer.environments import Subject
+from designer.agents import agent_vendors
+from designer.agents.agent_vendors import AllowedVendors
+from designer.environments import environments
+from designer.environments.environments import Subject
+from designer.environments.resolution import Resolution, Runs
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Agent, Environment, Pin, Place
 from designer.readiness import evidence
 from designer.readiness.judgement import BreakingUpdate, LastCall, Obstacle, Page, ToolFacts, judge_tool
 from designer.readiness.judgement import State as ToolState
-from designer.resolution import Resolution, Runs
+from execution.activities import kinds, reach
+from execution.activities.reach import Reached
+from execution.calls import checks
+from execution.user_grants import context, end_users, vault
 from protocols.signature import Annotations
 
 _ENDED = {State.REFUSED, State.NEEDS_SIGN_IN}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from catalog.search.in_memory import InMemoryIndex, words_in
-from designer import token_budget
+from designer.pins import token_budget
 from designer.rehearsals import inputs
 from designer.rehearsals.results import Answer, Sentence
 from designer.signatures.effective import Effective

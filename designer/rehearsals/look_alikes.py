@@ -6,9 +6,10 @@ from django.db import transaction
 
 from catalog.search import lexicon
 from core.errors import DomainError
-from designer import agents, tunings
+from designer.agents import agents
 from designer.models import Agent
-from designer.pinned_signatures import effective_of, pinned
+from designer.pins import tunings
+from designer.pins.pinned_signatures import effective_of, pinned
 from designer.rehearsals import built_in, shown, tool_purpose
 from designer.rehearsals.confusion import Confusion, Pair, append_sentence
 from designer.rehearsals.shown import Shown

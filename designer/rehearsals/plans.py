@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from core.errors import invalid
-from designer import agents
+from designer.agents import agents
 from designer.models import Agent, Gate, RehearsalPlan
 from designer.rehearsals import built_in, judges, outside, sentences
 from people import audit

@@ -9,12 +9,12 @@ import msgspec
 from django.db import transaction
 from django.db.models import QuerySet
 
-from catalog.activities.conversions import UnfitValueError, converted
 from core.canonical_json import canonical
 from core.errors import DomainError, invalid
-from designer import agents, transfers
+from designer.agents import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
 from designer.texts import checked
+from execution.activities.conversions import UnfitValueError, converted
 from people import audit
 from people.models import User
 from protocols.signature import Signature

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.canonical_json import canonical
-from designer import pinned_signatures, transfers
+from designer.agents import transfers
 from designer.exports.document import ReleasedSubAgent, ReleasedTransfer
 from designer.exports.transfers import signature_of
 from designer.models import Agent, Rehearsal, Transfer
+from designer.pins import pinned_signatures
 from designer.rehearsals.results import Sentence
 from designer.signatures.effective import Effective
 

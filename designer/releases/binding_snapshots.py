@@ -3,8 +3,8 @@
 from typing import Any
 
 from catalog.models import ActivityVersion
-from designer import environments
-from designer.environments import Subject
+from designer.environments import environments
+from designer.environments.environments import Subject
 from designer.exports import transfers
 from designer.exports.document import ReleaseDocument
 from designer.models import Environment, Place, Release

@@ -16,14 +16,14 @@ from django.db.models import QuerySet
 
 from catalog.notifications import outbox
 from core.errors import DomainError, invalid
-from designer.agents import locked
+from designer.agents.agents import locked
 from designer.models import Agent, Channel, ChannelMove, Release, Retirement
 from designer.texts import checked
 from people import audit
 from people.models import User
 
 LIVE = "live"
-# The event for notifications; designer/news.py has the texts.
+# The event for notifications; designer/news/news.py has the texts.
 MOVED = "channel.moved"
 NAME = re.compile("[a-z][a-z0-9-]{0,29}")
 NAME_RULE = (

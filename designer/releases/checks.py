@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from catalog.token_estimate import estimate_tokens
-from designer import token_budget
 from designer.exports.base import Carried
 from designer.exports.document import ReleaseDocument
+from designer.pins import token_budget
 from designer.rehearsals import results
 from designer.rehearsals.results import Comparison, Flip
 

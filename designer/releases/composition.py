@@ -10,7 +10,7 @@ from catalog.models import Endpoint
 from catalog.models.tools import ItemKind
 from catalog.rules import retries
 from core.canonical_json import canonical
-from designer import agents, pinned_signatures, transfers
+from designer.agents import agents, transfers
 from designer.exports import document as release_document
 from designer.exports.document import (
     ReleasedAgent,
@@ -23,6 +23,7 @@ from designer.exports.document import (
 )
 from designer.models import Agent, Pin, Transfer
 from designer.models.pins import PinMode
+from designer.pins import pinned_signatures
 from designer.procedures import rendering
 from designer.signatures.words import Words
 

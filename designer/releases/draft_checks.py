@@ -10,11 +10,13 @@ from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from catalog.rules import diff as signature_diff
-from designer import agent_budgets, agent_vendors, exports, pinned_signatures
+from designer import exports
+from designer.agents import agent_budgets, agent_vendors
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Pin, Release
+from designer.pins import pinned_signatures
 from designer.procedures import checking, editing, vocabulary
 from designer.readiness import obstacles
 from designer.readiness.obstacles import Readiness

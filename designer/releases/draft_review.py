@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from designer import exports, token_budget
+from designer import exports
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
+from designer.pins import token_budget
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import Comparison
 from designer.releases import binding_snapshots, channels, composition, diff, draft_checks

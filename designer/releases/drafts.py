@@ -16,7 +16,7 @@ from django.db import connection
 from catalog.rules import retries
 from core.compiled_queries import CompiledQuery
 from core.consistent_read import one_moment
-from designer import transfers
+from designer.agents import transfers
 from designer.exports import document as release_document
 from designer.models import Agent, Draft, Release
 from designer.procedures import references, rendering, vocabulary

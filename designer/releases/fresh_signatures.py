@@ -6,9 +6,6 @@ later is not shown any more, and no call of it runs.
 
 from django.db.models import Q
 
-from catalog.calls import invocation
-from catalog.calls.invocation import NoRoomError
-from catalog.calls.places import Holder
 from catalog.enumeration import one_tool
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState
@@ -20,6 +17,9 @@ from designer.exports import transfers
 from designer.exports.document import ReleasedTool, ReleasedVersion
 from designer.releases import freshness
 from designer.releases.freshness import Decision, Offered
+from execution.calls import invocation
+from execution.calls.invocation import NoRoomError
+from execution.calls.places import Holder
 
 _REVIEW_STATES: dict[FindingState | None, freshness.Review] = {
     None: "offered",

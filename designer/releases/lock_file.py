@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from catalog.rules import diff as signature_diff
-from designer import token_budget
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTool
+from designer.pins import token_budget
 from designer.releases import diff as release_diff
 from designer.releases import recorded_bindings
 from designer.signatures.words import NOTHING

@@ -15,7 +15,8 @@ from catalog.notifications import outbox
 from core.errors import DomainError
 from core.prepared_statements import run_prepared
 from core.query_deadline import long_transaction
-from designer import agent_addresses, agents, exports, transfers
+from designer import exports
+from designer.agents import agent_addresses, agents, transfers
 from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
@@ -40,7 +41,7 @@ from people.models import TEAMS_OF, ApiKey, User
 # The client stores it but has to revalidate: another release may become live at any moment.
 CACHE_CONTROL = "private, no-cache"
 MAX_NOTE_LENGTH = 2_000
-# The event for notifications; designer/news.py has the texts.
+# The event for notifications; designer/news/news.py has the texts.
 PUBLISHED = "release.published"
 # The suffix of an export without the tools that its format cannot carry.
 PARTIAL = ".partial"

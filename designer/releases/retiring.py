@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from core.errors import DomainError, invalid
-from designer.agents import locked
+from designer.agents.agents import locked
 from designer.models import Receipt, Release, Retirement
 from designer.releases import channels, receipts
 from designer.texts import checked

@@ -10,8 +10,8 @@ import msgspec
 
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import environments
-from designer.environments import Subject
+from designer.environments import environments
+from designer.environments.environments import Subject
 from designer.exports import transfers
 from designer.exports.base import Format
 from designer.exports.document import ReleasedTool

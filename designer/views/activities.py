@@ -7,15 +7,15 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
-from catalog.activities import callees, kinds, operations, reach
-from catalog.activities.callees import Callee, Reference
-from catalog.activities.picking import Fault
 from catalog.models import Activity, ActivityVersion, Tool
 from catalog.tools import definitions
-from catalog.views import activities as editing
 from catalog.views.asked import number
-from designer import environments
+from designer.environments import environments
 from designer.models import Binding
+from execution.activities import callees, kinds, operations, reach
+from execution.activities.callees import Callee, Reference
+from execution.activities.picking import Fault
+from execution.views import activities as editing
 from people.models import AuditEntry, Role
 from people.permissions import person, requires
 

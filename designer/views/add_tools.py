@@ -20,10 +20,12 @@ from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import agent_vendors, pinned_signatures, pins, shown_tools, token_budget, transfers
-from designer.agent_vendors import AllowedVendors
+from designer.agents import agent_vendors, transfers
+from designer.agents.agent_vendors import AllowedVendors
 from designer.exports.base import Format
 from designer.models import Agent
+from designer.overviews import shown_tools
+from designer.pins import pinned_signatures, pins, token_budget
 from designer.signatures import model_names
 from designer.views import tool_search
 from people.models import Role

@@ -3,8 +3,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from core.errors import DomainError
-from designer import agent_files
-from designer.agent_files import AgentFile, Imported
+from designer.files import agent_files
+from designer.files.agent_files import AgentFile, Imported
 from designer.forms.agents import AgentImportForm
 from people.models import Role
 from people.permissions import person, requires

@@ -4,10 +4,13 @@ from typing import Any
 
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.token_estimate import tokens_of
-from designer import agent_vendors, pending_work, pinned_signatures, shown_tools, token_budget, transfers
-from designer.agent_vendors import AllowedVendors
+from designer.agents import agent_vendors, transfers
+from designer.agents.agent_vendors import AllowedVendors
 from designer.models import Agent, Pin, Procedure, Transfer
-from designer.shown_tools import Budget
+from designer.overviews import shown_tools
+from designer.overviews.shown_tools import Budget
+from designer.pins import pinned_signatures, token_budget
+from designer.upgrades import pending_work
 
 
 def listed(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -> dict[str, Any]:

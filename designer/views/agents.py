@@ -7,15 +7,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
-from designer import (
-    agent_budgets,
-    agent_copies,
-    agent_vendors,
-    agents,
-    shown_tools,
-)
+from designer.agents import agent_budgets, agent_vendors, agents
+from designer.files import agent_copies
 from designer.forms.agents import AgentEditForm, AgentForm, CopyAgentForm, TokenLimitForm
 from designer.models import Agent
+from designer.overviews import shown_tools
 from designer.releases import drafts
 from designer.views import agent_panes, last_agent
 from people import teams

@@ -7,13 +7,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from catalog.calls import results
 from catalog.models.calls import Asked
-from catalog.tools import configurations
 from core.errors import DomainError
-from designer.argument_forms import ArgumentsForm
+from designer.forms.argument_forms import ArgumentsForm
 from designer.forms.pins import ConfigurationNameForm
 from designer.views.tools import find_tool, header
+from execution.calls import results
+from execution.threads import configurations
 from people.models import Role
 from people.permissions import person, requires
 

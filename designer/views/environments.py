@@ -11,17 +11,19 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from catalog.activities import kinds
 from catalog.models import Activity, ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import agent_readiness, binding_moves, environments, mocks
-from designer.binding_moves import Acceptance
-from designer.environments import Bound
+from designer.environments import environments, mocks
+from designer.environments.environments import Bound
 from designer.errors import ChecksFailedError
 from designer.forms.environments import EnvironmentForm
 from designer.models import Agent, Environment, Pin
+from designer.overviews import agent_readiness
 from designer.readiness.judgement import State
+from designer.upgrades import binding_moves
+from designer.upgrades.binding_moves import Acceptance
+from execution.activities import kinds
 from people.models import ApiKey, Role
 from people.permissions import person, requires
 

@@ -17,9 +17,9 @@ from catalog.vendors import vendor_requests
 from core import proxy_signs
 from core.compiled_queries import CompiledQuery, given
 from core.own_commands import MANAGE
-from designer import pending_work
 from designer.context_processors import THEMES
 from designer.models import Pin
+from designer.upgrades import pending_work
 from people.models import Role
 from people.permissions import any_user, person, requires
 

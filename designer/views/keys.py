@@ -12,7 +12,7 @@ from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
 from core.public_url import public_url, runtimes_url
-from designer import agent_keys, agents
+from designer.agents import agent_keys, agents
 from designer.exports import FORMATS
 from designer.forms.keys import KeyForm
 from designer.models import Agent

@@ -12,17 +12,18 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from catalog.activities.mocks.answers import Reply
-from catalog.activities.mocks.situations import KINDS
-from catalog.calls import checks
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import mock_rehearsals, mocks, pinned_signatures
-from designer.argument_forms import ArgumentsForm, OutputsForm, any_inputs
+from designer.environments import mock_rehearsals, mocks
+from designer.environments.mocks import CallFilter, MockedTool
+from designer.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
-from designer.mocks import CallFilter, MockedTool
 from designer.models import Agent, Pin, Procedure
+from designer.pins import pinned_signatures
+from execution.activities.mocks.answers import Reply
+from execution.activities.mocks.situations import KINDS
+from execution.calls import checks
 from people.audit import edit_conflicts
 from people.models import ApiKey, Role
 from people.permissions import person, requires

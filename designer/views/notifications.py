@@ -12,9 +12,10 @@ from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Delivery, Mail, MailAddress, SendingState, Webhook
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import agent_webhooks, agents, following, news
+from designer.agents import agents
 from designer.models import Agent
-from designer.notification_forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
+from designer.news import agent_webhooks, following, news
+from designer.news.notification_forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
 from people.models import Role, User
 from people.permissions import person, requires
 

@@ -10,21 +10,23 @@ from django.views.decorators.http import require_POST
 from catalog.models.tools import ItemKind
 from catalog.rules import retries
 from catalog.token_estimate import tokens_of
-from catalog.tools import configurations
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import agent_readiness, pinned_signatures, pins, shown_tools, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms.pins import AliasForm, PinConfigurationForm, PinModeForm, PinRetryForm, version_choices
+from designer.forms.words_form import WordsForm
 from designer.models import Pin
 from designer.models.pins import PinMode
-from designer.shown_tools import ShownTool
+from designer.overviews import agent_readiness, shown_tools
+from designer.overviews.shown_tools import ShownTool
+from designer.pins import pinned_signatures, pins, token_budget, tunings
 from designer.signatures import model_names
 from designer.signatures.words import less_cautious, merged
+from designer.upgrades import upgrades
 from designer.views import agent_panes
 from designer.views.tunings import restored, settled
-from designer.words_form import WordsForm
+from execution.threads import configurations
 from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
 from people.forms import OperationForm

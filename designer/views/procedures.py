@@ -19,9 +19,11 @@ from catalog.search.listing import Query
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
 from core.errors import DomainError
-from designer import agent_readiness, agent_vendors, pinned_signatures, pins, token_budget
+from designer.agents import agent_vendors
 from designer.forms.procedures import NewProcedureForm, ProcedureForm
 from designer.models import Agent, Pin, Procedure, ProcedureDraft, ProcedureVersion
+from designer.overviews import agent_readiness
+from designer.pins import pinned_signatures, pins, token_budget
 from designer.procedures import checking, editing, lines, references, vocabulary
 from designer.procedures.checking import Checked
 from designer.procedures.lint import Issue

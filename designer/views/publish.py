@@ -6,11 +6,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import get_text_list
 
 from core.errors import DomainError
-from designer import agent_readiness, exports, token_budget
+from designer import exports
 from designer.exports import document as release_document
 from designer.exports.document import ReleasedSubAgent, ReleasedTool
 from designer.forms.releases import PublishForm
 from designer.models import Agent
+from designer.overviews import agent_readiness
+from designer.pins import token_budget
 from designer.readiness.judgement import summarize
 from designer.releases import channels, draft_review, publishing
 from designer.releases.checks import Check

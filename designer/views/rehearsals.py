@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
-from designer import agent_readiness
 from designer.forms.rehearsals import (
     ExpectedInputsForm,
     RehearsalForm,
@@ -18,6 +17,7 @@ from designer.forms.rehearsals import (
     RehearsalLinesForm,
 )
 from designer.models import Agent, Rehearsal
+from designer.overviews import agent_readiness
 from designer.rehearsals import look_alikes, plans, runs, sentences, shown
 from designer.rehearsals.current import read_tests
 from designer.rehearsals.sentences import NewSentence

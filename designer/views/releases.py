@@ -14,12 +14,13 @@ from catalog.tools import versions
 from catalog.views.asked import number as number_in
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import exports, token_budget
+from designer import exports
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.forms.releases import RetireForm, WhenForm
 from designer.models import Agent, Release, Retirement
+from designer.pins import token_budget
 from designer.readiness import obstacles
 from designer.readiness.judgement import SEVERITIES
 from designer.releases import (

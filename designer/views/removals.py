@@ -9,7 +9,7 @@ from catalog.models import Endpoint, Vendor
 from catalog.vendors import operations as vendor_operations
 from catalog.views.endpoints import live_endpoint
 from core.errors import DomainError
-from designer import vendor_usage
+from designer.agents import vendor_usage
 from designer.forms.removals import RemovalForm
 from people.models import Role
 from people.permissions import person, requires

@@ -5,7 +5,7 @@ from django.shortcuts import render
 
 from catalog.views.asked import number
 from core.pagination import Keyset
-from designer import agent_keys
+from designer.agents import agent_keys
 from designer.models import Agent
 from designer.releases import receipts
 from people.models import Role

@@ -13,20 +13,21 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from catalog.activities import callees, finding, operations
-from catalog.activities.callees import Reference
-from catalog.activities.picking import Steps
-from catalog.forms.activity_fields import Draft, Editor
-from catalog.forms.step_fields import StepsEditor
 from catalog.models import Tool, ToolVersion
-from catalog.views import activities as editing
 from catalog.views.asked import number
 from core.errors import DomainError, invalid
-from designer import binding_moves, environments
-from designer.binding_moves import Acceptance
+from designer.environments import environments
 from designer.errors import ChecksFailedError
 from designer.models import Binding, Environment, Pin
+from designer.upgrades import binding_moves
+from designer.upgrades.binding_moves import Acceptance
 from designer.views.tools import find_tool, header
+from execution.activities import callees, finding, operations
+from execution.activities.callees import Reference
+from execution.activities.picking import Steps
+from execution.forms.activity_fields import Draft, Editor
+from execution.forms.step_fields import StepsEditor
+from execution.views import activities as editing
 from people.models import Role
 from people.permissions import person, requires
 

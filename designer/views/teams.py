@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import agents
+from designer.agents import agents
 from designer.forms.teams import MemberForm, MovedAgentForm, TeamForm
 from designer.models import Agent
 from people import teams

@@ -16,7 +16,7 @@ from catalog.search import recorded_searches
 from catalog.tools.progress import catalog_progress, is_catching_up
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
-from designer import agent_addresses
+from designer.agents import agent_addresses
 from designer.models import Agent, Pin
 from designer.views import add_tools, last_agent
 from designer.views.tool_search import (

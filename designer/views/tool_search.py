@@ -16,7 +16,7 @@ from catalog.search.listing import ANY_KIND, asked_kinds
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
 from core.errors import DomainError
-from designer.agent_vendors import AllowedVendors
+from designer.agents.agent_vendors import AllowedVendors
 
 EVERYTHING = AllowedVendors()
 ANY_STATUS = "any"

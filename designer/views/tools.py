@@ -11,8 +11,6 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog.activities import kinds
-from catalog.activities.callees import Reference
 from catalog.models import Activity, Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
@@ -20,14 +18,18 @@ from catalog.rules import diff
 from catalog.tools import definitions, effective_texts, versions
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import agents, pending_work, pins, tunings, upgrades, vendor_usage
+from designer.agents import agents, vendor_usage
 from designer.forms.pins import PinForm, version_words
+from designer.forms.words_form import WordsForm
 from designer.models import Agent, Pin
+from designer.pins import pins, tunings
 from designer.signatures.words import less_cautious
+from designer.upgrades import pending_work, upgrades
 from designer.views import last_agent
 from designer.views.tool_search import question_before
 from designer.views.tunings import restored, settled
-from designer.words_form import WordsForm
+from execution.activities import kinds
+from execution.activities.callees import Reference
 from people.audit import edit_conflicts
 from people.models import Role, User
 from people.permissions import person, requires

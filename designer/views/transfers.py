@@ -4,7 +4,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
-from designer import transfers
+from designer.agents import transfers
 from designer.forms.transfers import TransferForm
 from designer.models import Agent, Transfer
 from people.models import AuditEntry, Role

@@ -6,10 +6,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
-from designer import agent_trees, agents, pins
+from designer.agents import agents
 from designer.forms.agents import MoveAgentForm
 from designer.forms.pins import MovePinsForm
 from designer.models import Agent
+from designer.overviews import agent_trees
+from designer.pins import pins
 from people.forms import OperationForm
 from people.models import Role
 from people.permissions import person, requires

@@ -20,7 +20,24 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 import protocols
-from catalog.calls import (
+from catalog.credentials import circuit_breaker
+from catalog.models import Call, Thread, Tool, ToolVersion
+from catalog.models.calls import Asked, Mode
+from catalog.rules import retries
+from catalog.tools import effective_texts
+from catalog.views.asked import number
+from core.errors import DomainError
+from core.outbound.errors import printable
+from core.pagination import Keyset, Page
+from core.postgresql.base import give_back
+from designer.agents import agent_vendors
+from designer.environments import environments
+from designer.environments.environments import Subject
+from designer.forms.argument_forms import ArgumentsForm, OutputsForm, RunForm
+from designer.forms.pins import version_choices
+from designer.models import Agent, Environment, Place
+from designer.views.tools import asked_version, find_tool, header
+from execution.calls import (
     cancellation,
     checks,
     events,
@@ -30,25 +47,9 @@ from catalog.calls import (
     queue,
     requesting,
     results,
-    threads,
 )
-from catalog.calls.call_keys import ClientCallId
-from catalog.credentials import circuit_breaker
-from catalog.models import Call, Thread, Tool, ToolVersion
-from catalog.models.calls import Asked, Mode
-from catalog.rules import retries
-from catalog.tools import configurations, effective_texts
-from catalog.views.asked import number
-from core.errors import DomainError
-from core.outbound.errors import printable
-from core.pagination import Keyset, Page
-from core.postgresql.base import give_back
-from designer import agent_vendors, environments
-from designer.argument_forms import ArgumentsForm, OutputsForm, RunForm
-from designer.environments import Subject
-from designer.forms.pins import version_choices
-from designer.models import Agent, Environment, Place
-from designer.views.tools import asked_version, find_tool, header
+from execution.calls.call_keys import ClientCallId
+from execution.threads import configurations, threads
 from people.models import Role, User
 from people.permissions import person, requires
 

@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from catalog.models import Tool
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import tunings
 from designer.models import Pin
+from designer.pins import tunings
 from people.audit import edit_conflicts
 from people.permissions import person
 

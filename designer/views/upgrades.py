@@ -13,12 +13,14 @@ from catalog.models import ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import activity_updates, agent_readiness, binding_moves, environments, upgrades
-from designer.binding_moves import Acceptance
+from designer.environments import activity_updates, environments
 from designer.errors import ChecksFailedError
 from designer.models import Agent, Environment, Pin
+from designer.overviews import agent_readiness
 from designer.readiness.judgement import SEVERITIES
-from designer.upgrades import RequestedMove
+from designer.upgrades import binding_moves, upgrades
+from designer.upgrades.binding_moves import Acceptance
+from designer.upgrades.upgrades import RequestedMove
 from people.models import Role
 from people.permissions import person, requires
 

@@ -9,18 +9,18 @@ from typing import Any
 
 from django.db import transaction
 
-from catalog.activities import operations as activities
 from catalog.models import Activity, Tool, ToolVersion
 from catalog.tools import definitions
 from demo import PROCEDURES
-from designer import environments, mocks
-from designer.agents import create_agent
+from designer.agents.agents import create_agent
+from designer.environments import environments, mocks
 from designer.models import Agent, Pin
-from designer.pins import pin_tool
+from designer.pins.pins import pin_tool
 from designer.procedures.editing import create_procedure
 from designer.rehearsals import sentences
 from designer.rehearsals.sentences import NewSentence
 from designer.releases import publishing
+from execution.activities import operations as activities
 from people.models import User
 from protocols.definition import Parts
 

@@ -17,7 +17,17 @@ from celery import Task, signals
 from core import log_context
 from core.invisible_characters import escaped
 
-OURS = ("pegboard", "people", "catalog", "protocols", "designer", "executor", "django.request", "celery")
+OURS = (
+    "pegboard",
+    "people",
+    "catalog",
+    "protocols",
+    "designer",
+    "execution",
+    "serving",
+    "django.request",
+    "celery",
+)
 HEADER = "pegboard_trace"
 # Collectors of logs cut longer lines in two.
 MAX_MESSAGE_LENGTH = 8_000

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection
 from django.urls import Resolver404, resolve
 from rest_framework.permissions import AllowAny
 
-from designer.access_tokens import ROOT
+from designer.agents.access_tokens import ROOT
 from pegboard.web.request_buffer import RequestHead
 from people.models import ApiKey
 

@@ -23,7 +23,7 @@ from django.http import HttpResponse
 
 from core import log_context
 from core.query_deadline import limit_queries
-from designer.access_tokens import ROOT
+from designer.agents.access_tokens import ROOT
 from designer.middleware import parse_conditional_read
 from designer.releases import readable
 from designer.releases.readable import ReadAccess, ReleaseRequest

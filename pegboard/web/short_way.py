@@ -13,11 +13,11 @@ from django.core.handlers.exception import convert_exception_to_response
 from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, ResolverMatch, resolve
 
-from designer.access_tokens import ROOT
+from designer.agents.access_tokens import ROOT
 from designer.middleware import DeprecationMiddleware
 from pegboard.web.middleware import BoundsMiddleware, DomainErrorMiddleware
 
-BELOW_ROOT = "executor.serve.urls"
+BELOW_ROOT = "serving.serve.urls"
 API = "/api/v1/"
 
 

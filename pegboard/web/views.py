@@ -19,13 +19,13 @@ from catalog import waiting_work
 from core import log_context
 from core.db_errors import RETRY_AFTER, Outage, database_state, outage
 from core.public_url import foreign_page_message, is_foreign_page, public_url
-from designer.access_tokens import ROOT
-from executor.serve import views as serve_views
+from designer.agents.access_tokens import ROOT
 from pegboard.api.schema import ERRORS
 from pegboard.celery import app as celery_app
 from pegboard.web import api_reference
 from people.models import Role
 from people.permissions import public, requires
+from serving.serve import views as serve_views
 
 API = "/api/"
 

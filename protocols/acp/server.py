@@ -1,4 +1,4 @@
-"""The messages of a server of ACP. executor/serve/acp.py handles its requests."""
+"""The messages of a server of ACP. serving/serve/acp.py handles its requests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

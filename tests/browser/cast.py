@@ -3,18 +3,20 @@
 import msgspec
 from django.utils import timezone
 
-from catalog.activities import operations as activities
-from catalog.calls import examples, requesting
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
 from catalog.models.calls import Asked, Attempt, Result, Sent
 from catalog.notifications import webhooks
 from catalog.notifications.models import Delivery, Event, Notice
 from catalog.tools import definitions
-from designer import agents, environments, pins, tunings
+from designer.agents import agents
+from designer.environments import environments
+from designer.pins import pins, tunings
 from designer.procedures import editing as procedures
 from designer.rehearsals import judges
 from designer.releases import publishing
+from execution.activities import operations as activities
+from execution.calls import examples, requesting
 from people import teams
 from people.models import AuditEntry, Role
 from protocols.definition import parts_of

@@ -9,7 +9,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from catalog.calls import invocation
+from execution.calls import invocation
 from people.models import Role
 from tests.factories import make_user
 

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from catalog import search
 from catalog.models import Finding
-from designer import agents
+from designer.agents import agents
 from designer.models import Tuning
 from designer.procedures import editing
 from people.models import Role

@@ -7,7 +7,8 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from catalog.models import Finding, Rejection, Run
-from designer import agent_keys, pins
+from designer.agents import agent_keys
+from designer.pins import pins
 from designer.releases import publishing
 from people.models import Role
 from protocols.signature import AllowedValue

@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from designer import pins, tunings
 from designer.models import Tuning
+from designer.pins import pins, tunings
 from people.models import Role
 from protocols.signature import AllowedValue, Annotations
 from tests.browser.conftest import DESKTOP, PHONE

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from catalog.calls import invocation
+from execution.calls import invocation
 from people.models import Role
 from protocols.signature import AllowedValue, Annotations
 from tests.browser.axe import shut_out_in_both_themes

@@ -16,7 +16,8 @@ from catalog.models.runs import Trigger
 from catalog.notifications import events
 from catalog.review import inspector
 from catalog.templatetags.display import shown
-from designer import agents, pins, tunings
+from designer.agents import agents
+from designer.pins import pins, tunings
 from designer.releases import publishing
 from pegboard.ops.logs import JsonFormatter, LineFormatter
 from people.models import Role

@@ -92,7 +92,7 @@ def test_a_browser_tells_whether_it_is_open_elsewhere(rf, origin, is_elsewhere):
 def test_one_module_makes_addresses_of_ours():
     makers = {
         str(path.relative_to(product.BASE_DIR))
-        for app in ("core", "people", "catalog", "protocols", "designer", "executor", "pegboard")
+        for app in ("core", "people", "catalog", "protocols", "designer", "execution", "serving", "pegboard")
         for path in Path(product.BASE_DIR, app).rglob("*.py")
         if "build_absolute_uri" in path.read_text() or "settings.PUBLIC_URL" in path.read_text()
     }

@@ -1,7 +1,7 @@
 import pytest
 from django.db import IntegrityError
 
-from designer import agents
+from designer.agents import agents
 from designer.models import Agent
 from people.models import Role, everyone
 from tests.factories import make_user

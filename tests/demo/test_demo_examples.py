@@ -6,16 +6,16 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
-from catalog.calls import invocation, requesting
 from catalog.models import Example
 from demo import VENDORS
 from designer.models import Agent
 from designer.procedures import checking
+from execution.calls import invocation, requesting
 from pegboard.local.demo_agents import PINNED
 from pegboard.management.commands.demo import EXAMPLES
 from people.models import User
 from tests.demo.test_demo_start import free_port_base, start
-from tests.executor.test_calls import runtime
+from tests.serving.test_calls import runtime
 
 
 @pytest.mark.django_db(transaction=True)

@@ -10,15 +10,17 @@ from catalog.models import Activity, Tool
 from catalog.models.runs import Trigger
 from demo import VENDORS
 from demo.__main__ import SERVERS
-from designer import agents, environments, pins
+from designer.agents import agents
+from designer.environments import environments
 from designer.models import ProcedureVersion, Release
+from designer.pins import pins
 from designer.procedures import editing
 from designer.releases import publishing
 from people.models import Role
 from tests.catalog.views.test_activities import press, row_of, user_of
-from tests.executor.test_calls import runtime
 from tests.factories import make_endpoint, make_vendor
 from tests.pages import signed_in, text_of
+from tests.serving.test_calls import runtime
 
 pytestmark = pytest.mark.django_db
 ASKED = {"To": "ada@example.com", "Heading": "Your refill is ready"}

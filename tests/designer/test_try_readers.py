@@ -3,7 +3,7 @@
 import pytest
 from rest_framework.test import APIClient
 
-from catalog.calls import requesting
+from execution.calls import requesting
 from people import teams
 from people.models import Role
 from tests.factories import make_tool, make_user

@@ -18,8 +18,8 @@ from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
 from catalog.review import inspector
 from core.errors import DomainError
-from designer import pinned_signatures, pins, tunings
 from designer.models import Pin
+from designer.pins import pinned_signatures, pins, tunings
 from designer.signatures.effective import Effective
 from designer.signatures.words import EFFECTS, NOTHING, Path, Words, from_members, members, merged, of_vendor
 from people.models import Role

@@ -13,6 +13,7 @@ def load() -> None:
     app.finalize()
     get_resolver().url_patterns  # noqa: B018 - imports the views
     import catalog.tasks  # noqa: F401
+    import execution.tasks  # noqa: F401
     from catalog import invariants
 
     list(invariants.claims())
@@ -74,7 +75,7 @@ def tick() -> None:
 
 
 def sweep_calls() -> None:
-    from catalog.calls import queue
+    from execution.calls import queue
 
     queue.sweep()
 
@@ -83,7 +84,7 @@ def send_wakes(count: int) -> None:
     """Fill the queue of calls with messages that an outage has left there."""
     from celery import current_app
 
-    from catalog.calls import queue
+    from execution.calls import queue
 
     with current_app.connection_for_write() as connection, connection.Producer() as producer:
         for number in range(count):
@@ -95,8 +96,8 @@ def found(url: str) -> dict[str, Any]:
     from catalog.enumeration import runs as enumeration_runs
     from catalog.models import Tool
     from catalog.models.runs import Trigger
-    from designer.agents import create_agent
-    from designer.pins import pin_tool
+    from designer.agents.agents import create_agent
+    from designer.pins.pins import pin_tool
     from designer.releases.publishing import publish
     from people import api_keys
     from people.models import Role

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from designer import agent_keys
+from designer.agents import agent_keys
 from designer.releases import publishing
 from people import api_keys
 from people.models import Role

@@ -17,8 +17,8 @@ from catalog.models.runs import Trigger
 from catalog.review import inspector
 from core.outbound.errors import ProtocolError
 from core.outbound.limits import DEFAULT_LIMITS, KIB, Limits
-from designer import pins
 from designer.models import Pin
+from designer.pins import pins
 from people.models import Role, User
 from protocols.base import NothingKnown
 from tests.factories import make_agent, make_endpoint, make_pin

@@ -12,8 +12,8 @@ from django.core.management import CommandError, call_command
 from django.core.management.base import SystemCheckError
 
 from catalog.models import Tool
-from designer import pins
 from designer.models import Channel, Pin, Release
+from designer.pins import pins
 from designer.procedures import editing
 from designer.releases import publishing
 from pegboard import client

@@ -8,8 +8,6 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from catalog.calls import challenges, requesting
-from catalog.calls import queue as call_queue
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, UserGrant
 from catalog.models.runs import Run, Trigger
@@ -17,11 +15,14 @@ from catalog.models.user_grants import EndUser
 from catalog.notifications import dispatch, webhooks
 from catalog.notifications import tasks as notification_tasks
 from catalog.notifications.models import Callback, Delivery, Mail, Notice, Webhook
-from catalog.tasks import check_user_grant, enumerate_endpoint, perform_call
+from catalog.tasks import enumerate_endpoint
 from core import redis_client, wakes
 from designer.models import RehearsalRun
 from designer.rehearsals import outside
 from designer.tasks import ask_judge
+from execution.calls import challenges, requesting
+from execution.calls import queue as call_queue
+from execution.tasks import check_user_grant, perform_call
 from pegboard import periodic
 from pegboard.beat import InProcessScheduler
 from pegboard.celery import app

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from catalog.models import Tool
-from designer import pins
 from designer.models import Channel, Pin, Release
+from designer.pins import pins
 from designer.procedures import editing
 from designer.releases import publishing
 from pegboard import client

@@ -23,6 +23,7 @@ from core import portions, redis_client, wakes
 from core.outbound.limits import DEFAULT_LIMITS
 from designer.rehearsals import judges, outside
 from designer.tasks import ask_judge
+from execution import tasks as call_tasks
 from pegboard.celery import app
 from people.tasks import forget_sessions
 from tests.factories import make_tool
@@ -104,7 +105,7 @@ def test_a_task_whose_time_is_over_keeps_its_work_and_asks_for_a_continuation(mo
 @pytest.mark.django_db
 def test_a_task_without_rows_to_delete_asks_for_no_continuation(monkeypatch, messages):
     monkeypatch.setattr(portions, "SECONDS", -1.0)
-    tasks.forget_call_ids()
+    call_tasks.forget_call_ids()
     assert not CallId.objects.exists()
     assert messages() == []
 

@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import DomainError
-from designer import agents
+from designer.agents import agents
 from designer.models import Agent
 from people import teams
 from people.models import AuditEntry, Membership, Role, Team, everyone

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import protocols
-from catalog.calls import requesting
-from catalog.calls.checks import ArgumentsError
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
 from core.outbound.errors import ProtocolViolationError
+from execution.calls import requesting
+from execution.calls.checks import ArgumentsError
 from people.models import Role
 from protocols import signature
 from protocols.base import NothingKnown, Protocol

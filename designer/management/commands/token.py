@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from core.errors import DomainError
 from core.terminal import sentences
-from designer import agent_keys
+from designer.agents import agent_keys
 from people.models import CALLS_AT_ONCE, Scope, User
 
 

@@ -7,7 +7,6 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from catalog import search
-from catalog.calls import examples
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool, Vendor
@@ -16,6 +15,7 @@ from catalog.review import inspector
 from catalog.vendors import operations as vendor_operations
 from demo import VENDORS
 from demo import Vendor as DemoVendor
+from execution.calls import examples
 from pegboard.local import demo_agents
 from pegboard.ops import logs
 from people import audit, users

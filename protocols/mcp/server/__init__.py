@@ -1,4 +1,4 @@
 """The server of MCP, without Django: what clients declare and send, and what they are answered and asked.
 
-executor/serve/mcp runs the tools of a release for it.
+serving/serve/mcp runs the tools of a release for it.
 """

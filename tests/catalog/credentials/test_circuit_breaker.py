@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from catalog.calls import invocation, requesting
 from catalog.credentials import circuit_breaker
 from catalog.credentials.circuit_breaker import back_off
 from catalog.enumeration import runs as enumeration_runs
@@ -14,6 +13,7 @@ from catalog.models import Call, Endpoint, Run, Tool, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import RefusedError, UnavailableError
+from execution.calls import invocation, requesting
 from people.models import Role
 from protocols.base import Outcome
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from catalog.calls.refused_calls import CODE as REFUSES_VALID
 from catalog.models import Finding
 from catalog.models.findings import HELD
 from catalog.review import inbox
 from catalog.review.inbox import Group, Question
 from catalog.rules import causes, promises
 from catalog.second_look.cloaking import CODE as CLOAKING
+from execution.calls.refused_calls import CODE as REFUSES_VALID
 from people.models import AuditEntry, Role
 from tests.catalog.rules.inspection.test_docs import CODES
 from tests.factories import make_endpoint, make_signature, make_tool, make_vendor, make_version

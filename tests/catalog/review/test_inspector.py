@@ -10,7 +10,7 @@ from catalog.models import Endpoint, Finding, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.review import holds, inspector
 from core.errors import DomainError
-from designer import pins
+from designer.pins import pins
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_pin, make_user, make_vendor
 from tests.vendor import tool, tools

@@ -17,11 +17,17 @@ PLACES = {
     "DomainError": 0,
 }
 CALLS = (
-    *("catalog/calls", "catalog/user_grants/context.py", "protocols", "core/outbound"),
-    *("catalog/activities/mocks", "catalog/activities/mock.py"),
-    *("core/strict_json.py", "executor/calls.py", "executor/batches.py"),
-    *("executor/api/invoke.py", "executor/api/calls.py", "executor/outputs.py"),
-    *("designer/environments.py", "designer/resolution.py"),
+    *(
+        "execution/calls",
+        "execution/threads/threads.py",
+        "execution/user_grants/context.py",
+        "protocols",
+        "core/outbound",
+    ),
+    *("execution/activities/mocks", "execution/activities/mock.py"),
+    *("core/strict_json.py", "serving/calls.py", "serving/batches.py"),
+    *("serving/api/invoke.py", "serving/api/calls.py", "serving/outputs.py"),
+    *("designer/environments/environments.py", "designer/environments/resolution.py"),
 )
 # Met while lists and documents are read, and while people keep examples, authorize and cancel: in no call.
 ELSEWHERE = {

@@ -6,14 +6,14 @@ import pytest
 from django.db import connection
 
 from catalog import search
-from catalog.calls import requesting
-from catalog.calls.checks import ArgumentsError
 from catalog.enumeration import one_tool
 from catalog.invariants import check
 from catalog.models import Call, Endpoint, Tool, Vendor
 from catalog.search import Query
 from catalog.tools import definitions
 from core.errors import DomainError
+from execution.calls import requesting
+from execution.calls.checks import ArgumentsError
 from people.models import AuditEntry, Role
 from protocols.definition import Parts
 from tests.clients import signed_in

@@ -2,7 +2,6 @@
 
 import pytest
 
-from catalog.calls import invocation, requesting
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
@@ -10,6 +9,7 @@ from catalog.models.runs import Trigger
 from core.outbound.addresses import Policy, check_url, keys_in, without_keys
 from core.outbound.errors import RefusedError
 from core.outbound.session import Session
+from execution.calls import invocation, requesting
 from people.models import Role
 from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile.dialects import DIALECTS

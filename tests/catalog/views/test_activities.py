@@ -5,9 +5,9 @@ import json
 import pytest
 from django.urls import reverse
 
-from catalog.activities import operations
 from catalog.credentials import operations as credentials
 from catalog.models import Activity
+from execution.activities import operations
 from people.models import AuditEntry, Role, User
 from protocols.signature import AllowedValue
 from tests.catalog.views.test_definitions import Fields

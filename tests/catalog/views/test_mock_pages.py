@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog.activities import operations
 from catalog.models import Activity
+from execution.activities import operations
 from people.models import Role
 from tests.catalog.views.test_activities import NEW, calls, mail, press, user_of
 from tests.catalog.views.test_definitions import Fields

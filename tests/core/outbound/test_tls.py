@@ -237,7 +237,16 @@ def test_nothing_in_the_product_skips_verification():
     )
     found = [
         f"{path.relative_to(root)}: {match[0]}"
-        for package in ("catalog", "protocols", "designer", "executor", "people", "pegboard", "templates")
+        for package in (
+            "catalog",
+            "protocols",
+            "designer",
+            "execution",
+            "serving",
+            "people",
+            "pegboard",
+            "templates",
+        )
         for path in (root / package).rglob("*.*")
         if path.suffix in (".py", ".html")
         for match in switches.finditer(path.read_text())

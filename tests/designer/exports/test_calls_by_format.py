@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from rest_framework.test import APIClient
 
-from designer import agents, exports, pins, tunings
+from designer import exports
+from designer.agents import agents
 from designer.exports import document as release_document
 from designer.exports import openai_chat, wire
 from designer.exports.base import carried
+from designer.pins import pins, tunings
 from designer.releases import publishing
 from designer.signatures.effective import Effective, effective
 from designer.signatures.words import ParameterWords, Words

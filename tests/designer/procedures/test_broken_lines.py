@@ -4,8 +4,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from catalog.models import Tool
-from designer import agent_copies, pins
+from designer.files import agent_copies
 from designer.models import Agent, Pin
+from designer.pins import pins
 from people.models import AuditEntry, Role
 from tests.factories import (
     make_agent,

@@ -3,8 +3,8 @@
 import pytest
 
 from catalog.models import Tool
-from designer import pins
 from designer.models import Procedure, ProcedureReference, ProcedureVersion
+from designer.pins import pins
 from designer.procedures import editing
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_user

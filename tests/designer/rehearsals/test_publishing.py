@@ -2,8 +2,10 @@
 
 import pytest
 
-from designer import agent_copies, agent_files, agents, tunings
+from designer.agents import agents
+from designer.files import agent_copies, agent_files
 from designer.models import RehearsalRun
+from designer.pins import tunings
 from designer.rehearsals import plans, sentences
 from designer.rehearsals.sentences import NewSentence
 from designer.releases import publishing

@@ -2,8 +2,8 @@
 
 import pytest
 
-from designer import pins, tunings
 from designer.models import Rehearsal, RehearsalPlan, RehearsalRun
+from designer.pins import pins, tunings
 from designer.rehearsals import schedule
 from people.models import AuditEntry
 from protocols.signature import AllowedValue

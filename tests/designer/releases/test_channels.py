@@ -9,8 +9,9 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from designer import agents, tunings
+from designer.agents import agents
 from designer.models import Channel, ChannelMove, Receipt, Release
+from designer.pins import tunings
 from designer.releases import channels, publishing
 from people import api_keys
 from people.models import AuditEntry, Role, Scope

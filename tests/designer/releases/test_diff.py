@@ -1,7 +1,7 @@
 import pytest
 
-from designer import pins, tunings
 from designer.exports import document as release_document
+from designer.pins import pins, tunings
 from designer.releases import diff, publishing
 from designer.signatures import effective
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version

@@ -4,14 +4,15 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog.calls import requesting
 from catalog.models import Configuration, Endpoint, Tool, Vendor
-from designer import agents, pins, tunings
+from designer.agents import agents
 from designer.exports import document as release_document
 from designer.models import Draft, Pin, Procedure
 from designer.models.pins import PinMode
+from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.releases import drafts, publishing
+from execution.calls import requesting
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user, make_vendor, make_version
 from tests.module_data import module_data

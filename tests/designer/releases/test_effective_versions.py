@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from catalog.rules import diff
-from designer import agents, pins, tunings
+from designer.agents import agents
 from designer.exports import a2t, document, oxp
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.models import EffectiveVersion, Release, Retirement
+from designer.pins import pins, tunings
 from designer.releases import composition, draft_review, effective_versions, numbering, publishing
 from designer.signatures.effective import effective
 from protocols.signature import AllowedValue

@@ -16,8 +16,9 @@ from catalog.models import Endpoint, Finding, KnownPage, ListFetch, Run, Tool, T
 from catalog.models.findings import FindingState
 from catalog.models.runs import Trigger
 from catalog.review import decisions
-from designer import agent_keys, pins, tunings
+from designer.agents import agent_keys
 from designer.models.pins import PinMode
+from designer.pins import pins, tunings
 from designer.releases import publishing
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_endpoint, make_parameter, make_signature, make_user

@@ -7,9 +7,9 @@ import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from designer import pins, tunings
 from designer.models import Receipt
 from designer.models.pins import PinMode
+from designer.pins import pins, tunings
 from designer.releases import publishing
 from people.models import Role, Scope
 from tests.clients import bearer, client_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from designer import agents, pins
+from designer.agents import agents
+from designer.pins import pins
 from designer.releases import publishing
 from people.models import Role
 from tests.clients import signed_in as api_of

@@ -9,7 +9,8 @@ from time_machine import travel
 
 from catalog.models import Finding
 from catalog.review import decisions
-from designer import agents, pins, tunings
+from designer.agents import agents
+from designer.pins import pins, tunings
 from designer.releases import provenance, publishing
 from people.models import Role
 from tests.clients import client_of

@@ -6,9 +6,10 @@ import pytest
 from django.test import Client
 
 from catalog.models import Finding
-from designer import exports, pins, tunings
+from designer import exports
 from designer.exports import document as release_document
 from designer.models import Release
+from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.releases import channels, composition, publishing
 from people.models import AuditEntry, Role

@@ -8,8 +8,9 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from catalog import invariants
-from designer import agent_keys, agents, tunings
+from designer.agents import agent_keys, agents
 from designer.models import Channel, Receipt, Retirement
+from designer.pins import tunings
 from designer.releases import publishing
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_user

@@ -14,9 +14,11 @@ from rest_framework.test import APIClient
 from catalog.models import Finding, Vendor
 from catalog.vendors import operations
 from core.errors import DomainError
-from designer import agent_keys, agents, exports, pins, transfers, tunings, vendor_usage
+from designer import exports
+from designer.agents import agent_keys, agents, transfers, vendor_usage
 from designer.exports import document as release_document
 from designer.models import Agent, Pin, Release, Tuning
+from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.releases import drafts, publishing
 from people import teams

@@ -10,8 +10,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from designer import agent_keys, agents, exports, pins
+from designer import exports
+from designer.agents import agent_keys, agents
 from designer.models import Receipt, Release
+from designer.pins import pins
 from designer.releases import publishing
 from people import api_keys, teams, users
 from people.models import ApiKey, Role, User

@@ -4,9 +4,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog.activities import operations
 from catalog.tools import definitions
-from designer import environments
+from designer.environments import environments
+from execution.activities import operations
 from people.models import Role
 from protocols.definition import parts_of
 from tests.catalog.views.test_activities import mail, user_of

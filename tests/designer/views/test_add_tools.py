@@ -7,8 +7,9 @@ import pytest
 from catalog import search
 from catalog.models import Finding, Tool
 from catalog.review.holds import HELD
-from designer import agent_vendors, pins, transfers
+from designer.agents import agent_vendors, transfers
 from designer.models import Agent
+from designer.pins import pins
 from people import audit
 from people.models import AuditEntry, Role
 from protocols.signature import Annotations

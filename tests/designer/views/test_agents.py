@@ -3,8 +3,9 @@ import re
 
 import pytest
 
-from designer import agents, pins, tunings
+from designer.agents import agents
 from designer.models import Agent, KeyAgent, Release
+from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.releases import publishing
 from people.models import ApiKey, Role

@@ -2,8 +2,8 @@
 
 import pytest
 
-from designer import pins, tunings
 from designer.models import Pin
+from designer.pins import pins, tunings
 from designer.releases import publishing
 from people.models import Role
 from protocols.signature import Annotations

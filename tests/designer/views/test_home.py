@@ -5,7 +5,7 @@ from django.utils import timezone
 from catalog.models import Finding
 from core import proxy_signs, redis_client
 from core.proxy_signs import Sign
-from designer import pins
+from designer.pins import pins
 from designer.releases import publishing
 from people import api_keys, teams
 from people.models import Role, Scope

@@ -8,10 +8,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from catalog.calls import examples
 from catalog.models import Activity, Call
-from designer import mocks
+from designer.environments import mocks
 from designer.procedures import editing
+from execution.calls import examples
 from people.models import Role
 from tests.factories import (
     make_agent,

@@ -1,7 +1,7 @@
 import pytest
 
-from designer import pins, tunings
 from designer.models import Tuning
+from designer.pins import pins, tunings
 from people.models import Role
 from protocols.signature import AllowedValue
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user, make_version

@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.search import index as search_index
-from designer import agents
+from designer.agents import agents
 from designer.models import Procedure, ProcedureDraft
 from designer.procedures import editing
 from people.models import Role

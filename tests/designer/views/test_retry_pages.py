@@ -2,10 +2,11 @@
 
 import pytest
 
-from catalog.calls import invocation, requesting
-from designer import agents, pins
+from designer.agents import agents
 from designer.models.pins import PinMode
+from designer.pins import pins
 from designer.releases import publishing
+from execution.calls import invocation, requesting
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user, user_of
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply

@@ -6,8 +6,9 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from designer import agent_keys, agents, pins, tunings
+from designer.agents import agent_keys, agents
 from designer.models import Receipt
+from designer.pins import pins, tunings
 from designer.releases import channels, publishing
 from people import api_keys, teams
 from people.models import Role

@@ -4,9 +4,11 @@ import pytest
 from django.urls import reverse
 
 from catalog.models import Activity
-from designer import agents, binding_moves, environments
+from designer.agents import agents
+from designer.environments import environments
 from designer.models import Binding
 from designer.releases.checks import Check
+from designer.upgrades import binding_moves
 from people import teams
 from people.models import AuditEntry, Role
 from tests.catalog.views.test_activities import mail, picks, press, row_of, user_of

@@ -1,7 +1,7 @@
 import pytest
 
-from designer import tunings
 from designer.models import Agent, Pin, Tuning
+from designer.pins import tunings
 from people.models import Role
 from protocols.signature import AllowedValue, Annotations, Requirements
 from tests.factories import (

@@ -5,11 +5,11 @@ import re
 import pytest
 from msgspec import UNSET, json
 
-from catalog.calls import examples, queue, requesting
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Endpoint, Example, ToolVersion
 from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
-from designer import tunings
+from designer.pins import tunings
+from execution.calls import examples, queue, requesting
 from people.models import Role
 from protocols.signature import AllowedValue, Annotations, Parameter, Requirements
 from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version, user_of

@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 
 from catalog.models import Call, Thread, VendorRequest
 from core.serializers import Input
-from designer import environments
+from designer.environments import environments
 from designer.procedures import editing
 from designer.rehearsals import sentences
 from designer.releases import publishing

@@ -17,7 +17,8 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
-from designer import agents, pins
+from designer.agents import agents
+from designer.pins import pins
 from designer.releases import publishing
 from pegboard.ops import backup_files, newer_facts
 from pegboard.ops.backup_files import name_at

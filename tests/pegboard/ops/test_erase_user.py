@@ -11,12 +11,14 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from catalog.calls import examples
 from catalog.models import Call, Thread
 from catalog.notifications import subscriptions
 from catalog.notifications.models import Notice, Webhook
-from designer import agents, following, pins
+from designer.agents import agents
+from designer.news import following
+from designer.pins import pins
 from designer.releases import publishing
+from execution.calls import examples
 from people import api_keys, audit, teams, users
 from people.audit import verify
 from people.audit.hash_chain import ERASE, digest_of, with_id

@@ -13,8 +13,9 @@ from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from designer import agent_keys, agents, pins
+from designer.agents import agent_keys, agents
 from designer.models import Retirement
+from designer.pins import pins
 from designer.releases import channels, publishing, readable
 from pegboard.web import known_answers
 from people import api_keys, teams, users

@@ -9,14 +9,14 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from designer import agent_keys
+from designer.agents import agent_keys
 from designer.models import Retirement
-from executor.api import invoke
-from executor.serve import views
 from people.models import Role
-from tests.executor.test_calls import ANSWER, GIVEN, desk_with
+from serving.api import invoke
+from serving.serve import views
 from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor
+from tests.serving.test_calls import ANSWER, GIVEN, desk_with
 
 pytestmark = pytest.mark.django_db
 HERE = "pegboard.web.short_way.ShortWayMiddleware"

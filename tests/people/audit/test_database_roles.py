@@ -12,7 +12,8 @@ from catalog.models import ToolVersion
 from catalog.models.runs import RunStatus, Trigger
 from catalog.review import holds
 from core.errors import DomainError
-from designer import agents, pins
+from designer.agents import agents
+from designer.pins import pins
 from designer.releases import channels, publishing
 from people.audit import verify
 from people.models import AuditEntry, Role

@@ -6,10 +6,10 @@ from rest_framework.test import APIClient
 
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event
-from designer import agent_keys, agents
-from executor import calls
+from designer.agents import agent_keys, agents
 from people import api_keys, audit, teams
 from people.models import ApiKey, AuditEntry, Role, Scope
+from serving import calls
 from tests.factories import make_user
 from tests.pages import text_of
 

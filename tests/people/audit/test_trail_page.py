@@ -2,7 +2,7 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from catalog.templatetags.display import with_article
-from designer import pins
+from designer.pins import pins
 from people import audit
 from people.models import Role
 from tests.factories import make_agent, make_tool, make_user

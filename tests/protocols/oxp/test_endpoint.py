@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from catalog.calls import invocation, requesting
 from catalog.credentials import sessions
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -19,6 +18,7 @@ from demo.oxp_server import OxpApi, definition
 from demo.published_tools import PublishedTools
 from demo.signatures import requirements_of
 from demo.web import Server
+from execution.calls import invocation, requesting
 from people.models import Role
 from tests.factories import make_endpoint, make_user
 

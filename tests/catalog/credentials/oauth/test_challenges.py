@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from catalog.calls import invocation, requesting
 from catalog.credentials.oauth import grant_status
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Run, Tool
 from catalog.models.runs import Trigger
 from core.outbound import challenges
+from execution.calls import invocation, requesting
 from people.models import AuditEntry, Role
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, status_of
 from tests.factories import make_endpoint, user_of

@@ -5,7 +5,6 @@ from celery import current_app
 from django.db.models.functions import Now
 
 from catalog import tasks
-from catalog.calls import invocation, requesting
 from catalog.credentials import sessions
 from catalog.credentials.oauth import discovery, grant_status, server_metadata, tokens
 from catalog.enumeration import runs as enumeration_runs
@@ -13,6 +12,7 @@ from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
 from core import wakes
 from core.outbound.errors import RefusedError
+from execution.calls import invocation, requesting
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, signed_in, status_of, wear_out

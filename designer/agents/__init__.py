@@ -1,0 +1,1 @@
+"""Agents: their tree, addresses, vendors, budgets, keys, and transfers between them."""

@@ -1,0 +1,49 @@
+"""The limit that a designer sets for the tokens of an agent's tools and procedures in each request."""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db import transaction
+
+from core.errors import invalid
+from designer.agents.agents import locked
+from designer.models import Agent, TokenLimit
+from people import audit
+from people.models import User
+
+# More than the context of any model.
+MAX_TOKENS = 10_000_000
+
+
+def limit_of(agent: Agent) -> TokenLimit | None:
+    return limits_of([agent]).get(agent.pk)
+
+
+def limits_of(agents: Collection[Agent]) -> dict[int, TokenLimit]:
+    """Return the limits by agent. Agents without a limit are left out."""
+    return TokenLimit.objects.in_bulk([agent.pk for agent in agents])
+
+
+@transaction.atomic
+def set_limit(
+    agent: Agent, *, actor: User, limit: int | None, stops: bool = False, why: str = ""
+) -> TokenLimit | None:
+    """Set the limit. None removes it."""
+    if limit is not None and not 0 < limit <= MAX_TOKENS:
+        raise invalid(limit=f"Enter a number of tokens from 1 to {MAX_TOKENS:,}, or none.")
+    agent = locked(agent)
+    row = limit_of(agent)
+    before = facts(row)
+    if limit is None:
+        TokenLimit.objects.filter(agent=agent).delete()
+        row = None
+    else:
+        row, _ = TokenLimit.objects.update_or_create(agent=agent, defaults={"tokens": limit, "stops": stops})
+    if facts(row) != before:
+        audit.record(actor, "edit", agent, before=before, after=facts(row), why=why, agent=agent.pk)
+    return row
+
+
+def facts(row: TokenLimit | None) -> dict[str, Any]:
+    """Return the values for an audit row."""
+    return {"token_limit": row.tokens if row else None, "token_limit_stops": row.stops if row else False}

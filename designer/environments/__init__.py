@@ -1,0 +1,1 @@
+"""Environments, their bindings, and the mocks of agents."""

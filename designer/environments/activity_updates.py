@@ -1,0 +1,61 @@
+"""Newer versions of the activities that run for an agent's tools, and the changes that an update brings."""
+
+from dataclasses import dataclass
+
+from catalog.models import ActivityVersion
+from core.errors import DomainError
+from designer.environments import environments
+from designer.environments.environments import Bound
+from designer.models import Agent
+from execution.activities import changes
+from execution.activities.changes import ActivityChange
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityUpdate:
+    """A `version` that a tool can move to. `refusal` is the reason why it cannot run for the tool."""
+
+    bound: Bound
+    version: ActivityVersion
+    change: ActivityChange
+    refusal: str = ""
+
+
+_REPLACEMENT = ActivityChange(
+    "notice",
+    ("Another activity has this name now. Nothing runs for the tool until you choose a version of it.",),
+)
+
+
+def update_of(bound: Bound) -> ActivityUpdate | None:
+    """Return the newest version of the activity, if the tool runs another one.
+
+    If another activity now has the name by which the tool runs its activity, return the newest version of
+    that one.
+    """
+    activity, newest = bound.activity, bound.newer_version
+    if bound.is_replaced:
+        activity = environments.find_named_activity(bound.pin)
+        newest = activity.current if activity else None
+    if activity is None or newest is None:
+        return None
+    try:
+        environments.check(bound.pin, activity, newest)
+        refusal = ""
+    except DomainError as error:
+        refusal = error.message
+    change = changes.compare(bound.version, newest) if bound.version else _REPLACEMENT
+    return ActivityUpdate(bound, newest, change, refusal)
+
+
+def updates_of(agent: Agent) -> list[ActivityUpdate]:
+    """Return the updates of the activities that run for the agent's tools, in any environment or none."""
+    pins = environments.pins_of(agent)
+    agent_environments = list(agent.environments.all())
+    bound: list[Bound] = environments.unbound_in(agent, pins)
+    for rows in (
+        environments.bindings_by_environment(agent_environments, pins).values() if agent_environments else ()
+    ):
+        # An activity that is chosen by name runs in the same version in each environment.
+        bound += [row for row in rows if row.is_bound]
+    return [update for row in bound if (update := update_of(row))]

@@ -1,0 +1,164 @@
+"""Walk through a procedure step by step: each tool that its text calls is answered by its mock."""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from catalog.models import Call
+from designer.environments import mocks
+from designer.models import Agent, Pin, Procedure
+from designer.pins import pinned_signatures
+from designer.procedures import references, step_results, steps, vocabulary
+from designer.procedures.steps import ToolStep
+from execution.activities.mocks.assertions import Made, Verdict
+from execution.calls import call_keys
+from people.models import User
+from protocols.signature import Signature
+
+# Maximal number of tries per step.
+MAX_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a rehearsal.
+
+    number: from 1.
+    call: its newest try.
+    late_steps: earlier steps of the text that ran after this one, or not yet.
+    carried_values: values of earlier results, by input name.
+    """
+
+    number: int
+    text: ToolStep
+    pin: Pin
+    call: Call | None = None
+    late_steps: Sequence[int] = ()
+    carried_values: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def signature(self) -> Signature:
+        return self.pin.version.decoded()
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """Return the arguments of the call; before it, the values of the text and of earlier results."""
+        if self.call:
+            arguments: Mapping[str, Any] = self.call.arguments
+            return arguments
+        inputs = {parameter.id: parameter.name for parameter in self.signature.inputs}
+        text_values = {inputs[key]: value for key, value in self.text.given.items() if key in inputs}
+        return {**self.carried_values, **text_values}
+
+    @property
+    def denial(self) -> str:
+        """Return the output that states that nothing was done; otherwise ""."""
+        is_answered = self.call is not None and self.call.outcome == "ok"
+        return step_results.denial(self.call.decoded().outputs) if self.call and is_answered else ""
+
+    @property
+    def went_well(self) -> bool:
+        return bool(self.call and self.call.outcome == "ok" and not self.late_steps and not self.denial)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """One walk through a procedure. All users who may see the procedure see the same walk."""
+
+    procedure: Procedure
+    run: uuid.UUID
+    steps: Sequence[Step]
+
+    @property
+    def done(self) -> int:
+        return sum(step.went_well for step in self.steps)
+
+    @property
+    def tone(self) -> str:
+        """Return "ok" if every step succeeded, "warn" if a step that ran did not, else "idle"."""
+        if self.done == len(self.steps):
+            return "ok"
+        return "warn" if any(step.call and not step.went_well for step in self.steps) else "idle"
+
+    @property
+    def next(self) -> int:
+        """Return the number of the first step that has not run; 0 if all have."""
+        return next((step.number for step in self.steps if not step.call), 0)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        agent = self.procedure.agent
+        calls_made = [
+            Made(step.call.pk, step.pin.name, step.call.outcome) for step in self.steps if step.call
+        ]
+        calls_made.sort(key=lambda call: call.id)
+        return mocks.verdicts(mocks.assertions_of(agent), calls_made, mocks.names(agent))
+
+
+def tool_steps_of(agent: Agent, procedure: Procedure) -> list[ToolStep]:
+    """Return the calls in the procedure's text whose tools the agent still pins."""
+    names = vocabulary.vocabulary_of(agent, texts=[procedure.text])
+    live = {tool.pin for tool in names.tools if tool.state != "removed"}
+    return [step for step in steps.steps_of(references.parse(procedure.text, names)) if step.pin in live]
+
+
+def read_rehearsal(agent: Agent, procedure: Procedure, run: uuid.UUID) -> Rehearsal:
+    texts = tool_steps_of(agent, procedure)
+    pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
+    calls_by_step = _newest_calls(procedure, run, len(texts))
+    return Rehearsal(procedure, run, list(_build_steps(texts, pins, calls_by_step)))
+
+
+def run_step(
+    agent: Agent, procedure: Procedure, run: uuid.UUID, at: int, *, actor: User, arguments: Mapping[str, Any]
+) -> Call:
+    """Run the mock of a step. Raises DomainError, and ArgumentsError if the arguments do not fit."""
+    text = tool_steps_of(agent, procedure)[at - 1]
+    pin = pinned_signatures.pinned([agent]).select_related("agent").get(pk=text.pin)
+    try_count = Call.objects.filter(
+        key__in=[_key(procedure, run, at, again) for again in range(MAX_TRIES)]
+    ).count()
+    key = _key(procedure, run, at, min(try_count, MAX_TRIES - 1))
+    return mocks.call_step(pin, actor=actor, key=key, arguments=arguments)
+
+
+def _build_steps(
+    texts: Sequence[ToolStep], pins: Mapping[int, Pin], calls_by_step: Mapping[int, Call]
+) -> Iterator[Step]:
+    results: list[Mapping[str, Any]] = []
+    for number, text in enumerate(texts, 1):
+        call = calls_by_step.get(number)
+        late = [
+            before
+            for before in range(1, number)
+            if call and (before not in calls_by_step or calls_by_step[before].pk > call.pk)
+        ]
+        pin = pins[text.pin]
+        names = [parameter.name for parameter in pin.version.decoded().inputs]
+        yield Step(number, text, pin, call, late, step_results.values_for(names, results))
+        if call and call.outcome == "ok":
+            results.append(call.decoded().outputs)
+
+
+def _newest_calls(procedure: Procedure, run: uuid.UUID, count: int) -> dict[int, Call]:
+    """Return the newest try of each step, by the step's number."""
+    keys = {
+        _key(procedure, run, number, again): number
+        for number in range(1, count + 1)
+        for again in range(MAX_TRIES)
+    }
+    rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
+    return {keys[row.key]: _last_continuation(row) for row in rows}
+
+
+def _last_continuation(call: Call) -> Call:
+    # The questions of the call were answered on the call's own page.
+    while following := call.continued_by.select_related("tool", "version").order_by("-pk").first():
+        call = following
+    return call
+
+
+def _key(procedure: Procedure, run: uuid.UUID, at: int, again: int) -> uuid.UUID:
+    return call_keys.key_for(f"procedure:{procedure.pk}", str(run), f"{at}.{again}")

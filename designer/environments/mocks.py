@@ -1,0 +1,344 @@
+"""Mocks of an agent's tools: their answers, the calls that they received, and assertions about these.
+
+The mock of a tool is an activity of one agent. Its calls are those that it answered.
+"""
+
+import copy
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from catalog.models import Activity, ActivityVersion, Call
+from core.errors import DomainError, invalid
+from designer.agents import agents
+from designer.environments import environments
+from designer.models import Agent, Environment, MockAssertions, Pin
+from designer.pins import pinned_signatures
+from execution.activities import operations
+from execution.activities.mocks import answers, assertions
+from execution.activities.mocks.answers import Mock, Reply
+from execution.activities.mocks.assertions import AnyAssertion, Assertion, Made, Verdict
+from execution.activities.mocks.situations import SITUATIONS
+from execution.calls import invocation, versions
+from people import audit
+from people.audit import edit_conflicts
+from people.models import User
+from protocols.calls import outcomes
+
+KIND = "mock"
+NOTHING: Mapping[str, Any] = {}
+# Number of the newest calls that assertions are checked against.
+MAX_CHECKED_CALLS = 10_000
+# A page waits for the call this long.
+STEP_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class MockedTool:
+    """A pinned tool with its mock. Without an `activity` nothing is stored, and the mock would generate its
+    answers.
+    """
+
+    pin: Pin
+    activity: Activity | None
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        return operations.current(self.activity).config if self.activity else NOTHING
+
+    @cached_property
+    def mock(self) -> Mock:
+        return answers.read(self.config)
+
+    @cached_property
+    def problems(self) -> Mapping[str, str]:
+        """Return what does not fit the pinned version: sentences by position."""
+        return dict(answers.misfits(self.mock, self.pin.version.decoded()))
+
+    @property
+    def is_on(self) -> list[str]:
+        """Return the labels of the situations that are switched on."""
+        return [situation.label for situation in self.mock.situations if situation.is_on]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return operations.facts(self.activity) if self.activity else {"config": {}}
+
+
+@dataclass(frozen=True)
+class CallFilter:
+    """Selects calls by API key, environment, tool and time span. None selects all."""
+
+    key: int | None = None
+    environment: str | None = None
+    tool: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def mocked_tools(agent: Agent) -> list[MockedTool]:
+    """Return all tools of the agent, with the mocks that some have."""
+    pins = list(pinned_signatures.pinned([agent]).order_by("name"))
+    rows = Activity.objects.live().filter(agent=agent.pk).select_related("current__interface")
+    saved = {row.tool_id: row for row in rows}
+    return [MockedTool(pin, saved.get(pin.tool_id)) for pin in pins]
+
+
+def mock_of_pin(pin: Pin) -> MockedTool:
+    """Return the pin's tool with its mock. `pin` has its version."""
+    rows = Activity.objects.live().filter(agent=pin.agent_id, tool=pin.tool_id)
+    return MockedTool(pin, rows.select_related("current__interface").first())
+
+
+@transaction.atomic
+def save(
+    pin: Pin, *, actor: User, config: Mapping[str, Any], expected: str = edit_conflicts.ANY_STATE
+) -> MockedTool:
+    """Set the mock of this tool. Raises DomainError."""
+    agents.locked(pin.agent)
+    mocked = mock_of_pin(pin)
+    if mocked.activity is None:
+        activity = operations.create(
+            actor=actor,
+            name=f"Mock of {pin.name}",
+            kind=KIND,
+            config=config,
+            interface=pin.version,
+            agent=pin.agent_id,
+            tool=pin.tool,
+        )
+    else:
+        activity = operations.change(
+            mocked.activity, actor=actor, config=config, interface=pin.version, expected=expected
+        )
+        environments.move_mock(activity, actor=actor)
+    return MockedTool(pin, activity)
+
+
+def copy_mock(pin: Pin, to: Pin, *, actor: User) -> None:
+    """Copy the mock of a pin, if it has one, to the pin of a copied agent, without checks."""
+    if (activity := mock_of_pin(pin).activity) is None:
+        return
+    current_version = operations.current(activity)
+    operations.create(
+        actor=actor,
+        name=f"Mock of {to.name}",
+        kind=KIND,
+        config=current_version.config,
+        interface=current_version.interface,
+        agent=to.agent_id,
+        tool=to.tool,
+    )
+
+
+def copy_assertions(agent: Agent, to: Agent, *, actor: User) -> None:
+    """Copy the assertions about tools that the copy has. The copy has all its tools already."""
+    tool_names = set(names(to).values())
+    copied = [assertion for assertion in assertions_of(agent) if tool_names.issuperset(assertion.tools)]
+    set_assertions(to, actor=actor, said=msgspec.to_builtins(copied))
+
+
+def edit(
+    pin: Pin,
+    *,
+    actor: User,
+    change: Callable[[dict[str, Any]], Mapping[str, Any]],
+    expected: str = edit_conflicts.ANY_STATE,
+) -> MockedTool:
+    """Apply `change` to the stored mock. Raises DomainError."""
+    with transaction.atomic():
+        agents.locked(pin.agent)
+        config = {"seed": 0, "examples": [], "situations": [], **copy.deepcopy(mock_of_pin(pin).config)}
+        return save(pin, actor=actor, config=change(config), expected=expected)
+
+
+def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool:
+    """Switch situations on or off, by name. The rest of the mock stays unchanged."""
+    situation_names = [str(situation.__struct_config__.tag) for situation in SITUATIONS]
+    if unknown := [name for name in switches if name not in situation_names]:
+        raise invalid(
+            switch=f"There is no situation “{unknown[0]}”. Take one of: {', '.join(situation_names)}."
+        )
+
+    def switched(config: dict[str, Any]) -> dict[str, Any]:
+        for name, is_on in switches.items():
+            rows = [row for row in config["situations"] if row["name"] == name]
+            if not rows:
+                config["situations"].append({"name": name, "switch": is_on})
+            for row in rows:
+                row["switch"] = is_on
+        return config
+
+    return edit(pin, actor=actor, change=switched)
+
+
+@transaction.atomic
+def bind_all(environment: Environment, *, actor: User) -> int:
+    """Bind mocks to all tools in this environment. Return how many were bound."""
+    agents.locked(environment.agent)
+    places, count = environments.bound_in(environment), 0
+    fields: dict[str, str] = {}
+    for place in places:
+        if place.is_bound and place.activity and operations.current(place.activity).kind == KIND:
+            continue
+        mocked = mock_of_pin(place.pin)
+        try:
+            with transaction.atomic():
+                if mocked.activity is None:
+                    mocked = save(place.pin, actor=actor, config={})
+                environments.bind(environment, place.pin.tool, actor=actor, activity=mocked.activity)
+        except DomainError as error:
+            fields[place.pin.name] = error.message
+        count += 1
+    if fields:
+        message = f"Nothing was bound: {', '.join(fields)} cannot have a mock as it is. Set it up first."
+        raise DomainError("mocks_unmet", message, fields=fields, status=409)
+    return count
+
+
+def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Reply:
+    """Return the answer of a mock with this `config`. Nothing is stored. Raises DomainError."""
+    signature = pin.version.decoded()
+    mock = answers.read(answers.check(config, signature))
+    if refusal := outcomes.refusal(signature, arguments):
+        return Reply(refusal, "The inputs do not fit, so no mock is asked.")
+    return answers.reply(mock, signature, arguments)
+
+
+def call_step(
+    pin: Pin, *, actor: User, key: uuid.UUID, arguments: Mapping[str, Any], seconds: int = STEP_SECONDS
+) -> Call:
+    """Call the tool's mock now and return the call. A tool without a mock gets one. Raises DomainError."""
+    mocked = mock_of_pin(pin)
+    if mocked.activity is None or not mocked.mock.examples:
+        mocked = _add_vendor_example(mocked, actor)
+    activity = operations.current(mocked.activity) if mocked.activity else None
+    version = versions.find(pin.tool_id, pin.version.ordinal) or pin.version
+    return invocation.call_now(
+        version,
+        actor=actor,
+        arguments=arguments,
+        activity=activity,
+        key=key,
+        deadline_seconds=seconds,
+    )
+
+
+def vendor_calls(pin: Pin, user: User) -> QuerySet[Call]:
+    """Return the calls that the vendor answered, as far as the user may see them."""
+    return pin.tool.calls.visible_to(user).filter(outcome="ok", activity=None)
+
+
+def _add_vendor_example(mocked: MockedTool, actor: User) -> MockedTool:
+    """Return the stored mock with the vendor's newest answer as its example, if that fits the pinned
+    version.
+    """
+    pin = mocked.pin
+    call = vendor_calls(pin, actor).order_by("-pk").first()
+    outputs = call.decoded().outputs if call else {}
+    if outputs:
+        config = {**mocked.config, "examples": [{"arguments": {}, "outputs": outputs}]}
+        with suppress(DomainError):
+            return save(pin, actor=actor, config=config)
+    return mocked if mocked.activity else save(pin, actor=actor, config={})
+
+
+def calls(agent: Agent, call_filter: CallFilter) -> QuerySet[Call]:
+    """Return the calls that mocks answered for this agent."""
+    mocks = ActivityVersion.objects.filter(kind=KIND)
+    # The agent's releases also run tools of sub-agents, and mocks that all agents may use.
+    answered_by_own_mock = Q(activity__in=mocks.filter(activity__agent=agent.pk))
+    rows = Call.objects.filter(answered_by_own_mock | Q(activity__in=mocks, agent=agent.pk))
+    if call_filter.key is not None:
+        rows = rows.filter(api_key=call_filter.key)
+    if call_filter.environment is not None:
+        rows = rows.filter(environment=call_filter.environment)
+    if call_filter.tool is not None:
+        rows = rows.filter(tool__in=[tool for tool, name in names(agent).items() if name == call_filter.tool])
+    if call_filter.since is not None:
+        rows = rows.filter(queued_at__gte=call_filter.since)
+    if call_filter.until is not None:
+        rows = rows.filter(queued_at__lt=call_filter.until)
+    return rows
+
+
+def names(agent: Agent) -> dict[int, str]:
+    """Return the names of the agent's tools and of its sub-agents' tools, by tool id."""
+    pins = Pin.objects.live().of_tools().filter(agent__in=agents.with_all_below([agent])[agent.pk])
+    sub_agent_names = pins.exclude(agent=agent).values_list("tool_id", "name")
+    return dict(sub_agent_names) | dict(pins.filter(agent=agent).values_list("tool_id", "name"))
+
+
+def assertions_of(agent: Agent) -> list[Assertion]:
+    row = MockAssertions.objects.filter(agent=agent).first()
+    return msgspec.convert(row.said, list[AnyAssertion]) if row else []
+
+
+def read_assertions(agent: Agent, said: Sequence[Mapping[str, Any]]) -> list[Assertion]:
+    """Parse assertions. Raises DomainError if one is invalid or names a tool that the agent does not have."""
+    if len(said) > assertions.MAX_ASSERTIONS:
+        raise invalid(assertions=f"Give up to {assertions.MAX_ASSERTIONS} assertions.")
+    tool_names, parsed, faults = set(names(agent).values()), [], {}
+    for number, document in enumerate(said):
+        try:
+            assertion: Assertion = msgspec.convert(dict(document), AnyAssertion)
+        except msgspec.ValidationError as error:
+            faults[f"assertions.{number}"] = str(error).replace("`", "") + "."
+            continue
+        parsed.append(assertion)
+        if unknown := [name for name in assertion.tools if name not in tool_names]:
+            faults[f"assertions.{number}"] = f"The agent has no tool “{unknown[0]}”."
+    if faults:
+        raise invalid(**faults)
+    return parsed
+
+
+@transaction.atomic
+def set_assertions(agent: Agent, *, actor: User, said: Sequence[Mapping[str, Any]]) -> list[Assertion]:
+    """Replace the agent's assertions. Raises DomainError."""
+    agent = agents.locked(agent)
+    parsed, before = read_assertions(agent, said), assertions_of(agent)
+    if parsed != before:
+        MockAssertions.objects.update_or_create(agent=agent, defaults={"said": msgspec.to_builtins(parsed)})
+        facts = [{"mock_assertions": [assertion.says for assertion in group]} for group in (before, parsed)]
+        audit.record(actor, "edit", agent, before=facts[0], after=facts[1], agent=agent.pk)
+    return parsed
+
+
+def check_assertions(agent: Agent, asserted: Sequence[Assertion], asked: CallFilter) -> list[Verdict]:
+    """Check the assertions against the calls of the agent's mocks. A call and its continuations count as
+    one.
+    """
+    tool_names = names(agent)
+    newest = calls(agent, asked).order_by("-pk").values_list("pk", "tool_id", "outcome", "continues_id")
+    first_call: dict[int, int] = {}
+    calls_by_first: dict[int, Made] = {}
+    for pk, tool, outcome, continues in reversed(newest[:MAX_CHECKED_CALLS]):
+        first_call[pk] = first_call.get(continues or 0, pk)
+        calls_by_first[first_call[pk]] = Made(first_call[pk], tool_names.get(tool, ""), outcome)
+    return verdicts(asserted, list(calls_by_first.values()), tool_names)
+
+
+def verdicts(
+    asserted: Sequence[Assertion], made: Sequence[Made], tool_names: Mapping[int, str]
+) -> list[Verdict]:
+    """Check the assertions against these calls, with the agent's tool `names`."""
+    return [_check_tool_names(assertion, tool_names) or assertion.judge(made) for assertion in asserted]
+
+
+def _check_tool_names(assertion: Assertion, tool_names: Mapping[int, str]) -> Verdict | None:
+    # A renamed or removed tool yields no statement about what the agent did.
+    missing_tools = [name for name in assertion.tools if name not in tool_names.values()]
+    return (
+        Verdict(assertion, False, f"The agent has no tool “{missing_tools[0]}” any more.", ())
+        if missing_tools
+        else None
+    )

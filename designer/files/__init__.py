@@ -1,0 +1,1 @@
+"""Agents as files, and copies of agents."""

@@ -1,0 +1,358 @@
+"""The form for a tool's tuned texts.
+
+Each field starts with the effective text, so that an empty field is an error and never means the vendor's
+text.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django import forms
+from django.forms import BoundField
+from msgspec import UNSET
+
+from catalog.models import ToolVersion
+from core.errors import DomainError
+from designer.pins.tunings import MAX_TITLE_LENGTH
+from designer.signatures import model_names
+from designer.signatures.words import EFFECTS, Path, Words, from_members, members, of_vendor
+from people.audit.edit_conflicts import Difference, LateEditError
+from people.forms import OperationForm
+from protocols.signature import AllowedValue, Parameter
+
+# Django accepts this many fields in a form, a few of them used otherwise. Values come last: the values of an
+# input that do not fit are tuned over REST.
+MAX_FIELDS = 900
+# Each value takes two of the form's fields.
+MAX_VALUES = 100
+EFFECT_WORDS = {
+    "read_only": (EFFECTS["read_only"], "It reads and changes nothing", "It changes something"),
+    "destructive": (EFFECTS["destructive"], "It may destroy something", "It destroys nothing"),
+    "idempotent": (EFFECTS["idempotent"], "The same call twice does no more than once", "Each call counts"),
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One text or choice: its field, the layer that is effective, and the layers below, from top to
+    bottom.
+    """
+
+    field: BoundField
+    source: str
+    below: list[tuple[str, str]]
+    is_ours: bool
+
+    @property
+    def beneath(self) -> str:
+        """Return the effective value without the tuned one."""
+        return self.below[0][1]
+
+
+@dataclass(frozen=True)
+class ValueRow:
+    value: AllowedValue
+    description: Member
+    hidden: Member
+
+
+@dataclass(frozen=True)
+class ParameterRow:
+    """One input or output. `says`: the effective description."""
+
+    parameter: Parameter
+    members: dict[str, Member]
+    values: list[ValueRow]
+    more_values: int = 0
+
+    @property
+    def is_tuned(self) -> bool:
+        all_members = [*self.members.values(), *(m for v in self.values for m in (v.description, v.hidden))]
+        return any(member.is_ours for member in all_members)
+
+    @property
+    def is_hidden(self) -> bool:
+        return bool(self.members["hidden"].field.value())
+
+    @property
+    def says(self) -> str:
+        return str(self.members["description"].field.value() or "")
+
+    @property
+    def is_faulty(self) -> bool:
+        all_members = [*self.members.values(), *(m for v in self.values for m in (v.description, v.hidden))]
+        return any(member.field.errors for member in all_members)
+
+
+class WordsForm(OperationForm):
+    """below: the tuned texts for all agents, if this form edits those of one agent."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(
+        self, *args: Any, version: ToolVersion, words: Words, below: Words | None = None, **kwargs: Any
+    ) -> None:
+        self.signature = version.decoded()
+        self.ordinal = version.ordinal
+        self.vendor = of_vendor(self.signature)
+        self.catalog = members(below) if below is not None else {}
+        self.inherited = self.vendor | self.catalog
+        self.own = members(words)
+        self.is_of_an_agent = below is not None
+        self.inputs = {parameter.name: parameter for parameter in self.signature.inputs}
+        self.paths = dict(self._named_paths())
+        effective = self.inherited | self.own
+        initial = {name: self._field_value(path, effective[path]) for name, path in self.paths.items()}
+        super().__init__(*args, initial={"version": version.ordinal, **initial}, **kwargs)
+        for name, path in self.paths.items():
+            self.fields[name] = self._field(path, initial[name])
+
+    def _named_paths(self) -> Iterator[tuple[str, Path]]:
+        # A field's name consists of its kind and the input's index, because vendors' names may be anything.
+        yield "title", ("title",)
+        yield "description", ("description",)
+        for effect in EFFECTS:
+            yield f"effect-{effect}", ("effects", effect)
+        count = 2 + len(EFFECTS)
+        # Four fields per input; outputs and values share the rest.
+        max_inputs = (MAX_FIELDS - count) // 4
+        for index, parameter in enumerate(self.signature.inputs[:max_inputs]):
+            for kind in ("description", "name", "hidden", "preset"):
+                count += 1
+                yield f"{kind}-{index}", ("parameters", parameter.name, kind)
+        for index, output in enumerate(self.signature.outputs[: (MAX_FIELDS - count) // 2]):
+            for kind in ("description", "hidden"):
+                count += 1
+                yield f"output-{kind}-{index}", ("outputs", output.name, kind)
+        for index, parameter in enumerate(self.signature.inputs[:max_inputs]):
+            for value_index, value in enumerate(parameter.allowed_values[:MAX_VALUES]):
+                if count + 2 > MAX_FIELDS:
+                    return
+                count += 2
+                for kind in ("description", "hidden"):
+                    path = ("parameters", parameter.name, "values", value.name, kind)
+                    yield f"value-{kind}-{index}-{value_index}", path
+
+    def _field(self, path: Path, now: Any) -> forms.Field:
+        kind, subject = path[-1], path[-2] if len(path) > 1 else ""
+        if path[0] == "effects":
+            label, yes, no = EFFECT_WORDS[kind]
+            inherited_value = self.inherited[path]
+            choice_text = "nothing" if inherited_value is None else f"“{yes if inherited_value else no}”"
+            layer_text = "Words for all agents say" if path in self.catalog else "The vendor says"
+            choices = [("", f"{layer_text} {choice_text}"), ("true", yes), ("false", no)]
+            return forms.ChoiceField(choices=choices, required=False, label=label)
+        if kind == "hidden":
+            label = (
+                "Leave it out of what a call answers" if path[0] == "outputs" else "Hide it from the model"
+            )
+            label = f"Hide {subject}" if "values" in path[2:3] else label
+            return forms.BooleanField(required=False, label=label)
+        if kind == "preset":
+            return _preset_field(self.inputs[path[1]], now)
+        label = {"title": "Title", "name": "Name that the model reads"}.get(kind, f"Description of {subject}")
+        # One line that grows, because most texts of an input are short.
+        attrs: dict[str, Any] = {"rows": 4 if len(path) == 1 else 1, "data-counted": ""}
+        if kind == "title":
+            counted = forms.TextInput(attrs={"data-counted": ""})
+            return forms.CharField(
+                strip=False, required=False, label=label, max_length=MAX_TITLE_LENGTH, widget=counted
+            )
+        if kind == "name":
+            attrs = {"autocomplete": "off", "spellcheck": "false", "class": "mono"}
+            return forms.CharField(
+                required=False,
+                label=label,
+                max_length=model_names.MAX_LENGTH,
+                widget=forms.TextInput(attrs=attrs),
+            )
+        if len(path) == 1:
+            label = "Description"
+        return forms.CharField(strip=False, required=False, label=label, widget=forms.Textarea(attrs=attrs))
+
+    def member(self, name: str) -> Member:
+        path = self.paths[name]
+        below = [("Vendor", self._display_value(path, self.vendor[path]))]
+        source = "Vendor"
+        if path in self.catalog:
+            source = "All agents"
+            below.insert(0, (source, self._display_value(path, self.catalog[path])))
+        if path in self.own:
+            source = "This agent" if self.is_of_an_agent else "All agents"
+        return Member(self[name], source, below, is_ours=path in self.own)
+
+    def _display_value(self, path: Path, value: Any) -> str:
+        if path[0] == "effects":
+            return "" if value is None else EFFECT_WORDS[path[1]][1 if value else 2]
+        if path[-1] == "hidden":
+            return "Hidden" if value else "Shown"
+        return str(self._field_value(path, value))
+
+    # Named unlike the fields, because a template would find those first.
+    @property
+    def tool_title(self) -> Member:
+        return self.member("title")
+
+    @property
+    def tool_description(self) -> Member:
+        return self.member("description")
+
+    def effects(self) -> list[Member]:
+        return [self.member(f"effect-{effect}") for effect in EFFECTS]
+
+    @property
+    def effects_say(self) -> str:
+        effective = self.inherited | self.own
+        sentences = [
+            EFFECT_WORDS[effect][1 if effective["effects", effect] else 2]
+            for effect in EFFECTS
+            if effective["effects", effect] is not None
+        ]
+        return ". ".join(sentences) or "Not stated"
+
+    def rows(self) -> list[ParameterRow]:
+        parameter_rows = []
+        for index, parameter in enumerate(self.signature.inputs):
+            if f"name-{index}" not in self.paths:
+                break
+            kinds = ("description", "name", "hidden", "preset")
+            values = [
+                ValueRow(
+                    value,
+                    self.member(f"value-description-{index}-{value_index}"),
+                    self.member(f"value-hidden-{index}-{value_index}"),
+                )
+                for value_index, value in enumerate(parameter.allowed_values)
+                if f"value-hidden-{index}-{value_index}" in self.paths
+            ]
+            parameter_rows.append(
+                ParameterRow(
+                    parameter,
+                    {kind: self.member(f"{kind}-{index}") for kind in kinds},
+                    values,
+                    len(parameter.allowed_values) - len(values),
+                )
+            )
+        return parameter_rows
+
+    def outputs(self) -> list[ParameterRow]:
+        return [
+            ParameterRow(
+                output,
+                {kind: self.member(f"output-{kind}-{index}") for kind in ("description", "hidden")},
+                [],
+            )
+            for index, output in enumerate(self.signature.outputs)
+            if f"output-hidden-{index}" in self.paths
+        ]
+
+    @property
+    def are_effects_tuned(self) -> bool:
+        return any(path[0] == "effects" for path in self.own)
+
+    def clean_version(self) -> int:
+        version: int = self.cleaned_data["version"]
+        # The texts were edited next to those of another version.
+        if version != self.ordinal:
+            raise forms.ValidationError("Another user has moved this to another version. Look at it again.")
+        return version
+
+    def words(self) -> dict[str, Any]:
+        """Return the arguments of `tunings.tune`: only what differs from the layer below."""
+        on_page = set(self.paths.values())
+        tuned = {
+            # Texts without a field on the page are kept.
+            path: value
+            for path, value in self.own.items()
+            if path in self.vendor and path not in on_page
+        }
+        for name, path in self.paths.items():
+            entered = self.cleaned_data[name]
+            if name not in self.data and path[-1] != "hidden":
+                # The page was opened before this field existed, so its text is kept.
+                tuned |= {path: self.own[path]} if path in self.own else {}
+            # An empty name restores the vendor's name.
+            elif path[-1] == "name" and not entered:
+                continue
+            elif path[0] == "effects":
+                if entered:
+                    tuned[path] = entered == "true"
+            elif path[-1] == "hidden":
+                if entered != bool(self.inherited[path]):
+                    tuned[path] = entered
+            # A browser sends line ends as CR LF, which is not a difference.
+            elif (text := entered.replace("\r\n", "\n")) != self._field_value(
+                path, self.inherited[path]
+            ).replace("\r\n", "\n"):
+                value = _value(self.inputs[path[1]], text) if path[-1] == "preset" else text
+                if value is not UNSET:
+                    tuned[path] = value
+        document: dict[str, Any] = msgspec.to_builtins(from_members(tuned))
+        return document
+
+    def _field_value(self, path: Path, value: Any) -> Any:
+        # The value in the field's form: a text unchanged, any other preset as JSON.
+        if path[0] == "effects":
+            return {True: "true", False: "false", None: ""}[value if path in self.own else None]
+        if path[-1] == "hidden":
+            return bool(value)
+        if value is UNSET or value is None:
+            return ""
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    def field_for(self, path: str) -> str:
+        names = {".".join(place): name for name, place in self.paths.items()}
+        return names.get(path) or names.get(f"{path}.preset") or names.get(f"{path}.description") or path
+
+    def theirs(self, name: str, value: object) -> object:
+        # Without their own text the layer below is effective; each field starts with the effective text.
+        path = self.paths[name]
+        if path[0] == "effects":
+            return {True: "true", False: "false"}.get(bool(value), "") if value is not None else ""
+        return self._field_value(path, self.inherited[path] if value is None else value)
+
+    def late_rows(self) -> list[tuple[str, Difference]]:
+        # The replaced vendor texts belong to the words; no user edits them.
+        return [row for row in super().late_rows() if not row[1].path.startswith(("replaced", "against"))]
+
+    def refuse(self, error: DomainError) -> None:
+        if isinstance(error, LateEditError):
+            super().refuse(error)
+            return
+        fields = {self.field_for(name): message for name, message in error.fields.items()}
+        super().refuse(DomainError(error.code, error.message, fields=fields, status=error.status))
+
+
+def _preset_field(parameter: Parameter, now: str) -> forms.Field:
+    label = "Value to send"
+    if parameter.type == "boolean":
+        offered = [("true", "Yes"), ("false", "No")]
+    elif parameter.type in ("enum", "string") and parameter.allowed_values:
+        offered = [(value.name, value.name) for value in parameter.allowed_values]
+    else:
+        return forms.CharField(strip=False, required=False, label=label)
+    # A value from another version remains a choice.
+    if now and now not in dict(offered):
+        offered.append((now, f"{now} (not taken by this version)"))
+    wrong = f"“{parameter.name}” takes one of: {', '.join(value for value, _ in offered)}."
+    return forms.ChoiceField(
+        choices=[("", "None"), *offered],
+        required=False,
+        label=label,
+        error_messages={"invalid_choice": wrong},
+    )
+
+
+def _value(parameter: Parameter, entered: str) -> Any:
+    # Converts the entered text to the input's type. A text that cannot be converted is refused by the rules.
+    if not entered:
+        return UNSET
+    if parameter.type in ("string", "enum"):
+        return entered
+    try:
+        return json.loads(entered)
+    except ValueError:
+        return entered

@@ -1,0 +1,1 @@
+"""Notifications about agents and tools that users follow."""

@@ -1,0 +1,1 @@
+"""Readiness, trees and tool lists of agents, as pages show them."""

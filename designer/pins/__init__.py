@@ -1,0 +1,1 @@
+"""Pins, tunings, effective signatures of pins, and what they cost in tokens."""

@@ -1,0 +1,1 @@
+"""Upgrades of pins and bindings, and the work that waits for designers."""

@@ -1,0 +1,1 @@
+"""How one tool runs: for whom, with which secrets, at most once."""

@@ -1,0 +1,72 @@
+"""Activities that make their answers up: nothing is sent, and no credential is opened."""
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+import redis
+
+from catalog.models import Call
+from core import redis_client
+from execution.activities.base import Kind, Work
+from execution.activities.mocks import answers
+from execution.activities.mocks.situations import Interrupt, Situation
+from protocols.base import Outcome, is_withheld
+from protocols.calls import outcomes
+from protocols.signature import Signature
+
+logger = logging.getLogger(__name__)
+# After the last call of a caller.
+COUNTED_SECONDS = 24 * 3600
+TOO_SLOW = "The mock was told to be slower than the call may last."
+
+
+class Mock(Kind):
+    name = "mock"
+    label = "A mock"
+    summary = "Answers from examples, from situations, or by a seed from the output schema."
+    acts = False
+
+    def check(self, config: Mapping[str, Any], interface: Signature | None) -> dict[str, Any]:
+        return answers.check(config, interface)
+
+    def may_ask(self, config: Mapping[str, Any]) -> bool:
+        return any(isinstance(each, Interrupt) and each.is_on for each in answers.read(config).situations)
+
+    def perform(self, work: Work) -> Outcome:
+        call = work.call
+        reply = answers.reply(
+            answers.read(work.config),
+            work.signature,
+            call.arguments,
+            state=call.continues.decoded().resume if call.continues else None,
+            is_declined=any(is_withheld(answer) for answer in call.answers.values()),
+            nth=partial(_nth, call),
+        )
+        left = max(work.seconds_left(), 0)
+        if reply.seconds:
+            work.sleep(min(reply.seconds, left))
+        # Of a call that was ended meanwhile, what is said here is dropped.
+        return (
+            reply.outcome if reply.seconds <= left else outcomes.failed("unavailable", "DEADLINE", TOO_SLOW)
+        )
+
+
+def _nth(call: Call, situation: Situation) -> int:
+    # Counted at once for all processes. While the server of the counts is away, each call is the first one.
+    caller = f"key {call.api_key_id}" if call.api_key_id else f"user {call.requested_by_id}"
+    told = msgspec.json.encode(situation, order="deterministic").decode()
+    asked = f"{call.activity_id}/{caller}/{call.environment}/{told}"
+    name = f"pegboard:mock:{hashlib.sha256(asked.encode()).hexdigest()}"
+    try:
+        with redis_client.client().pipeline() as pipe:
+            pipe.incr(name)
+            pipe.expire(name, COUNTED_SECONDS)
+            nth, _ = pipe.execute()
+    except (redis.RedisError, OSError):
+        logger.exception("calls of a mock were not counted")
+        return 1
+    return int(nth)

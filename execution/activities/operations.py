@@ -1,0 +1,248 @@
+"""Changes of activities. Each is one change by one user, audited in its own transaction.
+
+Each save adds a version that nothing rewrites. A binding runs the version that it names, and a step the
+version that was current when its activity was saved, so an edit changes nothing that runs.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from catalog.locking import check_name, locked
+from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
+from core import unique_violations
+from core.canonical_json import canonical, digest
+from core.errors import DomainError, invalid
+from core.outbound import policy
+from core.outbound.errors import RefusedError
+from execution.activities import kinds, pinned_callees, reach
+from execution.activities.picking import Fault
+from people import audit
+from people.audit import edit_conflicts
+from people.models import User
+
+MAX_NAME_LENGTH = 150
+MAX_CONFIG_BYTES = 256 * 1024
+UNCHANGED: Any = object()
+# Asked before an activity that any agent may use gets a name. Each raises DomainError where it must not.
+NAME_RULES: list[Callable[[User, str], None]] = []
+# Asked before one that any agent may use runs otherwise from now on, or no more.
+CHANGE_RULES: list[Callable[[User, Activity], None]] = []
+# Called before an activity is removed. Each raises DomainError to refuse that.
+REMOVAL_RULES: list[Callable[[User, Activity], None]] = []
+# Called before an activity gets another name. Each raises DomainError to refuse that.
+RENAMING_RULES: list[Callable[[User, Activity], None]] = []
+
+
+@transaction.atomic
+def create(
+    *,
+    actor: User,
+    name: str,
+    kind: str,
+    config: Mapping[str, Any],
+    interface: ToolVersion | None = None,
+    agent: int | None = None,
+    tool: Tool | None = None,
+) -> Activity:
+    """`agent` and `tool` belong to the mock of one tool in one agent. Raises DomainError."""
+    activity = Activity(name=name.strip(), agent=agent, tool=tool)
+    _check_name(activity, actor)
+    checked = _checked(activity, kind, config, interface)
+    _refuse_credentials(actor, kind, checked)
+    _refuse_inner(actor, kind, checked)
+    _save(activity)
+    _add_version(activity, actor, kind, checked, interface)
+    audit.record(actor, "create", activity, after=facts(activity), agent=agent)
+    return activity
+
+
+@transaction.atomic
+def change(
+    activity: Activity,
+    *,
+    actor: User,
+    name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    interface: ToolVersion | None = UNCHANGED,
+    expected: str = edit_conflicts.ANY_STATE,
+) -> Activity:
+    """What is not given stays as it is; the kind always does. Raises DomainError."""
+    activity = locked(activity, Activity.objects.live().select_related("current__interface"))
+    before = facts(activity)
+    now = current(activity)
+    if interface is UNCHANGED:
+        interface = now.interface
+    is_given = config is not None
+    config = now.config if config is None else _checked(activity, now.kind, config, interface)
+    if name is not None and name.strip() != activity.name:
+        for rule in RENAMING_RULES:
+            rule(actor, activity)
+        activity.name = name.strip()
+        _check_name(activity, actor)
+    wanted = {"name": activity.name, "kind": now.kind, "config": config, "interface": _named(interface)}
+    _refuse_credentials(actor, now.kind, now.config)
+    _refuse_credentials(actor, now.kind, config)
+    edit_conflicts.check(activity, expected, now=before, wanted=wanted)
+    is_new = (wanted["config"], wanted["interface"]) != (before["config"], before["interface"])
+    # An administrator who saves again what a designer has written stands for where it sends to.
+    is_vouched = (
+        is_given and actor.can_administer and not now.is_by_administrator and _sends(now.kind, config)
+    )
+    takes_newer_callees = is_given and has_newer_callees(now)
+    if wanted == before and not (is_vouched or takes_newer_callees):
+        return activity
+    _refuse_change(actor, activity)
+    if is_new:
+        _refuse_inner(actor, now.kind, config)
+    _save(activity)
+    if is_new or is_vouched or takes_newer_callees:
+        _add_version(activity, actor, now.kind, config, interface)
+    why = ""
+    if wanted == before:
+        newer = "The same steps, with the newest versions of the activities that they run."
+        why = newer if takes_newer_callees else "As it was, by an administrator."
+    audit.record(actor, "edit", activity, before=before, after=facts(activity), why=why, agent=activity.agent)
+    return activity
+
+
+@transaction.atomic
+def remove(activity: Activity, *, actor: User) -> None:
+    """It runs no more. Its versions stay, and so do the calls that it made."""
+    activity = locked(activity, Activity.objects.live().select_related("current__interface"))
+    if users := reach.users_of(activity):
+        named = ", ".join(f"“{each}”" for each in users[:5])
+        raise DomainError(
+            "activity_in_use", f"“{activity}” is a step of {named}. Take it out there first.", status=409
+        )
+    _refuse_change(actor, activity)
+    for rule in REMOVAL_RULES:
+        rule(actor, activity)
+    activity.removed_at = timezone.now()
+    activity.save(update_fields=["removed_at"])
+    audit.record(actor, "remove", activity, before=facts(activity), agent=activity.agent)
+
+
+def faults_now(activity: Activity) -> list[Fault]:
+    """What stands against running it, by the newest version of the tool that is its interface."""
+    now = current(activity)
+    newest = now.interface and (now.interface.tool.current or now.interface)
+    found = list(kinds.get(now.kind).faults(now.config, newest.decoded() if newest else None))
+    if not now.is_by_administrator and (why := _why_inner(now.kind, now.config)):
+        found.append(Fault("address", "address_refused", why))
+    return found
+
+
+def has_newer_callees(version: ActivityVersion) -> bool:
+    """Whether an activity that this version runs has a newer version than the one that it runs."""
+    activities = set(kinds.get(version.kind).activities(version.config))
+    newest = {row.pk for row in pinned_callees.current_versions(activities).values()}
+    return bool(newest - pinned_callees.recorded_versions(version))
+
+
+def facts(activity: Activity) -> dict[str, Any]:
+    """What an audit row says of it, and by what two editors are told apart."""
+    now = current(activity)
+    return {
+        "name": activity.name,
+        "kind": now.kind,
+        "config": now.config,
+        "interface": _named(now.interface),
+    }
+
+
+def current(activity: Activity) -> ActivityVersion:
+    # None only within the transaction that creates it.
+    if activity.current is None:
+        raise DomainError("activity_without_version", f"“{activity}” was never saved whole.", status=409)
+    return activity.current
+
+
+def _check_name(activity: Activity, actor: User) -> None:
+    check_name(activity.name, MAX_NAME_LENGTH)
+    for rule in NAME_RULES if activity.agent is None else ():
+        rule(actor, activity.name)
+
+
+def _refuse_change(actor: User, activity: Activity) -> None:
+    for rule in CHANGE_RULES if activity.agent is None else ():
+        rule(actor, activity)
+
+
+def _named(interface: ToolVersion | None) -> dict[str, int] | None:
+    return None if interface is None else {"tool": interface.tool_id, "ordinal": interface.ordinal}
+
+
+def _checked(
+    activity: Activity, kind: str, config: Mapping[str, Any], interface: ToolVersion | None
+) -> dict[str, Any]:
+    if len(canonical(config)) > MAX_CONFIG_BYTES:
+        raise invalid(config=f"The configuration is larger than {MAX_CONFIG_BYTES // 1024} kB.")
+    checked = kinds.get(kind).check(config, interface.decoded() if interface else None)
+    reach.refuse_too_much(activity, kind, checked)
+    return checked
+
+
+def _refuse_credentials(actor: User, kind: str, config: Mapping[str, Any]) -> None:
+    # A user who words the requests that carry a credential can do with it what its owner can.
+    if list(kinds.get(kind).credentials(config)) and not actor.can_administer:
+        message = "Only an administrator chooses a credential, and changes an activity that has one."
+        raise DomainError("forbidden", message, fields={"credential": message}, status=403)
+
+
+def _refuse_inner(actor: User, kind: str, config: Mapping[str, Any]) -> None:
+    # What it resolves to is judged when it is dialled.
+    if not actor.can_administer and (why := _why_inner(kind, config)):
+        raise DomainError("address_refused", why, fields={"address": why})
+
+
+def _why_inner(kind: str, config: Mapping[str, Any]) -> str:
+    # Why an address cannot be on the public internet; "" where it can.
+    try:
+        for origin in _sends(kind, config):
+            policy.origin_of(
+                origin, policy=policy.policy_for(policy.Door.ACTIVITY, policy.AddressSource.DESIGNER)
+            )
+    except RefusedError as error:
+        return f"{error.message} An administrator may save one in a network that is open to vendors."
+    return ""
+
+
+def _sends(kind: str, config: Mapping[str, Any]) -> list[str]:
+    return list(kinds.get(kind).origins(config))
+
+
+def _save(activity: Activity) -> None:
+    try:
+        with transaction.atomic():
+            activity.save()
+    except IntegrityError as exc:
+        if not unique_violations.is_taken(exc):
+            raise
+        message = f"There is an activity “{activity.name}” already. Choose another name."
+        raise DomainError("name_taken", message, fields={"name": message}, status=409) from exc
+
+
+def _add_version(
+    activity: Activity, actor: User, kind: str, config: dict[str, Any], interface: ToolVersion | None
+) -> None:
+    # The activity is locked or new, so no other version gets the same number.
+    last = activity.current.number if activity.current else 0
+    callees = pinned_callees.current_versions(set(kinds.get(kind).activities(config)))
+    frozen = {"kind": kind, "config": config, "interface": _named(interface)}
+    if callees:
+        frozen["callees"] = {str(key): row.digest for key, row in sorted(callees.items())}
+    activity.current = ActivityVersion.objects.create(
+        activity=activity,
+        number=last + 1,
+        kind=kind,
+        config=config,
+        interface=interface,
+        digest=digest(frozen),
+        created_by=actor,
+        is_by_administrator=actor.can_administer,
+    )
+    pinned_callees.record(activity.current, callees.values())
+    activity.save(update_fields=["current"])

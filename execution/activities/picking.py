@@ -1,0 +1,185 @@
+"""Where the values of a step come from, and what is wrong with that: pure rules.
+
+A source picks an input of the call, an output of an earlier step, or is a constant. `at` leads into what is
+picked (a JSON pointer, RFC 6901), and `otherwise` stands in where there is nothing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from core.schema import pointers
+from execution.activities import conversions
+from protocols.calls import arguments
+from protocols.signature import Parameter, Signature
+
+MAX_POINTER_LENGTH = 500
+_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+
+
+class Source(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One of `input`, `value`, and `step` (counted from 1) with `output`."""
+
+    input: str = ""
+    value: Any = UNSET
+    step: int = 0
+    output: str = ""
+    at: str = ""
+    otherwise: Any = UNSET
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A version of a tool, or an activity in the version that was current when the step was saved."""
+
+    tool: int = 0
+    ordinal: int = 0
+    activity: int = 0
+    inputs: dict[str, Source] = {}
+
+
+class Steps(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    steps: list[Step]
+    outputs: dict[str, Source] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why something cannot run, as a sentence; `place` is where in the configuration."""
+
+    place: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What sources may pick: the inputs of the interface, and the outputs of the steps so far, each as far as
+    they are known. None: any."""
+
+    inputs: Mapping[str, Parameter] | None
+    outputs: Sequence[Mapping[str, Parameter]]
+
+
+def picked(source: Source, inputs: Mapping[str, Any], outputs: Sequence[Mapping[str, Any]]) -> Any:
+    """UNSET where there is nothing; `outputs` are those of the steps so far."""
+    if source.value is not UNSET:
+        return source.value
+    if source.step:
+        found = outputs[source.step - 1].get(source.output, UNSET)
+    else:
+        found = inputs.get(source.input, UNSET)
+    if found is not UNSET and source.at:
+        found = at(found, source.at)
+    return source.otherwise if found is UNSET else found
+
+
+def at(value: Any, pointer: str) -> Any:
+    """UNSET where the pointer leads to nothing."""
+    try:
+        return pointers.resolve(value, pointers.split(pointer))
+    except pointers.PointerError:
+        return UNSET
+
+
+def faults_in_inputs(
+    place: str, sources: Mapping[str, Source], signature: Signature, reach: Reach
+) -> Iterator[Fault]:
+    """Of the inputs of one step, whose tool or activity has this signature."""
+    known = {parameter.name: parameter for parameter in signature.inputs}
+    for name, source in sources.items():
+        if name not in known and not _takes_others(signature):
+            message = f"“{signature.name}” has no input “{name}”."
+            yield Fault(f"{place}.{name}", "unknown_target", message)
+        else:
+            yield from _faults(f"{place}.{name}", source, known.get(name), reach, signature)
+    for name, parameter in known.items():
+        if parameter.required and name not in sources:
+            message = f"“{signature.name}” wants “{name}”. Choose where it comes from."
+            yield Fault(f"{place}.{name}", "missing_input", message)
+
+
+def faults_in_outputs(
+    place: str, sources: Mapping[str, Source], interface: Signature | None, reach: Reach
+) -> Iterator[Fault]:
+    """Of the outputs of the whole."""
+    known = None if interface is None else {each.name: each for each in interface.outputs}
+    for name, source in sources.items():
+        # A tool that lists no outputs may answer with any.
+        if interface is not None and known and name not in known and not interface.outputs_rest:
+            message = f"“{interface.name}” has no output “{name}”."
+            yield Fault(f"{place}.{name}", "unknown_target", message)
+        else:
+            target = known.get(name) if known else None
+            yield from _faults(f"{place}.{name}", source, target, reach, None)
+
+
+def faults(place: str, source: Source, reach: Reach) -> Iterator[Fault]:
+    """Of a source whose target takes any value."""
+    yield from _faults(place, source, None, reach, None)
+
+
+def _takes_others(signature: Signature) -> bool:
+    return "#" not in arguments.problems(signature, {"#": ""})
+
+
+def _faults(
+    place: str, source: Source, target: Parameter | None, reach: Reach, signature: Signature | None
+) -> Iterator[Fault]:
+    if why := _why_unclear(source):
+        yield Fault(place, "unclear_source", why)
+    elif source.value is not UNSET:
+        rest = signature.schema_rest if signature else None
+        if target and signature and (why := arguments.value_problem(target, source.value, rest or {})):
+            yield Fault(place, "unfit_value", f"The fixed value {why}.")
+    elif source.step > len(reach.outputs):
+        yield Fault(place, "unknown_source", f"Step {source.step} is not made before this one.")
+    elif source.step:
+        # A tool that lists no outputs may answer with any.
+        if offered := reach.outputs[source.step - 1]:
+            yield from _faults_of_picked(place, source, offered, target, is_input=False)
+    elif reach.inputs is not None:
+        yield from _faults_of_picked(place, source, reach.inputs, target, is_input=signature is not None)
+
+
+def _why_unclear(source: Source) -> str:
+    said = [bool(source.input), source.value is not UNSET, bool(source.step or source.output)]
+    if sum(said) != 1 or bool(source.step) != bool(source.output) or source.step < 0:
+        return "Choose one: an input, an output of an earlier step, or a fixed value."
+    return why_no_pointer(source.at)
+
+
+def why_no_pointer(text: str) -> str:
+    if _POINTER.fullmatch(text) and len(text) <= MAX_POINTER_LENGTH:
+        return ""
+    return f"“{text[:100]}” is no JSON pointer. Write one as “/member/0”."
+
+
+def _faults_of_picked(
+    place: str,
+    source: Source,
+    offered: Mapping[str, Parameter],
+    target: Parameter | None,
+    *,
+    is_input: bool,
+) -> Iterator[Fault]:
+    name = source.output or source.input
+    found = offered.get(name)
+    if found is None:
+        whose = f"Step {source.step} has no output" if source.step else "The interface has no input"
+        yield Fault(place, "unknown_source", f"{whose} “{name}”.")
+        return
+    may_be_absent = not found.required and found.default is UNSET and source.otherwise is UNSET
+    if is_input and may_be_absent and target and target.required:
+        message = f"A caller may leave “{name}” out, and “{target.name}” is required. Say what stands in."
+        yield Fault(place, "may_be_missing", message)
+    if target and not source.at and conversions.fit(found, target) == "no":
+        message = f"“{name}” is {_type(found)}, which cannot become {_type(target)} for “{target.name}”."
+        yield Fault(place, "unfit_type", message)
+
+
+def _type(parameter: Parameter) -> str:
+    return "JSON" if parameter.type == "json" else f"of type {parameter.type}"

@@ -1,0 +1,1 @@
+"""REST of calls, activities, configurations and the secrets of endpoints."""

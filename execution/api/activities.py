@@ -1,0 +1,239 @@
+"""REST for activities: what runs for a tool instead of its vendor, as on the page “Activities”."""
+
+from typing import Any
+
+import msgspec
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Activity, ActivityVersion, ToolVersion
+from core.errors import invalid
+from core.serializers import Input
+from execution.activities import kinds, mapping, operations, reach
+from people.api.generics import GenericAPIView, ListAPIView
+from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.models import Role
+from people.permissions import person
+
+# In the order of the registry, without mocks, which are last and belong to one tool of one agent.
+KINDS = list(kinds.KINDS)
+
+
+class VersionReference(Input):
+    tool = serializers.IntegerField(help_text="Its id.")
+    ordinal = serializers.IntegerField(min_value=1, help_text="Which of its versions.")
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class Config(serializers.JSONField):
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise serializers.ValidationError("Give an object. docs/activities.md says what is in it.")
+        return super().to_internal_value(data)
+
+
+class ActivityChange(Input):
+    name = serializers.CharField(required=False, max_length=operations.MAX_NAME_LENGTH)
+    config = Config(required=False, help_text="Depends on the kind. A credential goes by its id.")
+    interface = VersionReference(
+        required=False, allow_null=True, help_text="The version whose inputs it takes. Null: of any tool."
+    )
+
+
+class ActivityInput(ActivityChange):
+    name = serializers.CharField(max_length=operations.MAX_NAME_LENGTH)
+    kind = serializers.ChoiceField(choices=KINDS)
+    config = Config(help_text="Depends on the kind. A credential goes by its id.")
+
+
+class InterfaceOutput(serializers.Serializer[Any]):
+    tool = serializers.IntegerField(source="tool_id")
+    ordinal = serializers.IntegerField()
+    name = serializers.CharField(source="tool.name")
+
+
+class FaultOutput(serializers.Serializer[Any]):
+    place = serializers.CharField(help_text="Where in the configuration.")
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class ActivityVersionOutput(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    kind = serializers.CharField()
+    config = Config()
+    interface = InterfaceOutput(allow_null=True)
+    digest = serializers.CharField()
+    created_by = serializers.CharField()
+    by_administrator = serializers.BooleanField(
+        source="is_by_administrator",
+        help_text="Saved by an administrator: it may reach what this deployment opens for vendors.",
+    )
+    created_at = serializers.DateTimeField()
+
+
+class ActivityOutput(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="pk")
+    name = serializers.CharField()
+    kind = serializers.CharField(source="current.kind")
+    version = serializers.IntegerField(source="current.number")
+    interface = InterfaceOutput(source="current.interface", allow_null=True)
+    created_at = serializers.DateTimeField()
+
+
+class ActivityDetailOutput(ActivityOutput):
+    config = Config(source="current.config")
+    faults = serializers.SerializerMethodField(
+        help_text="What stands against running it now, by the newest version of its interface."
+    )
+    used_by = serializers.SerializerMethodField(help_text="Names of activities of which it is a step.")
+
+    @extend_schema_field(FaultOutput(many=True))
+    def get_faults(self, activity: Activity) -> Any:
+        return FaultOutput(operations.faults_now(activity), many=True).data
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_used_by(self, activity: Activity) -> list[str]:
+        return [user_of_activity.name for user_of_activity in reach.users_of(activity)]
+
+
+class PairOutput(serializers.Serializer[Any]):
+    of = serializers.CharField(help_text="What is given.")
+    to = serializers.CharField(help_text="Where it goes.")
+    why = serializers.ChoiceField(choices=["id", "name", "meaning"])
+    fit = serializers.ChoiceField(choices=["same", "converted", "perhaps"])
+
+
+class ProposalInput(Input):
+    interface = VersionReference(help_text="Whose job is to be done.")
+    tool = VersionReference(help_text="By which tool.")
+
+
+class ProposalOutput(serializers.Serializer[Any]):
+    """`config` is that of an activity of kind `vendor`: completed and posted, it is saved."""
+
+    config = Config()
+    pairs = PairOutput(many=True)
+    gaps = FaultOutput(many=True, help_text="What stands against saving it.")
+    unused = serializers.ListField(child=serializers.CharField(), help_text="Inputs that go nowhere.")
+    lacking = serializers.ListField(child=serializers.CharField(), help_text="Outputs that do not come.")
+
+
+@extend_schema(tags=["activities"])
+class ActivityList(ListAPIView[Activity]):
+    """The shared activities. The mock of one tool in one agent is listed at that tool."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ActivityOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[Activity]:
+        return Activity.objects.shared().select_related("current__interface__tool")
+
+    @extend_schema(request=ActivityInput, responses={201: ActivityDetailOutput})
+    def post(self, request: Request) -> Response:
+        """Save an activity. One that cannot run is refused with a code and the paths of the faults."""
+        body = ActivityInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
+        activity = operations.create(
+            actor=person(request),
+            name=values["name"],
+            kind=values["kind"],
+            config=values["config"],
+            interface=_version(values.get("interface"), "interface"),
+        )
+        return _answer(activity, status=201)
+
+
+@extend_schema(tags=["activities"])
+class ActivityDetail(GenericAPIView[Activity]):
+    write_role = Role.DESIGNER
+    serializer_class = ActivityDetailOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        return _answer(_get_activity(pk))
+
+    @extend_schema(parameters=[IF_MATCH], request=ActivityChange)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Change the given members. Another configuration or interface creates the next version."""
+        body = ActivityChange(data=request.data)
+        body.is_valid(raise_exception=True)
+        changes = dict(body.validated_data)
+        if "interface" in changes:
+            changes["interface"] = _version(changes["interface"], "interface")
+        changed = operations.change(
+            _get_activity(pk), actor=person(request), expected=expected(request), **changes
+        )
+        return _answer(changed)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """Remove it: it runs no more. Its versions stay, and so do the calls that it made."""
+        operations.remove(_get_activity(pk), actor=person(request))
+        return Response(status=204)
+
+
+@extend_schema(tags=["activities"])
+class ActivityVersionList(ListAPIView[ActivityVersion]):
+    """The saved versions, newest first."""
+
+    serializer_class = ActivityVersionOutput
+    ordering = ("-number",)
+
+    def get_queryset(self) -> QuerySet[ActivityVersion]:
+        return _get_activity(self.kwargs["pk"]).versions.select_related("interface__tool", "created_by")
+
+
+@extend_schema(tags=["activities"])
+class ActivityPropose(GenericAPIView[Activity]):
+    """Propose how another vendor's tool could replace this one. Nothing is saved."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ProposalOutput
+    pagination_class = None
+
+    @extend_schema(request=ProposalInput, responses={200: ProposalOutput})
+    def post(self, request: Request) -> Response:
+        body = ProposalInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        interface = _version(body.validated_data["interface"], "interface")
+        other = _version(body.validated_data["tool"], "tool")
+        if interface is None or other is None:
+            raise invalid(tool="Name a version of each tool.")
+        proposal = mapping.propose(interface.decoded(), other.decoded())
+        return Response(
+            {
+                "config": mapping.config(proposal, other.tool_id, other.ordinal),
+                "pairs": [msgspec.to_builtins(pair) for pair in proposal.pairs],
+                "gaps": FaultOutput(proposal.gaps, many=True).data,
+                "unused": proposal.unused,
+                "lacking": proposal.lacking,
+            }
+        )
+
+
+def _version(reference: dict[str, int] | None, name: str) -> ToolVersion | None:
+    if reference is None:
+        return None
+    rows = ToolVersion.objects.select_related("tool").filter(**reference)
+    if (row := rows.first()) is None:
+        raise invalid(**{name: "There is no such version of a tool."})
+    return row
+
+
+def _get_activity(pk: int) -> Activity:
+    rows = Activity.objects.shared().select_related("current__interface__tool__current")
+    return get_object_or_404(rows, pk=pk)
+
+
+def _answer(activity: Activity, status: int = 200) -> Response:
+    # Read again for the times, which the database sets.
+    activity = _get_activity(activity.pk)
+    headers = etag_of(operations.facts(activity))
+    return Response(ActivityDetailOutput(activity).data, status=status, headers=headers)

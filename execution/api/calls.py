@@ -1,0 +1,402 @@
+"""Running a tool over REST: the request makes the call and answers with its outcome."""
+
+import json
+from typing import Any
+
+import msgspec
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from catalog.api.versions import VersionChoice, find_version, version_facts
+from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
+from catalog.models.calls import OUTCOMES, Asked, Attempt, CallStatus, Result
+from core.errors import invalid
+from core.serializers import Input
+from execution.calls import examples, invocation, queue, requesting
+from execution.calls.checks import ArgumentsError
+from people.api.generics import GenericAPIView, ListAPIView
+from people.models import Role
+from people.permissions import key_of, person
+
+MAX_LISTED_LENGTH = 200
+
+
+class CallInput(Input):
+    arguments = serializers.DictField(required=False, help_text="Values by the names of the inputs.")
+    confirm = serializers.BooleanField(
+        required=False, help_text="Needed for a tool that the vendor says may destroy something."
+    )
+    deadline_seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=requesting.MAX_DEADLINE_SECONDS,
+        required=False,
+        help_text="How long the tool may take; 30 unless told.",
+    )
+
+
+class InvokeInput(CallInput, VersionChoice):
+    """The current version runs unless another is named."""
+
+    activity = serializers.IntegerField(
+        required=False, help_text="The id of an activity, which runs in place of the vendor."
+    )
+
+
+class ResumeInput(Input):
+    answers = serializers.DictField(
+        required=False,
+        help_text=(
+            'By the `id` of what was asked; null declines, and `{"pegboard/action": "cancel"}` says that the '
+            "user closed the question and decided nothing. What has no `schema` needs none."
+        ),
+    )
+
+
+class VendorErrorOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    description = serializers.CharField(help_text="What the vendor says; may be empty.")
+
+
+class CallErrorOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    fields = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.CharField(), required=False, help_text="Why, by input."
+    )
+    step = serializers.IntegerField(required=False, help_text="Of the activity that ran; counted from 1.")
+    vendor = VendorErrorOutput(
+        required=False, help_text="The vendor's own code, where it has one: it means nothing among ours."
+    )
+
+
+class RetryOutput(serializers.Serializer[Any]):
+    can_retry = serializers.BooleanField(
+        help_text="The same call may be sent again: the vendor says so, or the tool is known not to have "
+        "run, or to do no harm by running twice."
+    )
+    after_ms = serializers.IntegerField(allow_null=True, help_text="How long the vendor asks to wait first.")
+    is_transient = serializers.BooleanField(help_text="What failed is expected to pass by itself.")
+    hint = serializers.CharField(help_text="What a model should read before it tries again; may be empty.")
+
+
+class AskOutput(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    message = serializers.CharField()
+    schema = serializers.DictField(allow_null=True)
+    url = serializers.CharField(help_text="An address for a person to visit; may be empty.")
+    request = serializers.DictField(
+        required=False,
+        help_text="Of a question to the program that calls and not to its user: `method` and `params` as in "
+        "MCP. Its answer is the result of that request.",
+    )
+
+
+class ExchangeOutput(serializers.Serializer[Any]):
+    """An exchange, without the credential and with its texts masked. Bodies are truncated at 16 kB."""
+
+    method = serializers.CharField()
+    url = serializers.CharField()
+    headers = serializers.DictField(child=serializers.CharField())
+    body = serializers.CharField()
+    status = serializers.IntegerField(help_text="0 when no reply came.")
+    reply_headers = serializers.DictField(child=serializers.CharField())
+    reply = serializers.CharField()
+    duration_ms = serializers.IntegerField()
+
+
+class AttemptOutput(serializers.Serializer[Any]):
+    """Only tools that the vendor marks as read-only or idempotent are tried more than once."""
+
+    outcome = serializers.ChoiceField(choices=OUTCOMES)
+    code = serializers.CharField()
+    message = serializers.CharField()
+    waited_ms = serializers.IntegerField()
+    duration_ms = serializers.IntegerField()
+    exchanges = ExchangeOutput(many=True)
+
+
+class CallRow(serializers.Serializer[Any]):
+    call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
+    status = serializers.ChoiceField(choices=CallStatus.choices)
+    version = serializers.CharField(help_text="As the vendor numbers it; empty where it numbers nothing.")
+    ordinal = serializers.IntegerField()
+    version_name = serializers.CharField(help_text="For people.")
+    outcome = serializers.ChoiceField(
+        choices=OUTCOMES, allow_null=True, help_text="Null until it is finished."
+    )
+    duration_ms = serializers.IntegerField(allow_null=True)
+    requested_by = serializers.CharField()
+    requested_at = serializers.DateTimeField(allow_null=True)
+    arguments = serializers.DictField()
+
+
+class CallOutput(CallRow):
+    """A call. `parsed` contains the outputs that are JSON in a text. `resume` is the address for answers."""
+
+    outputs = serializers.DictField()
+    error = CallErrorOutput(allow_null=True)
+    retry = RetryOutput(allow_null=True, help_text="Null where another try of the same call would not help.")
+    parsed = serializers.DictField()
+    outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
+    notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    asks = AskOutput(many=True)
+    resume = serializers.URLField(allow_null=True)
+    vendor_duration_ms = serializers.IntegerField(
+        allow_null=True, help_text="How long the tool ran, as the vendor states it; null if it does not."
+    )
+    reasoning = serializers.CharField(help_text="Why a model made it, as it said; may be empty.")
+    attempts = AttemptOutput(many=True)
+
+
+def call_row(call: Call) -> dict[str, Any]:
+    return {
+        "call": call.pk,
+        "status": call.status,
+        **version_facts(call.version),
+        "outcome": call.outcome or None,
+        "duration_ms": call.duration_ms,
+        "requested_by": call.requested_name,
+        "requested_at": call.queued_at.isoformat(),
+        "arguments": call.arguments,
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    facts = ("outcome", "code", "message", "waited_ms", "duration_ms")
+    exchanges = [msgspec.structs.asdict(exchange) for exchange in attempt.exchanges]
+    return {**{name: getattr(attempt, name) for name in facts}, "exchanges": exchanges}
+
+
+def _start_of(value: Any) -> Any:
+    if not isinstance(value, str | list | dict):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= MAX_LISTED_LENGTH else f"{text[:MAX_LISTED_LENGTH]}…"
+
+
+def ask_document(ask: Asked) -> dict[str, Any]:
+    document = {"id": ask.id, "message": ask.message, "schema": ask.schema, "url": ask.url}
+    return document if ask.request is None else document | {"request": ask.request}
+
+
+def retry_document(result: Result) -> dict[str, Any] | None:
+    return None if result.retry is None else msgspec.structs.asdict(result.retry)
+
+
+def call_document(call: Call, request: Request) -> dict[str, Any]:
+    result = call.decoded()
+    asks = [ask_document(ask) for ask in result.asks]
+    can_resume = result.resume is not None
+    here = {"pk": call.tool_id, "call": call.pk}
+    return {
+        **call_row(call),
+        "outputs": result.outputs,
+        "error": result.error,
+        "retry": retry_document(result),
+        "parsed": result.parsed,
+        "outputs_cut": bool(result.cut),
+        "notes": result.notes,
+        "asks": asks,
+        "resume": reverse("api-call-resume", kwargs=here, request=request) if can_resume else None,
+        "vendor_duration_ms": result.vendor_duration_ms,
+        "reasoning": call.reasoning,
+        "attempts": [_attempt(attempt) for attempt in result.attempts],
+    }
+
+
+def refused_document(error: ArgumentsError, version: ToolVersion, request: Request) -> dict[str, Any]:
+    """Return the response for a request that was refused before sending, in the format of a call."""
+    return {
+        "call": None,
+        "status": CallStatus.FINISHED,
+        **version_facts(version),
+        "outcome": error.outcome.outcome,
+        "duration_ms": 0,
+        "requested_by": str(person(request)),
+        "requested_at": None,
+        "arguments": {},
+        "outputs": {},
+        "error": dict(error.outcome.error or {}),
+        "retry": None,
+        "parsed": {},
+        "outputs_cut": False,
+        "notes": [],
+        "asks": [],
+        "resume": None,
+        "reasoning": "",
+        "attempts": [],
+    }
+
+
+def find_tool(pk: int) -> Tool:
+    return get_object_or_404(Tool.objects.select_related("endpoint__vendor", "current"), pk=pk)
+
+
+@extend_schema(tags=["calls"])
+class ToolInvoke(GenericAPIView[Tool]):
+    """Run a tool with the endpoint's credential and wait for the outcome.
+
+    Invalid arguments are refused before anything is sent. 503 `busy` means that too many calls are running
+    and that
+    nothing was sent.
+    """
+
+    write_role = Role.DESIGNER
+    takes_idempotency_keys = False
+    serializer_class = CallOutput
+    pagination_class = None
+
+    @extend_schema(request=InvokeInput, responses={200: CallOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        body = InvokeInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
+        tool = find_tool(pk)
+        version = find_version(tool, version=values.get("version", ""), ordinal=values.get("ordinal"))
+        version.tool = tool
+        try:
+            call = invocation.call_now(
+                version,
+                actor=person(request),
+                arguments=values.get("arguments", {}),
+                deadline_seconds=values.get("deadline_seconds"),
+                is_confirmed=values.get("confirm", False),
+                api_key=key_of(request),
+                activity=_activity(values.get("activity")),
+            )
+        except ArgumentsError as error:
+            return Response(refused_document(error, version, request))
+        return Response(call_document(call, request))
+
+
+def _activity(asked: int | None) -> ActivityVersion | None:
+    if asked is None:
+        return None
+    activity = Activity.objects.shared().select_related("current__activity").filter(pk=asked).first()
+    if activity is None:
+        raise invalid(activity="There is no such activity.")
+    return activity.current
+
+
+@extend_schema(tags=["calls"])
+class CallList(ListAPIView[Call]):
+    """The calls of this tool with their users and arguments, newest first. The newest 500 are stored.
+
+    Long `arguments` are truncated here; each call has its own completely.
+    """
+
+    serializer_class = CallRow
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[Call]:
+        tool = get_object_or_404(Tool, pk=self.kwargs["pk"])
+        calls = tool.calls.visible_to(person(self.request)).select_related("version")
+        return calls.defer("result", "version__signature", "version__raw")
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        calls = self.paginate_queryset(self.get_queryset())
+        return self.get_paginated_response(
+            [
+                {**call_row(call), "arguments": {n: _start_of(value) for n, value in call.arguments.items()}}
+                for call in calls or ()
+            ]
+        )
+
+
+@extend_schema(tags=["calls"])
+class CallDetail(GenericAPIView[Call]):
+    serializer_class = CallOutput
+    pagination_class = None
+    queryset = Call.objects.none()
+
+    def get(self, request: Request, pk: int, call: int) -> Response:
+        calls = Call.objects.visible_to(person(request)).select_related("version__tool")
+        row = get_object_or_404(calls, tool=pk, pk=call)
+        return Response(call_document(queue.settled(row), request))
+
+
+@extend_schema(tags=["calls"])
+class CallResume(GenericAPIView[Call]):
+    """Continue a call that stopped to ask. This creates another call with its own outcome."""
+
+    write_role = Role.DESIGNER
+    takes_idempotency_keys = False
+    serializer_class = CallOutput
+    pagination_class = None
+    queryset = Call.objects.none()
+
+    @extend_schema(request=ResumeInput, responses={200: CallOutput})
+    def post(self, request: Request, pk: int, call: int) -> Response:
+        body = ResumeInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        calls = Call.objects.visible_to(person(request)).select_related("version__tool__endpoint__vendor")
+        earlier = get_object_or_404(calls, tool=pk, pk=call)
+        answers = body.validated_data.get("answers", {})
+        try:
+            following = invocation.continue_now(
+                earlier, actor=person(request), api_key=key_of(request), answers=answers
+            )
+        except ArgumentsError as error:
+            return Response(refused_document(error, earlier.version, request))
+        return Response(call_document(following, request))
+
+
+class ExampleInput(Input):
+    call = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Whose arguments to keep.")
+    name = serializers.CharField(max_length=examples.MAX_NAME_LENGTH)
+
+
+class ExampleOutput(serializers.ModelSerializer[Example]):
+    arguments = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Example
+        fields = ["id", "name", "arguments", "created_name", "created_at"]
+        read_only_fields = fields
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_arguments(self, example: Example) -> Any:
+        return example.arguments
+
+
+@extend_schema(tags=["calls"])
+class ExampleList(ListAPIView[Example]):
+    """Arguments of earlier calls that were stored under a name."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ExampleOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[Example]:
+        return get_object_or_404(Tool, pk=self.kwargs["pk"]).examples.all()
+
+    @extend_schema(request=ExampleInput, responses={201: ExampleOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        body = ExampleInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        calls = Call.objects.visible_to(person(request)).select_related("tool")
+        call = get_object_or_404(calls, tool=pk, pk=body.validated_data["call"])
+        example = examples.save_example(call, actor=person(request), name=body.validated_data["name"])
+        return Response(ExampleOutput(example).data, status=201)
+
+
+@extend_schema(tags=["calls"])
+class ExampleDetail(GenericAPIView[Example]):
+    write_role = Role.DESIGNER
+    serializer_class = ExampleOutput
+    pagination_class = None
+    queryset = Example.objects.none()
+
+    def get(self, request: Request, pk: int, example: int) -> Response:
+        return Response(ExampleOutput(get_object_or_404(Example, tool=pk, pk=example)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int, example: int) -> Response:
+        examples.remove_example(get_object_or_404(Example, tool=pk, pk=example), actor=person(request))
+        return Response(status=204)

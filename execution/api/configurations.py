@@ -1,0 +1,92 @@
+"""REST for configurations of tools, in protocols that have them."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Configuration, Tool
+from core.serializers import Input
+from execution.threads import configurations
+from people.api.generics import GenericAPIView, ListAPIView
+from people.models import Role
+from people.permissions import person
+
+
+class ConfigurationInput(Input):
+    name = serializers.CharField(max_length=60)
+    values = serializers.JSONField(help_text="As the vendor's schema of configurations has it. No secrets.")
+
+
+class ConfigurationOutput(serializers.ModelSerializer[Configuration]):
+    """One state of a configuration. It never changes."""
+
+    values = serializers.JSONField(read_only=True)
+
+    class Meta:
+        model = Configuration
+        fields = ["name", "number", "values", "created_name", "created_at"]
+        read_only_fields = fields
+
+
+class ConfigurationStates(ConfigurationOutput):
+    states = serializers.SerializerMethodField(help_text="All of its states, the newest first.")
+
+    class Meta(ConfigurationOutput.Meta):
+        fields = [*ConfigurationOutput.Meta.fields, "states"]
+        read_only_fields = fields
+
+    @extend_schema_field(ConfigurationOutput(many=True))
+    def get_states(self, row: Configuration) -> Any:
+        return ConfigurationOutput(configurations.states(row.tool, row.name), many=True).data
+
+
+@extend_schema(tags=["configurations"])
+class ConfigurationList(ListAPIView[Configuration]):
+    """The newest state of each configuration of a tool."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ConfigurationOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[Configuration]:
+        return configurations.newest(get_object_or_404(Tool, pk=self.kwargs["pk"]))
+
+    @extend_schema(request=ConfigurationInput, responses={201: ConfigurationOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        """Keep values under a name. Other values under a name that there is become its next state."""
+        body = ConfigurationInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        tool = get_object_or_404(Tool, pk=pk)
+        configuration = configurations.save(tool, actor=person(request), **body.validated_data)
+        return Response(ConfigurationOutput(configuration).data, status=201)
+
+
+@extend_schema(tags=["configurations"])
+class ConfigurationDetail(GenericAPIView[Configuration]):
+    write_role = Role.DESIGNER
+    serializer_class = ConfigurationStates
+    pagination_class = None
+    queryset = Configuration.objects.none()
+
+    def get(self, request: Request, pk: int, name: str) -> Response:
+        return Response(ConfigurationStates(_get_configuration(pk, name)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int, name: str) -> Response:
+        """Offer it no more. Agents that have chosen it, and releases, go on with it."""
+        configuration = _get_configuration(pk, name)
+        configurations.remove(configuration.tool, actor=person(request), name=configuration.name)
+        return Response(status=204)
+
+
+def _get_configuration(pk: int, name: str) -> Configuration:
+    configuration = configurations.states(get_object_or_404(Tool, pk=pk), name).first()
+    if configuration is None:
+        raise Http404
+    return configuration

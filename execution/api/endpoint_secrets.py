@@ -1,0 +1,143 @@
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Endpoint, EndpointSecret, ProviderClient
+from core.errors import invalid
+from core.serializers import Input
+from execution.user_grants import providers, vault
+from people.api.generics import GenericAPIView
+from people.models import Role
+from people.permissions import person
+
+
+class EndpointSecretInput(Input):
+    name = serializers.CharField(
+        max_length=vault.MAX_NAME_LENGTH, help_text="By which tools of the endpoint ask for it."
+    )
+    value = serializers.CharField(
+        max_length=vault.MAX_LENGTH,
+        trim_whitespace=False,
+        write_only=True,
+        help_text="Never shown again. In the place of an earlier one of this name.",
+    )
+
+
+class EndpointSecretOutput(serializers.ModelSerializer[EndpointSecret]):
+    set_by = serializers.CharField(source="set_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = EndpointSecret
+        fields = ["id", "name", "fingerprint", "origin", "set_at", "set_by"]
+        read_only_fields = fields
+
+
+class VaultOutput(serializers.Serializer[Any]):
+    secrets = EndpointSecretOutput(many=True)
+    missing = serializers.ListField(
+        child=serializers.CharField(), help_text="Names that tools ask for and nothing was entered for."
+    )
+
+
+@extend_schema(tags=["endpoint-secrets"])
+class EndpointSecretList(GenericAPIView[EndpointSecret]):
+    """Secrets that tools of an endpoint need by name. They are sent only to its address and never shown."""
+
+    read_role = Role.ADMIN
+    write_role = Role.ADMIN
+    serializer_class = EndpointSecretOutput
+    pagination_class = None
+
+    @extend_schema(responses={200: VaultOutput})
+    def get(self, request: Request, pk: int) -> Response:
+        endpoint = live_endpoint(pk)
+        rows = vault.secrets_of(endpoint)
+        missing = [need.name for need in vault.find_needs(endpoint) if not need.is_there]
+        return Response(VaultOutput({"secrets": rows, "missing": missing}).data)
+
+    @extend_schema(request=EndpointSecretInput, responses={200: EndpointSecretOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        """Enter one, or replace the one of this name."""
+        body = EndpointSecretInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        row = vault.set_secret(live_endpoint(pk), actor=person(request), **body.validated_data)
+        return Response(EndpointSecretOutput(row).data)
+
+
+@extend_schema(tags=["endpoint-secrets"])
+class EndpointSecretDetail(GenericAPIView[EndpointSecret]):
+    write_role = Role.ADMIN
+    serializer_class = EndpointSecretOutput
+    pagination_class = None
+    queryset = EndpointSecret.objects.none()
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int, secret: str) -> Response:
+        """Delete the secret. Tools that need it are not called from then on."""
+        row = get_object_or_404(live_endpoint(pk).secrets.all(), pk=secret)
+        vault.forget(row, actor=person(request))
+        return Response(status=204)
+
+
+def live_endpoint(pk: int) -> Endpoint:
+    return get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)
+
+
+class ProviderInput(Input):
+    provider = serializers.CharField(max_length=500, help_text="As the vendor names it.")
+    credential = serializers.UUIDField(
+        allow_null=True,
+        help_text="Of the kind `oauth_users`, entered for the endpoint's address. Null: the vendor asks its "
+        "users itself.",
+    )
+
+
+class ProviderOutput(serializers.Serializer[Any]):
+    provider = serializers.CharField()
+    credential = serializers.UUIDField(allow_null=True)
+
+
+class ProvidersOutput(serializers.Serializer[Any]):
+    providers = ProviderOutput(many=True)
+
+
+@extend_schema(tags=["endpoint-secrets"])
+class EndpointProviders(GenericAPIView[ProviderClient]):
+    """The OAuth clients with which users of an endpoint's tools authorize at the providers of these tools."""
+
+    read_role = Role.ADMIN
+    write_role = Role.ADMIN
+    serializer_class = ProvidersOutput
+    pagination_class = None
+    queryset = ProviderClient.objects.none()
+
+    def get(self, request: Request, pk: int) -> Response:
+        endpoint = live_endpoint(pk)
+        client_ids = {row.provider: row.credential_id for row in endpoint.provider_clients.all()}
+        names = sorted({*client_ids, *vault.providers_named(endpoint)})
+        rows = [{"provider": name, "credential": client_ids.get(name)} for name in names]
+        return Response(ProvidersOutput({"providers": rows}).data)
+
+    @extend_schema(request=ProviderInput, responses={200: ProvidersOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        """Choose the client for a provider, or remove it."""
+        body = ProviderInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        endpoint, provider = live_endpoint(pk), body.validated_data["provider"]
+        credential_id = body.validated_data["credential"]
+        if credential_id is None:
+            if row := endpoint.provider_clients.filter(provider=provider).first():
+                providers.forget(row, actor=person(request))
+        else:
+            client = next(
+                (candidate for candidate in providers.choices(endpoint) if candidate.pk == credential_id),
+                None,
+            )
+            if client is None:
+                raise invalid(credential=providers.WRONG_CREDENTIAL)
+            providers.choose(endpoint, actor=person(request), provider=provider, credential=client)
+        return self.get(request, pk)

@@ -1,0 +1,514 @@
+"""Requests for calls: validated, then stored as rows, before anything is sent.
+
+A queued call goes to a worker, in a message with only its id. A claimed call belongs to the process that
+created
+its row. execution/calls/checks.py decides what may run, execution/calls/queue.py manages the rows, and
+execution/calls/invocation.py executes them.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import msgspec
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from catalog.models import ActivityVersion, Call, CallId, Thread, ToolVersion
+from catalog.models.calls import ACTIVE_CALLS, CallStatus, Mode
+from catalog.models.findings import FindingState
+from catalog.notifications import callbacks
+from catalog.notifications.callbacks import Recipient
+from catalog.notifications.models import SendingState
+from catalog.rules import retries
+from catalog.rules.retries import Terms
+from catalog.tools import effective_texts
+from core import portions
+from core.canonical_json import canonical, digest
+from core.compiled_queries import PreparedInsert
+from core.db_errors import LOST, outage
+from core.errors import DomainError
+from core.prepared_statements import run_prepared, run_together
+from execution.calls import call_keys, checks, queue, results
+from execution.calls.call_keys import ClientCallId
+from execution.calls.checks import ArgumentsError, ConfirmationError
+from execution.calls.runtime import USUAL, Runtime
+from execution.user_grants import end_users
+from execution.user_grants.context import USER
+from people import audit
+from people.models import ApiKey, User
+from protocols.base import Outcome
+from protocols.calls import outcomes
+from protocols.calls.arguments import with_whole_numbers
+
+logger = logging.getLogger(__name__)
+
+NEXT_CALL = "nextval(pg_get_serial_sequence('catalog_call', 'id'))"
+DEADLINE = retries.DEFAULT.give_up_after_seconds
+MAX_DEADLINE_SECONDS = retries.MAX_GIVE_UP_SECONDS
+# For calls that nobody waits for.
+LONG_DEADLINE, MAX_LONG_DEADLINE_SECONDS = 3600, 86_400
+# A user waits for the result and would not expect a call that starts much later.
+QUEUE_TIMEOUT = timedelta(seconds=30)
+MAX_CALLS_PER_TOOL = 500
+FORGET_EVERY = 50
+USERS_CALLS_AT_ONCE = 10  # without an API key
+# Clients are promised a day (docs/exports.md). The additional hour allows for clocks that differ.
+ID_RETENTION = timedelta(hours=25)
+
+
+class TooManyCallsError(DomainError):
+    retry_after = 1
+
+    def __init__(self, maximum: int, owner: str) -> None:
+        message = f"{maximum} calls {owner} are running, which is the limit. Wait for one of them."
+        super().__init__("too_many_calls", message, status=429)
+
+
+class ThreadBusyError(DomainError):
+    retry_after = 1
+
+    def __init__(self) -> None:
+        message = "A call is running on this thread. Wait for its end, or begin another thread."
+        super().__init__("thread_busy", message, status=409)
+
+
+def request_call(
+    version: ToolVersion,
+    *,
+    actor: User,
+    arguments: Mapping[str, Any],
+    deadline_seconds: int | None = None,
+    is_confirmed: bool = False,
+    key: uuid.UUID | None = None,
+    call_id: ClientCallId | None = None,
+    api_key: ApiKey | None = None,
+    runtime: Runtime | None = None,
+    terms: Terms | None = None,
+    is_claimed: bool = False,
+    mode: Mode = Mode.WAIT,
+    callback: Recipient | None = None,
+    thread: Thread | None = None,
+    reasoning: str = "",
+    mark: str = "",
+    activity: ActivityVersion | None = None,
+    environment: str = "",
+    parent: Call | None = None,
+    ended: Outcome | None = None,
+    has_valid_arguments: bool = False,
+) -> Call:
+    """Store a call, or return the earlier call with this `key` or with the caller's `call_id`. Nothing is
+    sent.
+
+    key: derived by execution/calls/call_keys.py. call_id: the id that the client has chosen.
+    callback: receives the end of the call.
+    terms: by default those of the endpoint, the tuning for all agents and the vendor.
+    deadline_seconds: by default as long as the policy allows.
+    is_claimed: a new call is not queued; this process must execute it.
+    activity: runs instead of the tool's endpoint, chosen by the agent's `environment`.
+    parent: the call whose step this is. It must be running, and its caller becomes the caller of the step.
+    ended: the outcome of a call that only has to be stored.
+    has_valid_arguments: the caller has validated them by the schema that it had shown to a model.
+    Raises ArgumentsError, ConfirmationError, DomainError.
+    """
+    if callback:
+        callbacks.check(callback)
+    if parent:
+        runtime = _runtime_of(parent, version)
+    terms = _check(
+        version,
+        arguments,
+        runtime,
+        terms,
+        thread,
+        activity,
+        is_confirmed=is_confirmed,
+        has_ended=ended is not None,
+        has_valid_arguments=has_valid_arguments,
+    )
+    call = Call(
+        tool=version.tool,
+        version=version,
+        api_key=api_key,
+        arguments=with_whole_numbers(dict(arguments)),
+        reasoning=reasoning,
+        mark=mark,
+        deadline_seconds=deadline_seconds or terms.policy.give_up_after_seconds,
+        retry=msgspec.to_builtins(terms),
+        mode=mode,
+        thread=thread,
+        activity=activity,
+        environment=environment,
+        parent=parent,
+    )
+    call.calls_back = callback
+    if ended:
+        call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
+        ended = results.with_argument_notes(ended, version.decoded(), call.arguments)
+        call.outcome, call.error_code, call.result = results.result_columns(ended, []).values()
+    return _store_or_unknown(call, lambda: _store(call, actor, runtime, key, call_id, is_claimed=is_claimed))
+
+
+def _store_or_unknown(call: Call, write: Callable[[], Call]) -> Call:
+    """Return the result of `write`, or the call with an unknown outcome.
+
+    The connection may have been lost after the commit, and a worker then executes the call.
+    """
+    try:
+        return write()
+    except (OperationalError, InterfaceError) as error:
+        # A confirmed row exists. If the statement was sent, only the confirmation of the commit may be lost.
+        is_confirmed = not call._state.adding
+        was_sent = call.pk is not None and outage(error, is_write=True) is LOST
+        if connection.in_atomic_block or not (is_confirmed or was_sent):
+            raise
+        logger.exception("the database was lost when call %s was written down", call.pk)
+        return results.end_with_unknown_outcome(call)
+
+
+def _check(
+    version: ToolVersion,
+    arguments: Mapping[str, Any],
+    runtime: Runtime | None,
+    terms: Terms | None,
+    thread: Thread | None,
+    activity: ActivityVersion | None,
+    *,
+    is_confirmed: bool,
+    has_ended: bool,
+    has_valid_arguments: bool,
+) -> Terms:
+    """Return the terms of the call. Raises ArgumentsError, ConfirmationError, DomainError."""
+    signature = version.decoded()
+    checks.refuse_too_large(arguments)
+    states: Collection[FindingState] = ()
+    calls_vendor = activity is None and not has_ended
+    if calls_vendor:
+        states = checks.review_states(version)
+        checks.refuse_unfit(version, states, runtime)
+        if note := version.tool.endpoint.speak().why_not_run(signature):
+            raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
+    if thread and (thread.tool_id != version.tool_id or not calls_vendor):
+        raise DomainError("other_thread", "This thread is one of another tool.", status=409)
+    if not has_valid_arguments and (refusal := outcomes.refusal(signature, arguments)):
+        raise ArgumentsError(refusal)
+    if terms is None:
+        policy = retries.resolve_policy(endpoint=version.tool.endpoint.retry).policy
+        terms = Terms(policy=policy, effects=effective_texts.effects(version.tool, signature))
+    may_act = not has_ended and not is_confirmed
+    if may_act and (reason := checks.reason_to_confirm(version, states, terms.effects, activity)):
+        raise ConfirmationError(reason)
+    return terms
+
+
+def continue_call(
+    call: Call,
+    *,
+    actor: User,
+    answers: Mapping[str, Any],
+    key: uuid.UUID | None = None,
+    call_id: ClientCallId | None = None,
+    api_key: ApiKey | None = None,
+    runtime: Runtime | None = None,
+    is_claimed: bool = False,
+    mode: Mode = Mode.WAIT,
+    mark: str = "",
+    parent: Call | None = None,
+) -> Call:
+    """Store a call that continues where `call` stopped to ask.
+
+    answers: by the id of the question. None declines, and CLOSED decides nothing. Questions without a schema
+    need
+    no answer. A call of a runtime is continued only in a runtime of the same agent. A call is continued once:
+    the
+    same answers return the first continuation, unless it had no effect. is_claimed: as for `request_call`.
+    parent: the call that continues the parent of a step.
+    """
+    result = call.decoded()
+    if parent:
+        runtime = _runtime_of(parent, call.version)
+    if call.agent != (runtime.agent if runtime else None):
+        message = "A runtime made this call. Continue it in that runtime."
+        raise DomainError("call_of_a_runtime", message, status=409)
+    if call.is_active or result.resume is None:
+        message = "This call cannot be continued. Run the tool again."
+        raise DomainError("nothing_to_continue", message, status=409)
+    checks.refuse_too_large(answers)
+    if call.activity_id is None:
+        checks.refuse_unfit(call.version, checks.review_states(call.version), runtime)
+    checks.refuse_answers(result.asks, answers)
+    following = Call(
+        tool=call.tool,
+        version=call.version,
+        api_key=api_key,
+        arguments=call.arguments,
+        reasoning=call.reasoning,
+        mark=mark,
+        continues=call,
+        answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
+        deadline_seconds=call.deadline_seconds,
+        mode=mode,
+        on_behalf_of=call.on_behalf_of,
+        retry=call.retry,
+        site=call.site,
+        thread=call.thread,
+        activity=call.activity,
+        environment=call.environment,
+        parent=parent,
+    )
+    if runtime and isinstance(name := following.answers.get(USER), str):
+        # The answer names the user, and is stored as if the call had named the user.
+        following.on_behalf_of = end_users.remember(runtime.agent, name)
+        del following.answers[USER]
+
+    def write() -> Call:
+        with transaction.atomic():
+            Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
+            if earlier := _find_continuation(call, following):
+                return earlier
+            return _store(following, actor, runtime, key, call_id, is_claimed=is_claimed)
+
+    return _store_or_unknown(following, write)
+
+
+def _find_continuation(call: Call, following: Call) -> Call | None:
+    """Return the existing continuation with the same answers. Raises DomainError for other answers."""
+    for earlier in call.continued_by.order_by("-pk"):
+        if call.resumes_when_granted:
+            if earlier.is_active or earlier.may_have_been_sent:
+                return earlier
+        elif earlier.is_active or earlier.has_used_its_answers:
+            new_answers = (canonical(following.answers), following.on_behalf_of)
+            if (canonical(earlier.answers), earlier.on_behalf_of) == new_answers:
+                return earlier
+            state = "is being continued" if earlier.is_active else "was continued"
+            message = f"This call {state} with other answers, as call {earlier.pk}. Read its result."
+            raise DomainError("already_continued", message, status=409)
+    return None
+
+
+def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
+    """Return the runtime of a step, which has the agent, the key and the user of its parent."""
+    if parent.agent is None or parent.release is None:
+        return None
+    return Runtime(
+        agent=parent.agent,
+        release=parent.release,
+        key=parent.api_key,
+        why=f"A step of call {parent.pk}.",
+        sub_agent=parent.sub_agent,
+        tool=str(version.tool),
+        site=parent.site,
+        side=parent.runtime.side if parent.runtime else USUAL,
+    )
+
+
+def _store(
+    call: Call,
+    actor: User,
+    runtime: Runtime | None,
+    key: uuid.UUID | None,
+    call_id: ClientCallId | None,
+    *,
+    is_claimed: bool,
+) -> Call:
+    call.requested_by, call.requested_name = actor, str(actor)
+    if runtime:
+        call.runtime = runtime
+        call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
+        call.sub_agent = runtime.sub_agent
+        call.requested_name = runtime.called_by(actor)
+        call.site = runtime.site or call.site
+        if acting := runtime.on_behalf_of:
+            # Tools that an activity calls may need the user.
+            needs_context = call.activity or call.version.tool.endpoint.speak().takes_context
+            identify = end_users.remember if needs_context else end_users.digest_of
+            call.on_behalf_of = identify(runtime.agent, acting.name)
+            call.resumes_when_granted = acting.resumes
+    if call.parent:
+        call.api_key, call.site = call.parent.api_key, call.parent.site
+        call.on_behalf_of = call.parent.on_behalf_of
+        call.resumes_when_granted = call.parent.resumes_when_granted
+    earlier_key = None
+    if call_id:
+        key = call_keys.key_of_client_call(call_id, user=actor.pk, api_key=call.api_key_id)
+        earlier_key = call_keys.earlier_key(call_id, user=actor.pk, api_key=call.api_key_id)
+        call.idempotency_key = call_id.stored_text
+    if key:
+        call.key, call.has_id = key, True
+        if earlier := _find_earlier(call, earlier_key):
+            return earlier
+    if is_claimed:
+        call.status, call.is_ours = CallStatus.RUNNING, True
+    try:
+        _insert_call(call, actor, why=runtime.why if runtime else "")
+    except IntegrityError:
+        if earlier := _find_earlier(call, earlier_key):
+            return earlier
+        raise
+    # The wake may have changed the row already.
+    return call if is_claimed else Call.objects.get(pk=call.pk)
+
+
+def _insert_call(call: Call, actor: User, *, why: str) -> None:
+    first_lease = _first_lease(call)
+    call.pk = vars(call.version).pop("next_call", None) or run_prepared(f"SELECT {NEXT_CALL}", [])[0][0]
+    key = call.api_key
+    maximum, owner = (key.calls_at_once, "with this key") if key else (USERS_CALLS_AT_ONCE, "of yours")
+    is_single_statement = (
+        call.is_ours and not call.calls_back and call.thread_id is None and call.pk % FORGET_EVERY
+    )
+    # Statements that are sent together are a transaction of their own.
+    with nullcontext() if is_single_statement and not connection.in_atomic_block else transaction.atomic():
+        facts = {"call": call.pk, "version": call.version.name, "ordinal": call.version.ordinal}
+        if deleted_calls := _forget_old(call):
+            facts["calls_forgotten"] = deleted_calls
+        verb = "run" if call.continues is None else "continue"
+        audit_statement = audit.statement(
+            actor, verb, call.tool, after=facts, why=why, agent=call.agent, only_if=(_IS_THERE, [call.pk])
+        )
+        # Serializes calls of one owner, so that concurrent calls are counted.
+        lock = (_LOCK_KEY, [key.pk]) if key else (_LOCK_USER, [actor.pk])
+        if call.parent_id:
+            # An end of the parent either finds this step or prevents its insertion.
+            lock = (_LOCK_PARENT, [call.parent_id])
+        conditions = [call.parent_id, call.parent_id, actor.pk, call.api_key_id, call.api_key_id, maximum]
+        _, inserted, *_ = run_together(
+            lock,
+            _insert().statement(call, [call.is_ours, first_lease, *conditions]),
+            audit_statement,
+            *([(_KEEP_ID, [call.key, _digest(call), call.pk])] if call.has_id else []),
+        )
+        if not _insert().take(call, inserted):
+            if call.parent_id:
+                raise DomainError("ended_meanwhile", "The call ended before this step was made.", status=409)
+            raise TooManyCallsError(maximum, owner)
+        if call.thread_id is not None:
+            _take_turn(call.thread_id)
+        if call.calls_back:
+            callbacks.add(call, call.calls_back)
+        if call.status == CallStatus.QUEUED:
+            transaction.on_commit(lambda: queue.wake_worker(call.pk))
+
+
+def _first_lease(call: Call) -> timedelta:
+    """Return how long the call may run, or wait for a worker. Raises CallsWaitError."""
+    if call.status != CallStatus.QUEUED:
+        return queue.lease(call) if call.is_ours else QUEUE_TIMEOUT
+    duration = QUEUE_TIMEOUT
+    if call.mode == Mode.ASYNC:
+        # Nobody waits for the result, so the call may wait for a worker.
+        duration = max(duration, timedelta(seconds=call.deadline_seconds))
+    queue.refuse_late(call, duration)
+    return duration
+
+
+def _take_turn(thread: int) -> None:
+    """Reserve the thread. Each run continues from the state that the last one left."""
+    rows = Thread.objects.filter(pk=thread, removed_at=None)
+    if not rows.update(used_at=Now()):
+        raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
+    # The new call is one of them.
+    if Call.objects.filter(thread=thread, status__in=ACTIVE_CALLS).count() > 1:
+        raise ThreadBusyError
+
+
+_LOCK_KEY = "SELECT 1 FROM people_apitoken WHERE id = %s FOR NO KEY UPDATE"
+_LOCK_USER = "SELECT 1 FROM people_user WHERE id = %s FOR NO KEY UPDATE"
+_LOCK_PARENT = "SELECT 1 FROM catalog_call WHERE id = %s FOR SHARE"
+_IS_THERE = "EXISTS (SELECT FROM catalog_call WHERE id = %s)"
+_KEEP_ID = f"""
+    INSERT INTO catalog_callid (key, digest) SELECT %s::uuid, %s::text WHERE {_IS_THERE}
+"""
+
+
+@cache
+def _insert() -> PreparedInsert:
+    now = "statement_timestamp()"
+    return PreparedInsert(
+        Call,
+        expressions={
+            "queued_at": now,
+            "started_at": f"CASE WHEN %s THEN {now} END",
+            "gives_up_at": f"{now} + %s::interval",
+        },
+        # Steps do not count, only their parents.
+        where="""WHERE CASE WHEN %s::bigint IS NOT NULL
+            THEN EXISTS (SELECT FROM catalog_call WHERE id = %s::bigint AND status = 'running')
+            ELSE (
+                SELECT count(*) FROM catalog_call WHERE requested_by_id = %s AND parent_id IS NULL
+                    AND token_id IS NOT DISTINCT FROM %s::bigint AND status IN ('queued', 'running')
+            ) < coalesce((SELECT calls_at_once FROM people_apitoken WHERE id = %s::bigint), %s::int)
+        END""",
+        returning=["queued_at", "started_at", "gives_up_at"],
+        has_key=True,
+    )
+
+
+def knows_id(keys: Collection[uuid.UUID]) -> bool:
+    """Return whether a call was made with one of these keys in the last day, even if it is not stored."""
+    return CallId.objects.filter(key__in=keys).exists()
+
+
+def _find_earlier(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
+    """Return the earlier call with this key. Raises DomainError if it differs or is not stored any more."""
+    keys, digest_now = [call.key, *([earlier_key] if earlier_key else [])], _digest(call)
+    # The call's row may be gone. Its id is stored longer, so that nothing runs twice. The id is read first:
+    # both are committed at once, so whoever finds the id of a call that is being made finds its row, too.
+    digests = dict(CallId.objects.filter(key__in=keys).values_list("key", "digest"))
+    existing = Call.objects.filter(key__in=keys, requested_by=call.requested_by, api_key=call.api_key).first()
+    if call.key in digests:
+        stored_digest = digests[call.key]
+    elif existing:
+        stored_digest = _digest(existing)
+    elif earlier_key and digests.get(earlier_key) == digest_now:
+        # The digest includes the owner, so the id of another owner never matches.
+        stored_digest = digest_now
+    else:
+        return None
+    if stored_digest != digest_now:
+        raise DomainError("key_taken", "Another call was made with this id. Use a new one.", status=409)
+    if existing is None:
+        message = (
+            "This call was made before and is not sent again. Its result is not stored any more. "
+            "To run the tool once more, use a new id."
+        )
+        raise DomainError("call_forgotten", message, status=409)
+    return existing
+
+
+def _digest(call: Call) -> str:
+    """Return a digest of the request and its user. Calls with the same digest are one call."""
+    facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
+    # Without these members, so that earlier calls keep their digests.
+    sub_agent = [call.sub_agent] if call.sub_agent else []
+    user = [{"on_behalf_of": call.on_behalf_of}] if call.on_behalf_of else []
+    thread = [{"thread": call.thread_id}] if call.thread_id else []
+    environment = [{"environment": call.environment}] if call.environment else []
+    optional_members = [*sub_agent, *user, *thread, *environment]
+    return digest([*(getattr(call, fact) for fact in facts), *optional_members])
+
+
+def _forget_old(call: Call) -> int:
+    """Delete old calls of the tool, after every FORGET_EVERY calls. Return their number."""
+    if call.pk % FORGET_EVERY:
+        return 0
+    finished = Call.objects.filter(tool=call.tool_id, status=CallStatus.FINISHED)
+    # Calls with a waiting callback stay.
+    finished = finished.exclude(callback__state=SendingState.WAITING)
+    oldest = (
+        finished.order_by("-pk")
+        .values_list("pk", flat=True)[MAX_CALLS_PER_TOOL : MAX_CALLS_PER_TOOL + 1]
+        .first()
+    )
+    return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
+
+
+def forget_ids() -> bool:
+    """Delete ids that are too old to be repeated. Return whether more are left."""
+    return portions.delete(CallId.objects.filter(made_at__lt=Now() - ID_RETENTION))

@@ -1,0 +1,58 @@
+"""A version with all that decides whether and how it is called, in one question.
+
+What never changes, its signature, is kept in this process's memory; all else is asked of the database.
+"""
+
+from functools import cache
+
+from django.db.models import BigIntegerField
+from django.db.models.expressions import RawSQL
+
+from catalog.models import ToolVersion
+from catalog.review import holds
+from core.compiled_queries import Ask, RepeatedQuery, given
+from core.prepared_statements import run_prepared
+from execution.calls.requesting import NEXT_CALL
+from protocols.signature import Signature
+
+MAX_KEPT = 2_000
+_signatures: dict[int, Signature] = {}
+# What no call asks for, and may be long.
+_UNUSED = (
+    *(
+        "signature",
+        "raw",
+        "alarms",
+        "tool__stopped__signature",
+        "tool__stopped__raw",
+        "tool__stopped__alarms",
+    ),
+    *("tool__title", "tool__description", "tool__tags"),
+    *("tool__endpoint__policy", "tool__endpoint__retry", "tool__endpoint__error_message"),
+)
+
+
+def find(tool: int, ordinal: int, ask: Ask = run_prepared) -> ToolVersion | None:
+    found = _query().one(ask, tool=tool, ordinal=ordinal)
+    if found is None:
+        return None
+    if found.pk not in _signatures:
+        if len(_signatures) >= MAX_KEPT:
+            _signatures.clear()
+        _signatures[found.pk] = found.decoded()
+    found.known = _signatures.get(found.pk)
+    found.read_stopping = vars(found).pop("stopping")
+    found.next_call = vars(found).pop("reserved")
+    return found
+
+
+@cache
+def _query() -> RepeatedQuery[ToolVersion]:
+    rows = ToolVersion.objects.filter(tool=given("tool"), ordinal=given("ordinal")).order_by()
+    endpoint = "tool__endpoint"
+    joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
+    rows = rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED)
+    # A call begins with this question, so its id is fetched along with it.
+    reserved = RawSQL(NEXT_CALL, [], output_field=BigIntegerField())  # noqa: S611 - a constant text
+    rows = rows.annotate(stopping=holds.stopping_of_tool(), reserved=reserved)
+    return RepeatedQuery(rows, fresh="reserved", most=MAX_KEPT)

@@ -1,0 +1,238 @@
+"""A form for an activity: the parts that all kinds have in common.
+
+The page shows everything again that the user entered, valid or not, with each fault at its row.
+"""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import msgspec
+from django import forms
+
+from core import strict_json
+from core.errors import DomainError, invalid
+from core.outbound.errors import ProtocolViolationError
+from execution.activities import kinds, operations
+from execution.activities.callees import Callee, Known, Reference
+from execution.activities.http_request import Template
+from execution.activities.mocks.answers import Mock
+from execution.activities.picking import Fault, Source, Step, Steps
+from execution.forms import source_rows
+from execution.forms.source_rows import Origin, Posted, Row
+from people.forms import OperationForm
+from protocols.signature import Parameter, Signature
+
+MAX_ROWS = 500
+SPARE = 2
+# The value of `act` when the user presses Enter: a search box then searches, and any other box saves.
+ENTER = "enter"
+
+
+class NameForm(OperationForm):
+    name = forms.CharField(
+        max_length=operations.MAX_NAME_LENGTH,
+        help_text="Shown in lists and environments, such as “Send mail with Larkspur”.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An entered configuration, which may be invalid."""
+
+    name: str
+    interface: Reference | None
+    config: Steps | Template | Mock
+
+    def references(self) -> set[Reference]:
+        steps = self.config.steps if isinstance(self.config, Steps) else ()
+        return {reference_of(step) for step in steps} | ({self.interface} if self.interface else set())
+
+
+def reference_of(step: Step) -> Reference:
+    return Reference(tool=step.tool, ordinal=step.ordinal, activity=step.activity)
+
+
+def references_in(data: Posted) -> set[Reference]:
+    """Return the references in a form, whose signatures the caller then loads for `parse_draft`."""
+    texts = [data.get("interface", "")]
+    texts += [data.get(f"steps-{index}-calls", "") for index in range(count_of(data, "steps"))]
+    return {reference for text in texts if (reference := Reference.read(text))}
+
+
+def signature_of(reference: Reference | None, known: Known) -> Signature | None:
+    callee = known.get(reference) if reference else None
+    return callee.signature if callee else None
+
+
+def count_of(data: Posted, prefix: str) -> int:
+    text = data.get(prefix, "")
+    return min(int(text), MAX_ROWS) if text.isdecimal() and len(text) < 6 else 0
+
+
+def parse_sources(data: Posted, prefix: str, targets: Mapping[str, Parameter]) -> dict[str, Source]:
+    """Return the sources of one list by name, without its empty rows."""
+    sources = {}
+    for index in range(count_of(data, prefix)):
+        typed = data.get(f"{prefix}-{index}-typed", "").strip()
+        name = data.get(f"{prefix}-{index}-name", typed)
+        source = source_rows.parse_source(data, f"{prefix}-{index}", targets.get(name))
+        if source is not None or typed:
+            sources[name] = source or Source()
+    return sources
+
+
+def state_of(text: str) -> str:
+    return hashlib.sha256(text.replace("\r\n", "\n").strip().encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def is_json_typed(data: Posted) -> bool:
+    return data.get("json-was", "") not in ("", state_of(data.get("json", "")))
+
+
+def from_json(draft: Draft, text: str) -> Draft:
+    """Return the draft with another configuration. Raises DomainError for the field `json`."""
+    try:
+        document = strict_json.loads(text.encode(errors="surrogatepass"))
+        return replace(draft, config=msgspec.convert(document, type(draft.config)))
+    except ProtocolViolationError as error:
+        raise invalid(json=str(error).replace("The reply", "This")) from None
+    except msgspec.ValidationError as error:
+        raise invalid(json=f"The configuration cannot be read: {error}.") from None
+
+
+class Editor(ABC):
+    """The page for one activity. `shows_faults`: validate the draft and show its faults."""
+
+    template: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def empty(cls) -> Steps | Template | Mock:
+        """Return the configuration of a new activity."""
+
+    @classmethod
+    @abstractmethod
+    def parse_draft(cls, data: Posted, known: Known) -> Draft:
+        """Return the entered draft. `known`: the callees that it refers to, with their signatures."""
+
+    @classmethod
+    def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
+        """Return the draft after a button that changes it without saving it."""
+        verb, _, reference = act.partition("-")
+        return replace(draft, interface=Reference.read(reference)) if verb == "interface" else draft
+
+    def __init__(
+        self, kind: str, draft: Draft, known: Known, *, data: Posted | None = None, shows_faults: bool = False
+    ) -> None:
+        self.kind, self.draft, self.known, self.shows_faults = kinds.get(kind), draft, known, shows_faults
+        self.head = NameForm(data, initial={"name": draft.name})
+        self._messages: dict[str, list[str]] = defaultdict(list)
+        self._rendered_paths: set[str] = set()
+        self.act, self.json_error, self.data = "", "", data or {}
+        self.faults = self._find_faults() if shows_faults else []
+        for fault in self.faults:
+            self._messages[fault.place].append(fault.message)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        config: dict[str, Any] = msgspec.to_builtins(self.draft.config)
+        return config
+
+    @property
+    def config_json(self) -> str:
+        return json.dumps(self.config, ensure_ascii=False, indent=2)
+
+    @property
+    def json(self) -> str:
+        """The text of the JSON field: the entered text as long as it is invalid, else the configuration."""
+        return self.data.get("json", "") if self.json_error else self.config_json
+
+    @property
+    def json_state(self) -> str:
+        """A digest of the rendered JSON. Another digest in a request means that the user edited the field."""
+        return state_of(self.config_json)
+
+    @property
+    def interface(self) -> Callee | None:
+        return self.known.get(self.draft.interface) if self.draft.interface else None
+
+    @property
+    def signature(self) -> Signature | None:
+        return self.interface.signature if self.interface else None
+
+    def inputs(self) -> list[Origin]:
+        signature = self.signature
+        if signature is None or not signature.inputs:
+            return []
+        return [Origin("Inputs", 0, signature.inputs, signature.schema_rest)]
+
+    def rows(
+        self,
+        prefix: str,
+        place: str,
+        sources: Mapping[str, Source],
+        targets: Iterable[Parameter],
+        origins: Sequence[Origin],
+        *,
+        spare: int = 0,
+        proposed: Mapping[str, tuple[Source, str]] | None = None,
+    ) -> list[Row]:
+        """Return a row for each target, then for each source without a target, then `spare` empty rows.
+
+        prefix: of the field names. place: the path of these sources in the configuration.
+        proposed: the proposed source by name, with the reason for it.
+        """
+        targets_by_name = source_rows.by_name(targets)
+        names = [*targets_by_name, *(name for name in sources if name not in targets_by_name)]
+        rows = []
+        for index in range(len(names) + spare):
+            name = names[index] if index < len(names) else ""
+            source, target = sources.get(name) if index < len(names) else None, targets_by_name.get(name)
+            proposed_source, reason = (proposed or {}).get(name, (None, ""))
+            messages = list(self.messages_at(f"{place}.{name}")) if index < len(names) else []
+            if self.shows_faults and (json_error := source_rows.find_json_error(source, target)):
+                messages.append(json_error)
+            rows.append(
+                Row(
+                    f"{prefix}-{index}",
+                    name,
+                    source,
+                    target,
+                    origins,
+                    messages,
+                    reason=reason if source and source == proposed_source else "",
+                    is_gone=bool(name) and target is None and bool(targets_by_name),
+                    has_free_name=not targets_by_name,
+                )
+            )
+        return rows
+
+    def messages_at(self, place: str) -> list[str]:
+        """Return the faults at one path, and note that the page shows them there."""
+        self._rendered_paths.add(place)
+        return self._messages.get(place, [])
+
+    def other_messages(self) -> list[str]:
+        """Return the faults that no row shows. The page calls it after the rows."""
+        return [fault.message for fault in self.faults if fault.place not in self._rendered_paths]
+
+    def refuse(self, error: DomainError) -> None:
+        """Add the faults of an error at their fields."""
+        fault_paths = {fault.place for fault in self.faults}
+        for place, message in error.fields.items():
+            if place not in fault_paths and place not in self.head.fields:
+                self.faults = [*self.faults, Fault(place, error.code, message)]
+                self._messages[place].append(message)
+        if not error.fields or not error.fields.keys().isdisjoint(self.head.fields):
+            self.head.refuse(error)
+
+    def _find_faults(self) -> list[Fault]:
+        try:
+            return list(self.kind.faults(self.config, self.signature))
+        except DomainError as error:
+            return [Fault("", error.code, error.message)]

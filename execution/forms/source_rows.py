@@ -1,0 +1,241 @@
+"""A form row for the source of one value of an activity: a choice, a fixed value and a fallback.
+
+Each entered row becomes a source. The rules of the activity validate it, and the row shows their messages.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from core import strict_json
+from core.outbound.errors import ProtocolViolationError, printable
+from core.schema import pointers
+from execution.activities import conversions
+from execution.activities.conversions import UnfitValueError
+from execution.activities.members import members
+from execution.activities.picking import Source
+from protocols.signature import Parameter
+
+FIXED = "fixed"
+Posted = Mapping[str, str]
+TYPES = {
+    "string": "text",
+    "enum": "one of a list",
+    "int": "whole number",
+    "number": "number",
+    "boolean": "yes or no",
+    "json": "structured",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The parameters that a value can come from: the inputs (step 0) or the outputs of a step.
+
+    rest: the members of their schema that `parameters` does not contain.
+    is_only: labels need not name the step.
+    """
+
+    label: str
+    step: int
+    parameters: Sequence[Parameter]
+    rest: Mapping[str, Any] | None = None
+    is_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row. `target` is the parameter that receives the value, or None if there is no such parameter.
+
+    reason: why the source was proposed. is_gone: the signature has no parameter of this name any more.
+    has_free_name: the user enters the name.
+    """
+
+    prefix: str
+    name: str
+    source: Source | None
+    target: Parameter | None
+    origins: Sequence[Origin]
+    faults: Sequence[str] = ()
+    reason: str = ""
+    is_gone: bool = False
+    has_free_name: bool = False
+    groups: list[tuple[str, list[tuple[str, str]]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", list(self._groups()))
+
+    @property
+    def choice(self) -> str:
+        """The selected value of the row's `select`."""
+        source = self.source
+        if source is None or not (source.input or source.step or source.output or source.value is not UNSET):
+            return ""
+        return FIXED if source.value is not UNSET else encode_choice(source)
+
+    @property
+    def value(self) -> str:
+        return text_of(self.source.value, self.target) if self.source else ""
+
+    @property
+    def otherwise(self) -> str:
+        return text_of(self.source.otherwise, self.target) if self.source else ""
+
+    @property
+    def exact_source(self) -> str:
+        """The source as JSON if the texts of the row would be parsed to another source, else ""."""
+        if self.source is None:
+            return ""
+        values = ((self.source.value, self.value), (self.source.otherwise, self.otherwise))
+        # Compared as JSON, because True is not 1 and 1.0 is not 1.
+        is_exact = all(
+            value is UNSET or msgspec.json.encode(value_of(text, self.target)) == msgspec.json.encode(value)
+            for value, text in values
+        )
+        is_exact = is_exact and self.source.otherwise != ""
+        return "" if is_exact else msgspec.json.encode(self.source).decode()
+
+    @property
+    def description(self) -> str:
+        return describe_source(self.source, self._origin()) if self.source else ""
+
+    @property
+    def stand_in(self) -> str:
+        return stand_in(self.source) if self.source else ""
+
+    @property
+    def type(self) -> str:
+        return TYPES[self.target.type] if self.target else ""
+
+    @property
+    def values(self) -> list[str]:
+        """The possible fixed values, if the target lists them."""
+        if self.target is None:
+            return []
+        if self.target.type == "boolean":
+            return ["true", "false"]
+        return [value.name for value in self.target.allowed_values]
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.otherwise) or any("leave" in fault for fault in self.faults)
+
+    def _groups(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        listed_values = {"", FIXED}
+        for origin in self.origins:
+            choices = list(_choices_of(origin, self.target))
+            listed_values.update(value for value, _ in choices)
+            if choices:
+                yield origin.label, choices
+        if self.choice not in listed_values and self.source:
+            label, origin_of_source = self.description, self._origin()
+            names = [parameter.name for parameter in origin_of_source.parameters] if origin_of_source else []
+            exists = (self.source.output or self.source.input) in names or (origin_of_source and not names)
+            yield "", [(self.choice, label if exists else f"{label}, which does not exist")]
+
+    def _origin(self) -> Origin | None:
+        step = self.source.step if self.source else 0
+        return next((origin for origin in self.origins if origin.step == step), None)
+
+
+def parse_source(data: Posted, prefix: str, target: Parameter | None) -> Source | None:
+    """Return the source that one row describes, or None for an empty row."""
+    text = {name: data.get(f"{prefix}-{name}", "").replace("\r\n", "\n") for name in ("value", "otherwise")}
+    choice, pointer = data.get(f"{prefix}-from", ""), data.get(f"{prefix}-at", "").strip()
+    if exact_source := _decode_source(data.get(f"{prefix}-kept", "")):
+        row = Row(prefix, "", exact_source, target, ())
+        if (row.choice, row.value, row.otherwise, "") == (choice, *text.values(), pointer):
+            return exact_source
+    otherwise = value_of(text["otherwise"], target) if text["otherwise"].strip() else UNSET
+    if choice == FIXED:
+        return Source(value=value_of(text["value"], target))
+    source = _decode_source(choice)
+    if source is None:
+        return None if otherwise is UNSET else Source(otherwise=otherwise)
+    pointer = pointer if not pointer or pointer.startswith("/") else f"/{pointer}"
+    return msgspec.structs.replace(source, at=source.at + pointer, otherwise=otherwise)
+
+
+def find_json_error(source: Source | None, target: Parameter | None) -> str:
+    """Return a message if a fixed value begins like a JSON array or object but is not valid JSON, else ""."""
+    if source is None or (target and target.type != "json"):
+        return ""
+    for value in (source.value, source.otherwise):
+        if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+            return f"“{printable(value, 40)}” is not valid JSON. Check that each bracket and quote is closed."
+    return ""
+
+
+def encode_choice(source: Source) -> str:
+    """Return the source without its values, as a `select` sends it."""
+    return msgspec.json.encode(msgspec.structs.replace(source, value=UNSET, otherwise=UNSET)).decode()
+
+
+def value_of(text: str, target: Parameter | None) -> Any:
+    """Parse a text as a value for the target. A text that does not fit is returned itself, and the rules
+    report it."""
+    if target is None or target.type == "json":
+        try:
+            return strict_json.loads(text.encode(errors="surrogatepass"))
+        except ProtocolViolationError:
+            return text
+    try:
+        return conversions.converted(text, target)
+    except UnfitValueError:
+        return text
+
+
+def text_of(value: Any, target: Parameter | None) -> str:
+    """Return the text with which a user enters the value."""
+    if value is UNSET:
+        return ""
+    if isinstance(value, str) and ((target and target.type != "json") or value_of(value, target) == value):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def describe_source(source: Source, origin: Origin | None = None) -> str:
+    """Describe a source in a few words. `origin`: the inputs or the step that the source refers to."""
+    if source.value is not UNSET:
+        return f"always {printable(text_of(source.value, None), 60) or 'an empty text'}"
+    name = printable(source.output or source.input, 60) or "nothing"
+    part = " → ".join(printable(step, 40) for step in pointers.split(source.at))
+    is_plain = not source.step or (origin is not None and origin.is_only)
+    label = name if is_plain else f"{name} of step {source.step}"
+    return label + (f" → {part}" if part else "")
+
+
+def stand_in(source: Source) -> str:
+    """Return the fallback of a source as text, "" without one."""
+    if source.otherwise is UNSET:
+        return ""
+    return printable(text_of(source.otherwise, None), 60) or "an empty text"
+
+
+def _decode_source(text: str) -> Source | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        return msgspec.json.decode(text, type=Source)
+    except msgspec.DecodeError:
+        # The page sends only valid sources, so another client sent this one.
+        return None
+
+
+def _choices_of(origin: Origin, target: Parameter | None) -> Iterator[tuple[str, str]]:
+    """Yield the parameters that fit the target, and all their members, as values and labels of a `select`."""
+    for parameter in origin.parameters:
+        fits = target is None or conversions.fit(parameter, target) != "no"
+        for pointer in ([""] if fits else []) + list(members(parameter, origin.rest)):
+            if origin.step:
+                source = Source(step=origin.step, output=parameter.name, at=pointer)
+            else:
+                source = Source(input=parameter.name, at=pointer)
+            yield encode_choice(source), describe_source(source, origin)
+
+
+def by_name(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
+    return {parameter.name: parameter for parameter in parameters}

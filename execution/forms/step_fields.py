@@ -1,0 +1,215 @@
+"""A form for an activity that calls tools: its steps, and the source of each value."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
+
+import msgspec
+
+from core.outbound.errors import printable
+from execution.activities import mapping, steps
+from execution.activities.callees import Callee, Known, Reference
+from execution.activities.mapping import Pair, Proposal
+from execution.activities.picking import Source, Step, Steps
+from execution.forms import source_rows
+from execution.forms.activity_fields import (
+    SPARE,
+    Draft,
+    Editor,
+    count_of,
+    parse_sources,
+    reference_of,
+    signature_of,
+)
+from execution.forms.source_rows import Origin, Posted, Row
+from protocols.signature import Signature
+
+REASONS = {"id": "same id", "name": "same name", "meaning": "similar meaning, to be checked"}
+FIT = {"same": "", "converted": ", converted", "perhaps": ", perhaps: it depends on the value", "no": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One step with its rows."""
+
+    number: int
+    reference: Reference
+    callee: Callee | None
+    rows: Sequence[Row]
+    faults: Sequence[str]
+    is_first: bool
+    is_last: bool
+
+    @property
+    def index(self) -> int:
+        return self.number - 1
+
+
+class StepsEditor(Editor):
+    template: ClassVar[str] = "catalog/_activity_steps.html"
+
+    @classmethod
+    def empty(cls) -> Steps:
+        return Steps([])
+
+    @classmethod
+    def parse_draft(cls, data: Posted, known: Known) -> Draft:
+        interface = Reference.read(data.get("interface", ""))
+        steps = [_parse_step(data, f"steps-{index}", known) for index in range(count_of(data, "steps"))]
+        signature = signature_of(interface, known)
+        outputs = source_rows.by_name(signature.outputs) if signature else {}
+        config = Steps([step for step in steps if step], parse_sources(data, "outputs", outputs))
+        return Draft(data.get("name", ""), interface, config)
+
+    @classmethod
+    def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
+        """Choose the interface, or add, replace, move or remove a step.
+
+        act: "add-REFERENCE", "replace-INDEX-REFERENCE", "up-INDEX", "down-INDEX" or "drop-INDEX".
+        """
+        verb, _, operands = act.partition("-")
+        reference, config = Reference.read(operands.rpartition("-")[2]), cast(Steps, draft.config)
+        index = int(operands.partition("-")[0]) if operands[:1].isdecimal() else -1
+        new_steps = list(config.steps)
+        if verb == "add" and reference:
+            step = _propose_step(reference, draft.interface, known)
+            new_steps = [step] if kind == "vendor" else [*new_steps, step][: steps.MAX_STEPS]
+            outputs = config.outputs or _propose_outputs(reference, draft.interface, known, len(new_steps))
+            return replace(draft, config=Steps(new_steps, dict(outputs)))
+        if verb == "replace" and reference and 0 <= index < len(new_steps):
+            new_steps[index] = msgspec.structs.replace(
+                new_steps[index], tool=reference.tool, ordinal=reference.ordinal
+            )
+            return replace(draft, config=Steps(new_steps, config.outputs))
+        new_index = {"up": index - 1, "down": index + 1, "drop": 0}.get(verb, -1)
+        if not 0 <= index < len(new_steps) or not 0 <= new_index < len(new_steps):
+            return super().applied(draft, act, kind, known)
+        order = [other for other in range(len(new_steps)) if other != index]
+        if verb != "drop":
+            order.insert(new_index, index)
+        return replace(draft, config=_reorder_steps(config, order))
+
+    @property
+    def max_steps(self) -> int:
+        return steps.MAX_STEPS if self.kind.name == "composite" else 1
+
+    @property
+    def steps(self) -> list[Step]:
+        return cast(Steps, self.draft.config).steps
+
+    @property
+    def can_add(self) -> bool:
+        return len(self.steps) < self.max_steps
+
+    def blocks(self) -> list[Block]:
+        origins, blocks = [*self.inputs()], []
+        for number, step in enumerate(self.steps, 1):
+            callee = self.known.get(reference_of(step))
+            signature = callee.signature if callee else None
+            proposal = self._proposal(signature)
+            rows = self.rows(
+                f"steps-{number - 1}-inputs",
+                f"steps.{number}.inputs",
+                step.inputs,
+                signature.inputs if signature else (),
+                origins,
+                proposed=_with_reasons(proposal.inputs, proposal.pairs[: len(proposal.inputs)])
+                if proposal
+                else {},
+            )
+            blocks.append(
+                Block(
+                    number,
+                    reference_of(step),
+                    callee,
+                    rows,
+                    self.messages_at(f"steps.{number}"),
+                    number == 1,
+                    number == len(self.steps),
+                )
+            )
+            if callee and signature:
+                origins = [*origins, self._origin(number, callee, signature)]
+        return blocks
+
+    def outputs(self) -> list[Row]:
+        origins = [*self.inputs()]
+        for number, step in enumerate(self.steps, 1):
+            callee = self.known.get(reference_of(step))
+            if callee and callee.signature:
+                origins.append(self._origin(number, callee, callee.signature))
+        declared_outputs = self.signature.outputs if self.signature else ()
+        first_callee = self.known.get(reference_of(self.steps[0])) if self.steps else None
+        proposal = self._proposal(first_callee.signature) if first_callee and self.max_steps == 1 else None
+        return self.rows(
+            "outputs",
+            "outputs",
+            cast(Steps, self.draft.config).outputs,
+            declared_outputs,
+            origins,
+            spare=0 if declared_outputs else SPARE,
+            proposed=_with_reasons(proposal.outputs, proposal.pairs[len(proposal.inputs) :])
+            if proposal
+            else {},
+        )
+
+    def _origin(self, number: int, callee: Callee, signature: Signature) -> Origin:
+        name, is_only = printable(callee.name, 60), self.max_steps == 1
+        label = f"Outputs of {name}" if is_only else f"Step {number}: {name}"
+        return Origin(label, number, signature.outputs, signature.outputs_rest, is_only)
+
+    def _proposal(self, signature: Signature | None) -> Proposal | None:
+        return mapping.propose(self.signature, signature) if signature and self.signature else None
+
+
+def _with_reasons(proposed: Mapping[str, Source], pairs: Iterable[Pair]) -> dict[str, tuple[Source, str]]:
+    """Return each proposed source with the reason for it."""
+    return {pair.to: (proposed[pair.to], f"{REASONS[pair.why]}{FIT[pair.fit]}") for pair in pairs}
+
+
+def _parse_step(data: Posted, prefix: str, known: Known) -> Step | None:
+    reference = Reference.read(data.get(f"{prefix}-calls", ""))
+    if reference is None:
+        return None
+    signature = signature_of(reference, known)
+    targets = source_rows.by_name(signature.inputs) if signature else {}
+    return Step(**reference._asdict(), inputs=parse_sources(data, f"{prefix}-inputs", targets))
+
+
+def _propose_step(reference: Reference, interface: Reference | None, known: Known) -> Step:
+    signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
+    if signature is None or callee_signature is None:
+        return Step(**reference._asdict(), inputs={})
+    inputs = mapping.propose(signature, callee_signature).inputs
+    return Step(**reference._asdict(), inputs=dict(inputs))
+
+
+def _propose_outputs(
+    reference: Reference, interface: Reference | None, known: Known, step_number: int
+) -> dict[str, Source]:
+    signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
+    if signature is None or callee_signature is None:
+        return {}
+    outputs = mapping.propose(signature, callee_signature).outputs
+    return {name: msgspec.structs.replace(source, step=step_number) for name, source in outputs.items()}
+
+
+def _reorder_steps(config: Steps, order: Sequence[int]) -> Steps:
+    """Return the steps at these indexes, in this order.
+
+    Sources follow the steps that they refer to. Sources that refer to a removed step are removed.
+    """
+    new_numbers = {old + 1: new for new, old in enumerate(order, 1)}
+
+    def renumber(sources: Mapping[str, Source]) -> dict[str, Source]:
+        return {
+            name: msgspec.structs.replace(source, step=new_numbers.get(source.step, source.step))
+            for name, source in sources.items()
+            if not source.step or source.step in new_numbers
+        }
+
+    new_steps = [
+        msgspec.structs.replace(config.steps[index], inputs=renumber(config.steps[index].inputs))
+        for index in order
+    ]
+    return Steps(new_steps, renumber(config.outputs))

@@ -1,0 +1,1 @@
+"""Vendor threads, and configurations of tools."""

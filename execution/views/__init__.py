@@ -1,0 +1,1 @@
+"""Pages of activities and of the secrets of endpoints."""

@@ -1,0 +1,181 @@
+"""The pages on which activities are set up: made, changed and removed."""
+
+from typing import Any
+
+import msgspec
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from catalog.models import Activity, ToolVersion
+from core.errors import DomainError
+from execution.activities import callees, finding, kinds, operations
+from execution.activities.callees import Reference
+from execution.activities.finding import Found
+from execution.forms import activity_fields
+from execution.forms.activity_fields import ENTER, Draft, Editor
+from execution.forms.http_fields import HttpEditor
+from execution.forms.mock_fields import MockEditor
+from execution.forms.step_fields import StepsEditor
+from people.models import Role
+from people.permissions import person, requires
+
+EDITORS: dict[str, type[Editor]] = {
+    "vendor": StepsEditor,
+    "http": HttpEditor,
+    "composite": StepsEditor,
+    "mock": MockEditor,
+}
+# `bind` is pressed where an activity is saved and bound at once.
+SAVING = (ENTER, "save", "bind")
+NOT_TAKEN_OVER = "What you typed here is not taken over yet. Take it over, or forget it."
+ONLY_ADMINISTRATORS = "Only an administrator changes an activity that has a credential."
+
+
+@requires(Role.DESIGNER)
+def activity_new(request: HttpRequest) -> HttpResponse:
+    """First which kind, then the activity itself."""
+    kind, interface = request.GET.get("kind", ""), Reference.read(request.GET.get("interface", ""))
+    if kind not in EDITORS:
+        context = {"kinds": [kinds.get(name) for name in EDITORS], "interface": interface}
+        return render(request, "catalog/activity_kind.html", context)
+    return _edited(request, None, kind, Draft("", interface, EDITORS[kind].empty()))
+
+
+@requires(Role.DESIGNER)
+def activity_change(request: HttpRequest, pk: int) -> HttpResponse:
+    activity = get_activity(pk)
+    return _edited(request, activity, operations.current(activity).kind, draft_of(activity))
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def activity_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    activity = get_activity(pk)
+    try:
+        operations.remove(activity, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("activity", pk)
+    messages.success(request, f"“{activity}” runs no more. The calls that it made stay.")
+    return redirect("activity-list")
+
+
+def get_activity(pk: int) -> Activity:
+    rows = Activity.objects.shared().select_related("current__interface__tool__current")
+    return get_object_or_404(rows, pk=pk)
+
+
+def draft_of(activity: Activity) -> Draft:
+    now = operations.current(activity)
+    row = now.interface
+    interface = Reference(tool=row.tool_id, ordinal=row.ordinal) if row else None
+    config = msgspec.convert(now.config, type(EDITORS[now.kind].empty()))
+    return Draft(activity.name, interface, config)
+
+
+def shown_of(activity: Activity, *, judged: bool = False) -> Editor:
+    """Return the activity for display."""
+    draft = draft_of(activity)
+    kind = operations.current(activity).kind
+    return EDITORS[kind](kind, draft, callees.known(draft.references()), shows_faults=judged)
+
+
+def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: Draft) -> HttpResponse:
+    sought: dict[str, Found] = {}
+    if request.method == "POST":
+        editor, sought = posted(request, kind)
+    else:
+        known_callees = callees.known(draft.references())
+        editor = EDITORS[kind](kind, draft, known_callees, shows_faults=activity is not None)
+    if activity:
+        editor.head.edits(operations.facts(activity))
+    is_saved = request.method == "POST" and not (sought or editor.json_error)
+    is_saved = is_saved and editor.act in (ENTER, "save")
+    if is_saved and (saved := _saved(request, editor, activity)):
+        return redirect("activity", saved.pk)
+    opens = list(editor.kind.credentials(operations.current(activity).config)) if activity else []
+    context: dict[str, Any] = {
+        "why_not": ONLY_ADMINISTRATORS if opens and not person(request).can_administer else "",
+        "activity": activity,
+        "editor": editor,
+        "form": editor.head,
+        "sought": sought,
+        "number": activity.current.number + 1 if activity and activity.current else 1,
+    }
+    return render(request, "catalog/activity_edit.html", context, status=editor.head.status)
+
+
+def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, Found]]:
+    """Return the editor with the entered draft after the effect of the pressed button, and the search in
+    it."""
+    data, act = request.POST, request.POST.get("act", ENTER)
+    reference = Reference.read(act.rpartition("-")[2])
+    known_callees = callees.known(activity_fields.references_in(data) | ({reference} if reference else set()))
+    editor_class = EDITORS[kind]
+    draft = editor_class.applied(editor_class.parse_draft(data, known_callees), act, kind, known_callees)
+    sought = finding.asked(data, act, with_activities=kind == "composite")
+    is_judged_now = act in (*SAVING, "check") and not sought
+    json_error = ""
+    if act == "json":
+        try:
+            draft = activity_fields.from_json(draft, data.get("json", ""))
+            known_callees = callees.known(draft.references())
+        except DomainError as error:
+            json_error = error.fields["json"]
+    elif act != "forget" and activity_fields.is_json_typed(data):
+        json_error = NOT_TAKEN_OVER
+    editor = editor_class(
+        kind, draft, known_callees, data=data, shows_faults=is_judged_now or data.get("judged") == "1"
+    )
+    editor.act, editor.json_error = act, json_error
+    if act not in SAVING:
+        editor.head.errors.clear()
+    return editor, sought
+
+
+def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> Activity | None:
+    actor = person(request)
+    if not editor.head.is_valid():
+        return None
+    name = editor.head.cleaned_data["name"]
+    try:
+        if activity is None:
+            activity = operations.create(
+                actor=actor,
+                name=name,
+                kind=editor.kind.name,
+                config=editor.config,
+                interface=interface_of(editor),
+            )
+            messages.success(request, f"“{activity}” is saved. Bind it in an environment, and it runs there.")
+            return activity
+        # Compare the decoded configurations, whatever their spelling over REST.
+        is_same = editor.draft.config == draft_of(activity).config
+        has_newer_callees = operations.has_newer_callees(operations.current(activity))
+        changed = operations.change(
+            activity,
+            actor=actor,
+            name=name,
+            config=None if is_same and not has_newer_callees else editor.config,
+            interface=interface_of(editor),
+            expected=editor.head.expected,
+        )
+    except DomainError as error:
+        editor.refuse(error)
+        return None
+    if changed.current == activity.current:
+        messages.info(request, "Saved. What runs is as it was, so there is no new version.")
+    else:
+        message = "What is bound keeps its version until someone moves it under Updates."
+        messages.success(request, f"Saved as version {operations.current(changed).number}. {message}")
+    return changed
+
+
+def interface_of(editor: Editor) -> ToolVersion | None:
+    """Raises DomainError where the tool is not there."""
+    if (reference := editor.draft.interface) is None:
+        return None
+    rows = ToolVersion.objects.select_related("tool")
+    return rows.filter(tool=reference.tool, ordinal=reference.ordinal).first()

@@ -1,0 +1,309 @@
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+from rest_framework.utils.urls import replace_query_param
+
+from catalog.api.versions import MAX_ORDINAL
+from catalog.models.calls import OUTCOMES, CallStatus, Mode
+from catalog.notifications import callbacks
+from catalog.notifications.callbacks import Recipient
+from core.errors import invalid
+from core.outbound.addresses import MAX_URL_LENGTH
+from core.public_url import public_url
+from core.serializers import Input
+from designer import exports
+from designer.exports import transfers
+from designer.models import Release
+from designer.releases import publishing
+from execution.api.calls import (
+    AskOutput,
+    CallErrorOutput,
+    CallInput,
+    RetryOutput,
+    ask_document,
+    retry_document,
+)
+from execution.calls import requesting
+from execution.calls.call_keys import ClientCallId, client_call_id
+from execution.user_grants.end_users import OnBehalfOf
+from protocols.base import MAX_USER_LENGTH
+from serving.calls import Answer, Wish
+
+MAX_REASONING_LENGTH = 2000
+MAX_NAME_LENGTH = 255
+FORMAT_PARAMETER = OpenApiParameter(
+    "format",
+    str,
+    enum=[format_.name for format_ in exports.FORMATS],
+    description="By whose names inputs go in and outputs come back. Without it the names of any format are "
+    "taken, and outputs come back by those of `json-schema`.",
+)
+
+
+@extend_schema_field({"oneOf": [{"type": "string", "maxLength": 80}, {"type": "object"}]})
+class ConfigurationField(serializers.Field[Any, Any, Any, Any]):
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) or (isinstance(data, str) and 0 < len(data) <= 80):
+            return data
+        raise serializers.ValidationError("Give the name of a configuration, or an object of values.")
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class OnBehalfOfInput(Input):
+    id = serializers.CharField(
+        max_length=MAX_USER_LENGTH,
+        trim_whitespace=False,
+        help_text="Your own name for the user: one user of this agent, and kept as a keyed digest with the "
+        "call. Vendors whose protocol has a place for it (OXP) are told it.",
+    )
+
+
+class RuntimeCallInput(CallInput):
+    on_behalf_of = OnBehalfOfInput(required=False, help_text="The user of the agent for whom the tool runs.")
+    resume_when_granted = serializers.BooleanField(
+        required=False,
+        help_text="If the user has to authorize something first, the call goes on once by itself when that "
+        "is done: `continued_by` names the call that it becomes.",
+    )
+    id = serializers.UUIDField(
+        required=False,
+        help_text="Of your choice. The same call sent again with it does not run again, for at least 24 "
+        "hours; another one with it is a 409.",
+    )
+    idempotency_key = serializers.CharField(
+        max_length=MAX_NAME_LENGTH,
+        required=False,
+        help_text="Any text in place of `id`, for callers that have no UUID. Give one of them.",
+    )
+
+    ordinal = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_ORDINAL,
+        required=False,
+        help_text="The version that the model was shown, as `Pegboard-Signature-Ordinal` said it of a fresh "
+        "signature. Without it the version of the release runs.",
+    )
+    mode = serializers.ChoiceField(
+        choices=Mode.values,
+        required=False,
+        help_text="`wait`, which is what happens unless told: the answer is the outcome. `async`: the answer "
+        "is 202 at once, and the outcome is found at `calls/{call}/`. `stream`: the answer is a stream of "
+        "server-sent events, as at `calls/{call}/events/`.",
+    )
+    callback = serializers.CharField(
+        max_length=MAX_URL_LENGTH,
+        required=False,
+        help_text="An address that hears of the end of a call that is not waited for: a POST signed as those "
+        "of webhooks are, with the `callback_secret` of this answer.",
+    )
+    thread = serializers.UUIDField(
+        required=False,
+        help_text="A thread of this agent (`threads/`) on which the run goes on. One call at a time: 409 "
+        "`thread_busy`.",
+    )
+    configuration = ConfigurationField(
+        required=False,
+        help_text="How the tool is set up for this call alone: a configuration of the tool (`name`, or "
+        "`name@3` for its third state), or an object of values. It goes before what the release has chosen.",
+    )
+    reasoning = serializers.CharField(
+        max_length=MAX_REASONING_LENGTH,
+        allow_blank=True,
+        required=False,
+        help_text="Why the model makes this call, in its own words. Kept with the call, for people to read.",
+    )
+    environment = serializers.CharField(
+        max_length=30,
+        required=False,
+        help_text="One of the agent's environments, in which the tool runs as it is bound there. Else that "
+        "of the key, or the default one. One that there is not is 400 `unknown_environment`.",
+    )
+    output = serializers.DictField(
+        required=False,
+        help_text="What the model itself answers, where the tool is latent: it is judged by the schema of "
+        "the tool's output and kept with the call. Where something runs for the tool it is 409 `not_latent`.",
+    )
+    deadline_seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=requesting.MAX_LONG_DEADLINE_SECONDS,
+        required=False,
+        help_text="How long the tool may take. With `wait` 30 unless told and 120 at most, else an hour "
+        "unless told and a day at most.",
+    )
+
+
+class NextOutput(serializers.Serializer[Any]):
+    """Addresses in the release where the transfer happened."""
+
+    tools = serializers.URLField()
+    procedures = serializers.URLField()
+
+
+class RuntimeCallOutput(serializers.Serializer[Any]):
+    """Contains none of the vendor's headers, cookies or addresses; names are those of the format."""
+
+    call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
+    idempotency_key = serializers.CharField(
+        allow_null=True, help_text="The `id` or `idempotency_key` that the caller sent; null for none."
+    )
+    status = serializers.ChoiceField(choices=CallStatus.choices)
+    release = serializers.IntegerField()
+    tool = serializers.CharField()
+    version = serializers.CharField(
+        help_text="The version that ran, as the vendor numbers it; empty where it numbers nothing."
+    )
+    ordinal = serializers.IntegerField(allow_null=True, help_text="Null for a transfer.")
+    outcome = serializers.ChoiceField(
+        choices=[*OUTCOMES, transfers.KIND], allow_null=True, help_text="Null until it is finished."
+    )
+    agent = serializers.SlugField(
+        allow_null=True, help_text="The sub-agent that takes over; null unless the outcome is `transfer`."
+    )
+    next = NextOutput(allow_null=True, help_text="What a model is shown from now on, after a transfer.")
+    outputs = serializers.DictField()
+    parsed = serializers.DictField(help_text="What those outputs say that are JSON in a text.")
+    outputs_cut = serializers.BooleanField(help_text="They were over 1 MB and are not kept.")
+    error = CallErrorOutput(allow_null=True)
+    retry = RetryOutput(allow_null=True, help_text="Null where another try of the same call would not help.")
+    notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    asks = AskOutput(many=True)
+    resume = serializers.URLField(allow_null=True, help_text="Where answers go.")
+    output_schema = serializers.DictField(
+        allow_null=True,
+        help_text="With the outcome `latent`: what the model shall answer, as a JSON Schema by the names of "
+        "the format. It goes to `calls/{call}/output/`.",
+    )
+    environment = serializers.CharField(help_text="The one that it ran in; empty for none.")
+    activity = serializers.CharField(
+        help_text="What ran in place of a vendor, by its name; empty for a vendor, and where nothing ran."
+    )
+    reasoning = serializers.CharField(help_text="Why the model made it, as it said; may be empty.")
+    thread = serializers.UUIDField(allow_null=True, help_text="The thread that it was made on.")
+    continued_by = serializers.IntegerField(
+        allow_null=True, help_text="The newest call that goes on where this one stopped to ask."
+    )
+    duration_ms = serializers.IntegerField(allow_null=True)
+    callback_secret = serializers.CharField(
+        required=False, help_text="In the answer to a call with a `callback` alone: what signs its POST."
+    )
+
+
+def build_wish(
+    options: dict[str, Any], request: Request, *, tool: str, sub_agent: str, format_: str | None = None
+) -> Wish:
+    """Build the request of a call. Raises DomainError for two ids, and for an unknown format."""
+    user = options.get("on_behalf_of")
+    on_behalf_of = OnBehalfOf(user["id"], options.get("resume_when_granted", False)) if user else None
+    return Wish(
+        tool=tool,
+        sub_agent=sub_agent,
+        arguments=options.get("arguments", {}),
+        format_=requested_format(request) if format_ is None else format_,
+        deadline_seconds=options.get("deadline_seconds"),
+        is_confirmed=options.get("confirm", False),
+        call_id=_call_id(options),
+        on_behalf_of=on_behalf_of,
+        site=public_url("/", request).rstrip("/"),
+        mode=Mode(options.get("mode", Mode.WAIT)),
+        callback=Recipient(options["callback"]) if options.get("callback") else None,
+        thread=options.get("thread"),
+        ordinal=options.get("ordinal"),
+        configuration=options.get("configuration"),
+        reasoning=options.get("reasoning", ""),
+        environment=options.get("environment", ""),
+        activity=options.get("activity"),
+        output=options.get("output"),
+        is_a_models=options.get("is_a_models", False),
+    )
+
+
+def _call_id(options: dict[str, Any]) -> ClientCallId | None:
+    ids = {client_call_id(str(options[name])) for name in ("idempotency_key", "id") if options.get(name)}
+    if len(ids) > 1:
+        raise invalid(idempotency_key="Give this or “id”; the two name different calls.")
+    return next(iter(ids), None)
+
+
+def requested_format(request: Request) -> str:
+    """Return the export format whose names the caller uses, "" if not stated."""
+    name = request.query_params.get("format")
+    return publishing.find_format(name).name if name is not None else ""
+
+
+def answer_document(
+    answer: Answer, release: Release, request: Request, format_: str | None = None
+) -> dict[str, Any]:
+    """`format_` overrides the format of the request."""
+    format_ = requested_format(request) if format_ is None else format_
+    call, tool, result = answer.call, answer.tool, answer.result
+    resume = continued_by = None
+    if call and result.resume is not None:
+        continued_by = call.continued_by.order_by("-pk").values_list("pk", flat=True).first()
+        url_kwargs = {"slug": release.agent.slug, "call": call.pk}
+        resume = _in_format(reverse("api-agent-call-resume", kwargs=url_kwargs, request=request), format_)
+    is_transfer = answer.outcome == transfers.KIND
+    return {
+        "call": call.pk if call else None,
+        "idempotency_key": call.idempotency_key if call else None,
+        "status": call.status if call else CallStatus.FINISHED,
+        "release": release.number,
+        "tool": tool.signature.name,
+        "version": tool.version.label,
+        "ordinal": None if tool.signature.kind == transfers.KIND else tool.version.ordinal,
+        "outcome": answer.outcome,
+        "agent": answer.transfer_to if is_transfer else None,
+        "next": _next_addresses(release, answer.transfer_to, request, format_) if is_transfer else None,
+        "outputs": result.outputs,
+        "parsed": result.parsed,
+        "outputs_cut": bool(result.cut),
+        "error": result.error,
+        "retry": retry_document(result),
+        "notes": result.notes,
+        "asks": [ask_document(ask) for ask in result.asks],
+        "resume": resume,
+        "output_schema": answer.output_schema,
+        "environment": call.environment if call else "",
+        "activity": str(call.activity.activity) if call and call.activity else "",
+        "reasoning": call.reasoning if call else "",
+        "thread": str(call.thread.key) if call and call.thread else None,
+        "continued_by": continued_by,
+        "duration_ms": call.duration_ms if call else 0,
+    }
+
+
+def _next_addresses(release: Release, sub_agent: str, request: Request, format_: str) -> dict[str, str]:
+    # Addressed by number, so that the conversation stays within the release of the transfer.
+    url_kwargs = {"slug": release.agent.slug, "number": release.number, "sub": sub_agent}
+    tools, procedures = (
+        reverse(f"api-release-agent-{part}", kwargs=url_kwargs, request=request)
+        for part in ("tools", "procedures")
+    )
+    return {"tools": _in_format(tools, format_), "procedures": procedures}
+
+
+def _in_format(url: str, format_: str) -> str:
+    return replace_query_param(url, "format", format_) if format_ else url
+
+
+def document_of(
+    answer: Answer, release: Release, request: Request, *, calls_back: bool, format_: str | None = None
+) -> dict[str, Any]:
+    """Return the answer to a call that may have a callback."""
+    document = answer_document(answer, release, request, format_)
+    if calls_back and answer.call and answer.outcome != "unknown":
+        document["callback_secret"] = callbacks.secret_of(answer.call)
+    return document
+
+
+def build_response(
+    answer: Answer, release: Release, request: Request, *, calls_back: bool = False
+) -> Response:
+    is_under_way = answer.call is not None and answer.call.is_active
+    document = document_of(answer, release, request, calls_back=calls_back)
+    return Response(document, status=202 if is_under_way else 200)

@@ -1,0 +1,95 @@
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
+from rest_framework.request import Request
+
+from catalog.models import Call
+from designer.exports.document import ReleasedTool
+from designer.models import Release
+from people.api.generics import GenericAPIView
+from protocols.server import EVENT_STREAM
+from serving import streams
+from serving.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, answer_document, requested_format
+from serving.api.calls import found_call
+from serving.streams import Told
+
+
+class AnyAccept(BaseContentNegotiation):
+    """Errors are answered in JSON even if the caller accepts only a stream."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return DefaultContentNegotiation().select_parser(request, parsers)
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+def event_stream(
+    call: Call,
+    release: Release,
+    tool: ReleasedTool,
+    request: Request,
+    after: str = "",
+    place: ExitStack | None = None,
+) -> StreamingHttpResponse:
+    """Return the call as server-sent events; `place` as for `streams.follow`."""
+    followed = streams.follow(call, tool, requested_format(request), after, place)
+    body = streams.Written(followed, lambda told: _event(told, release, request))
+    return StreamingHttpResponse(body, headers=streams.HEADERS, content_type=EVENT_STREAM)
+
+
+def _event(told: Told, release: Release, request: Request) -> bytes:
+    if told.condition == "alive":
+        return b": alive\n\n"
+    document = answer_document(told.answer, release, request) if told.answer else told.partial
+    head = f"id: {told.id}\nevent: {told.condition}\ndata: ".encode()
+    return head + msgspec.json.encode(document) + b"\n\n"
+
+
+LAST_EVENT_ID = OpenApiParameter(
+    "Last-Event-ID", str, OpenApiParameter.HEADER, description="Go on after this event."
+)
+
+
+@extend_schema(tags=["runtime-calls"])
+class AgentCallEvents(GenericAPIView[Call]):
+    """The progress of a call, in server-sent events.
+
+    `started` comes first, then each `partial` that the vendor sends, and one of `final`, `interrupted` and
+    `error` at the end. `data` of a `partial` is an object with `outputs`, which replace earlier ones,
+    `progress` or `custom`; all others have the call. A stream ends after 15 minutes: reconnect with the id of
+    the last event. Partial results are stored for an hour.
+    """
+
+    invokes = True
+    serializer_class = RuntimeCallOutput
+    pagination_class = None
+    content_negotiation_class = AnyAccept
+    queryset = Call.objects.none()
+
+    @extend_schema(
+        operation_id="agents_calls_events",
+        parameters=[FORMAT_PARAMETER, LAST_EVENT_ID],
+        responses={(200, EVENT_STREAM): OpenApiTypes.STR},
+    )
+    def get(self, request: Request, call: int, slug: str = "") -> StreamingHttpResponse:
+        call_row, release, tool = found_call(request, slug, call)
+        return event_stream(call_row, release, tool, request, request.headers.get("Last-Event-ID", ""))
+
+
+@extend_schema(tags=["runtime-calls"])
+class RuntimeCallEvents(AgentCallEvents):
+    """The progress of a call, as below an agent."""
+
+    @extend_schema(
+        operation_id="calls_events",
+        parameters=[FORMAT_PARAMETER, LAST_EVENT_ID],
+        responses={(200, EVENT_STREAM): OpenApiTypes.STR},
+    )
+    def get(self, request: Request, call: int, slug: str = "") -> StreamingHttpResponse:
+        return super().get(request, call)

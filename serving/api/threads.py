@@ -1,0 +1,260 @@
+from typing import Any
+
+from django.db.models import Prefetch, QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Call, Thread
+from catalog.models.calls import ACTIVE_CALLS
+from catalog.models.threads import ThreadStatus
+from core.errors import DomainError
+from core.serializers import Input
+from designer.api.agents import chosen_agent
+from designer.api.asked_releases import NUMBER, found_release
+from designer.api.release_agents import SUB
+from designer.models import Release
+from execution.threads import threads as vendors_threads
+from execution.threads.threads import MAX_HISTORY
+from people.api.generics import GenericAPIView, ListAPIView
+from people.models import Role, Scope
+from people.permissions import key_of, person
+from protocols.base import ThreadState
+from serving import calls, threads
+from serving.api.invoke import NAME
+from serving.calls import UnknownToolError
+from serving.threads import ThreadView
+
+CALLS_SHOWN = 20
+DEFAULT_HISTORY = 10
+
+
+class ThreadInput(Input):
+    id = serializers.UUIDField(
+        required=False, help_text="Of your choice. The same request sent again with it begins no second one."
+    )
+    metadata = serializers.DictField(required=False, help_text="Yours; the vendor keeps it with the thread.")
+
+
+class ThreadRow(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    tool = serializers.CharField(
+        allow_null=True, help_text="Null where no run was made on it yet, or its release shows it no more."
+    )
+    release = serializers.IntegerField(allow_null=True)
+    status = serializers.ChoiceField(
+        choices=ThreadStatus.choices, help_text="As it was heard last. `busy` while a call is under way."
+    )
+    requested_by = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    used_at = serializers.DateTimeField(help_text="When the last call on it was asked for.")
+
+
+class ThreadNoteOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class StateOutput(serializers.Serializer[Any]):
+    """The state that the vendor reports. `notes`: where it does not match its schema, and what is left
+    out.
+    """
+
+    values = serializers.JSONField(allow_null=True)
+    messages = serializers.ListField(child=serializers.JSONField(), allow_null=True)
+    metadata = serializers.DictField()
+    checkpoint = serializers.CharField(help_text="By which `before` names an earlier state; may be empty.")
+    notes = ThreadNoteOutput(many=True)
+
+
+class ThreadOutput(ThreadRow):
+    state = StateOutput(allow_null=True, help_text="Null where the vendor does not tell it now: `error`.")
+    error = ThreadNoteOutput(allow_null=True)
+    state_schema = serializers.DictField(
+        allow_null=True, help_text="What the vendor says of `values`; null where it says nothing."
+    )
+    calls = serializers.ListField(
+        child=serializers.IntegerField(), help_text=f"The newest {CALLS_SHOWN} on it, the newest first."
+    )
+
+
+class HistoryOutput(serializers.Serializer[Any]):
+    results = StateOutput(many=True, help_text="The newest first.")
+
+
+def _row(view: ThreadView, *, is_busy: bool) -> dict[str, Any]:
+    thread = view.thread
+    return {
+        "id": str(thread.key),
+        "tool": view.tool.signature.name if view.tool else None,
+        "release": thread.release,
+        "status": ThreadStatus.BUSY if is_busy else thread.status,
+        "requested_by": thread.requested_name,
+        "created_at": thread.created_at,
+        "used_at": thread.used_at,
+    }
+
+
+def _state(state: ThreadState) -> dict[str, Any]:
+    return {
+        "values": state.values,
+        "messages": None if state.messages is None else list(state.messages),
+        "metadata": dict(state.metadata),
+        "checkpoint": state.checkpoint,
+        "notes": [{"code": note.code, "message": note.message} for note in state.notes],
+    }
+
+
+def _document(thread: Thread) -> dict[str, Any]:
+    (view,), state, error = threads.view_threads([thread]), None, None
+    try:
+        state_row = vendors_threads.state(thread)
+        thread.refresh_from_db(fields=["status"])
+        state = _state(threads.hide_values(state_row, view))
+    except DomainError as failure:
+        error = {"code": failure.code, "message": failure.message}
+    newest_calls = list(thread.calls.order_by("-pk").only("pk", "status", "thread")[:CALLS_SHOWN])
+    return {
+        **_row(view, is_busy=any(call.is_active for call in newest_calls)),
+        "state": state,
+        "error": error,
+        "state_schema": view.state_schema,
+        "calls": [call.pk for call in newest_calls],
+    }
+
+
+def _visible_threads(request: Request, slug: str) -> QuerySet[Thread]:
+    return calls.threads_of(chosen_agent(request, slug).pk, key_of(request))
+
+
+@extend_schema(tags=["threads"])
+class ReleaseThreads(GenericAPIView[Release]):
+    """Begin a thread: each run of the tool on it continues with the state that the last one left.
+
+    409 `no_threads`: the tool's vendor has none. Calls name the thread in `thread`.
+    """
+
+    write_role = Role.DESIGNER
+    invokes = True
+    serializer_class = ThreadOutput
+    pagination_class = None
+    queryset = Release.objects.none()
+
+    @extend_schema(
+        operation_id="agents_releases_tools_threads_create",
+        parameters=[NUMBER, NAME],
+        request=ThreadInput,
+        responses={201: ThreadOutput},
+    )
+    def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
+        serializer = ThreadInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        actor, key = person(request), key_of(request)
+        try:
+            thread = threads.begin(
+                found_release(request, slug, number),
+                name,
+                actor=actor,
+                key=key,
+                sub_agent="" if sub == slug else sub,
+                thread_id=serializer.validated_data.get("id"),
+                metadata=serializer.validated_data.get("metadata"),
+            )
+        except (Http404, UnknownToolError) as error:
+            if key and Scope.INVOKE in key.scopes:
+                calls.note_refusal(key, actor=actor, agent=slug, tool=name)
+            raise Http404 from error
+        return Response(ThreadOutput(_document(thread)).data, status=201)
+
+
+@extend_schema(tags=["threads"])
+class ReleaseAgentThreads(ReleaseThreads):
+    """Begin a thread for a tool of one agent of a release."""
+
+    @extend_schema(
+        operation_id="agents_releases_agents_tools_threads_create",
+        parameters=[NUMBER, SUB, NAME],
+        request=ThreadInput,
+        responses={201: ThreadOutput},
+    )
+    def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
+        return super().post(request, slug, number, name, sub)
+
+
+@extend_schema(tags=["threads"])
+class AgentThreads(ListAPIView[Thread]):
+    """The threads that runtimes of this agent have begun, the newest first."""
+
+    invokes = True
+    serializer_class = ThreadRow
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[Thread]:
+        running = Call.objects.filter(status__in=ACTIVE_CALLS).only("pk", "thread")
+        rows = _visible_threads(self.request, self.kwargs["slug"])
+        return rows.prefetch_related(Prefetch("calls", running, to_attr="under_way"))
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        rows = self.paginate_queryset(self.get_queryset()) or ()
+        rows_with_state = [
+            _row(view, is_busy=bool(view.thread.under_way))  # type: ignore[attr-defined]
+            for view in threads.view_threads(rows)
+        ]
+        return self.get_paginated_response(ThreadRow(rows_with_state, many=True).data)
+
+
+@extend_schema(tags=["threads"])
+class AgentThread(GenericAPIView[Thread]):
+    """A thread with its current state, which is requested from the vendor."""
+
+    write_role = Role.DESIGNER
+    invokes = True
+    serializer_class = ThreadOutput
+    pagination_class = None
+    queryset = Thread.objects.none()
+
+    @extend_schema(operation_id="agents_threads_retrieve")
+    def get(self, request: Request, slug: str, thread: str) -> Response:
+        return Response(
+            ThreadOutput(_document(get_object_or_404(_visible_threads(request, slug), key=thread))).data
+        )
+
+    @extend_schema(operation_id="agents_threads_destroy", responses={204: None})
+    def delete(self, request: Request, slug: str, thread: str) -> Response:
+        """End the thread, at the vendor too. 409 `thread_busy` while a call is running."""
+        row = get_object_or_404(_visible_threads(request, slug), key=thread)
+        vendors_threads.remove(row, actor=person(request))
+        return Response(status=204)
+
+
+@extend_schema(tags=["threads"])
+class AgentThreadHistory(GenericAPIView[Thread]):
+    """Earlier states of a thread, as the vendor stores them."""
+
+    invokes = True
+    serializer_class = HistoryOutput
+    pagination_class = None
+    queryset = Thread.objects.none()
+
+    @extend_schema(
+        operation_id="agents_threads_history",
+        parameters=[
+            OpenApiParameter(
+                "limit", int, description=f"{DEFAULT_HISTORY} unless told, {MAX_HISTORY} at most."
+            ),
+            OpenApiParameter("before", str, description="The `checkpoint` of a state."),
+        ],
+    )
+    def get(self, request: Request, slug: str, thread: str) -> Response:
+        limit = request.query_params.get("limit", str(DEFAULT_HISTORY))
+        if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit) <= MAX_HISTORY:
+            message = f"“limit” is a whole number from 1 to {MAX_HISTORY}."
+            raise DomainError("invalid", message, fields={"limit": message})
+        row = get_object_or_404(_visible_threads(request, slug), key=thread)
+        (view,), before = threads.view_threads([row]), request.query_params.get("before", "")
+        states = vendors_threads.history(row, limit=int(limit), before=before[:255])
+        results = [_state(threads.hide_values(state, view)) for state in states]
+        return Response(HistoryOutput({"results": results}).data)

@@ -1,0 +1,569 @@
+"""Run tools of a release for runtimes: by the names of the release, in exactly its versions.
+
+`run` and `resume` serve every protocol; the protocol's server only formats an `Answer`.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from msgspec import structs
+
+from catalog.models import ActivityVersion, Call, Thread, ToolVersion
+from catalog.models.calls import Mode, Result
+from catalog.notifications.callbacks import Recipient
+from catalog.rules.retries import Terms
+from core.canonical_json import canonical
+from core.errors import DomainError, invalid
+from core.outbound.errors import printable
+from core.prepared_statements import run_prepared
+from designer.environments import environments
+from designer.environments.environments import Subject
+from designer.exports import outputs, transfers, wire
+from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.models import Place, Release
+from designer.releases import fresh_signatures
+from execution.activities import kinds
+from execution.calls import call_keys, cancellation, invocation, latent, requesting, versions
+from execution.calls.call_keys import ClientCallId
+from execution.calls.checks import ArgumentsError, ConfirmationError
+from execution.calls.results import note_document
+from execution.calls.runtime import USUAL, CallerSide, Runtime
+from execution.threads import configurations, threads
+from execution.user_grants import end_users
+from execution.user_grants.end_users import OnBehalfOf
+from people import audit
+from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
+from protocols.base import Outcome
+from protocols.calls.arguments import UNKNOWN_INPUT
+from serving import names
+from serving.outputs import parse_output
+from serving.released_documents import sealed, wires
+
+# A key that keeps requesting tools that it may not run is recorded once an hour per tool, and for this many
+# tools at most.
+REFUSAL_INTERVAL = timedelta(hours=1)
+MAX_REFUSALS_PER_INTERVAL = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The result of a tool call request. Names in `result` are those of the format.
+
+    call: None if nothing was sent.
+    outcome: an outcome of a call, or `transfer`; None while the call is running.
+    result: contains none of the vendor's headers or addresses.
+    transfer_to: the slug of the sub-agent that takes over.
+    output_schema: the schema of the output that a latent call waits for, by the names of `format_`.
+    """
+
+    tool: ReleasedTool
+    call: Call | None = None
+    outcome: str | None = None
+    result: Result = field(default_factory=Result)
+    transfer_to: str = ""
+    output_schema: Mapping[str, Any] | None = None
+    format_: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """A request to run one tool of a release.
+
+    tool: the name that the model sees.
+    sub_agent: the slug of the sub-agent that has the tool, "" for the agent itself.
+    arguments: by the names of the export format `format_`, or of any format if that is "".
+    on_behalf_of: the agent's user for whom the tool runs.
+    site: Pegboard's own address as the caller knows it.
+    thread: the key of a thread of the caller, which the call continues.
+    ordinal: the version that the caller saw, for a tool that follows its vendor; None for that of the
+        release.
+    configuration: for this call only, instead of the release's: a name
+        (`configurations.find_configuration`) or values.
+    reasoning, mark: stored with the call.
+    environment: one of the agent's; "" for that of the key, or else the default one.
+    activity: the `_activity` that the caller saw, None if not stated. The call is refused if another one runs
+        now.
+    output: the output of a model that answers itself. `is_a_models`: the model always sends one, and it is
+        ignored if something runs.
+    is_of_context: the name is that of a prompt or a resource and not of a tool.
+    is_made_here: a thread of this process sends the call (streamed calls); otherwise a worker does.
+    side: the capabilities that the waiting client has declared.
+    """
+
+    tool: str
+    sub_agent: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    format_: str = ""
+    deadline_seconds: int | None = None
+    is_confirmed: bool = False
+    call_id: ClientCallId | None = None
+    on_behalf_of: OnBehalfOf | None = None
+    site: str = ""
+    mode: Mode = Mode.WAIT
+    callback: Recipient | None = None
+    thread: uuid.UUID | None = None
+    ordinal: int | None = None
+    configuration: str | Mapping[str, Any] | None = None
+    reasoning: str = ""
+    mark: str = ""
+    environment: str = ""
+    activity: str | None = None
+    output: Any = None
+    is_a_models: bool = False
+    is_made_here: bool = False
+    is_of_context: bool = False
+    side: CallerSide = USUAL
+
+
+class UnknownToolError(DomainError):
+    """The release has no tool with this name at this address."""
+
+    def __init__(self, name: str) -> None:
+        message = f"There is no tool “{printable(name, 100)}” here. List the tools of the release."
+        super().__init__("not_found", message, status=404)
+
+
+def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Answer:
+    """Run the tool or transfer that the model knows by this name, and wait for the result.
+
+    In another mode a worker runs the call, the answer contains its state, and the callback is notified at the
+    end. Arguments that do not fit are a normal answer. A call with an id that was used before is not sent
+    again.
+    Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
+    """
+    find = sealed(release).context_item if wish.is_of_context else sealed(release).tool
+    tool = find(wish.tool, wish.sub_agent)
+    if tool is None:
+        raise UnknownToolError(wish.tool)
+    if earlier_answer := _made_before(release, tool, wish, actor=actor, key=key):
+        return earlier_answer
+    if wish.ordinal is not None:
+        tool = fresh_signatures.tool_in_version(tool, wish.ordinal)
+    try:
+        if tool.signature.kind == transfers.KIND:
+            target = _hand_over(release, tool, wish, actor=actor, key=key)
+            return Answer(tool=tool, outcome=transfers.KIND, transfer_to=target)
+        call = _call(release, tool, wish, actor=actor, key=key)
+    except ArgumentsError as error:
+        return _refused(tool, error)
+    return answer_of(call, tool, wish.format_)
+
+
+def _made_before(
+    release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None
+) -> Answer | None:
+    # The outcome is returned even if the call's thread is gone or its version is no longer shown.
+    if wish.call_id is None or (wish.thread is None and wish.ordinal is None):
+        return None
+    rows = Call.objects.select_related("version__tool__endpoint__vendor", "thread")
+    earlier_calls = made_with([wish.call_id], rows, actor=actor, key=key).filter(tool=tool.id, continues=None)
+    call = earlier_calls.filter(agent=release.agent_id, sub_agent=wish.sub_agent).first()
+    if call is None:
+        return None
+    user = end_users.digest_of(release.agent_id, wish.on_behalf_of.name) if wish.on_behalf_of else ""
+    called = fresh_signatures.tool_as_called(tool, call.version)
+    vendor_arguments = names.map_to_vendor(
+        called.signature, call.version.decoded(), wish.arguments, wish.format_
+    )
+    if wish.configuration is not None:
+        vendor_arguments |= _configured(call.version, wish.configuration)
+    request_facts = (wish.thread, wish.ordinal or called.version.ordinal, user, canonical(vendor_arguments))
+    thread_key = call.thread.key if call.thread else None
+    if request_facts != (thread_key, call.version.ordinal, call.on_behalf_of, canonical(call.arguments)):
+        return None
+    seconds = call.deadline_seconds if call.mode == Mode.WAIT else 0
+    return answer_of(invocation.follow(call, seconds), called, wish.format_)
+
+
+def made_with(
+    call_ids: Iterable[ClientCallId], rows: QuerySet[Call], *, actor: User, key: ApiKey | None
+) -> QuerySet[Call]:
+    """Return the calls of these rows that this caller has sent with these ids."""
+    keys = [derived for call_id in call_ids for derived in keys_of(call_id, actor=actor, key=key)]
+    return rows.filter(key__in=keys, requested_by=actor, api_key=key)
+
+
+def keys_of(call_id: ClientCallId, *, actor: User, key: ApiKey | None) -> tuple[uuid.UUID, uuid.UUID]:
+    """Return the key of this caller's call with this id, and the one that an earlier release gave it."""
+    api_key = key.pk if key else None
+    return (
+        call_keys.key_of_client_call(call_id, user=actor.pk, api_key=api_key),
+        call_keys.earlier_key(call_id, user=actor.pk, api_key=api_key),
+    )
+
+
+def resume(
+    call: Call,
+    release: Release,
+    tool: ReleasedTool,
+    *,
+    actor: User,
+    key: ApiKey | None,
+    answers: Mapping[str, Any],
+    format_: str = "",
+    call_id: ClientCallId | None = None,
+    site: str = "",
+    side: CallerSide = USUAL,
+    mark: str = "",
+    mode: Mode = Mode.WAIT,
+    is_made_here: bool = False,
+) -> Answer:
+    """Continue `call`, which stopped to ask, through the release that it was sent through.
+
+    Returns a new call, or the one that was sent with this `call_id` before. `side`, `mark`, `mode` and
+    `is_made_here` are as in a `Wish`; `release` and `tool` are those of `made_through`. Raises
+    ConfirmationError, TooManyCallsError, DomainError.
+    """
+    released_version(tool)
+    runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, side=side)
+    go_on: Callable[..., Call] = invocation.continue_now
+    if is_made_here:
+        go_on = invocation.continue_beside
+    elif mode != Mode.WAIT:
+        go_on = partial(requesting.continue_call, mode=mode)
+    try:
+        following = go_on(call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark)
+    except ArgumentsError as error:
+        return _refused(tool, error)
+    return answer_of(following, tool, format_)
+
+
+def resume_in_background(
+    call: Call, release: Release, tool: ReleasedTool, *, actor: User, key: ApiKey | None, call_key: uuid.UUID
+) -> Call:
+    """Continue a call whose user has granted the authorization that it asked for. A worker runs it."""
+    released_version(tool)
+    runtime = replace(
+        runtime_of(release, key, call.sub_agent, tool.signature.name, site=call.site),
+        why=f"The user has authorized what call {call.pk} asked for.",
+    )
+    return requesting.continue_call(call, actor=actor, answers={}, key=call_key, runtime=runtime)
+
+
+def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
+    """Return the result of `call` so far, by the names of the format."""
+    result, names_of_format = call.decoded(), wires(tool.signature, format_)[0]
+    notes = names.notes_on_arguments(tool.signature, call.arguments, format_)
+    visible_result = structs.replace(
+        result,
+        # Notes with the caller's names replace those with the vendor's.
+        notes=[
+            *map(note_document, notes),
+            *(note for note in result.notes if note["code"] != UNKNOWN_INPUT),
+        ],
+        outputs=wire.outputs_for_the_caller(tool.signature, names_of_format, result.outputs),
+        parsed=wire.outputs_for_the_caller(tool.signature, names_of_format, result.parsed, is_parsed=True),
+        error=names.map_error_to_caller(tool.signature, result.error, format_),
+        attempts=[],
+    )
+    is_latent = call.outcome == latent.LATENT.outcome
+    return Answer(
+        tool=tool,
+        call=call,
+        outcome=call.outcome or None,
+        result=visible_result,
+        output_schema=outputs.schema_of(tool.signature, format_) if is_latent else None,
+        format_=format_,
+    )
+
+
+def give_output(
+    call: Call,
+    release: Release,
+    tool: ReleasedTool,
+    *,
+    actor: User,
+    key: ApiKey | None,
+    output: object,
+    format_: str,
+) -> Answer:
+    """Store a model's answer to a latent call, in place of what would run. `release` and `tool` are those of
+    `made_through`. Raises DomainError if the output does not fit or was given before.
+    """
+    parsed_output = latent.output_outcome(parse_output(tool.signature, output, format_))
+    reason = runtime_of(release, key).why
+    return answer_of(latent.answer(call, actor=actor, output=parsed_output, why=reason), tool, format_)
+
+
+def _refused(tool: ReleasedTool, error: ArgumentsError) -> Answer:
+    return Answer(
+        tool=tool, outcome=error.outcome.outcome, result=Result(error=dict(error.outcome.error or {}))
+    )
+
+
+def shown(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
+    """Return what a model sees of the agent or of one of its sub-agents, with transfers as tools.
+
+    None if the release has no such sub-agent.
+    """
+    return sealed(release).at(sub_agent)
+
+
+def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
+    """Return the release that a runtime's call or thread was sent through, and its tool in the version that
+    ran.
+
+    Raises Http404.
+    """
+    releases = Release.objects.select_related("agent").filter(agent=call.agent).defer("document")
+    release = get_object_or_404(releases, number=call.release)
+    tool = tool_within(release, call)
+    if tool is None:
+        raise Http404
+    return release, tool
+
+
+def with_their_releases(found: Iterable[Call]) -> list[tuple[Call, Release, ReleasedTool]]:
+    """Return each call with its release and its tool, except those that their release does not show."""
+
+    call_list = list(found)
+    numbers = {(call.agent, call.release) for call in call_list}
+    rows = Release.objects.select_related("agent").filter(
+        agent__in={agent for agent, _ in numbers}, number__in={number for _, number in numbers}
+    )
+    releases = {(release.agent_id, release.number): release for release in rows.defer("document")}
+    shown_calls = []
+    for call in call_list:
+        release = releases.get((call.agent or 0, call.release or 0))
+        if release and (tool := tool_within(release, call)):
+            shown_calls.append((call, release, tool))
+    return shown_calls
+
+
+def tool_within(release: Release, call: Call | Thread) -> ReleasedTool | None:
+    """Return the tool of a call or thread of this release, in the version that ran; None if the release does
+    not show it.
+    """
+    document = shown(release, call.sub_agent)
+    items = (*document.tools, *document.context) if document else ()
+    tool = next((row for row in items if row.id == call.tool_id), None)
+    return fresh_signatures.tool_as_called(tool, call.version) if tool and call.version else tool
+
+
+@transaction.atomic
+def _hand_over(
+    release: Release, transfer: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None
+) -> str:
+    """Record the transfer and return the slug of the sub-agent. Nothing is sent; raises ArgumentsError."""
+    format_wires = wires(transfer.signature, wish.format_)
+    if extra_arguments := wire.arguments_for_the_vendor(transfer.signature, format_wires, wish.arguments):
+        fields = dict.fromkeys(extra_arguments, wire.UNKNOWN)
+        error = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
+        raise ArgumentsError(Outcome("invalid_arguments", error=error))
+    facts = {
+        "from": wish.sub_agent or release.agent.slug,
+        "to": transfer.tool_id,
+        "as": transfer.signature.name,
+    }
+    reason = runtime_of(release, key).why
+    audit.record(actor, "hand over", release, after=facts, why=reason, agent=release.agent_id)
+    return transfer.tool_id
+
+
+def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None) -> Call:
+    # Returns a new call, or the one that was sent with this id before.
+    thread = _own_thread(release, key, wish.thread) if wish.thread else None
+    version = released_version(tool, key)
+    signature = version.decoded()
+    place, runner = _find_runner(release, tool, wish, key)
+    vendor_arguments = names.map_to_vendor(tool.signature, signature, wish.arguments, wish.format_)
+    if wish.configuration is not None:
+        vendor_arguments |= _configured(version, wish.configuration)
+    is_destructive = tool.signature.annotations.destructive and not signature.annotations.destructive
+    if is_destructive and runner.acts and not wish.is_confirmed:
+        raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
+    if wish.mode == Mode.WAIT and wish.callback:
+        message = "A call that is waited for calls no address back. Say “mode”: “async”."
+        raise DomainError("invalid", message, fields={"callback": message})
+    make: Callable[..., Call] = invocation.call_now
+    if runner.is_latent:
+        output_name, output = "_output" if wish.is_a_models else "output", None
+        if wish.output is not None:
+            output = latent.output_outcome(
+                parse_output(tool.signature, wish.output, wish.format_, at=output_name)
+            )
+        make = partial(
+            latent.request,
+            output=output,
+            mode=wish.mode,
+            callback=wish.callback,
+        )
+    elif wish.is_made_here:
+        make = invocation.call_beside
+    elif wish.mode != Mode.WAIT:
+        make = partial(requesting.request_call, mode=wish.mode, callback=wish.callback)
+    try:
+        return make(
+            version,
+            actor=actor,
+            arguments=vendor_arguments,
+            # A client that reads the stream of its own request also waits; progress extends its deadline.
+            deadline_seconds=deadline_of(
+                Mode.WAIT if wish.is_made_here else wish.mode, wish.deadline_seconds
+            ),
+            is_confirmed=wish.is_confirmed,
+            call_id=wish.call_id,
+            runtime=runtime_of(
+                release,
+                key,
+                wish.sub_agent,
+                tool.signature.name,
+                wish.on_behalf_of,
+                wish.site,
+                wish.side,
+            ),
+            terms=Terms(policy=tool.retry_policy, effects=tool.signature.annotations),
+            thread=threads.begin(thread, version) if thread else None,
+            reasoning=wish.reasoning,
+            mark=wish.mark,
+            activity=runner.activity,
+            environment=place.name if place else "",
+            # The model does not see a configuration, so it is validated with the vendor's whole schema.
+            has_valid_arguments=wish.configuration is None,
+        )
+    except ArgumentsError as error:
+        caller_error = names.map_error_to_caller(
+            tool.signature, error.outcome.error, wish.format_, wish.arguments
+        )
+        raise ArgumentsError(replace(error.outcome, error=caller_error)) from error
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """The runner of a call: an activity, the model itself, or the vendor."""
+
+    activity: ActivityVersion | None = None
+    is_latent: bool = False
+
+    @property
+    def acts(self) -> bool:
+        if self.is_latent:
+            return False
+        return self.activity is None or kinds.get(self.activity.kind).acts
+
+
+def _find_runner(
+    release: Release, tool: ReleasedTool, wish: Wish, key: ApiKey | None
+) -> tuple[Place | None, _Runner]:
+    place = environments.choose_environment(release, key, wish.environment)
+    subject = Subject.of_released(tool)
+    resolution = environments.resolve(place, subject, agent=release.agent_id)
+    name = tool.signature.name
+    shown_activity = resolution.activity_shown_to_model(name)
+    if wish.activity is not None and wish.activity != shown_activity:
+        runner = (
+            f"by “{printable(shown_activity, 100)}”"
+            if shown_activity
+            else "by none, so the model answers itself"
+        )
+        message = f"“{name}” is carried out {runner}, and not as the call has it. Read the tools again."
+        raise DomainError("activity_mismatch", message, fields={"_activity": message}, status=409)
+    if wish.output is not None and resolution.runs != "latent" and not wish.is_a_models:
+        message = f"Something runs for “{name}” here, so it takes no output of a model. Nothing was run."
+        raise DomainError("not_latent", message, fields={"output": message}, status=409)
+    if resolution.unrecorded_name:
+        environments.record_named(release.agent_id, {subject: resolution})
+    return place, _Runner(environments.version_of(resolution), is_latent=resolution.runs == "latent")
+
+
+def _configured(version: ToolVersion, configuration: str | Mapping[str, Any]) -> dict[str, Any]:
+    # Checked with the other arguments, by the pinned version's schema.
+    parameter = configurations.parameter_of(version)
+    if parameter is None:
+        raise invalid(configuration=f"“{version.tool}” has nothing to configure.")
+    if isinstance(configuration, str):
+        return {parameter.name: configurations.find_configuration(version.tool, configuration).values}
+    return {parameter.name: dict(configuration)}
+
+
+def threads_of(agent: int, key: ApiKey | None) -> QuerySet[Thread]:
+    """Return the threads of this agent. A runtime's key finds only its own."""
+    rows = Thread.objects.filter(agent=agent, removed_at=None)
+    if key and set(key.scopes) <= RUNTIME_SCOPES:
+        rows = rows.filter(api_key=key)
+    return rows.select_related("version")
+
+
+def _own_thread(release: Release, key: ApiKey | None, thread: uuid.UUID) -> Thread:
+    row = threads_of(release.agent_id, key).filter(key=thread).first()
+    if row is None:
+        raise invalid(thread="There is no such thread of this agent that you may use.")
+    return row
+
+
+def deadline_of(mode: Mode, asked: int | None) -> int | None:
+    """Return the deadline; None means as long as the policy allows. Raises DomainError beyond the mode's
+    maximum.
+    """
+    max_seconds = (
+        requesting.MAX_DEADLINE_SECONDS if mode == Mode.WAIT else requesting.MAX_LONG_DEADLINE_SECONDS
+    )
+    if asked is not None and not 1 <= asked <= max_seconds:
+        reason = f"takes 1 to {max_seconds:,} with the mode `{mode}`"
+        message = f"A call of this mode may take {max_seconds:,} seconds at most."
+        raise DomainError("invalid", message, fields={"deadline_seconds": reason})
+    return requesting.LONG_DEADLINE if asked is None and mode != Mode.WAIT else asked
+
+
+def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> Call:
+    """End a call of this release. Raises DomainError if it has ended."""
+    return cancellation.cancel(call, actor=actor, why=runtime_of(release, key).why)
+
+
+def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
+    # The key requested a tool that it does not reach, whether or not that tool exists.
+    request_facts = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
+    entries = AuditEntry.objects.filter(
+        kind=key._meta.model_name, object_id=str(key.pk), action="refuse call"
+    )
+    recent_entries = entries.filter(at__gt=timezone.now() - REFUSAL_INTERVAL)
+    recorded = list(
+        recent_entries.order_by("-id").values_list("after", flat=True)[:MAX_REFUSALS_PER_INTERVAL]
+    )
+    if request_facts not in recorded and len(recorded) < MAX_REFUSALS_PER_INTERVAL:
+        with transaction.atomic():
+            reason = "This key does not reach such a tool. Nothing was sent."
+            audit.record(actor, "refuse call", key, after=request_facts, why=reason)
+
+
+def released_version(tool: ReleasedTool, key: ApiKey | None = None) -> ToolVersion:
+    """Return the catalog's row of the released version. Raises DomainError if it may not run as released."""
+    version = versions.find(tool.id, tool.version.ordinal, key.ask if key else run_prepared)
+    name = tool.signature.name
+    if version is None or version.digest != tool.version.digest:
+        message = f"The catalog's version of “{name}” is not the one that was released, so it does not run."
+        raise DomainError("release_damaged", message, status=409)
+    return version
+
+
+def runtime_of(
+    release: Release,
+    key: ApiKey | None,
+    sub_agent: str = "",
+    tool: str = "",
+    on_behalf_of: OnBehalfOf | None = None,
+    site: str = "",
+    side: CallerSide = USUAL,
+) -> Runtime:
+    source = f"with the key “{key.name}”" if key else "from a browser"
+    reason = f"Release {release.number} of “{release.agent}”, {source}."
+    return Runtime(
+        agent=release.agent_id,
+        release=release.number,
+        key=key,
+        why=reason,
+        sub_agent=sub_agent,
+        tool=tool,
+        on_behalf_of=on_behalf_of,
+        site=site,
+        side=side,
+    )

@@ -1,0 +1,26 @@
+"""The registry of protocols that releases are served in. A new protocol is one entry in `SERVED`: its server,
+and the function that opens a release for it.
+
+`serving.calls` runs the tools for all of them; docs/runtimes.md has the addresses.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from protocols.a2t.server import A2TServer
+from protocols.oxp.server import OXPServer
+from protocols.server import Server
+from serving.serve import a2t, acp, mcp, oxp
+from serving.serve.base import Operations
+
+# In the order of *Connect*: the protocol of most clients comes first.
+SERVED: Mapping[Server[Any], Callable[[Operations], Any]] = {
+    mcp.PROTOCOL: lambda operations: operations,
+    A2TServer(): a2t.open_release,
+    OXPServer(): oxp.open_release,
+    acp.PROTOCOL: lambda operations: operations,
+}
+
+
+def get(name: str) -> Server[Any] | None:
+    return next((server for server in SERVED if server.name == name), None)

@@ -1,0 +1,53 @@
+"""`logging/setLevel`: which log messages of vendors a client of the older era wants to receive.
+
+The level belongs to the session of the handshake, whose random part names it here. It is kept for a day, and
+a client whose level is lost receives no log messages until it sets one again.
+
+https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+
+from core import redis_client
+from core.errors import DomainError
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import RpcError
+from protocols.mcp.wire import INVALID_PARAMS, LOG_LEVELS
+from protocols.server import Request
+from serving.serve.base import Operations
+
+KEPT_SECONDS = 24 * 60 * 60
+
+
+def set_level(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Raises RpcError for an unknown level, and DomainError if it cannot be kept."""
+    level = params.get("level")
+    if level not in LOG_LEVELS:
+        raise RpcError(INVALID_PARAMS, f"“level” is one of: {', '.join(LOG_LEVELS)}.")
+    # Without a session there is no later request that could be known again.
+    if client.session:
+        try:
+            redis_client.client().set(_key(operations, client), level, ex=KEPT_SECONDS)
+        except redis.RedisError as error:
+            message = "The level could not be kept. Send it again."
+            raise DomainError("unavailable", message, status=503) from error
+    return {}
+
+
+def find_level(operations: Operations, client: Client) -> str:
+    """Return the level that the client has set for its session, "" for none."""
+    if not client.session:
+        return ""
+    try:
+        return str(redis_client.client().get(_key(operations, client)) or "")
+    except redis.RedisError:
+        return ""
+
+
+def _key(operations: Operations, client: Client) -> str:
+    return f"pegboard:log-level:{operations.caller.key.pk}:{client.session}"

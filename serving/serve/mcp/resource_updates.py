@@ -1,0 +1,73 @@
+"""Updates of vendors' resources, for a client that listens: one stream to each vendor that offers some.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscriptions
+"""
+
+from collections import defaultdict
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+
+from catalog.credentials import sessions
+from catalog.models import Endpoint
+from core.errors import DomainError
+from core.outbound.errors import ProtocolError
+from core.outbound.limits import MIB, Limits
+from core.postgresql.base import give_back
+from execution.calls import checks
+from protocols.base import Subscription
+from serving.calls import released_version, runtime_of
+from serving.serve.base import Operations
+from serving.serve.mcp import context
+from serving.serve.mcp.streams import LASTS
+
+MAX_ADDRESSES = 100
+_LIMITS = Limits(request=10.0, session=LASTS + 30.0, body=MIB, backoff=())
+
+
+@dataclass(frozen=True)
+class Updates:
+    subscriptions: list[Subscription]
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of the resources whose updates are reported."""
+        return sorted({uri for subscription in self.subscriptions for uri in subscription.addresses})
+
+    def take(self) -> list[str]:
+        """Return the addresses that were updated since the last time, each once."""
+        updated = [uri for subscription in self.subscriptions for uri in subscription.take_updates()]
+        return list(dict.fromkeys(updated))
+
+
+def subscribe(operations: Operations, uris: object, stack: ExitStack) -> Updates:
+    """Subscribe to those of the resources that are pinned and whose vendors report updates.
+
+    Each vendor counts as a call of the key. The subscriptions end with `stack`.
+    """
+    updates = Updates([])
+    if not isinstance(uris, list) or not uris:
+        return updates
+    for endpoint, addresses in _addresses_by_endpoint(operations, uris[:MAX_ADDRESSES]).items():
+        # A key that may not run tools gets no updates. A vendor that does not answer costs its own resources.
+        with suppress(DomainError, ProtocolError):
+            operations.spend_a_call()
+            session = stack.enter_context(sessions.open_session(endpoint, limits=_LIMITS))
+            give_back()
+            subscription = endpoint.speak().subscribe(session, addresses, LASTS)
+            updates.subscriptions.append(stack.enter_context(subscription))
+    return updates
+
+
+def _addresses_by_endpoint(operations: Operations, uris: list[object]) -> dict[Endpoint, list[str]]:
+    addresses: dict[Endpoint, list[str]] = defaultdict(list)
+    for uri in uris:
+        item = context.find_resource(operations, uri)
+        if item is None or not isinstance(uri, str):
+            continue
+        runtime = runtime_of(operations.release, operations.caller.key, tool=item.signature.name)
+        # A resource that waits for review is not read, so its updates are not reported either.
+        with suppress(DomainError):
+            version = released_version(item)
+            checks.refuse_unfit(version, checks.review_states(version), runtime)
+            addresses[version.tool.endpoint].append(uri)
+    return addresses

@@ -1,0 +1,238 @@
+"""The entry point of all served protocols: authenticates the key, checks its rate limit and finds the
+release.
+
+Plain Django, because these requests are the most frequent ones. The code that checks keys, scopes and limits
+for REST also does it here.
+"""
+
+import select
+import socket
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404, resolve
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+from rest_framework.exceptions import APIException, NotAuthenticated
+
+from core.db_errors import database_state
+from core.errors import DomainError
+from core.public_url import is_foreign_page, public_url, runtimes_url
+from designer.agents import access_tokens
+from designer.agents.access_tokens import ROOT, RuntimeAuthentication
+from designer.api.asked_releases import found_release
+from designer.releases import publishing, readable, receipts
+from people.models import Role
+from people.permissions import allows, public, reason_against
+from protocols.server import Refusal, Reply, Request, Server, json_reply
+from serving import serve as served
+from serving.calls import shown
+from serving.serve.base import Caller, Operations, note_refusal, refusal_of
+
+_keys = RuntimeAuthentication()
+# The event that the peer closed the connection: not all systems report it before something is written.
+_PEER_CLOSED_EVENT = getattr(select, "POLLRDHUP", 0)
+
+
+class _Listing:
+    """The attributes of a view that `allows` reads: a key with the scope `invoke` lists what it may run."""
+
+    runtime = invokes = True
+
+
+class _Running:
+    invokes = True
+
+
+@public
+@csrf_exempt
+def serve(
+    request: HttpRequest, slug: str, number: str, protocol: str, rest: str = "", sub: str = ""
+) -> HttpResponseBase:
+    server = served.get(protocol)
+    try:
+        _refuse_foreign_page(request)
+        protocol_request = _request(request, rest)
+        if server and (reply := server.answer_anyone(protocol_request, _is_ready)):
+            return _response(request, reply)
+        if server:
+            request.asks_for = server.asks_for(protocol_request)  # type: ignore[attr-defined]
+        caller = _caller(request, server.key_header if server else "")
+        # A tool call counts as an invocation too.
+        caller.spend("read")
+        operations = _operations(request, caller, slug, number, protocol, "" if sub == slug else sub)
+        if server is None:
+            protocol_names = ", ".join(row.name for row in served.SERVED)
+            raise DomainError("unknown_protocol", f"Releases are served in: {protocol_names}.", status=404)
+        reply = server.answer(protocol_request, served.SERVED[server](operations))
+    except (APIException, DomainError, Http404) as error:
+        return _response(request, _refusal_reply(server, error, request))
+    try:
+        if reply.status < 400:
+            _record_receipt(caller, operations)
+            readable.mark_answered(request.META, caller.key.pk, operations.release.pk)
+        return _response(request, reply)
+    except BaseException:
+        # The server closes only a response that it got, and an open stream occupies a room.
+        if close := getattr(reply.body, "close", None):
+            close()
+        raise
+
+
+@public
+@require_http_methods(["GET", "HEAD", "OPTIONS"])
+def protected_resource(request: HttpRequest, path: str) -> HttpResponse:
+    """Describe the authorization server of an address below /serve/ (RFC 9728)."""
+    document = access_tokens.metadata(f"{ROOT}{path}")
+    if document is None:
+        return JsonResponse({"code": "not_found", "message": "Clients sign in with an API key."}, status=404)
+    # The document contains no secret, and browser clients on other sites read it with more headers.
+    if request.method == "OPTIONS":
+        allowed = {"Access-Control-Allow-Methods": "GET, HEAD", "Access-Control-Allow-Headers": "*"}
+        return HttpResponse(status=204, headers={"Access-Control-Allow-Origin": "*", **allowed})
+    return JsonResponse(
+        document, headers={"Access-Control-Allow-Origin": "*", "Cache-Control": "max-age=300"}
+    )
+
+
+def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
+    """Format an error from outside the view, such as a body that is too large, in the protocol of the
+    address.
+    """
+    try:
+        server = served.get(resolve(request.path_info).kwargs.get("protocol", ""))
+    except Resolver404:
+        server = None
+    reply = _format_refusal(server, Refusal(status, code, message), b"")
+    return HttpResponse(reply.body, status=status, headers=reply.headers, content_type=reply.media_type)
+
+
+def _caller(request: HttpRequest, key_header: str) -> Caller:
+    # No session: a browser sends its cookies with requests of any page.
+    owner_and_key = _keys.authenticate(request)
+    if owner_and_key is None and key_header and (header_value := request.headers.get(key_header, "")):
+        owner_and_key = _keys.owner_of(header_value.strip(), request)
+    if owner_and_key is None:
+        or_token = (
+            ", or the access token of a user whom the client signed in"
+            if access_tokens.trusted_provider()
+            else ""
+        )
+        raise NotAuthenticated(f"Send an API key of Pegboard: “Authorization: Bearer pgb_…”{or_token}.")
+    user, key = owner_and_key
+    # Middleware and helpers of REST read them from the request.
+    request.user = user
+    request.auth = key  # type: ignore[attr-defined]
+    if not allows(key, _Listing, "GET", Role.VIEWER):
+        raise _forbidden("scope_required", "This API key's scope does not cover releases.")
+    reason, may_not_run = reason_against(user, Role.DESIGNER), None
+    if reason:
+        may_not_run = _forbidden("role_required", reason)
+    elif not allows(key, _Running, "POST", Role.DESIGNER):
+        may_not_run = _forbidden("scope_required", "This API key lists tools and does not run them.")
+    return Caller(user=user, key=key, may_not_run=may_not_run)
+
+
+def _forbidden(code: str, message: str) -> DomainError:
+    return DomainError(code, message, status=403)
+
+
+def _operations(
+    request: HttpRequest, caller: Caller, slug: str, number: str, protocol: str, sub: str
+) -> Operations:
+    try:
+        release = found_release(request, slug, number)
+    except Http404:
+        note_refusal(caller, agent=slug, tool="")
+        raise
+    # Checked here for all protocols: some answer without reading the document, and a receipt names the
+    # sub-agent.
+    if sub and shown(release, sub) is None:
+        note_refusal(caller, agent=slug, tool="")
+        raise Http404
+    site = public_url("/", request).rstrip("/")
+    return Operations(
+        caller=caller,
+        release=release,
+        agent=slug,
+        named=number,
+        protocol=protocol,
+        site=site,
+        served_at=runtimes_url("/", request).rstrip("/") if settings.RUNTIMES_URL else site,
+        sub_agent=sub,
+    )
+
+
+def _record_receipt(caller: Caller, operations: Operations) -> None:
+    surface = f"serve/{operations.protocol}"
+    if operations.sub_agent:
+        surface = f"{operations.sub_agent}/{surface}"
+    receipts.record_served(caller.key, operations.release, surface=surface, name=operations.named)
+
+
+def _request(request: HttpRequest, rest: str) -> Request:
+    return Request(
+        method=request.method or "",
+        path=rest,
+        query=dict(request.GET.lists()),
+        headers=request.headers,
+        body=request.body,
+        has_left=partial(_has_left, request.META.get("gunicorn.socket")),
+    )
+
+
+def _refuse_foreign_page(request: HttpRequest) -> None:
+    # Protects every protocol against DNS rebinding (MCP 2026-07-28, Transports, Security Warning).
+    if is_foreign_page(request):
+        message = "Pages of other sites cannot send requests here. Send them from a program."
+        raise DomainError("foreign_origin", message, status=403)
+
+
+def _has_left(client: socket.socket | None) -> bool:
+    # Nothing is read: the client's next request may be in the buffer.
+    if client is None or (number := client.fileno()) < 0:
+        return False
+    poll = select.poll()
+    poll.register(number, _PEER_CLOSED_EVENT)
+    return bool(poll.poll(0))
+
+
+def _refusal_reply(
+    spoken: Server[Any] | None, error: APIException | DomainError | Http404, request: HttpRequest
+) -> Reply:
+    headers: dict[str, str] = {}
+    if isinstance(error, APIException):
+        code = str(error.get_codes())
+        refusal = Refusal(error.status_code, code, str(error.detail))
+        if error.status_code == 401 or code == "insufficient_scope":
+            headers["WWW-Authenticate"] = access_tokens.challenge(request.path, code)
+    else:
+        refusal = refusal_of(error)
+        if isinstance(error, DomainError) and error.retry_after:
+            headers["Retry-After"] = str(error.retry_after)
+    reply = _format_refusal(spoken, refusal, request.body)
+    return replace(reply, headers={**reply.headers, **headers})
+
+
+def _format_refusal(spoken: Server[Any] | None, refusal: Refusal, body: bytes) -> Reply:
+    if spoken:
+        return spoken.refusal(refusal, body)
+    return json_reply({"code": refusal.code, "message": refusal.message}, refusal.status)
+
+
+def _response(request: HttpRequest, reply: Reply) -> HttpResponseBase:
+    kind = HttpResponse if isinstance(reply.body, bytes) else StreamingHttpResponse
+    headers = dict(reply.headers)
+    if etag := headers.get("ETag", "").strip('"'):
+        headers["Cache-Control"] = publishing.CACHE_CONTROL
+        if publishing.etag_matches(etag, request.headers.get("If-None-Match", "")):
+            return HttpResponse(status=304, headers=headers, content_type=reply.media_type)
+    return kind(reply.body, status=reply.status, headers=headers, content_type=reply.media_type)
+
+
+def _is_ready() -> bool:
+    return database_state() == "ok"

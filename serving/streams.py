@@ -1,0 +1,144 @@
+"""The stream of a call: its events so far, then its result, in order."""
+
+import re
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from catalog.models import Call
+from core.postgresql.base import give_back
+from designer.exports import wire
+from designer.exports.document import ReleasedTool
+from execution.calls import events, invocation, queue
+from execution.calls.invocation import NoRoomError, NoRoomToFollowError
+from execution.calls.places import Holder
+from serving.calls import Answer, answer_of
+from serving.released_documents import wires
+
+Condition = Literal["started", "partial", "interrupted", "final", "error", "alive"]
+POLL_SECONDS = 5.0  # seconds
+# So that a proxy does not close a silent stream, and a disconnected follower is noticed.
+KEEPALIVE_SECONDS = 15.0
+# After this time the follower reconnects with the id of the last event.
+MAX_STREAM_SECONDS = 900.0
+HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """An event. `partial` contains `outputs`, which replace earlier ones, `progress` or `custom`; every other
+    condition except `alive` has the answer so far.
+    """
+
+    condition: Condition
+    id: str = ""
+    partial: Mapping[str, Any] | None = None
+    answer: Answer | None = None
+
+
+def follow(
+    call: Call,
+    tool: ReleasedTool,
+    format_: str = "",
+    after: str = "",
+    place: ExitStack | None = None,
+    alive_every: float = KEEPALIVE_SECONDS,
+) -> "Followed":
+    """Stream the call from the beginning, or after the event with this id. After `alive_every` seconds
+    without an event an `alive` event is sent.
+
+    `place` comes from `reserve_room`; the stream closes it. Without one, raises NoRoomToFollowError before
+    the first event.
+    """
+    with place or reserve_room(invocation.holder_of(call), NoRoomToFollowError) as room_stack:
+        event_stream = _generate_events(
+            call, tool, format_, after if _ID.fullmatch(after) else "", alive_every
+        )
+        return Followed(event_stream, room_stack.pop_all())
+
+
+def reserve_room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> ExitStack:
+    """Reserve room for a follower as long as the stack is open. Reserved before the call is stored, so that a
+    call that is refused for lack of room is not sent. Raises NoRoomError.
+    """
+    stack = ExitStack()
+    stack.enter_context(invocation.room(holder, error))
+    return stack
+
+
+class Followed:
+    """Occupies its room among the threads until it is closed, whether or not it is read."""
+
+    def __init__(self, told: Generator[Told], place: ExitStack) -> None:
+        self._told, self._place = told, place
+
+    def __iter__(self) -> Generator[Told]:
+        return self._told
+
+    def close(self) -> None:
+        self._told.close()
+        self._place.close()
+
+
+class Written:
+    """The bytes of the events. The server closes it, which frees the follower's room."""
+
+    def __init__(self, followed: Followed, written: Callable[[Told], bytes]) -> None:
+        self._followed, self._written = followed, written
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._written, self._followed)
+
+    def close(self) -> None:
+        self._followed.close()
+
+
+def _generate_events(
+    call: Call, tool: ReleasedTool, format_: str, after: str, alive_every: float
+) -> Generator[Told]:
+    if not after:
+        yield Told(condition="started", id=events.FIRST, answer=answer_of(call, tool, format_))
+    last_id, deadline, last_sent_at = (
+        after or events.FIRST,
+        time.monotonic() + MAX_STREAM_SECONDS,
+        time.monotonic(),
+    )
+    while time.monotonic() < deadline:
+        is_active = queue.settled(call).is_active
+        give_back()
+        new_events = events.after(call.key, last_id, min(POLL_SECONDS, alive_every) if is_active else 0.01)
+        for event in new_events:
+            last_id = event.id
+            if event.kind == events.PARTIAL and (partial := _rename_outputs(tool, event.data, format_)):
+                last_sent_at = time.monotonic()
+                yield Told(condition="partial", id=last_id, partial=partial)
+        if not new_events and not is_active:
+            if call.outcome != "unknown":
+                call.refresh_from_db()
+            answer = answer_of(call, tool, format_)
+            yield Told(condition=condition_of(answer), id=last_id, answer=answer)
+            return
+        if time.monotonic() - last_sent_at >= alive_every:
+            last_sent_at = time.monotonic()
+            yield Told(condition="alive")
+
+
+def condition_of(answer: Answer) -> Condition:
+    if answer.outcome is None:
+        return "started"
+    if answer.outcome == "ok":
+        return "final"
+    waits_for_answer = answer.outcome != "unavailable" and answer.result.resume is not None
+    return "interrupted" if waits_for_answer else "error"
+
+
+def _rename_outputs(tool: ReleasedTool, partial: dict[str, Any], format_: str) -> dict[str, Any]:
+    outputs = partial.get("outputs")
+    if not isinstance(outputs, dict):
+        # Without declared outputs the data may repeat what a designer has hidden.
+        return {} if tool.signature.hidden_outputs else partial
+    names = wires(tool.signature, format_)[0]
+    return {"outputs": wire.outputs_for_the_caller(tool.signature, names, outputs)}

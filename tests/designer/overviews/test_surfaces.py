@@ -1,0 +1,93 @@
+"""Tuned tools say the same words wherever they are shown (V8).
+
+PEGBOARD_SURFACES=200 tries so many instead of 16, which hold every mixture of words.
+"""
+
+import os
+
+import pytest
+from django.test import Client
+
+from designer.pins import tunings
+from tests.designer.exports.formats import OF_TOOLS
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
+from tests.pages import text_of
+
+COUNT = int(os.environ.get("PEGBOARD_SURFACES", "16"))
+URL = "/api/v1/agents/desk"
+# Who has words about the tool and about its input. The agent's go before the catalog's, those before the
+# vendor's.
+OWNERS = ("agent", "catalog", "vendor")
+
+
+def said(number, what, owner):
+    return f"[{owner} says of {what} {number}]"
+
+
+def written(number, what, owners):
+    """Who has words about this one: every mixture comes."""
+    turn = number if what == "tool" else number // 4
+    return {owner for bit, owner in enumerate(owners) if turn >> bit & 1}
+
+
+def tune(target, number, owner, actor):
+    words = {
+        what: said(number, what, owner)
+        for what in ("tool", "input")
+        if owner in written(number, what, OWNERS[:2])
+    }
+    if words:
+        parameters = {"city": {"description": words["input"]}} if "input" in words else {}
+        tunings.tune(target, actor=actor, description=words.get("tool"), parameters=parameters)
+
+
+@pytest.fixture
+def pins(alice):
+    agent, found = make_agent(slug="desk", name="Desk"), {}
+    for number in range(COUNT):
+        city = make_parameter("city", description=said(number, "input", "vendor"))
+        signature = make_signature(
+            f"tool_{number}", description=said(number, "tool", "vendor"), inputs=(city,)
+        )
+        pin = make_pin(agent, make_tool(signature))
+        tune(pin.tool, number, "catalog", alice)
+        tune(pin, number, "agent", alice)
+        found[number] = pin
+    return found
+
+
+def expected(number):
+    """What is to be read, and what is nowhere to be found."""
+    shown, not_shown = set(), set()
+    for what in ("tool", "input"):
+        having = {*written(number, what, OWNERS[:2]), "vendor"}
+        best = next(owner for owner in OWNERS if owner in having)
+        shown.add(said(number, what, best))
+        not_shown |= {said(number, what, owner) for owner in having - {best}}
+    return shown, not_shown
+
+
+def faults(surface, text, numbers):
+    for number in numbers:
+        shown, not_shown = expected(number)
+        yield from ((surface, words, "missing") for words in shown if words not in text)
+        yield from ((surface, words, "shown") for words in not_shown if words in text)
+
+
+def test_tuned_tools_say_the_same_everywhere(api, runtime_api, alice, pins):
+    assert api.post(f"{URL}/releases/", {"note": "All", "channel": "live"}, format="json").status_code == 201
+    surfaces = {
+        each.name: runtime_api.get(f"{URL}/releases/live/tools/", {"format": each.name}).content.decode()
+        for each in OF_TOOLS
+    }
+    assert len(surfaces) >= 5
+    found = [fault for name, text in surfaces.items() for fault in faults(name, text, pins)]
+    browser = Client()
+    browser.force_login(alice)
+    for number, pin in pins.items():
+        document = api.get(f"{URL}/pins/{pin.pk}/").json()
+        found += faults("REST", str(document["effective"]), [number])
+        if not number % 4:
+            page = text_of(browser.get(f"/agents/desk/pins/{pin.pk}/"))
+            found += [fault for fault in faults("page", page, [number]) if fault[2] == "missing"]
+    assert found == []

@@ -1,0 +1,80 @@
+"""A release, walked by a client of A2T that knows nothing but the text of the draft."""
+
+import pytest
+
+from designer.pins import pins, tunings
+from designer.releases import publishing
+from tests.factories import make_endpoint, make_tool
+from tests.hostile_vendor import json_reply
+from tests.serving.serve.a2t_client import Client, conforming
+from tests.serving.serve.test_mcp_by_sdk import SHAPES
+from tests.serving.serve.test_own_clients import desk_of
+from tests.serving.test_calls import owner, runtime, vendor
+
+__all__ = ["owner", "vendor"]
+pytestmark = pytest.mark.django_db
+
+
+def sender(api):
+    def send(method, path, query, body):
+        where = f"/serve/desk/live/a2t{path}"
+        answer = api.get(where, query) if method == "GET" else api.post(where, body, format="json")
+        return answer.status_code, answer.json()
+
+    return send
+
+
+def by_vendor(signature, outputs):
+    """What the vendor of the tool that is called answers."""
+    if signature["name"].startswith("tool_"):
+        return json_reply({"output_parameters": [{"name": n, "value": v} for n, v in outputs.items()]})
+    return json_reply({"output_parameters": []})
+
+
+def test_a_client_that_goes_by_the_text_finds_every_answer_as_the_text_has_it(owner, vendor):
+    desk, theirs = desk_of(owner, "a2t", vendor)
+    # Tools of a vendor of another protocol, which may say anything.
+    endpoint = make_endpoint(url=vendor.url)
+    awkward = [
+        pins.pin_tool(desk, actor=owner, tool=make_tool(signature, endpoint=endpoint)) for signature in SHAPES
+    ]
+    publishing.publish(desk, actor=owner, channel="live")
+    client = Client(sender(runtime(owner, desk)))
+    first = {each["name"]: each for each in client.tools()}
+    assert theirs.keys() <= first.keys()
+    # What the protocol cannot say is left out of a release that is served in it, and the rest is there.
+    assert len(first) > len(theirs)
+    tunings.tune(desk.pins.get(name="tool_0"), actor=owner, description="In other words.")
+    tunings.tune(awkward[1], actor=owner, description="Nothing at all.")
+    publishing.publish(desk, actor=owner, channel="live")
+    second = {each["name"]: each for each in client.tools(limit=2)}
+    assert second.keys() == first.keys()
+    assert second["tool_0"]["version"] == first["tool_0"]["version"] + 1
+    for name, listed in second.items():
+        assert client.tool(listed["toolId"]) == listed
+        versions = client.versions(listed["toolId"], limit=1)
+        assert versions[0] == listed
+        for each in versions:
+            assert client.version(listed["toolId"], each["version"]) == each
+        # Locked, but for the one member.
+        kept = next(each for each in versions if each["version"] == first[name]["version"])
+        assert {**kept, "currentVersion": first[name]["currentVersion"]} == first[name]
+        for signature in versions:
+            values = conforming(signature["output_parameters"], whole=True)
+            vendor.script = by_vendor(signature, values)
+            arguments = conforming(signature["input_parameters"])
+            outputs = client.invoke(signature, arguments, by_version=True)
+            if name in theirs:
+                assert outputs == values
+        client.invoke(listed, arguments, by_version=False)
+    needs = next(each for each in second.values() if conforming(each["input_parameters"]))
+    arguments = conforming(needs["input_parameters"])
+    status, said = client.invoked(needs, {}, by_version=True)
+    assert (400 <= status < 500, bool(said["message"])) == (True, True)
+    for wrong in ({"version": 99}, {"toolId": "0b0c8b5e-0000-4000-8000-000000000000"}):
+        status, _ = client.invoked({**needs, **wrong}, arguments, by_version=True)
+        assert status == 404
+    # What passes is 5xx, after which the same call is sent again.
+    vendor.script = json_reply({}, status=503)
+    status, _ = client.invoked(needs, arguments, by_version=True)
+    assert status == 503

@@ -1,0 +1,70 @@
+"""What a vendor may write where MCP has a form or a block of content: any JSON."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.models.calls import Asked
+from designer.signatures.effective import Effective
+from protocols.mcp.server import questions
+from protocols.mcp.server.clients import Client
+from serving.serve.mcp import outputs
+from tests.core.schema.schemas import kinds, values
+
+ASKS_FORMS = Client(version="2026-07-28", kinds=("form",))
+TOOL = Effective(name="sky", wire_name="sky", description="")
+TYPES = kinds | values
+ITEMS = st.fixed_dictionaries({}, optional={"type": TYPES}) | values
+MEMBERS = st.fixed_dictionaries({}, optional={"type": TYPES, "items": ITEMS, "enum": values}) | values
+SCHEMAS = st.fixed_dictionaries(
+    {"type": st.just("object") | values},
+    optional={
+        "properties": st.dictionaries(st.text(max_size=3), MEMBERS, max_size=3) | values,
+        "required": values,
+    },
+)
+BLOCKS = st.fixed_dictionaries({"type": st.just("text") | TYPES}) | values
+
+
+def asks(schema):
+    return questions.asked(1, [Asked("a", "Which?", schema)], ASKS_FORMS)
+
+
+@given(SCHEMAS)
+def test_only_a_form_of_simple_members_is_put_to_a_user(schema):
+    if asks(schema) is not None:
+        assert schema["type"] == "object"
+        assert all("enum" in each or isinstance(each["type"], str) for each in schema["properties"].values())
+        assert all(isinstance(name, str) for name in schema.get("required", []))
+
+
+@pytest.mark.parametrize(
+    ("member", "is_drawn"),
+    [
+        ({"type": "string"}, True),
+        ({"enum": ["a"]}, True),
+        ({"type": "array", "items": {"type": "string"}}, True),
+        ({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}, True),
+        ({"type": "array", "items": {"anyOf": [{"const": 1}, 7]}}, False),
+        ({"type": ["string", "null"]}, False),
+        ({"type": "array", "items": True}, False),
+        ({"type": "object"}, False),
+        ({"enum": 7}, False),
+    ],
+)
+def test_a_form_has_members_that_clients_draw(member, is_drawn):
+    assert (asks({"type": "object", "properties": {"a": member}}) is not None) is is_drawn
+
+
+@pytest.mark.parametrize("more", [{}, {"properties": []}, {"properties": {}, "required": True}])
+def test_what_clients_take_for_no_form_is_told_in_words(more):
+    assert asks({"type": "object", **more}) is None
+
+
+@given(values | st.lists(BLOCKS, max_size=3))
+def test_only_blocks_of_known_types_go_on_as_content(content):
+    blocks = outputs.blocks(TOOL, {"content": content})
+    if blocks is not None:
+        assert all(each["type"] in outputs._BLOCKS for each in blocks)
+    else:
+        assert not isinstance(content, list) or any(each != {"type": "text"} for each in content)

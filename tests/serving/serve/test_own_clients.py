@@ -1,0 +1,191 @@
+"""Pegboard connects to itself as a vendor: what it serves, its own readers read back unchanged."""
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from django.contrib.staticfiles.handlers import StaticFilesHandler
+from django.core.servers.basehttp import ThreadedWSGIServer
+from django.db import connections
+from django.test.testcases import LiveServerThread
+from msgspec.structs import replace
+
+import protocols
+from core.outbound.addresses import Policy
+from core.outbound.session import Session
+from designer.agents import agents
+from designer.pins import tunings
+from designer.releases import publishing
+from protocols.base import NothingKnown
+from tests.factories import make_endpoint, make_pin, make_tool
+from tests.hostile_vendor import json_reply
+from tests.serving.test_calls import owner, runtime, vendor
+
+__all__ = ["owner", "vendor"]
+
+pytestmark = pytest.mark.django_db
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+class _Server(ThreadedWSGIServer):
+    def _close_connections(self):
+        """A thread ends when its client hangs up, which may be after the test whose connection it is."""
+
+
+class _Thread(LiveServerThread):
+    server_class = _Server
+
+
+@pytest.fixture
+def site(db, monkeypatch):
+    """Serves on the test's own connection, so that nothing has to be committed: whoever asks waits meanwhile,
+    and no thread of the server closes it."""
+    shared = connections["default"]
+    monkeypatch.setattr(shared, "close", lambda: None)
+    thread = _Thread("127.0.0.1", StaticFilesHandler, connections_override={"default": shared})
+    thread.daemon = True
+    shared.inc_thread_sharing()
+    thread.start()
+    thread.is_ready.wait()
+    assert thread.error is None
+    yield f"http://{thread.host}:{thread.port}"
+    thread.terminate()
+    thread.join()
+    shared.dec_thread_sharing()
+
+
+@contextlib.contextmanager
+def session(site, client, path):
+    """As an administrator would have entered it: the address, and the key as a credential."""
+    authorization = {"Authorization": client._credentials["HTTP_AUTHORIZATION"]}
+    policy = Policy.parse("127.0.0.1/32")
+    with Session(f"{site}{path}", policy=policy, authorization=authorization) as opened:
+        yield opened
+
+
+def recorded(name):
+    """The signatures of recorded replies of vendors who speak the protocol."""
+    protocol = protocols.get(name)()
+    documents = []
+    for scene in ("list", "current"):
+        for exchange in json.loads((FIXTURES / name / f"{scene}.json").read_text())["exchanges"]:
+            documents += exchange.get("body", {}).get("items", [])
+    return {signature.name: signature for signature in map(protocol.read, documents)}
+
+
+def desk_of(owner, name, vendor):
+    desk = agents.create_agent(actor=owner, name="desk", slug="desk")
+    endpoint = make_endpoint(url=vendor.url, protocol=name)
+    shown = {}
+    for number, signature in enumerate(recorded(name).values()):
+        pin = make_pin(
+            desk, make_tool(signature, endpoint=endpoint, tool_id=f"Kit.Tool{number}"), name=f"tool_{number}"
+        )
+        shown[pin.name] = signature
+    publishing.publish(desk, actor=owner, channel="live")
+    return desk, shown
+
+
+def enumerated(protocol, opened):
+    pages = list(protocol.enumerate(opened, NothingKnown()))
+    assert [rejected for page in pages for rejected in page.rejected] == []
+    assert [note for page in pages for note in page.notes] == []
+    items = [item for page in pages for item in page.items]
+    assert [note for item in items for note in item.notes] == []
+    return {item.document["name"]: item for item in items}
+
+
+def expected(signature, name, kind):
+    """What comes back: all of it, but for what another has to do with now, or would not take."""
+    # Pegboard asks for a sign-in when a call needs one, so the scopes are nothing that a caller brings.
+    requirements = replace(signature.requirements, scopes=())
+    found = replace(signature, name=name, requirements=requirements, rest=None)
+    if kind == "oxp" and not signature.inputs and signature.schema_rest is None:
+        # Nothing is said of inputs, and a release takes none that it does not show.
+        found = replace(found, schema_rest={"properties": {}, "additionalProperties": False})
+    if not any(each.is_whole for each in signature.outputs):
+        return found
+    # An output that is no object goes below one member, as in the export.
+    (whole,) = signature.outputs
+    member = replace(whole, is_whole=False, required=False, schema=None)
+    return replace(found, outputs=(member,), outputs_rest={})
+
+
+@pytest.mark.parametrize("name", ["a2t", "oxp"])
+def test_every_signature_survives_the_way_through_a_release(site, owner, vendor, name):
+    desk, vendors = desk_of(owner, name, vendor)
+    protocol = protocols.get(name)({"page_size": 1} if name == "a2t" else None)
+    with session(site, runtime(owner, desk), f"/serve/desk/live/{name}") as opened:
+        items = enumerated(protocol, opened)
+        assert items.keys() == vendors.keys()
+        assert len(items) > 1
+        for shown, item in items.items():
+            read = protocol.read(item.document)
+            assert replace(read, rest=None) == expected(vendors[shown], shown, name)
+            assert not [note for note in protocol.notes(item.document, read) if note.code != "NO_OUTPUTS"]
+            again = protocol.fetch(opened, item.tool_id, item.label)
+            assert again.digest == item.digest
+
+
+@pytest.mark.parametrize("name", ["a2t", "oxp"])
+def test_versions_that_pegboard_publishes_keep_what_it_asks_of_vendors(site, owner, vendor, name):
+    """Locked, growing, and only adding: read by our own reader, and called at the version that was read."""
+    desk, _ = desk_of(owner, name, vendor)
+    pin = desk.pins.get(name="tool_0")
+    protocol = protocols.get(name)()
+    with session(site, runtime(owner, desk), f"/serve/desk/live/{name}") as opened:
+        first = enumerated(protocol, opened)["tool_0"]
+        tunings.tune(pin, actor=owner, description="In other words.")
+        publishing.publish(desk, actor=owner, channel="live")
+        second = enumerated(protocol, opened)["tool_0"]
+        assert (first.tool_id, first.label_key < second.label_key) == (second.tool_id, True)
+        assert first.digest != second.digest
+        if name == "a2t":
+            found = [item for page in protocol.versions(opened, first.tool_id) for item in page.items]
+            assert [item.digest for item in found] == [second.digest, first.digest]
+
+
+ANSWERS = {
+    "a2t": lambda outputs: {"output_parameters": [{"name": n, "value": v} for n, v in outputs.items()]},
+    "oxp": lambda outputs: (
+        {"call_id": "v", "success": True} | ({"value": outputs.get("value", outputs)} if outputs else {})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["a2t", "oxp"])
+def test_calls_go_through_and_so_do_refusals(site, owner, vendor, name):
+    desk, vendors = desk_of(owner, name, vendor)
+    protocol = protocols.get(name)()
+    values = {"string": "x", "int": 3, "number": 1.5, "boolean": True}
+
+    def value_of(parameter):
+        if parameter.allowed_values:
+            return parameter.allowed_values[0].name
+        return values.get(parameter.type, {"a": 1})
+
+    with session(site, runtime(owner, desk), f"/serve/desk/live/{name}") as opened:
+        for shown, item in enumerated(protocol, opened).items():
+            signature = protocol.read(item.document)
+            outputs = {each.name: value_of(each) for each in vendors[shown].outputs}
+            vendor.script = json_reply(ANSWERS[name](outputs))
+            known = [each for each in signature.inputs if each.required and each.schema is None]
+            arguments = {each.name: value_of(each) for each in known}
+            if len(known) < sum(each.required for each in signature.inputs):
+                continue
+            sent = len(vendor.requests)
+            outcome = protocol.invoke(opened, item.tool_id, item.label, signature, arguments)
+            assert (outcome.outcome, outcome.error) == ("ok", None), shown
+            assert dict(outcome.outputs) == outputs
+            assert len(vendor.requests) == sent + 1
+            if not known:
+                continue
+            odd = {each.name: ["not", "this"] for each in known}
+            refused = protocol.invoke(opened, item.tool_id, item.label, signature, odd)
+            assert refused.outcome == "invalid_arguments"
+            assert refused.error["fields"].keys() == odd.keys()
+        gone = protocol.invoke(
+            opened, item.tool_id, "99" if name == "a2t" else "99.0.0", signature, arguments
+        )
+        assert (gone.outcome, gone.error["code"]) == ("refused", "NOT_FOUND")

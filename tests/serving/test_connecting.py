@@ -1,0 +1,128 @@
+"""The page that says how a client is connected to a release."""
+
+import html
+import json
+import re
+import shlex
+
+import pytest
+from django.test import Client
+
+from people.models import ApiKey, Role, Scope
+from serving.serve import SERVED
+from tests.factories import make_user
+from tests.pages import text_of
+from tests.serving.test_calls import desk, owner, runtime, vendor
+
+__all__ = ["desk", "owner", "vendor"]
+pytestmark = pytest.mark.django_db
+PAGE = "/agents/desk/releases/1/connect/"
+
+
+@pytest.fixture
+def browser(owner, desk):
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+def texts(page: str) -> list[str]:
+    return [html.unescape(each) for each in re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.S)]
+
+
+def make_the_key(browser, page: str, **changes: str):
+    shown = browser.get(page).content.decode()
+    action, form = re.search(r'action="(/keys/new/[^"]*)">(.*?)</form>', shown, re.S).groups()
+    given = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+    return browser.post(html.unescape(action), given | changes)
+
+
+def test_every_protocol_has_its_address_and_a_text_to_copy(browser):
+    page = browser.get(PAGE).content.decode()
+    for protocol in SERVED:
+        assert f"http://testserver/serve/desk/live/{protocol.name}" in page
+        assert f'data-copy="#text-{protocol.name}-1"' in page
+    assert f'href="{PAGE}"' in browser.get("/agents/desk/releases/1/").content.decode()
+
+
+def test_each_line_for_a_shell_lists_the_tools(browser, desk, owner):
+    lines = [each for each in texts(browser.get(PAGE).content.decode()) if each.startswith("curl")]
+    program = runtime(owner, desk[0])
+    for line in lines:
+        *words, address = shlex.split(line)
+        path = address.removeprefix("http://testserver")
+        answer = program.post(path, {}, format="json") if "-d" in words else program.get(path)
+        assert "sky" in answer.content.decode(), line
+    assert len(lines) == len(SERVED) - 1
+
+
+def test_each_text_for_a_client_of_mcp_names_the_server_and_leaves_a_place_for_the_key(browser):
+    shown = [each for each in texts(browser.get(PAGE).content.decode()) if each.startswith("{")]
+    assert len(shown) == 4
+    for text in shown:
+        document = json.loads(text)
+        (server,) = (document.get("mcpServers") or document["servers"]).values()
+        assert "http://testserver/serve/desk/live/mcp" in json.dumps(server)
+        assert "Bearer" in json.dumps(server)
+
+
+def test_runtimes_are_given_the_address_of_their_own_processes(browser, desk, owner, settings):
+    settings.PUBLIC_URL, settings.RUNTIMES_URL = "https://pegboard.example", "https://run.example"
+    page = browser.get(PAGE).content.decode()
+    assert "https://run.example/serve/desk/live/mcp" in page
+    assert "https://pegboard.example/serve" not in page
+    looked = browser.get(PAGE.replace("connect", "preflight"))
+    assert "https://run.example/serve/desk/1/" in looked.content.decode()
+    asked = runtime(owner, desk[0], scopes=["runtime"])
+    told = asked.get("/api/v1/agents/desk/releases/live/preflight/").json()
+    assert told["served_at"] == "https://run.example/serve/desk/live/"
+    made = {"name": "Till", "scope": "runtime", "days": "90"}
+    assert "https://run.example/api/v1/agents/" in browser.post("/keys/new/", made).content.decode()
+
+
+def test_the_address_names_the_channel_the_number_or_the_digest(browser, desk):
+    digest = desk[0].releases.get().digest
+    for named in ("1", f"sha256:{digest}"):
+        assert f"/serve/desk/{named}/mcp" in browser.get(PAGE, {"named": named}).content.decode()
+    assert "/serve/desk/live/mcp" in browser.get(PAGE, {"named": "<b>"}).content.decode()
+
+
+def test_the_button_makes_a_key_that_runs_the_tools_of_the_agent_alone(browser, desk):
+    answer = make_the_key(browser, PAGE)
+    assert "is ready" in answer.content.decode()
+    key = ApiKey.objects.get()
+    assert (key.scopes, key.is_narrowed) == ([Scope.RUNTIME, Scope.INVOKE], True)
+
+
+def test_who_has_made_the_key_goes_back_to_the_texts_that_it_is_for(browser, desk):
+    came_from = f"{PAGE}?named=1"
+    answer = make_the_key(browser, came_from)
+    page = answer.content.decode()
+    assert texts(page) == [f"export PEGBOARD_TOKEN={answer.context['plain']}"]
+    assert "in the place of pgb_…" in text_of(answer)
+    assert len(re.findall(rf'href="{re.escape(came_from)}"[^>]*>Back to Connect', page)) == 1
+    assert "/serve/desk/1/mcp" in browser.get(came_from).content.decode()
+
+
+def test_a_key_that_is_refused_at_first_leads_back_all_the_same(browser):
+    again = make_the_key(browser, PAGE, name="").content.decode()
+    action = html.unescape(
+        re.search(r'<form method="post"(?: action="([^"]*)")? class="panel', again)[1] or ""
+    )
+    assert action in ("", "/keys/new/?connect=1&named=live")
+    assert "Back to Connect" in make_the_key(browser, PAGE).content.decode()
+
+
+@pytest.mark.parametrize("query", ["connect=9&named=live", "connect=x", "connect=1&named=%3Cb%3E", ""])
+def test_no_other_page_is_led_to(browser, desk, query):
+    made = {"name": "Till", "scope": "runtime", "days": "90", "agents": "desk"}
+    page = browser.post(f"/keys/new/?{query}", made).content.decode()
+    assert ("Back to Connect" in page) is query.startswith("connect=1")
+    assert "<b>" not in page
+
+
+def test_a_stranger_to_the_agents_team_finds_no_page(desk):
+    client = Client()
+    client.force_login(make_user(Role.VIEWER))
+    assert client.get(PAGE.replace("desk", "other")).status_code == 404
+    assert client.get("/agents/desk/releases/9/connect/").status_code == 404

@@ -1,0 +1,144 @@
+"""The programs of docs/runtimes.md, each run as it stands there with the package that it names.
+
+So is the one that the page of a release shows. The model's replies are scripted; the release, the vendor and
+all that lies between are real.
+"""
+
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from designer.agents import agent_keys, agents
+from designer.models import Receipt
+from designer.pins import pins
+from designer.releases import publishing
+from people.models import Role, User
+from tests import one_door
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
+from tests.hostile_vendor import HostileVendor, json_reply
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DOCUMENT = (Path(__file__).parents[2] / "docs/runtimes.md").read_text()
+PROGRAMS = dict(re.findall(r"^### ([^\n]+)\n\n```python\n(.*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE))
+TOOL, ARGUMENTS = "check_drug_interactions", {"medicines": "lisinopril, ibuprofen"}
+SAID = "Ibuprofen may weaken lisinopril."
+USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+
+
+def chat_completion(told: str | None) -> dict[str, Any]:
+    call = {"id": "c1", "type": "function", "function": {"name": TOOL, "arguments": json.dumps(ARGUMENTS)}}
+    message = {"role": "assistant", "content": told} | ({} if told else {"tool_calls": [call]})
+    choice = {"index": 0, "message": message, "finish_reason": "stop" if told else "tool_calls"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    top = {"id": "r", "object": "chat.completion", "created": 1, "model": "gpt-5"}
+    return top | {"choices": [choice], "usage": usage}
+
+
+def response(told: str | None) -> dict[str, Any]:
+    text = {"type": "output_text", "text": told, "annotations": []}
+    said = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+    call = {"id": "f", "type": "function_call", "call_id": "c1", "name": TOOL, "status": "completed"}
+    output = said if told else call | {"arguments": json.dumps(ARGUMENTS)}
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    top = {"id": "r", "object": "response", "created_at": 1, "model": "gpt-5", "status": "completed"}
+    choices = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    return top | choices | {"output": [output], "usage": USAGE | details}
+
+
+def message(told: str | None) -> dict[str, Any]:
+    call = {"type": "tool_use", "id": "c1", "name": TOOL, "input": ARGUMENTS}
+    content = {"type": "text", "text": told} if told else call
+    top = {"id": "m", "type": "message", "role": "assistant", "model": "claude", "usage": USAGE}
+    return top | {"content": [content], "stop_reason": "end_turn" if told else "tool_use"}
+
+
+def candidate(told: str | None) -> dict[str, Any]:
+    part = {"text": told} if told else {"functionCall": {"name": TOOL, "args": ARGUMENTS}}
+    return {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}
+
+
+# By how the address of a request ends.
+REPLIES = {
+    "/chat/completions": chat_completion,
+    "/responses": response,
+    "/messages": message,
+    ":generateContent": candidate,
+}
+
+
+def scripted_model(line, request):
+    """First it calls the tool that it was shown; then it says what it was told."""
+    answered = next(reply for ends, reply in REPLIES.items() if request.path.endswith(ends))
+    asked = request.body.decode()
+    assert TOOL in asked
+    return json_reply(answered("They interact: " + SAID if SAID in asked else None))(line, request)
+
+
+@pytest.fixture
+def front_desk():
+    owner = make_user(Role.DESIGNER, username="ada")
+    answer = {"output_parameters": [{"name": "finding", "value": SAID}]}
+    with HostileVendor(json_reply(answer)) as vendor:
+        inputs = (make_parameter("medicines"),)
+        signature = make_signature(name=TOOL, inputs=inputs, outputs=(make_parameter("finding"),))
+        tool = make_tool(signature, endpoint=make_endpoint(url=vendor.url, protocol="a2t"))
+        agent = agents.create_agent(actor=owner, name="Front desk", slug="front-desk")
+        pins.pin_tool(agent, actor=owner, tool=tool, alias=TOOL)
+        publishing.publish(agent, actor=owner, channel="live")
+        scopes = ["runtime", "invoke"]
+        key = agent_keys.issue(owner, actor=owner, name="Desk key", scopes=scopes, agents=[agent])[1]
+        yield vendor, key
+
+
+def test_there_is_a_program_for_each_kit():
+    kits = ["OpenAI", "Anthropic", "Google", "LangChain", "MCP", "Pydantic AI", "OpenAI Agents"]
+    assert list(PROGRAMS) == kits
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_of_the_document_runs(name, front_desk, live_server):
+    vendor, key = front_desk
+    with one_door.other_side(), HostileVendor(scripted_model) as model:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PEGBOARD_URL": live_server.url,
+            "PEGBOARD_TOKEN": key,
+            "OPENAI_BASE_URL": f"{model.url}/v1",
+            "OPENAI_API_KEY": "of-no-use",
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": "of-no-use",
+            "GOOGLE_GEMINI_BASE_URL": model.url,
+            "GEMINI_API_KEY": "of-no-use",
+        }
+        program = [sys.executable, "-c", PROGRAMS[name]]
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
+    assert SAID in done.stdout, done.stderr
+    (call,) = vendor.requests
+    assert call.json()["input_parameters"] == [{"name": "medicines", "value": ARGUMENTS["medicines"]}]
+    assert {"serve/mcp", "invoke"} & set(Receipt.objects.values_list("surface", flat=True))
+
+
+def test_the_program_of_the_page_runs_and_waits_as_long_as_those_of_the_document(front_desk, live_server):
+    _, key = front_desk
+    browser = Client(HTTP_HOST=live_server.url.removeprefix("http://"))
+    browser.force_login(User.objects.get(username="ada"))
+    page = browser.get("/agents/front-desk/releases/1/connect/").content.decode()
+    shown = re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    (program,) = [text for each in shown if (text := html.unescape(each)).startswith("import asyncio")]
+    with one_door.other_side():
+        environment = {"PATH": os.environ["PATH"], "PEGBOARD_TOKEN": key}
+        line = [sys.executable, "-c", program]
+        done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == [TOOL], done.stderr
+    (waits,) = re.findall(r"timeout=(\d+)", program)
+    assert set(re.findall(r"Client\(.*timeout=(\d+)", DOCUMENT)) == {waits}
