@@ -215,7 +215,7 @@ class PinList(ListAPIView[Pin]):
         agent = chosen_agent(request, slug)
         serializer = PinInput(data=request.data)
         serializer.is_valid(raise_exception=True)
-        pin_request = _wanted(serializer.validated_data)
+        pin_request = _pin_request(serializer.validated_data)
         if pin_request.tool.kind not in self.accepts:
             kind = pin_request.tool.get_kind_display().lower()
             raise invalid(tool=f"“{pin_request.tool}” is a {kind}. Pin it in the list of its kind.")
@@ -260,7 +260,7 @@ class PinSeveral(GenericAPIView[Pin]):
         agent = chosen_agent(request, slug)
         serializer = PinsInput(data=request.data)
         serializer.is_valid(raise_exception=True)
-        pin_requests = [_wanted(row) for row in serializer.validated_data["pins"]]
+        pin_requests = [_pin_request(row) for row in serializer.validated_data["pins"]]
         answers = pins.pin_several(agent, actor=person(request), wanted=pin_requests)
         pinned_now = pins_at(request, slug).in_bulk([row.pk for row in answers if isinstance(row, Pin)])
         results = [
@@ -347,8 +347,8 @@ class PinAgent(GenericAPIView[Pin]):
         return _answer(pins_at(request, target.slug).get(pk=moved.pk))
 
 
-def _wanted(given: dict[str, Any]) -> pins.PinRequest:
-    return pins.PinRequest(**nest_retry_members(given))
+def _pin_request(values: dict[str, Any]) -> pins.PinRequest:
+    return pins.PinRequest(**nest_retry_members(values))
 
 
 def _answer(pin: Pin) -> Response:

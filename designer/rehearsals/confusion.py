@@ -122,10 +122,6 @@ class Confusion:
     def score(self, first: str, second: str) -> float:
         return self._score(self._by_name[first], self._by_name[second])
 
-    def distinctive_words(self, first: str, second: str) -> tuple[str, ...]:
-        """Return words that only the first tool has, spelled as in its text, the most distinctive first."""
-        return self._distinctive_words(self._by_name[first], self._by_name[second])
-
     def sentence(self, first: str, second: str) -> str:
         """Phrase, for the first tool, when to use the second one. "" if nothing separates them."""
         one, other = self._by_name[first], self._by_name[second]

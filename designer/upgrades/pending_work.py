@@ -53,19 +53,12 @@ def pins_gone(user: User) -> PinQuerySet:
     """Return the user's visible pins of tools that are no longer offered: their calls may fail at any
     time.
     """
-    return _pins_gone().visible_to(user)
-
-
-def pins_gone_from(agent: Agent) -> PinQuerySet:
-    return _pins_gone().filter(agent=agent)
-
-
-def _pins_gone() -> PinQuerySet:
     is_removed = Q(tool__endpoint__removed_at__isnull=False) | Q(
         tool__endpoint__vendor__removed_at__isnull=False
     )
     unavailable = Pin.objects.active().filter(Q(tool__status=ToolStatus.WITHDRAWN) | is_removed)
-    return unavailable.select_related("agent", "tool__endpoint__vendor").order_by("agent__name", "name", "pk")
+    rows = unavailable.select_related("agent", "tool__endpoint__vendor")
+    return rows.order_by("agent__name", "name", "pk").visible_to(user)
 
 
 class Review(NamedTuple):

@@ -79,7 +79,7 @@ def _pin(request: HttpRequest, agent: Agent, partial: str) -> HttpResponse:
 
 def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, DomainError]]:
     """How many were pinned, and by tool why the others were not."""
-    requests = _wanted(request.POST)
+    requests = _parse_pin_requests(request.POST)
     answers = pins.pin_several(agent, actor=person(request), wanted=requests)
     refused = {
         each.tool.pk: answer
@@ -93,7 +93,7 @@ def says_pinned(count: int, agent: Agent) -> str:
     return f"{count} tool{' is' if count == 1 else 's are'} pinned to {agent}."
 
 
-def _wanted(asked: QueryDict) -> list[pins.PinRequest]:
+def _parse_pin_requests(asked: QueryDict) -> list[pins.PinRequest]:
     """Return the selected tools: `12` in its current version, `12:3` in its third. Missing tools are left
     out.
     """

@@ -35,7 +35,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
     assessed = agent_readiness.assess_default(agent)
     upgrade_list = [upgrade for upgrade in assessed.upgrades if upgrade.pin.agent_id == agent.pk]
-    earlier_versions = {row.pin: row for row in _wanted(request.GET.getlist("back"))}
+    earlier_versions = {row.pin: row for row in _parse_moves(request.GET.getlist("back"))}
     moved = agent.pins.live().filter(pk__in=earlier_versions).select_related("version", "tool")
     context = {
         "agent": agent,
@@ -56,7 +56,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
 def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     """First what would happen, then the move of exactly what was shown."""
     agent = _agent(request, slug)
-    earlier_versions = _wanted(request.POST.getlist("move"))
+    earlier_versions = _parse_moves(request.POST.getlist("move"))
     asks_for_safe = request.POST.get("do") == "look-safe"
     if not earlier_versions and not asks_for_safe:
         messages.error(request, "Tick what is to move, or choose all that are safe.")
@@ -173,8 +173,8 @@ def _written(pin: Pin, ordinal: int | None) -> str:
     return f"{pin.pk}:{ordinal}"
 
 
-def _wanted(written: list[str]) -> list[RequestedMove]:
+def _parse_moves(values: list[str]) -> list[RequestedMove]:
     # Anything but a pair of numbers does not come from the page.
-    pairs = [row.partition(":") for row in written[:MAX_MOVES]]
+    pairs = [row.partition(":") for row in values[:MAX_MOVES]]
     number_pairs = [(number(pin), number(ordinal)) for pin, _, ordinal in pairs]
     return [RequestedMove(pin, ordinal=ordinal) for pin, ordinal in number_pairs if pin and ordinal]

@@ -1,4 +1,5 @@
 import pytest
+from django.urls import reverse
 
 from catalog import search
 from people.models import Role
@@ -212,3 +213,10 @@ def test_what_a_list_is_narrowed_by_is_in_the_order_of_a_dictionary(designer):
             page.index(f">{offered.format(name)}</option>") for name in ("apples", "Bikes", "cars", "Zebras")
         ]
         assert places == sorted(places)
+
+
+@pytest.mark.parametrize(("role", "may_ask"), [(Role.DESIGNER, True), (Role.VIEWER, False)])
+def test_a_search_without_a_result_offers_designers_to_ask_for_the_tool(role, may_ask):
+    page = signed_in(role).get("/tools/", {"q": "zyxgarble quuxify"}).content.decode()
+
+    assert (f"{reverse('vendor-request-new')}?reason=zyxgarble" in page) is may_ask
