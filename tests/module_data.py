@@ -97,12 +97,12 @@ def in_order(items: list[pytest.Item]) -> None:
 
 def _those_alike_together(items: list[pytest.Item]) -> list[pytest.Item]:
     places: dict[frozenset[str], int] = {}
-    return sorted(items, key=lambda item: (_commits(item), places.setdefault(_asked_by(item), len(places))))
+    return sorted(items, key=lambda item: (commits(item), places.setdefault(_asked_by(item), len(places))))
 
 
 def _asked_by(item: pytest.Item) -> frozenset[str]:
     """The marked fixtures of its module that a test uses."""
-    if _commits(item):
+    if commits(item):
         return frozenset()
     found = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
     module = _module_of(item)
@@ -119,12 +119,13 @@ def _module_of(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0]
 
 
-def _commits(item: pytest.Item) -> bool:
+def commits(item: pytest.Item) -> bool:
+    """Return whether the rows of this test are committed, and not rolled back at its end."""
     marker = item.get_closest_marker("django_db")
-    said = marker.kwargs if marker else {}
+    options = marker.kwargs if marker else {}
     return bool(
-        said.get("transaction")
-        or said.get("reset_sequences")
-        or said.get("serialized_rollback")
+        options.get("transaction")
+        or options.get("reset_sequences")
+        or options.get("serialized_rollback")
         or COMMITTING.intersection(item.fixturenames)  # type: ignore[attr-defined]
     )
