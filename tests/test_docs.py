@@ -170,15 +170,28 @@ def test_links_between_documents_lead_somewhere():
 
 
 def test_decision_records_have_one_form_and_no_gaps():
-    records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
-    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
-    for number, record in enumerate(records, 1):
+    """A number is a record, or the index names the record that it was merged into."""
+    folder = ROOT / "docs" / "decisions"
+    records = {int(path.name[:4]): path for path in folder.glob("0*.md")}
+    for number, record in records.items():
         text = record.read_text()
-        assert record.name.startswith(f"{number:04d}-")
         assert text.startswith(f"# {number}. ")
         headings = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
-        assert headings == ["Context", "Decision", "Alternatives", "Consequences"], record.name
-        assert f"{number}. [{text.splitlines()[0].partition('. ')[2]}]({record.name})" in index
+        assert [name for name in headings if name != "Alternatives"] == [
+            "Context",
+            "Decision",
+            "Consequences",
+        ], record.name
+    entries = re.findall(r"^(\d+)\. (.+)$", (folder / "README.md").read_text(), flags=re.MULTILINE)
+    assert [int(number) for number, _ in entries] == list(range(1, max(records) + 1))
+    for number, entry in ((int(number), entry) for number, entry in entries):
+        if number in records:
+            title = records[number].read_text().splitlines()[0].partition(". ")[2]
+            assert entry == f"[{title}]({records[number].name})"
+        else:
+            later = re.fullmatch(r"Merged into \[(\d+)\]\((.+)\)\.", entry)
+            assert later, f"{number} is a gap"
+            assert records[int(later[1])].name == later[2]
 
 
 def test_documents_that_the_code_points_to_exist():

@@ -1,6 +1,6 @@
 """The list of tools as an OXP server would answer it, `{"items": [...]}` in both revisions of the protocol.
 
-What the drafts leave open is settled in docs/decisions/0045-more-formats.md.
+What the drafts leave open is settled in docs/decisions/0006-exports.md.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """The array of calls that a model fills in, as “The Tool System” composes it: one branch for each tool.
 
 As it is published, every tool is carried out by an activity of its own name; what an environment has in its
-place is put in by `resolve`. What the page leaves open is settled in docs/decisions/0045-more-formats.md.
+place is put in by `resolve`. What the page leaves open is settled in docs/decisions/0006-exports.md.
 """
 
 from typing import Any
