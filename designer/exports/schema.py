@@ -22,7 +22,7 @@ from protocols.signature import Parameter
 # Keywords that name no property, so that they hold whatever was renamed or hidden.
 _HARMLESS = {
     *("$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "$dynamicAnchor"),
-    *("additionalProperties", "unevaluatedProperties", "title", "description", "deprecated"),
+    *("additionalProperties", "unevaluatedProperties", "title", "description", "deprecated", "nullable"),
 }
 # By these an object schema may describe or invite more members than its properties.
 _OPENING = {
@@ -133,7 +133,7 @@ def kept_rest(tool: Effective) -> dict[str, Any]:
     vendor itself invites other names, the object stays open.
     """
     rest = tool.schema_rest or {}
-    kept = _rules(rest, is_renamed=_is_renamed(tool))
+    kept = _remove_nullable(_rules(rest, is_renamed=_is_renamed(tool)))
     return kept | {"additionalProperties": False} if tool.hidden and not _OPENING & rest.keys() else kept
 
 
@@ -181,6 +181,15 @@ def is_web_address(text: str) -> bool:
     return _WEB_ADDRESS.fullmatch(text) is not None
 
 
+def _remove_nullable(root: dict[str, Any]) -> dict[str, Any]:
+    """Return the root of an input schema without a `nullable` that lets null in.
+
+    OpenAPI 3.0 allows null beside an object with it. Arguments are an object in every format, and a target
+    that reads the keyword refuses such a tool.
+    """
+    return {keyword: value for keyword, value in root.items() if (keyword, value) != ("nullable", True)}
+
+
 def _is_renamed(tool: Effective) -> bool:
     return bool(tool.hidden) or any(shown.alias != shown.parameter.name for shown in tool.inputs)
 
@@ -224,7 +233,7 @@ def _required(
 
 def _as_it_is(shown: Input) -> dict[str, Any] | None:
     # An input that stands for the whole and is an object all the same, such as one with blank names.
-    schema = of_input(shown)
+    schema = _remove_nullable(of_input(shown))
     properties = schema.get("properties", {})
     is_fit = isinstance(properties, dict) and all(isinstance(each, dict) for each in properties.values())
     return schema if schema.get("type") == "object" and is_fit else None

@@ -17,8 +17,8 @@ from protocols.signature import Parameter, Signature
 # The text around the parts of a tool and of an input with a plain type, and the text that follows each.
 _FRAME = '{"name":,"input_schema":{"type":"object","properties":{}}}'
 _DESCRIPTION, _REQUIRED = ',"description":', ',"required":[]'
-# Keywords that change the schema when they appear next to the properties.
-_NOT_PLAIN = anthropic.LIMITS.contract.keywords_at_top() | {*json_schema.DERIVED}
+# Keywords that change the schema when they appear next to the properties, or that an export leaves out.
+_NOT_PLAIN = anthropic.LIMITS.contract.keywords_at_top() | {*json_schema.DERIVED, "nullable"}
 _PLAIN = {type_: len(f':{{"type":"{written}"}},') for type_, written in schema.TYPES.items()}
 
 

@@ -50,6 +50,56 @@ def is_exact(inputs):
     return len(set(map(str, required))) == len(required) and all(isinstance(text, str) for text in texts)
 
 
+NULL = {"type": "null"}
+BODY = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"type": "object", "nullable": True},
+        {"type": "object", **BODY, "nullable": True},
+        {"type": ["object", "null"], **BODY},
+        {"type": ["null", "object"], **BODY, "nullable": True},
+        {**BODY, "nullable": True},
+        {"type": "object", **BODY, "nullable": True, "anyOf": [{"required": ["a"]}, NULL]},
+        {"type": "object", "nullable": True, "oneOf": [NULL, {"type": "object", **BODY}]},
+        {"type": "object", "nullable": True, "allOf": [{"type": ["object", "null"], **BODY}]},
+        {
+            "type": "object",
+            "nullable": True,
+            "$ref": "#/$defs/a",
+            "$defs": {"a": {"type": ["object", "null"], **BODY}},
+        },
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", sorted({*SCHEMA_FORMATS, "gemini", "openai-strict"}))
+def test_arguments_are_an_object_and_never_null(name, inputs):
+    release = make_release(signature_of(inputs))
+    # An object of anything below one property has no strict form.
+    if carried(release, FORMATS[name].limits).is_whole:
+        shown = schema_in(name, release)
+        assert shown["type"] == "object"
+        assert "nullable" not in shown
+        # Below its one property, the vendor's object is no null either.
+        below = shown.get("properties", {}).get("input", {})
+        assert "nullable" not in below
+        assert below.get("type", "object") == "object"
+
+
+def test_object_that_stands_for_all_inputs_is_never_null():
+    shown = exported({"type": "object", "nullable": True, "properties": {" ": {"type": "string"}}})
+    assert shown == {"type": "object", "properties": {" ": {"type": "string"}}}
+
+
+def test_nullable_root_is_no_rule_that_a_renamed_input_could_break():
+    inputs = {"type": "object", "properties": {"due date": {"type": "string"}}, "nullable": True}
+    release = make_release(signature_of(inputs))
+    assert not schema.has_rules(release.tools[0].signature)
+    assert not schema.takes_members({"type": "object", "nullable": True})
+
+
 legal = st.sampled_from(["a", "b", "due_date", "_x", "City"])
 properties = st.dictionaries(legal, schemas.schemas.filter(lambda each: isinstance(each, dict)), max_size=3)
 
@@ -60,7 +110,9 @@ def test_what_was_not_tuned_is_exported_as_it_came(around, own):
     inputs = around | {"type": "object", "properties": own, "required": sorted(own)[:2]}
     if is_exact(inputs):
         shown = effective(signature_of(inputs), name="forecast")
-        assert canonical(schema.as_the_vendor_does(shown)) == canonical(inputs)
+        # Arguments are an object whatever the root says of null.
+        expected = {key: value for key, value in inputs.items() if (key, value) != ("nullable", True)}
+        assert canonical(schema.as_the_vendor_does(shown)) == canonical(expected)
 
 
 @settings(max_examples=50)

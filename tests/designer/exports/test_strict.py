@@ -4,7 +4,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.schema import read_document
@@ -177,6 +177,7 @@ def test_tool_that_takes_nothing_is_strict():
 
 @settings(max_examples=60)
 @given(schemas.objects(), st.dictionaries(st.sampled_from("abc"), schemas.schemas, max_size=3))
+@example({"nullable": True}, {})
 def test_whatever_a_vendor_writes_is_strict_or_refused(around, own):
     release = make_release(signature_of(around | {"type": "object", "properties": own}))
     if carried(release, LIMITS).is_whole:
