@@ -1,0 +1,1 @@
+"""Users, teams, roles and API keys, and the audit trail. Nothing here knows tools or agents."""

@@ -1,3 +1,4 @@
+import ast
 import os
 import re
 import shlex
@@ -137,21 +138,25 @@ def test_the_containers_run_the_commands_of_the_manual():
         assert command in operations
 
 
-def tree_of_the_architecture():
-    """Paths in the fenced block under "Tree": folders by indentation, two spaces a level."""
+def test_each_package_states_what_is_in_it():
+    packages = [
+        path
+        for path in python_files()
+        if path.name == "__init__.py" and not {"migrations", "management"} & set(path.parts)
+    ] + list((ROOT / "core").rglob("__init__.py"))
+    assert len(packages) > 70
+    assert [str(path) for path in packages if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+def test_the_architecture_names_each_package():
+    """A line for each package of the product, and folders that are there."""
     text = (ROOT / "docs" / "architecture.md").read_text()
-    folders = {0: ""}
-    for line in text.split("## Tree")[1].split("```")[1].splitlines():
-        depth = len(line) - len(line.lstrip())
-        for name in re.findall(r"(?:^|  )([\w.\-/]+\.\w+|[\w.\-/]+/(?:\w+)?|\w+file)(?=  |$)", line.strip()):
-            folders[depth + 2] = folders[depth] + name
-            yield folders[depth] + name
-
-
-def test_the_tree_in_the_architecture_is_the_tree():
-    told = list(tree_of_the_architecture())
-    assert len(told) > 40
-    assert [name for name in told if not (ROOT / name).exists()] == []
+    assert len(text.splitlines()) <= 250
+    rows = dict(re.findall(r"^\| `(\w+)/` \| (.+) \|$", text, flags=re.MULTILINE))
+    assert set(rows) == {*CODE, "core"}
+    for package, contents in rows.items():
+        folders = re.findall(r"`(\w+)/`", contents)
+        assert [name for name in folders if not (ROOT / package / name / "__init__.py").exists()] == []
 
 
 def anchors_of(document):

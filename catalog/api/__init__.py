@@ -1,0 +1,1 @@
+"""REST of vendors, endpoints, credentials, runs, tools, definitions, findings and searches."""

@@ -1,3 +1,7 @@
+"""The rows of the catalog: vendors, credentials, runs, tools, findings, the search index, activities and
+calls.
+"""
+
 from catalog.models.activities import Activity, ActivityCallee, ActivityVersion
 from catalog.models.calls import Call, CallId, Example
 from catalog.models.circuit import Circuit, ToolCircuit

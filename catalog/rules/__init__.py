@@ -1,0 +1,3 @@
+"""Pure rules about versions: `assess` compares, inspects and judges; `policy`, `promises` and `retries` are
+its parts.
+"""

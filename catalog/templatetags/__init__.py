@@ -1,0 +1,1 @@
+"""Template tags for signatures, differences, calls, and text that vendors wrote."""

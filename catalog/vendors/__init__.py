@@ -1,0 +1,1 @@
+"""Connecting, changing and removing vendors and endpoints; previews, requests for vendors, report cards."""

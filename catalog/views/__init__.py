@@ -1,0 +1,1 @@
+"""Pages of vendors, endpoints, credentials, runs, definitions, reviews and searches."""

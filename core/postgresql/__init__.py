@@ -1,0 +1,1 @@
+"""A database backend of Django in which the threads of a process share a few connections."""

@@ -1,0 +1,1 @@
+"""REST of agents, pins, tunings, procedures, environments, rehearsals, releases and channels."""

@@ -1,0 +1,1 @@
+"""Pages of agents, pins, procedures, environments, rehearsals, releases, runtimes and teams."""

@@ -1,0 +1,1 @@
+"""What all of REST shares: errors, pagination, parsing, and the schema of the API."""

@@ -1,0 +1,1 @@
+"""Operating an installation: backups, logs, metrics and erased users."""

@@ -1,0 +1,1 @@
+"""Template tags that state which role may use a button."""

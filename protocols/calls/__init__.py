@@ -1,0 +1,1 @@
+"""Arguments and outcomes of tool calls, which all protocols share. Pure."""

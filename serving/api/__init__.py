@@ -1,0 +1,1 @@
+"""REST of calls: invoking, batches, events, preflight, grants and threads."""

@@ -1,0 +1,1 @@
+"""Answers of mocks: generated values, examples, situations, and assertions about calls. Pure."""
