@@ -21,15 +21,16 @@ from people.models import Role
 from protocols import signature
 from protocols.base import NothingKnown, Protocol
 from tests.factories import make_endpoint, make_tool, make_user
-from tests.protocols.toy import DOCUMENT, TOY
+from tests.protocols.toy.client import Toy
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import Vendor, serving
 
 ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "protocols.md"
 FIXTURES = ROOT / "tests" / "fixtures"
 
 
-@pytest.fixture(params=[*protocols.PROTOCOLS, TOY], ids=lambda protocol: protocol.name)
+@pytest.fixture(params=[*protocols.PROTOCOLS, Toy], ids=lambda protocol: protocol.name)
 def protocol(request):
     return request.param
 
@@ -214,8 +215,8 @@ def test_arguments_that_do_not_fit_make_no_call(protocol, toy):
 
 @pytest.fixture
 def toy(monkeypatch):
-    monkeypatch.setattr(protocols, "PROTOCOLS", (*protocols.PROTOCOLS, TOY))
-    return TOY
+    monkeypatch.setattr(protocols, "PROTOCOLS", (*protocols.PROTOCOLS, Toy))
+    return Toy
 
 
 def test_name_in_the_registry_is_all_that_a_new_protocol_needs(toy):

@@ -17,7 +17,8 @@ from protocols.server import Request, Retry, ServedTool, Server, ToolCallResult,
 from tests.factories import make_parameter, make_signature
 from tests.hostile_vendor import then_waits
 from tests.protocols.served import OK, MemoryRelease, conversation
-from tests.protocols.toy import TOY, TOY_SERVER
+from tests.protocols.toy.client import Toy
+from tests.protocols.toy.server import ToyServer
 
 ZIP = make_parameter("zip")
 SKY = make_parameter("sky", required=False)
@@ -58,7 +59,7 @@ UUIDS = tuple(f"3fa85f64-5717-4562-b3fc-2c963f66afa{n}" for n in (6, 7))
 PAIRS = {
     "a2t": Pair(A2T, A2TServer(), UUIDS, ("1", "2"), (UUIDS[0][:-1] + "0", "1")),
     "oxp": Pair(OXP, OXPServer(), ("Kit.Sky", "Kit.Sea"), ("1.0.0", "1.1.0"), ("Kit.Other", "1.0.0")),
-    "toy": Pair(TOY, TOY_SERVER, ("sky", "sea"), ("",), ("other", "")),
+    "toy": Pair(Toy, ToyServer(), ("sky", "sea"), ("",), ("other", "")),
 }
 
 

@@ -22,7 +22,7 @@ from protocols.signature import (
     to_json,
 )
 from tests.protocols.test_contract import FIXTURES
-from tests.protocols.toy import TOY
+from tests.protocols.toy.client import Toy
 
 IDENTITIES = {
     "a2t": ("3fa85f64-5717-4562-b3fc-2c963f66afa6", "3"),
@@ -88,7 +88,7 @@ def expected_losses(name):
 @pytest.mark.parametrize("name", IDENTITIES)
 @given(signature=signatures)
 def test_what_a_document_expresses_is_read_back_equal(name, signature):
-    protocol = TOY() if name == "toy" else protocols.get(name)()
+    protocol = Toy() if name == "toy" else protocols.get(name)()
     tool_id, label = IDENTITIES[name]
     read = protocol.read(protocol.write(signature, tool_id, label))
     patterns = expected_losses(name)

@@ -17,7 +17,7 @@ from protocols.losses import losses, report
 from tests.core.schema import schemas
 from tests.factories import make_tool, make_user, make_version
 from tests.protocols.test_contract import FIXTURES, Scene
-from tests.protocols.toy import TOY
+from tests.protocols.toy.client import Toy
 from tests.vendor import tool
 
 
@@ -38,7 +38,7 @@ def known(protocol, path):
 
 
 @pytest.mark.parametrize("scene", ["list", "one_bad_item"])
-@pytest.mark.parametrize("protocol", [*protocols.PROTOCOLS, TOY], ids=lambda protocol: protocol.name)
+@pytest.mark.parametrize("protocol", [*protocols.PROTOCOLS, Toy], ids=lambda protocol: protocol.name)
 def test_recorded_items_are_written_as_they_came(protocol, scene):
     recorded = Scene(protocol, scene)
     items = [item for page in recorded.pages() for item in page.items]
