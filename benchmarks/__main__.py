@@ -39,12 +39,13 @@ def run_alone(name: str) -> int:
     return MISSED if missed else 0
 
 
-def environment(url: str, redis_url: str) -> dict[str, str]:
+def environment(url: str, redis_url: str, search_directory: str) -> dict[str, str]:
     return {
         **os.environ,
         "DATABASE_URL": url,
         "REDIS_URL": redis_url,
         "DJANGO_SETTINGS_MODULE": "pegboard.settings",
+        "PEGBOARD_SEARCH_DIRECTORY": search_directory,
         "PEGBOARD_SECRET_KEY": "benchmarks have no secrets, and this is none",
         "PEGBOARD_KEYS": "k1:" + base64.b64encode(bytes(32)).decode(),
         "PEGBOARD_OUTBOUND_ALLOW": "127.0.0.0/8",
@@ -62,8 +63,12 @@ def run_all(chosen: list[str], urls: dict[str, str]) -> int:
         url = urls["DATABASE_URL"].replace("/pegboard?", f"/bench_{name}?")
         command = [sys.executable, "-m", "benchmarks", ALONE, name]
         # Log lines are written as in production, because they cost time, but not between the figures.
-        with tempfile.TemporaryFile(mode="w+") as log:
-            ended = subprocess.run(command, env=environment(url, urls["REDIS_URL"]), stderr=log, check=False)
+        with (
+            tempfile.TemporaryFile(mode="w+") as log,
+            tempfile.TemporaryDirectory(prefix="pegboard-bench-search-", dir="/var/tmp") as search_directory,
+        ):
+            variables = environment(url, urls["REDIS_URL"], search_directory)
+            ended = subprocess.run(command, env=variables, stderr=log, check=False)
             if ended.returncode not in (0, MISSED):
                 log.seek(0)
                 print(*log.readlines()[-30:], f"The benchmark {name} broke off.", sep="", file=sys.stderr)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from benchmarks import rows
 from benchmarks.frame import Figure, seconds
-from catalog.search import lexicon
+from catalog.search import stemming
 from designer.rehearsals import tool_purpose
 from designer.rehearsals.confusion import Confusion, append_sentence
 from protocols import PROTOCOLS
@@ -189,5 +189,5 @@ def speed(tools: Sequence[Tool]) -> Figure:
 
 def confusion(tools: Sequence[Tool]) -> Confusion:
     signatures = [each.signature for each in tools]
-    stems = lexicon.stems(tool_purpose.words_of(signatures))
+    stems = stemming.stems(tool_purpose.words_of(signatures))
     return Confusion(signatures, stems, {each.signature.name: each.vendor for each in tools})

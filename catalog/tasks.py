@@ -10,7 +10,7 @@ from celery import Task, shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from catalog import retention, search
+from catalog import retention
 from catalog.credentials.oauth import renewal
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -18,7 +18,7 @@ from catalog.models import Run
 from catalog.models.runs import RunStatus
 from catalog.pictures import fetching
 from catalog.review import inspector
-from catalog.search import recorded_searches
+from catalog.search import changes, recorded_searches
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
 from core import portions, task_dispatch, wakes
@@ -52,7 +52,6 @@ def enumerate_run(run_id: int, *, ends: float = math.inf) -> None:
     # A message that is delivered again much later does nothing, so that a long queue does not grow by itself.
     if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
         inspector.inspect_pending(run.endpoint_id, ends=ends)
-        search.index_pending(run.endpoint_id, ends=ends)
         # If the broker is unavailable, the next run does it.
         task_dispatch.dispatch(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         failpoint("done")
@@ -64,11 +63,12 @@ def _has_just_ended(run: Run) -> bool:
 
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def index_pending(endpoint_id: int | None = None) -> None:
-    """Index the tools that a dead worker left, once a minute, or those of one endpoint on request."""
-    ends = time.monotonic() + PORTION_SECONDS
-    if endpoint_id is None:
-        effective_texts.catch_up(ends=ends)
-    search.index_pending(endpoint_id, ends=ends)
+    """Once a minute: write texts that are not written yet, and delete changes that every index has read.
+
+    Each host writes its own index. Workers of earlier releases send the number of an endpoint.
+    """
+    effective_texts.catch_up(ends=time.monotonic() + PORTION_SECONDS)
+    changes.delete_old()
 
 
 @shared_task(soft_time_limit=PORTION_LIMIT)

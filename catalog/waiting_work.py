@@ -13,6 +13,8 @@ from django.conf import settings
 from django.db import connection
 
 from catalog.enumeration import slow_vendors
+from catalog.search import changes
+from catalog.search.index import index_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,12 @@ class LateWork:
 
 def oldest_seconds() -> dict[str, float]:
     """Return the seconds by name of the kind, in one query; 0 where nothing waits."""
+    # A host without an index, as one of workers only, does not wait for one.
+    state = index_state()
     values: dict[str, Any] = {"slow_codes": list(slow_vendors.WAITED), "sends_mail": settings.MAIL_IS_SET_UP}
+    values |= changes.values_of(state) if state else {}
     with connection.cursor() as cursor:
-        cursor.execute(_WAITS, values)
+        cursor.execute(_WAITS.format(not_indexed=changes.NOT_INDEXED if state else "false"), values)
         seconds = cursor.fetchone()
     waits = zip(KINDS, seconds, strict=True)
     return {kind.name: round(max(0.0, float(wait or 0)), 1) for kind, wait in waits}
@@ -78,7 +83,7 @@ WITH queued AS MATERIALIZED (
     (SELECT min(queued_at) FROM queued WHERE is_slow),
     (SELECT min(finished_at) FROM catalog_run
         WHERE status = 'succeeded' AND (added > 0 OR changed > 0) AND inspected = 0),
-    (SELECT queued_at FROM catalog_indexqueueentry ORDER BY id LIMIT 1),
+    (SELECT min(c.changed_at) FROM catalog_toolchange c WHERE {not_indexed}),
     least(
         (SELECT min(due_at) FROM notifications_notice WHERE settled_at IS NULL AND due_at <= now()),
         (SELECT min(next_at) FROM notifications_mail

@@ -75,7 +75,18 @@ def on_starting(server: object) -> None:
 
 
 def when_ready(server: object) -> None:
+    from catalog.search import job_words, word_lists  # noqa: PLC0415 - the application is loaded by now
+
+    # Or the first search of each process would wait two seconds for them.
+    word_lists.load()
+    job_words.shipped_job_words()
     # Loaded modules stay, so the collector skips them, and workers share their memory.
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
+
+
+def post_worker_init(worker: object) -> None:
+    from catalog.search import follower  # noqa: PLC0415 - the application is loaded by now
+
+    follower.start()

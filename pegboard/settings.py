@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import tempfile
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,11 @@ KEEP_RUNS_DAYS = int(os.environ.get("PEGBOARD_KEEP_RUNS_DAYS", "90"))
 KEEP_CALLS_DAYS = int(os.environ.get("PEGBOARD_KEEP_CALLS_DAYS", "90"))
 # For how long searches are recorded, without the people; 0: they are not.
 KEEP_SEARCHES_DAYS = int(os.environ.get("PEGBOARD_KEEP_SEARCHES_DAYS", "90"))
+# Each host has an index of its own, which all of its processes share and which may be lost.
+SEARCH_ENGINE = os.environ.get("PEGBOARD_SEARCH_ENGINE", "tantivy")
+SEARCH_DIRECTORY = os.environ.get("PEGBOARD_SEARCH_DIRECTORY") or str(
+    Path(tempfile.gettempdir()) / f"pegboard-search-{os.getuid()}"
+)
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "designer.agents.access_tokens.RuntimeAuthentication",

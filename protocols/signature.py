@@ -74,6 +74,11 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     secrets: tuple[str, ...] = ()
     user: bool = False
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The members that ask for something."""
+        return tuple(name for name in ("scopes", "secrets", "user") if getattr(self, name))
+
 
 # Caches of values derived from a signature use weak references.
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):

@@ -174,6 +174,16 @@ def _django_db_helper(rows_of_module: None, empty_queues: None, _django_db_helpe
     """The transaction of a test, which is a savepoint where rows are shared."""
 
 
+@pytest.fixture(autouse=True)
+def own_search_index() -> Iterator[None]:
+    """An index outlives the rows of its test, which it contains."""
+    yield
+    from catalog.search.engines import current_engine
+
+    if current_engine().open():
+        current_engine().discard()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_pause_before_another_try() -> None:
     """A vendor that fails is asked twice more, after more than a second: hundreds of tests see that."""

@@ -81,17 +81,11 @@ OPERATIONAL = {
     "catalog_signin": "a sign-in under way",
     "designer_rehearsalrun": "a run is a record itself; it changes nothing",
     "catalog_fingerprintkey": "made once by the installation",
-    **dict.fromkeys(
-        ("segment", "document", "lexeme", "word", "posting"), "the search index, derived from the tools"
-    ),
+    "catalog_toolchange": "which tools the search index has to read again",
     "people_failedsignin": "counted, and forgotten after minutes",
     "people_auditentry": "the trail",
     "people_audithead": "the trail",
     "django_session": "who is signed in where",
-}
-OPERATIONAL |= {
-    f"catalog_search{name}": OPERATIONAL.pop(name)
-    for name in ("segment", "document", "lexeme", "word", "posting")
 }
 # Columns that say how work goes on, and nothing that somebody decided.
 WORKING = {

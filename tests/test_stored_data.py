@@ -39,10 +39,6 @@ STAYS = {
         catalog_circuit catalog_toolcircuit catalog_toolfetch catalog_listfetch catalog_listeddocument
         catalog_toolpicture catalog_knownpage catalog_likeness catalog_secondlook
     """,
-    "as large as the catalog": """
-        catalog_searchsegment catalog_searchdocument catalog_searchlexeme catalog_searchword
-        catalog_searchposting
-    """,
     "one row, or one for each key": """
         people_audithead catalog_fingerprintkey designer_publishingkey designer_signingkey
     """,

@@ -18,7 +18,7 @@ from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.vendors import EndpointStatus
 from catalog.rules import policy as policies
 from catalog.rules import retries
-from catalog.tools.progress import progress_of
+from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import previews, setting_values
 from core.outbound.addresses import MAX_URL_LENGTH

@@ -12,7 +12,7 @@ from catalog.api.progress import ProgressOutput
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import LastReply, Rejection, Run
 from catalog.models.runs import RunState
-from catalog.tools.progress import progress_of
+from catalog.search.progress import progress_of
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person

@@ -15,7 +15,7 @@ from catalog.api.progress import ProgressOutput
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import Query, search
 from catalog.search.listing import ANY_KIND, MAX_QUESTION_LENGTH, SORT_NAMES, asked_kinds
-from catalog.tools.progress import catalog_progress
+from catalog.search.progress import catalog_progress
 from core.errors import invalid
 from core.public_url import public_url
 from people.api.generics import APIView

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from catalog.api.progress import ProgressOutput
 from catalog.models import Vendor
 from catalog.rules.promises import PROMISES
-from catalog.tools.progress import progress_of
+from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
 from core import slugs

@@ -12,14 +12,7 @@ from catalog.models.kept_replies import KeptReply
 from catalog.models.oauth import Grant, SignIn
 from catalog.models.pictures import Picture, ToolPicture
 from catalog.models.runs import KnownPage, LastReply, Rejection, Run, Withdrawal
-from catalog.models.search_index import (
-    IndexQueueEntry,
-    SearchDocument,
-    SearchLexeme,
-    SearchPosting,
-    SearchSegment,
-    SearchWord,
-)
+from catalog.models.search_index import ToolChange
 from catalog.models.searches import RecordedSearch, SearchChoice
 from catalog.models.second_looks import OtherAnswer, SecondLook
 from catalog.models.threads import Thread
@@ -45,7 +38,6 @@ __all__ = [
     "Finding",
     "FingerprintKey",
     "Grant",
-    "IndexQueueEntry",
     "KeptReply",
     "KnownPage",
     "LastReply",
@@ -59,15 +51,11 @@ __all__ = [
     "Rejection",
     "Run",
     "SearchChoice",
-    "SearchDocument",
-    "SearchLexeme",
-    "SearchPosting",
-    "SearchSegment",
-    "SearchWord",
     "SecondLook",
     "SignIn",
     "Thread",
     "Tool",
+    "ToolChange",
     "ToolCircuit",
     "ToolFetch",
     "ToolPicture",

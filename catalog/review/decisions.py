@@ -9,7 +9,6 @@ from django.utils import timezone
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.review import holds
-from core import wakes
 from core.errors import DomainError
 from people import audit
 from people.models import User
@@ -17,7 +16,6 @@ from people.models import User
 Decision = Literal["accept", "block"]
 MAX_NOTE_LENGTH = 2_000
 STATES = {"accept": FindingState.ACCEPTED, "block": FindingState.BLOCKED}
-INDEX = "catalog.tasks.index_pending"
 
 
 @transaction.atomic
@@ -71,13 +69,7 @@ def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
             holds.let_through(tool, version)
     if tool.current is None or tool.current_id == was:
         return {}
-    transaction.on_commit(_index, robust=True)
     return {"current": tool.current.name}
-
-
-def _index() -> None:
-    # If the broker loses the message, the periodic task updates the index within a minute.
-    wakes.wake_worker(INDEX)
 
 
 def _invalid(field: str, sentence: str) -> DomainError:

@@ -1,35 +1,28 @@
-"""Tools that were recorded or tuned a moment ago and are not in the index yet: found by plain words.
+"""Tools that the index of this host does not contain as they are now: found by plain words.
 
-The index follows a run or a tuning by a second or so. Until then what was written is compared word by
-word; a few thousand rows at most, so this costs milliseconds, and nothing when nothing has just changed.
+The index follows a run or a tuning by a second or so, and a new index is filled in some minutes. Until then
+what is missing in it is compared word by word; ten thousand tools at most, so this costs milliseconds, and
+nothing when nothing has just changed.
 """
 
 from django.db import connection
 
-from catalog.search import words
+from catalog.search import changes, words
 from catalog.search.candidates import Hit
+from catalog.search.changes import NOT_INDEXED, IndexState
 from catalog.search.scope import Scope
 
 MAX_TOOLS, MAX_WORDS, MIN_WORD_LENGTH = 200, 12, 3
 # About what a word in the name, and one in the description, are worth in the index.
 IN_NAME, IN_TEXT = 5.0, 2.0
+MAX_WAITING = 10_000
 
-# New tools are indexed in the order of their ids, but for those of runs that ended side by side. Those, and
-# tools with a new version, are known by when they changed. Usually none waits; OFFSET then keeps PostgreSQL
-# from reading the tools before it finds that out.
+_CHANGED = f"""
+(SELECT c.tool_id AS id FROM catalog_toolchange c WHERE {NOT_INDEXED} ORDER BY c.id DESC LIMIT {MAX_WAITING})
+"""  # noqa: S608 - a constant
+_UNFILLED = f"(SELECT id FROM catalog_tool WHERE id > %(filled_through)s ORDER BY id LIMIT {MAX_WAITING})"  # noqa: S608
 _STATEMENT = """
-WITH candidate AS (
-    (SELECT id, current_id, worded_at FROM catalog_tool
-    WHERE id > (SELECT coalesce(max(tool_id), 0) FROM catalog_searchdocument) ORDER BY id LIMIT 10000)
-    UNION (SELECT id, current_id, worded_at FROM catalog_tool
-    WHERE changed_at > now() - interval '1 minute' ORDER BY changed_at DESC, id DESC LIMIT 500)
-    UNION (SELECT id, current_id, worded_at FROM catalog_tool
-    WHERE worded_at > now() - interval '1 minute' ORDER BY worded_at DESC LIMIT 500)
-), waiting AS MATERIALIZED (
-    SELECT id FROM candidate WHERE NOT EXISTS (
-        SELECT FROM catalog_searchdocument d WHERE d.tool_id = candidate.id AND d.version_id = current_id
-            AND d.worded_at IS NOT DISTINCT FROM candidate.worded_at)
-), scored AS (
+WITH waiting AS MATERIALIZED (SELECT DISTINCT id FROM ({waiting}) missing), scored AS (
     SELECT tool.id, tool.name, (
         SELECT sum(CASE WHEN position(word IN named) > 0 THEN %(in_name)s
             WHEN position(word IN text) > 0 THEN %(in_text)s ELSE 0 END)
@@ -44,10 +37,16 @@ SELECT id, name, score FROM scored WHERE score > 0 ORDER BY score DESC, id LIMIT
 """
 
 
-def hits(text: str, scope: Scope) -> list[Hit]:
+def hits(text: str, scope: Scope, state: IndexState | None) -> list[Hit]:
+    """`state` is None where no index can be searched at all."""
     asked = {word for word in words.words(text) if len(word) >= MIN_WORD_LENGTH and word not in words.ASKING}
+    parts = [_CHANGED] if state else []
+    if state is None or state.filled_through is not None:
+        parts.append(_UNFILLED)
     values = {
         **scope.values(),
+        **(changes.values_of(state) if state else {}),
+        "filled_through": (state.filled_through if state else None) or 0,
         "words": sorted(asked, key=len, reverse=True)[:MAX_WORDS],
         "in_name": IN_NAME,
         "in_text": IN_TEXT,
@@ -55,6 +54,6 @@ def hits(text: str, scope: Scope) -> list[Hit]:
     }
     key = words.name_key(text)
     with connection.cursor() as cursor:
-        cursor.execute(_STATEMENT.format(scope=scope.condition()), values)
+        cursor.execute(_STATEMENT.format(waiting=" UNION ".join(parts), scope=scope.condition()), values)
         rows = cursor.fetchall()
     return [Hit(words.name_key(name) != key, True, False, -float(score), tool) for tool, name, score in rows]

@@ -1,7 +1,7 @@
 """The catalog's ranking over tools that its index does not hold: those of one agent, as models see them.
 
-Pure, like `question` and `ranking`, which do all of the weighing: `lexicon.stems` of `words_in` come in as an
-argument. A word is as rare as it is among these tools.
+Pure, like `question` and `ranking`, which do all of the weighing: `stemming.stems` of `words_in` come in as
+an argument. A word is as rare as it is among these tools.
 """
 
 from collections import defaultdict
@@ -22,54 +22,51 @@ def words_in(signatures: Iterable[Signature], texts: Iterable[str]) -> set[str]:
 class InMemoryIndex:
     def __init__(self, signatures: Sequence[Signature], stems: Mapping[str, str]) -> None:
         self._stems = stems
-        self._lexemes: defaultdict[str, int] = defaultdict(lambda: len(self._lexemes))
         self._vectors: list[bytes] = []
-        self._holders: defaultdict[int, list[int]] = defaultdict(list)
+        self._holders: defaultdict[str, list[int]] = defaultdict(list)
         for place, signature in enumerate(signatures):
             strengths, name = self._strengths(signature)
             self._vectors.append(ranking.pack(name, strengths))
-            for lexeme in strengths:
-                self._holders[lexeme].append(place)
+            for term in strengths:
+                self._holders[term].append(place)
 
     def scores(self, text: str) -> list[float]:
         """How well each tool answers `text`, in the order of the tools; 0 where it has none of its words."""
         asked = question.read(text)
         terms = question.weigh(asked, {word: self._known(word) for word in asked.words}, {})
         count = len(self._vectors)
-        gains = {
-            lexeme: stress * ranking.rarity(terms.found_in[lexeme], count)
-            for lexeme, stress in terms.stress.items()
-        }
+        gains = ranking.by_key(
+            {
+                term: stress * ranking.rarity(terms.found_in[term], count)
+                for term, stress in terms.stress.items()
+            }
+        )
+        stresses = ranking.by_key(terms.stress)
         found = [0.0] * count
-        for place in {place for lexeme in gains for place in self._holders.get(lexeme, ())}:
-            found[place] = ranking.score(self._vectors[place], gains, terms.stress)
+        for place in {place for term in terms.stress for place in self._holders.get(term, ())}:
+            found[place] = ranking.score(self._vectors[place], gains, stresses)
         return found
 
-    def _strengths(self, signature: Signature) -> tuple[dict[int, int], list[int]]:
-        # The same as `index` writes of a tool, without its tags as they stand.
+    def _strengths(self, signature: Signature) -> tuple[dict[str, int], list[str]]:
+        # The same as `index` writes of a tool.
         texts = searched_texts.of(signature)
-        frequencies: defaultdict[int, float] = defaultdict(float)
-        stops: set[int] = set()
+        frequencies: defaultdict[str, float] = defaultdict(float)
+        stops: set[str] = set()
         for weight, text in texts.prose:
             for run in words.runs(text):
                 for word in words.with_compound(run):
-                    frequencies[self._lexeme(word)] += weight
+                    frequencies[self._stems[word] or word] += weight
                     if not self._stems[word]:
-                        stops.add(self._lexeme(word))
+                        stops.add(word)
         for weight, text in texts.fields:
-            for lexeme in self._plain(text):
-                frequencies[lexeme] += weight
+            for term in self._plain(text):
+                frequencies[term] += weight
         return ranking.impacts(frequencies, stops), self._plain(signature.name)
 
-    def _plain(self, text: str) -> list[int]:
+    def _plain(self, text: str) -> list[str]:
         found = [word for run in words.runs(text) for word in words.parts(run)]
-        return [self._lexeme(word) for word in found if self._stems[word]]
-
-    def _lexeme(self, word: str) -> int:
-        return self._lexemes[self._stems[word] or word]
+        return [stem for word in found if (stem := self._stems[word])]
 
     def _known(self, word: str) -> Known:
         stem = self._stems[word]
-        lexeme = self._lexemes.get(stem or word)
-        holders = len(self._holders.get(lexeme, ())) if lexeme is not None else 0
-        return Known(lexeme if holders else None, holders, not stem, stem or word)
+        return Known(stem or word, len(self._holders.get(stem or word, ())), is_stop=not stem)

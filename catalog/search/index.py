@@ -1,223 +1,247 @@
-"""Makes tools searchable: reads those whose entry in the queue says that their document may be out of date.
+"""Keeps the index of this host equal to the catalog: fills it, then follows the changes.
 
-Database triggers fill the queue (`IndexQueueEntry`), so an idle minute reads an empty table. A batch is one
-transaction, safe to run twice and beside others. Nothing here writes what enumeration writes, so neither
-waits for the other's rows.
+Nothing that matters is stored in the index: without one, or with one that is damaged or of another
+database, an empty one is started and filled in the order of the tools' ids. Nothing here writes to the
+database.
 """
 
+import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterable
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from django.db import connection, transaction
+from django.db import connection
 
-from catalog.models import IndexQueueEntry
-from catalog.search import ranking, searched_texts, segments, words
-from catalog.search.lexicon import Lexicon
-from catalog.search.searched_texts import SearchedSignature, Weighted
-from catalog.search.segments import Document, State
+from catalog.search import changes, ranking, searched_texts, stemming, words
+from catalog.search.changes import DatabaseMoment, IndexState
+from catalog.search.engines import Document, IndexUnusableError, Reader, Writer, current_engine
+from catalog.search.job_words import shipped_groups
+from catalog.search.searched_texts import SearchedSignature
 from catalog.tools import effective_texts
+from core.canonical_json import digest
 from protocols.signature import from_json, to_json
 
-# Small enough that a batch commits well before the database ends an idle transaction, on a busy machine too.
-BATCH = 500
-# An endpoint with fewer tools shares its segments with other small ones.
-LARGE = 1_000
+# Tools that are written and committed together: enough to be quick, few enough that no change waits long.
+BATCH = 2_000
+# An index that nothing changes is written again now and then, so that it is not taken for a forgotten one.
+REFRESH_SECONDS = 3_600
+# Raise it when a release makes other documents of the same tools.
+RECIPE = 1
 
+# How often the engine counts a group of everyday words, by its impact in our ranking.
+_GROUP_REPEATS = {searched_texts.GROUP_IN_NAME: 6, searched_texts.GROUP_IN_TEXT: 1}
 
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(SearchedSignature).decode
 
 
-class _Entry(msgspec.Struct):
-    """One tool on its way into the index: its texts by how much a word in them weighs.
-
-    marked: the impacts of its tags and of its groups of everyday words.
-    """
+@dataclass(frozen=True, slots=True)
+class _ToolRow:
+    """A tool of a live endpoint, with what is indexed of it."""
 
     tool: int
-    state: State
+    version_label: str
+    is_worded: bool
     endpoint: int
-    name: str
-    marked: dict[str, int]
-    prose: Weighted
-    fields: Weighted
+    kind: str
+    status: str
+    vendor: str
+    signature: str
+
+
+@cache
+def current_recipe() -> str:
+    """Return a digest of what documents are made with, such as the everyday words of this release."""
+    groups = [(group.key, sorted(group.terms.items()), group.is_act) for group in shipped_groups()]
+    return digest([RECIPE, groups])
+
+
+def index_state() -> IndexState | None:
+    """Return the state of this host's index, None if there is none to search in."""
+    reader = current_engine().open()
+    return changes.read_state(reader.state) if reader else None
+
+
+def read(action: Callable[[Reader], T], fallback: T) -> tuple[T, IndexState | None]:
+    """Return what the action reads and the state of the index; the fallback and None where it cannot be read.
+
+    A damaged index is thrown away, and the next writer starts another.
+    """
+    reader = current_engine().open()
+    state = changes.read_state(reader.state) if reader else None
+    if reader is None or state is None:
+        return fallback, None
+    try:
+        return action(reader), state
+    except IndexUnusableError:
+        logger.warning("The search index is damaged and is built again", exc_info=True)
+        current_engine().discard()
+        return fallback, None
+
+
+def index_pending(*, ends: float = math.inf, waits: bool = True) -> int:
+    """Index what changed, and return how many documents were written.
+
+    `ends` is a time of `time.monotonic()` after which no other batch begins; the next call continues. Without
+    `waits`, nothing happens while another process of this host writes. Raises IndexUnusableError.
+    """
+    with current_engine().writing(waits=waits) as writer:
+        if writer is None:
+            return 0
+        moment = changes.database_moment()
+        state = changes.read_state(writer.state())
+        if state is None or not changes.is_usable(state, moment):
+            state = _start(writer, moment)
+            writer.publish()
+        return sum(written.documents for written in _indexing(writer, state, moment, ends))
+
+
+def rebuild() -> Iterator[IndexState]:
+    """Build the index again, and yield its state after each batch. Raises IndexUnusableError.
+
+    Searches use the former index until the new one is complete.
+    """
+    with current_engine().writing(waits=True) as writer:
+        assert writer is not None  # noqa: S101 - this waits
+        moment = changes.database_moment()
+        for written in _indexing(writer, _start(writer, moment), moment, math.inf):
+            yield written.state
+        writer.publish()
 
 
 class _WrittenBatch(NamedTuple):
-    """How many documents a batch wrote, and the homes whose segments it changed."""
+    """The state after a batch, and how many documents it wrote."""
 
+    state: IndexState
     documents: int
-    homes: set[int | None]
 
 
-def index_pending(endpoint_id: int | None = None, *, ends: float = math.inf) -> int:
-    """Index the tools in the queue, all or of one endpoint, and return how many documents were written.
+def _start(writer: Writer, moment: DatabaseMoment) -> IndexState:
+    # What this transaction itself changed is read by the filling.
+    state = IndexState(
+        source=moment.source,
+        recipe=current_recipe(),
+        snapshot=moment.snapshot,
+        target=moment.snapshot,
+        own=changes.own_changes(),
+        filled_through=0,
+        written_at=moment.time,
+    )
+    writer.begin()
+    writer.write([], [], state.dump())
+    return state
 
-    `ends` is a time of `time.monotonic()` after which no other batch begins; the rest stays in the queue.
-    """
-    lexicon = Lexicon()
-    document_count = 0
-    while batch := _index_batch(endpoint_id, lexicon):
-        document_count += batch.documents
-        for home in batch.homes:
-            segments.merge(home)
+
+def _indexing(
+    writer: Writer, state: IndexState, moment: DatabaseMoment, ends: float
+) -> Iterator[_WrittenBatch]:
+    """Write batch after batch until nothing is left. Changes come between the batches of a filling."""
+    if moment.time - state.written_at > REFRESH_SECONDS:
+        state = msgspec.structs.replace(state, written_at=moment.time)
+        writer.write([], [], state.dump())
+    while True:
+        count = 0
+        if state.filled_through is not None:
+            rows = _read_tools(_FILLING, {"after": state.filled_through, "limit": BATCH})
+            state = msgspec.structs.replace(state, filled_through=rows[-1].tool if rows else None)
+            count += _write(writer, rows, [], state)
+        batch = changes.read_batch(state, BATCH)
+        if batch.tools:
+            rows = _read_tools(_CHANGED, {"tools": batch.tools})
+            removed = set(batch.tools) - {row.tool for row in rows}
+            state = msgspec.structs.replace(state, through=batch.last, own=(*state.own, *batch.own))
+            count += _write(writer, rows, removed, state)
+        elif state.filled_through is None:
+            if not changes.count_changes(state, 1):
+                return
+            state = changes.with_next_target(state)
+            continue
+        yield _WrittenBatch(state, count)
         if time.monotonic() > ends:
-            break
-    return document_count
+            return
 
 
-@transaction.atomic
-def _index_batch(endpoint_id: int | None, lexicon: Lexicon) -> _WrittenBatch | None:
-    """Index the tools of the oldest entries that no other worker has, and delete the entries."""
-    queue = IndexQueueEntry.objects.select_for_update(skip_locked=True).order_by("id")
-    if endpoint_id is not None:
-        queue = queue.filter(endpoint_id=endpoint_id)
-    queued = dict(queue.values_list("id", "tool_id")[:BATCH])
-    if not queued:
-        return None
-    # The tools are read after the entries, so that a later change has an entry that is not deleted here.
-    tool_ids = sorted(set(queued.values()))
-    entries = [_entry(*row) for row in _worded(_stale_tools(tool_ids))]
-    written = _WrittenBatch(0, set())
-    if entries or _hidden_tools(tool_ids):
-        segments.take_turn()
-        # Meanwhile another worker may have indexed the same tool, or it changed and has a newer entry.
-        states = _stale_states(tool_ids)
-        written = _write([entry for entry in entries if states.get(entry.tool) == entry.state], lexicon)
-        written.homes.update(segments.forget(_hidden_tools(tool_ids)))
-    IndexQueueEntry.objects.filter(pk__in=queued).delete()
-    return written
+def _write(writer: Writer, rows: list[_ToolRow], removed: Collection[int], state: IndexState) -> int:
+    writer.write([_document(row) for row in _with_our_texts(rows)], removed, state.dump())
+    return len(rows)
 
 
-def _write(entries: list[_Entry], lexicon: Lexicon) -> _WrittenBatch:
-    runs: set[str] = set()
-    for entry in entries:
-        for _, text in (*entry.prose, *entry.fields):
-            runs.update(words.runs(text))
-    lexicon.learn(runs, {term for entry in entries for term in entry.marked})
-    large = _large({entry.endpoint for entry in entries})
-    homes: defaultdict[int | None, list[Document]] = defaultdict(list)
-    for entry in entries:
-        homes[entry.endpoint if entry.endpoint in large else None].append(_document(entry, lexicon))
-    for home, documents in homes.items():
-        segments.add(home, documents)
-    return _WrittenBatch(len(entries), set(homes))
-
-
-Row = tuple[int, int, datetime | None, datetime | None, int, str, str]
-
-
-# Tools of live endpoints whose document is not made of what a search shows of them now.
-_STALE = """
+_TOOLS = """
+    SELECT t.id, v.label, t.worded_at IS NOT NULL, t.endpoint_id, t.kind, t.status,
+        vendor.name || ' ' || vendor.slug, v.signature
     FROM catalog_tool t
     JOIN catalog_toolversion v ON v.id = t.current_id
     JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL
     JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
-    LEFT JOIN catalog_searchdocument d ON d.tool_id = t.id
-    WHERE t.id = ANY(%s) AND (d.version_id IS DISTINCT FROM t.current_id
-        OR d.worded_at IS DISTINCT FROM t.worded_at OR d.renamed_at IS DISTINCT FROM vendor.renamed_at)
 """
+_FILLING = f"{_TOOLS} WHERE t.id > %(after)s ORDER BY t.id LIMIT %(limit)s"
+_CHANGED = f"{_TOOLS} WHERE t.id = ANY(%(tools)s) ORDER BY t.id"
 
 
-def _stale_tools(tool_ids: list[int]) -> list[Row]:
+def _read_tools(statement: str, values: dict[str, Any]) -> list[_ToolRow]:
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT t.id, v.id, t.worded_at, vendor.renamed_at, t.endpoint_id,
-                vendor.name || ' ' || vendor.slug, v.signature {_STALE} ORDER BY t.endpoint_id, t.id
-            """,
-            [tool_ids],
-        )
-        rows: list[Row] = cursor.fetchall()
-        return rows
+        cursor.execute(statement, values)
+        return [_ToolRow(*row) for row in cursor.fetchall()]
 
 
-def _stale_states(tool_ids: list[int]) -> dict[int, State]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT t.id, v.id, t.worded_at, vendor.renamed_at {_STALE}",
-            [tool_ids],
-        )
-        return {tool: State(*state) for tool, *state in cursor.fetchall()}
-
-
-def _hidden_tools(tool_ids: list[int]) -> list[int]:
-    """Return those of a removed endpoint or vendor that still have a document."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT t.id FROM catalog_tool t
-            JOIN catalog_searchdocument d ON d.tool_id = t.id
-            JOIN catalog_endpoint e ON e.id = t.endpoint_id
-            JOIN catalog_vendor vendor ON vendor.id = e.vendor_id
-            WHERE t.id = ANY(%s) AND (e.removed_at IS NOT NULL OR vendor.removed_at IS NOT NULL)
-            """,
-            [tool_ids],
-        )
-        return [tool_id for (tool_id,) in cursor.fetchall()]
-
-
-def _worded(rows: list[Row]) -> list[Row]:
-    """With our words in the signatures."""
-    # They are read after the time by which they are known, never before: words that change meanwhile are
-    # indexed once more.
-    ours = effective_texts.rewrites([tool for tool, _, worded_at, *_ in rows if worded_at])
+def _with_our_texts(rows: list[_ToolRow]) -> list[_ToolRow]:
+    ours = effective_texts.rewrites([row.tool for row in rows if row.is_worded])
     if not ours:
         return rows
     return [
-        (*row[:-1], to_json(ours[row[0]].reword(from_json(row[-1]))).decode()) if row[0] in ours else row
+        replace(row, signature=to_json(ours[row.tool].reword(from_json(row.signature))).decode())
+        if row.tool in ours
+        else row
         for row in rows
     ]
 
 
-def _large(endpoints: Iterable[int]) -> set[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT e.id FROM unnest(%s::bigint[]) e (id) WHERE %s <= (
-                SELECT count(*) FROM (SELECT FROM catalog_tool t WHERE t.endpoint_id = e.id LIMIT %s) few)
-            """,
-            [list(endpoints), LARGE, LARGE],
-        )
-        return {endpoint for (endpoint,) in cursor.fetchall()}
-
-
-def _entry(
-    tool: int,
-    version: int,
-    worded_at: datetime | None,
-    renamed_at: datetime | None,
-    endpoint: int,
-    vendor: str,
-    document: str,
-) -> _Entry:
-    signature = _decode(document)
-    texts = searched_texts.of(signature, vendor)
-    return _Entry(
-        tool,
-        State(version, worded_at, renamed_at),
-        endpoint,
-        signature.name,
-        # Tags can be asked for as they stand; among the words they weigh nothing.
-        dict.fromkeys(map(words.tag_word, signature.tags), 1) | searched_texts.group_impacts(signature),
-        *texts,
+def _document(row: _ToolRow) -> Document:
+    signature = _decode(row.signature)
+    texts = searched_texts.of(signature, row.vendor)
+    frequencies: defaultdict[str, float] = defaultdict(float)
+    spelled: set[str] = set()
+    stops: set[str] = set()
+    for weight, text in texts.prose:
+        for run in words.runs(text):
+            for word in words.with_compound(run):
+                stem = stemming.stem_word(word)
+                frequencies[stem or word] += weight
+                (spelled if stem else stops).add(word)
+    prose_terms = {term: max(1, int(count)) for term, count in frequencies.items()}
+    for weight, text in texts.fields:
+        for word, stem in _stemmed(text):
+            frequencies[stem] += weight
+            spelled.add(word)
+    groups = searched_texts.group_impacts(signature)
+    strengths = ranking.impacts(frequencies, stops) | groups
+    prose_terms |= {token: _GROUP_REPEATS[impact] for token, impact in groups.items()}
+    return Document(
+        tool=row.tool,
+        endpoint=row.endpoint,
+        name_key=words.name_key(signature.name),
+        prose_terms=prose_terms,
+        detail_terms=strengths.keys() - prose_terms.keys(),
+        vector=ranking.pack([stem for _, stem in _stemmed(signature.name)], strengths),
+        words=spelled,
+        labels={
+            "item_kind": (row.kind,),
+            "tag": set(signature.tags),
+            "status": (row.status,),
+            "version": (row.version_label,) if row.version_label else (),
+            "effect": (signature.annotations.effect,),
+            "requirement": signature.requirements.kinds,
+        },
     )
 
 
-def _document(entry: _Entry, lexicon: Lexicon) -> Document:
-    frequencies: defaultdict[int, float] = defaultdict(float)
-    for texts, lexemes_of in ((entry.prose, lexicon.prose), (entry.fields, lexicon.fields)):
-        for weight, text in texts:
-            for run in words.runs(text):
-                for lexeme in lexemes_of[run]:
-                    frequencies[lexeme] += weight
-    strengths = ranking.impacts(frequencies, lexicon.stops)
-    strengths |= {lexicon.marked[term]: impact for term, impact in entry.marked.items()}
-    name = [lexeme for run in words.runs(entry.name) for lexeme in lexicon.fields[run]]
-    vector = ranking.pack(name, strengths)
-    key = words.name_key(entry.name)
-    return Document(entry.tool, entry.state, entry.endpoint, key, vector, strengths)
+def _stemmed(text: str) -> list[tuple[str, str]]:
+    """Return the words of a text with their stems, without stop words."""
+    found = [word for run in words.runs(text) for word in words.parts(run)]
+    return [(word, stem) for word in found if (stem := stemming.stem_word(word))]

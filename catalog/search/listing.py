@@ -17,11 +17,11 @@ from django.db.models import Case, F, Func, TextField, When
 
 import protocols
 from catalog.models import Endpoint, Tool, Vendor
-from catalog.models.search_index import SearchLexeme
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.rules.version_names import version_name
-from catalog.search import candidates, fresh, orders, question, word_lists
-from catalog.search.candidates import Hit
+from catalog.search import candidates, fresh, index, orders, question, word_lists
+from catalog.search.candidates import Hit, Ranking
+from catalog.search.job_words import shipped_job_words
 from catalog.search.scope import Scope
 from catalog.tools import effective_texts
 from core.compiled_queries import CompiledQuery, given_keys
@@ -132,6 +132,7 @@ def search(query: Query) -> ResultPage:
     if query.q:
         # Not in the transaction, which the database ends when it is idle for long.
         word_lists.load()
+        shipped_job_words()
     with one_moment():
         return _search(query)
 
@@ -147,8 +148,10 @@ def _search(query: Query) -> ResultPage:
     shown = place.key[-1] if place and query.order == RELEVANCE else 0
     is_near = query.order == RELEVANCE and shown + query.limit < candidates.EXACT
     limit = candidates.EXACT if is_near else candidates.MAX_CANDIDATES
-    ranking = candidates.rank(text, scope, limit, as_typed=query.as_typed)
-    waiting = fresh.hits(text, scope)
+    ranking, state = index.read(
+        lambda reader: candidates.rank(text, scope, reader, limit, as_typed=query.as_typed), Ranking()
+    )
+    waiting = fresh.hits(text, scope, state)
     # Best first. A tool whose new version waits for the index may have been found by its old words too.
     best: dict[int, Hit] = {}
     for hit in sorted([*ranking.hits, *waiting]):
@@ -308,13 +311,12 @@ def choices() -> dict[str, list[Choice]]:
     """What the list can be narrowed by: live vendors, protocols in use, the tags on most tools, statuses."""
     endpoints = _used().rows()
     used = {protocol for _, _, protocol in endpoints}
-    tags = (text.removeprefix("#") for text in _common_tags().rows())
     beside_tools = [Choice(kind.value, f"{kind.label}s") for kind in ItemKind if kind != ItemKind.TOOL]
     return {
         "kind": beside_tools if any(protocols.get(name).offers_context for name in used) else [],
         "vendor": _by_label(Choice(slug, name) for slug, name, _ in endpoints),
         "protocol": [Choice(name, label) for name, label in protocols.choices() if name in used],
-        "tag": _by_label(Choice(tag, tag) for tag in tags),
+        "tag": _by_label(Choice(tag, tag) for tag in _common_tags()),
         "status": [Choice(value, label) for value, label in ToolStatus.choices],
     }
 
@@ -330,8 +332,7 @@ def _used() -> CompiledQuery[tuple[str, str, str]]:
     return CompiledQuery(used)
 
 
-@cache
-def _common_tags() -> CompiledQuery[str]:
-    held = SearchLexeme.objects.filter(text__gte="#", text__lt="$", found_in__gt=0)
-    texts = held.order_by("-found_in", "text").values_list("text", flat=True)
-    return CompiledQuery(texts[:TAGS_OFFERED])
+def _common_tags() -> list[str]:
+    nothing: dict[str, int] = {}
+    counts, _ = index.read(lambda reader: reader.facets(("tag",), Scope())["tag"], nothing)
+    return sorted(counts, key=lambda tag: (-counts[tag], tag))[:TAGS_OFFERED]

@@ -1,8 +1,8 @@
-"""From the words of a search to weighed lexemes. Pure: what the catalog knows comes in as arguments."""
+"""From the words of a search to weighed terms. Pure: what the catalog knows comes in as arguments."""
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catalog.search import ranking, spelling, word_lists, words
@@ -63,32 +63,32 @@ class Question:
 
 @dataclass(slots=True)
 class Terms:
-    """Lexemes with their stress, and what to tell the person about the words.
+    """Terms (stems) with their stress, and what to tell the person about the words.
 
     `groups` has the words of the question by the tokens of their groups of everyday words, `by_run` the
-    lexemes for each run of letters.
+    terms for each run of letters.
     """
 
-    stress: dict[int, float] = field(default_factory=dict)
-    found_in: dict[int, int] = field(default_factory=dict)
+    stress: dict[str, float] = field(default_factory=dict)
+    found_in: dict[str, int] = field(default_factory=dict)
     unmatched: list[str] = field(default_factory=list)
     repaired: dict[str, str] = field(default_factory=dict)
     is_typing: bool = False
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    by_run: dict[str, set[int]] = field(default_factory=dict)
+    by_run: dict[str, set[str]] = field(default_factory=dict)
 
     def include(self, run: str, others: "Terms") -> None:
         """Add the terms of one run of letters."""
-        for lexeme, stress in others.stress.items():
-            self.add(lexeme, others.found_in[lexeme], stress)
+        for term, stress in others.stress.items():
+            self.add(term, others.found_in[term], stress)
         self.by_run[run] = set(others.stress)
         self.is_typing |= others.is_typing
 
-    def add(self, lexeme: int | None, found_in: int, stress: float) -> bool:
-        if lexeme is None:
+    def add(self, term: str | None, found_in: int, stress: float) -> bool:
+        if term is None:
             return False
-        self.stress[lexeme] = max(stress, self.stress.get(lexeme, 0.0))
-        self.found_in[lexeme] = found_in
+        self.stress[term] = max(stress, self.stress.get(term, 0.0))
+        self.found_in[term] = found_in
         return True
 
 
@@ -113,9 +113,9 @@ def unknown(question: Question, known: Mapping[str, Known]) -> list[str]:
     return sorted(
         word
         for word in {piece for run in question.runs for piece in words.parts(run)}
-        if known[word].lexeme is None
+        if known[word].term is None
         and _is_telling(word, known)
-        and not any(other.lexeme for other in actions.get(known[word].stem, ()))
+        and not any(other.term for other in actions.get(known[word].stem, ()))
     )
 
 
@@ -141,10 +141,10 @@ def weigh(
             stem = known[word].stem
             stress = _stress(word, times[stem])
             matched |= word in grouped
-            matched |= run_terms.add(known[word].lexeme, known[word].found_in, stress)
+            matched |= run_terms.add(known[word].term, known[word].found_in, stress)
             matched |= _respell(run_terms, word, [] if word in grouped else spellings.get(word, ()), question)
             for other in actions.get(stem, ()):
-                matched |= run_terms.add(other.lexeme, other.found_in, stress * _SYNONYM)
+                matched |= run_terms.add(other.term, other.found_in, stress * _SYNONYM)
         terms.include(run, run_terms)
         if not matched and any(_is_telling(word, known) for word in pieces):
             terms.unmatched.append(run)
@@ -166,32 +166,36 @@ def find_stems(question: Question, known: Mapping[str, Known], terms: Terms) -> 
 
 def find_concepts(
     question: Question, known: Mapping[str, Known], terms: Terms, tool_count: int
-) -> list[Concept[int]]:
+) -> list[Concept[bytes]]:
     """Return what the question wants: one concept for each word that means something."""
-    groups: defaultdict[str, set[int]] = defaultdict(set)
+    groups: defaultdict[str, set[str]] = defaultdict(set)
     concepts = []
     for match in question.matches:
         group = known[match.group.token]
-        if group.lexeme is None:
+        if group.term is None:
             continue
         if match.language == CHINESE:
             weight = ranking.rarity(group.found_in, tool_count)
-            concepts.append(Concept(match.words[0], weight, groups=frozenset({group.lexeme})))
+            concepts.append(Concept(match.words[0], weight, groups=_keys({group.term})))
         for word in match.words:
-            groups[word].add(group.lexeme)
+            groups[word].add(group.term)
     chinese = tuple(concept.word for concept in concepts)
     for run, pieces in _asked(question, known):
         is_telling = any(_is_telling(word, known) or word in question.acronyms for word in pieces)
         if not is_telling or any(word in run for word in chinese):
             continue
         own = terms.by_run.get(run, set())
-        grouped = {lexeme for word in pieces for lexeme in groups[word]}
-        found_in = max((terms.found_in[lexeme] for lexeme in own), default=0)
+        grouped = {token for word in pieces for token in groups[word]}
+        found_in = max((terms.found_in[term] for term in own), default=0)
         weight = min(_MAX_WEIGHT, ranking.rarity(found_in, tool_count))
         if not grouped and word_lists.is_common(run.lower()):
             weight *= _COMMON
-        concepts.append(Concept(run, weight, frozenset(own), frozenset(grouped)))
+        concepts.append(Concept(run, weight, _keys(own), _keys(grouped)))
     return concepts
+
+
+def _keys(terms: Collection[str]) -> frozenset[bytes]:
+    return frozenset(map(ranking.term_key, terms))
 
 
 def _weigh_groups(terms: Terms, question: Question, known: Mapping[str, Known]) -> set[str]:
@@ -200,14 +204,14 @@ def _weigh_groups(terms: Terms, question: Question, known: Mapping[str, Known]) 
     grouped: set[str] = set()
     for match in question.matches:
         group = known[match.group.token]
-        if group.lexeme is None:
+        if group.term is None:
             continue
         grouped.update(match.words)
         if match.language == CHINESE:
             grouped.update(run for run in question.runs if match.words[0] in run)
         stress = _group_stress(match, group.found_in, question, known) / meanings[match.start, match.end]
         if stress:
-            terms.add(group.lexeme, group.found_in, stress)
+            terms.add(group.term, group.found_in, stress)
             terms.groups[match.group.token] = match.words
     return grouped
 
@@ -258,7 +262,7 @@ def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Q
         begins = []
     for each in sorted(begins, key=lambda each: -each.found_in)[:_MAX_BEGINNINGS]:
         terms.is_typing |= is_last
-        terms.add(each.lexeme, each.found_in, _BEGINNING)
+        terms.add(each.term, each.found_in, _BEGINNING)
     common = _RARITY * max((each.found_in for each in begins), default=0)
     # A word that a language has is no mistake, whatever the catalog knows.
     is_word = word_lists.is_listed(word, question.languages)
@@ -276,4 +280,4 @@ def _repair(terms: Terms, word: str, repairs: Sequence[Spelling], question: Ques
     )
     terms.repaired[word] = best.word
     is_sure = len(question.runs) <= _LONG and spelling.is_surely_meant(word, best.word)
-    return terms.add(best.lexeme, best.found_in, _stress(best.word, 1) * (_REPAIRED if is_sure else _GUESSED))
+    return terms.add(best.term, best.found_in, _stress(best.word, 1) * (_REPAIRED if is_sure else _GUESSED))

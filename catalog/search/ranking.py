@@ -7,7 +7,9 @@ the constants.
 
 import math
 import struct
+import zlib
 from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
 
 NAME, TEXT, PARAMETER, DETAIL, OUTPUT_DETAIL = 5.0, 1.0, 0.5, 0.15, 0.05
 
@@ -17,71 +19,72 @@ _PIVOT = 30.0
 # An impact is one byte.
 _FULL = 255
 _NAME_BONUS = 0.4
+# How many terms the name has, and how many the tool has.
 _HEADER = struct.Struct("<BH")
+# Two of the sixty terms of a tool have the same key once in ten thousand tools.
+_KEY_LENGTH = 3
 
 
-def impacts(frequencies: Mapping[int, float], stops: Set[int]) -> dict[int, int]:
-    """The impact (1 to 255) of every lexeme of a tool, from its frequencies weighted by field."""
+def impacts(frequencies: Mapping[str, float], stops: Set[str]) -> dict[str, int]:
+    """Return the impact (1 to 255) of every term of a tool, from its frequencies weighted by field."""
     # Stop words can be found but make no tool longer.
-    length = sum(frequencies.values()) - sum(frequencies[each] for each in frequencies.keys() & stops)
+    length = sum(frequencies.values()) - sum(frequencies[term] for term in frequencies.keys() & stops)
     norm = _K1 * (1 - _B + _B * length / _PIVOT)
-    return {lexeme: int(_FULL * each / (each + norm)) or 1 for lexeme, each in frequencies.items()}
+    return {term: int(_FULL * count / (count + norm)) or 1 for term, count in frequencies.items()}
 
 
-def pack(name: Sequence[int], strengths: Mapping[int, int]) -> bytes:
-    """One tool as bytes for `score`: the lexemes of its name first, then the others, then the impacts."""
-    first = [lexeme for lexeme in dict.fromkeys(name) if lexeme in strengths][:_FULL]
-    order = dict.fromkeys([*first, *strengths])
-    count = len(order)
-    return _HEADER.pack(len(first), count) + struct.pack(
-        f"<{count}I{count}B", *order, *[strengths[lexeme] for lexeme in order]
-    )
+def term_key(term: str) -> bytes:
+    """Return the bytes that stand for a term in the vector of a tool."""
+    return zlib.crc32(term.encode(errors="replace")).to_bytes(4, "big")[:_KEY_LENGTH]
 
 
-def unpack(vector: bytes | memoryview) -> dict[int, int]:
-    _, count = _HEADER.unpack_from(vector)
-    values = struct.unpack_from(f"<{count}I{count}B", vector, _HEADER.size)
-    return dict(zip(values[:count], values[count:], strict=True))
+def by_key(values: Mapping[str, float]) -> dict[bytes, float]:
+    return {term_key(term): value for term, value in values.items()}
 
 
-def unpack_terms(vector: bytes | memoryview) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the lexemes of the name of a tool, and all of its lexemes."""
+def pack(name: Sequence[str], strengths: Mapping[str, int]) -> bytes:
+    """Return one tool as bytes for `score`: the keys of its name first, then the others, then the impacts."""
+    first = [term for term in dict.fromkeys(name) if term in strengths][:_FULL]
+    order = list(dict.fromkeys([*first, *strengths]))[: 2**16 - 1]
+    keys = b"".join(map(term_key, order))
+    return _HEADER.pack(len(first), len(order)) + keys + bytes([strengths[term] for term in order])
+
+
+def unpack_terms(vector: bytes) -> tuple[frozenset[bytes], frozenset[bytes]]:
+    """Return the keys of the terms in the name of a tool, and of all of its terms."""
+    named, keys = _keys_of(vector)
+    return frozenset(keys[:named]), frozenset(keys)
+
+
+def _keys_of(vector: bytes) -> tuple[int, tuple[bytes, ...]]:
+    """Return how many terms the name has, and the keys of all terms, those of the name first."""
     named, count = _HEADER.unpack_from(vector)
-    values = struct.unpack_from(f"<{count}I", vector, _HEADER.size)
-    return frozenset(values[:named]), frozenset(values)
+    return named, _keys_struct(count).unpack_from(vector, _HEADER.size)
+
+
+@lru_cache(maxsize=4_096)
+def _keys_struct(count: int) -> struct.Struct:
+    return struct.Struct(f"{_KEY_LENGTH}s" * count)
 
 
 def rarity(found_in: int, tools: int) -> float:
     return math.log1p((max(tools, found_in) - found_in + 0.5) / (found_in + 0.5))
 
 
-def score(vector: bytes | memoryview, gains: Mapping[int, float], stress: Mapping[int, float]) -> float:
-    """BM25F of the asked lexemes, and up to 40 % more for a name that says nothing else.
+def score(vector: bytes, gains: Mapping[bytes, float], stress: Mapping[bytes, float]) -> float:
+    """Return BM25F of the question's terms, and up to 40 % more for a name that contains nothing else.
 
-    `stress` is how much the question wants each lexeme (1 for a plain word), `gains` that times its rarity.
+    `stress` is how much the question wants each term (1 for a plain word), by its key; `gains` is that
+    times its rarity.
     """
-    named, count = _HEADER.unpack_from(vector)
-    values: tuple[int, ...] = struct.unpack_from(f"<{count}I{count}B", vector, _HEADER.size)
+    named, keys = _keys_of(vector)
+    impacts_start = _HEADER.size + _KEY_LENGTH * len(keys)
     total = 0.0
-    for place in range(count):
-        if values[place] in gains:
-            total += gains[values[place]] * values[count + place]
+    held = set(keys)
+    for key, gain in gains.items():
+        if key in held:
+            total += gain * vector[impacts_start + keys.index(key)]
     if named:
-        asked = sum([min(1.0, stress[lexeme]) for lexeme in values[:named] if lexeme in stress])
+        asked = sum([min(1.0, stress[key]) for key in keys[:named] if key in stress])
         total *= 1 + _NAME_BONUS * asked / named
     return total / _FULL
-
-
-def shares(found_in: Mapping[int, int], budget: int) -> dict[int, float]:
-    """Which part (0 to 1) of each lexeme's postings to read, so that all together fit the budget.
-
-    Rare lexemes are read whole; common ones share what is left evenly.
-    """
-    # Leaving common ones out would cost a tenth of the quality; reading them whole, most of the time.
-    left = float(budget)
-    parts: dict[int, float] = {}
-    for waiting, (lexeme, count) in enumerate(sorted(found_in.items(), key=lambda item: item[1])):
-        taken = min(float(count), left / (len(found_in) - waiting))
-        parts[lexeme] = taken / count if count else 1.0
-        left -= taken
-    return parts

@@ -3,7 +3,9 @@
 A record has the day and the words, and no more: addresses and long numbers are taken out of the words.
 """
 
+import logging
 import re
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -15,7 +17,12 @@ from django.utils import timezone
 
 from catalog.models import RecordedSearch, SearchChoice, Tool
 from catalog.models.tools import ToolStatus
+from catalog.search import index
+from catalog.search.engines import IndexUnusableError
 from catalog.search.listing import Query, search
+from core import portions
+
+logger = logging.getLogger(__name__)
 
 MAX_LENGTH = 200
 # How many needs one hour looks for an answer to.
@@ -75,7 +82,20 @@ def unmet_needs(limit: int) -> list[dict[str, Any]]:
 
 
 def find_answers() -> int:
-    """Search again for needs without a vendor; name the vendor of the first tool that fits by now."""
+    """Search again for needs without a vendor; name the vendor of the first tool that fits by now.
+
+    Returns how many records have an answer now. A worker in a container of its own has an index of its own,
+    which may take several of these calls to be complete.
+    """
+    ends = time.monotonic() + portions.SECONDS
+    try:
+        index.index_pending(ends=ends)
+    except IndexUnusableError:
+        logger.warning("Unmet needs are not answered: the search index cannot be written", exc_info=True)
+        return 0
+    state = index.index_state()
+    if state is None or state.filled_through is not None:
+        return 0
     open_needs = RecordedSearch.objects.filter(unmet__gt=0, vendor=None)
     words = open_needs.values("words").annotate(last=Max("day")).order_by("-last", "words")
     answered = 0

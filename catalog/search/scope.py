@@ -29,12 +29,6 @@ class Scope:
     kinds: tuple[ItemKind, ...] = (ItemKind.TOOL,)
 
     @property
-    def is_narrowed(self) -> bool:
-        is_withdrawn = self.status == ToolStatus.WITHDRAWN
-        is_of_few = bool(self.tags or self.version or self.has_no_tools)
-        return self.endpoints is not None or is_of_few or is_withdrawn
-
-    @property
     def has_no_tools(self) -> bool:
         return bool(self.kinds) and ItemKind.TOOL not in self.kinds
 

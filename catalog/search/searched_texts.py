@@ -6,7 +6,7 @@ import msgspec
 
 from catalog.search import ranking, words
 from catalog.search.job_words import job_words_for
-from protocols.signature import Signature
+from protocols.signature import Annotations, Requirements, Signature
 
 Weighted = tuple[tuple[float, str], ...]
 
@@ -31,10 +31,12 @@ class SearchedSignature(msgspec.Struct):
     tags: list[str] = []
     inputs: list[_Parameter] = []
     outputs: list[_Parameter] = []
+    annotations: Annotations = Annotations()
+    requirements: Requirements = Requirements()
 
 
 class SearchedTexts(NamedTuple):
-    """By how much a word in them weighs. In prose an identifier counts in one piece too (lexicon.Lexicon)."""
+    """By how much a word in them weighs. In prose an identifier counts in one piece too (index)."""
 
     prose: Weighted
     fields: Weighted

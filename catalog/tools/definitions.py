@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -202,7 +201,6 @@ def _record(tool: Tool, document: dict[str, Any]) -> None:
     Tool.objects.filter(pk=tool.pk).update(
         current=tool.current, name=parsed_signature.name, version_count=number, changed_at=Now()
     )
-    transaction.on_commit(partial(effective_texts.index_soon, tool.endpoint_id), robust=True)
 
 
 def checked(parts: Parts) -> dict[str, Any]:

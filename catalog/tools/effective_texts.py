@@ -9,17 +9,14 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from django.db import transaction
 from django.db.models.functions import Now
 
 from catalog.models import Tool
 from catalog.token_estimate import tokens_of
-from core import wakes
 from protocols.signature import Annotations, Parameter, Signature
 
-INDEX = "catalog.tasks.index_pending"
 AT_ONCE = 200
 
 
@@ -67,7 +64,6 @@ def changed(tool: Tool) -> None:
     """Update the tool after a change of its tuning. The transaction of the change holds the tool's lock."""
     Tool.objects.filter(pk=tool.pk).update(worded_at=Now())
     refresh([tool.pk])
-    transaction.on_commit(partial(index_soon, tool.endpoint_id), robust=True)
 
 
 def refresh(tools: Collection[int]) -> None:
@@ -100,11 +96,6 @@ def catch_up(*, ends: float = math.inf) -> None:
                 return
             Tool.objects.filter(pk__in=tools).update(worded_at=Now())
             refresh(tools)
-
-
-def index_soon(endpoint: int) -> None:
-    # If the broker loses the message, the periodic task updates the index within a minute.
-    wakes.wake_worker(INDEX, endpoint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, LastReply, Run, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
-from catalog.tools.progress import progress_of
+from catalog.search.progress import progress_of
 from catalog.vendors import onboarding
 from core.errors import DomainError
 from people.models import Role

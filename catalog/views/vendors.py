@@ -5,7 +5,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from catalog.forms import VendorForm
 from catalog.models import Endpoint, Vendor, WaitingDecision
-from catalog.tools.progress import progress_of
+from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
 from core.errors import DomainError

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from catalog.search import lexicon
+from catalog.search import stemming
 from core.errors import DomainError
 from designer.agents import agents
 from designer.models import Agent
@@ -66,7 +66,7 @@ def _refuse_unless_shown(shown_tools: Shown, tool: str, other: str) -> None:
 
 def _confusion(shown_tools: Shown) -> Confusion:
     signatures = [built_in.as_shown(tool) for tool in shown_tools.signatures]
-    return Confusion(signatures, lexicon.stems(tool_purpose.words_of(signatures)), shown_tools.vendors)
+    return Confusion(signatures, stemming.stems(tool_purpose.words_of(signatures)), shown_tools.vendors)
 
 
 @transaction.atomic

@@ -7,7 +7,7 @@ import msgspec
 from django.db import connection
 from django.utils import timezone
 
-from catalog.search import lexicon
+from catalog.search import stemming
 from core.errors import DomainError
 from designer.models import Agent, RehearsalPlan, RehearsalRun, RehearsalStatus
 from designer.rehearsals import built_in, results, sentences, shown
@@ -63,7 +63,7 @@ def run_and_store(
     release: int | None = None,
 ) -> RehearsalRun:
     """Run the tests with the built-in judge and store the run."""
-    stems = lexicon.stems(built_in.words_of(shown_tools.signatures, run_sentences))
+    stems = stemming.stems(built_in.words_of(shown_tools.signatures, run_sentences))
     answers = built_in.choose(shown_tools.signatures, run_sentences, stems)
     run = RehearsalRun(
         agent=agent,

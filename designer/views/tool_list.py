@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from catalog.models import Endpoint
 from catalog.models.tools import ToolStatus
 from catalog.search import recorded_searches
-from catalog.tools.progress import catalog_progress, is_catching_up
+from catalog.search.progress import catalog_progress, is_catching_up
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
 from designer.agents import agent_addresses

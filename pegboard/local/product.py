@@ -292,6 +292,9 @@ class LocalProduct:
             # Tells `manage.py doctor` that this serves one person on one machine.
             "PEGBOARD_LOCAL": "1",
             "PEGBOARD_DATA": str(self.data),
+            "PEGBOARD_SEARCH_DIRECTORY": os.environ.get(
+                "PEGBOARD_SEARCH_DIRECTORY", str(self.data / "search")
+            ),
             # One person on one machine may well connect what runs beside the product.
             "PEGBOARD_OUTBOUND_ALLOW": os.environ.get("PEGBOARD_OUTBOUND_ALLOW", f"{HOST}/32"),
             "PEGBOARD_CALLBACK_ALLOW": os.environ.get("PEGBOARD_CALLBACK_ALLOW", f"{HOST}/32"),

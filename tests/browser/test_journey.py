@@ -52,7 +52,7 @@ def watch_the_first_reading(page):
     expect(says).to_contain_text("Waiting for a worker")
     run = enumeration_runs.perform(Run.objects.get().pk)
     inspector.inspect_pending(run.endpoint_id)
-    search.index_pending(run.endpoint_id)
+    search.index_pending()
     expect(says).to_contain_text("Read 25 tools: 25 new")
     page.get_by_role("link", name="See the tools").click()
 

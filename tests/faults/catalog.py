@@ -13,7 +13,6 @@ from catalog.models import (
     KnownPage,
     Rejection,
     Run,
-    SearchDocument,
     Tool,
     ToolVersion,
     Withdrawal,
@@ -34,7 +33,6 @@ COLUMNS: dict[Any, tuple[str, ...]] = {
     Withdrawal: ("tool__name", "returned_run"),
     Rejection: ("tool", "code"),
     KnownPage: ("cursor", "tool_ids"),
-    SearchDocument: ("name_key", "version__ordinal"),
     Notice: ("event", "title", "says"),
     AuditEntry: ("action", "kind", "label", "actor_name"),
     Run: (
@@ -46,7 +44,7 @@ COLUMNS: dict[Any, tuple[str, ...]] = {
 
 TO_THE_ENDPOINT: dict[Any, str] = {
     **dict.fromkeys((Tool, Finding, KnownPage, Run), "endpoint"),
-    **dict.fromkeys((ToolVersion, Withdrawal, SearchDocument), "tool__endpoint"),
+    **dict.fromkeys((ToolVersion, Withdrawal), "tool__endpoint"),
     Rejection: "run__endpoint",
 }
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog import waiting_work
-from catalog.models import Call, IndexQueueEntry, Run, UserGrant
+from catalog import search, waiting_work
+from catalog.models import Call, Run, ToolChange, UserGrant
 from catalog.models.user_grants import EndUser
 from catalog.notifications.models import Callback, Delivery, Mail, Notice, Webhook
 from pegboard.ops.doctor import work
@@ -43,6 +43,13 @@ def make_callback(since) -> None:
     Callback.objects.create(call=call, next_at=since)
 
 
+def make_change(since) -> None:
+    """The index exists, and did not read a change."""
+    search.index_pending()
+    make_tool()
+    ToolChange.objects.update(changed_at=since)
+
+
 WORK = [
     ("calls", lambda since: make_call(queued_at=since)),
     ("runs", lambda since: Run.objects.create(endpoint=make_endpoint(), queued_at=since)),
@@ -53,7 +60,7 @@ WORK = [
             endpoint=make_endpoint(), status="succeeded", added=1, finished_at=since
         ),
     ),
-    ("index", lambda since: IndexQueueEntry.objects.create(tool_id=1, endpoint_id=1, queued_at=since)),
+    ("index", lambda since: make_change(since)),
     ("notifications", lambda since: Notice.objects.create(event="test", subject="", due_at=since)),
     ("notifications", lambda since: Mail.objects.create(user=make_user(), next_at=since)),
     ("notifications", make_delivery),

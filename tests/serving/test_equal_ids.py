@@ -35,8 +35,6 @@ WITHOUT_OWNER = {
     "catalog.callid.key": KEYED,
     "catalog.picture.digest": DERIVED,
     "catalog.recordedsearch.one_search_per_day_and_words": DERIVED,
-    "catalog.searchlexeme.one_search_lexeme_per_text": DERIVED,
-    "catalog.searchword.one_search_word": DERIVED,
     "catalog.signin.state_digest": RANDOM,
     "catalog.vendor.one_home_of_definitions": DERIVED,
     "catalog.vendor.one_live_vendor_per_slug": PEOPLE,

@@ -50,7 +50,7 @@ class Command(BaseCommand):
             f"{run.unchanged} unchanged, {run.withdrawn} withdrawn, {run.rejected} rejected"
         )
         inspector.inspect_pending(run.endpoint_id)
-        search.index_pending(run.endpoint_id)
+        search.index_pending()
         versions = ToolVersion.objects.filter(tool__endpoint=run.endpoint_id)
         before = versions.count()
         older_versions.read_all(run.endpoint_id)

@@ -105,7 +105,7 @@ def read_once(endpoint: Endpoint, designer: User) -> Run | None:
     if run.error_code:
         raise CommandError(f"{endpoint.vendor}: {run.error_message}")
     inspector.inspect_pending(endpoint.pk)
-    search.index_pending(endpoint.pk)
+    search.index_pending()
     older_versions.read_all(endpoint.pk)
     keep_examples(endpoint, designer)
     return run

@@ -6,17 +6,15 @@ from datetime import timedelta
 from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
 from catalog import invariants, retention, waiting_work
 from catalog.enumeration import slow_vendors
-from catalog.models import Credential, Endpoint, Run, Tool
+from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus
-from catalog.models.search_index import SearchDocument
-from catalog.models.tools import ToolStatus
 from catalog.notifications.models import Notice, Subscription, Webhook
 from core import redis_client
 from pegboard.beat import ALIVE, ALIVE_SECONDS
@@ -144,17 +142,7 @@ def index(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(
             f"The search index has waited for {late.waited} to read what changed.",
             "Searches find tools as they were, or not at all.",
-            "A worker does this once a minute: see in its log why it does not.",
-        )
-        return
-    tools = Tool.objects.filter(endpoint__in=Endpoint.objects.offering(), changed_at__lt=Now() - STUCK)
-    known = SearchDocument.objects.filter(tool=OuterRef("pk"), version=OuterRef("current"))
-    unknown = tools.filter(~Exists(known), status=ToolStatus.ACTIVE)
-    if count := unknown.count():
-        yield Trouble(
-            f"{_things(count, 'tool')} changed more than ten minutes ago, and search does not know it yet.",
-            "Designers do not find them.",
-            "A worker does this once a minute: see in its log why it does not.",
+            "The web server of this host does this every second: see in its log why it does not.",
         )
 
 

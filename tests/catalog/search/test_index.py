@@ -1,15 +1,18 @@
+import shutil
 import threading
-from datetime import timedelta
+from pathlib import Path
 
+import msgspec
 import pytest
-from django.db import connection, connections
-from django.db.models.functions import Now
+from django.conf import settings
+from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from catalog import search
-from catalog.models import SearchDocument, SearchLexeme, SearchPosting, SearchSegment, Tool
-from catalog.search import Query, index, segments
-from catalog.search.segments import Segment, choose_worn
+from catalog.models import Tool
+from catalog.search import Query, index
+from catalog.search.engines import IndexUnusableError, current_engine, tantivy_index
+from catalog.search.scope import Scope
 from catalog.vendors.operations import update_vendor
 from people.models import Role
 from tests.factories import make_endpoint, make_signature, make_tool, make_user, make_vendor, make_version
@@ -21,35 +24,10 @@ def found(text: str, **more) -> list[str]:
     return [row["name"] for row in search.search(Query(q=text, **more)).rows]
 
 
-def found_in(lexeme: str) -> int:
-    return sum(SearchLexeme.objects.filter(text=lexeme).values_list("found_in", flat=True))
-
-
-def check_counts() -> None:
-    """Every posting belongs to a segment that exists, and lexemes count their postings."""
-    assert set(SearchPosting.objects.values_list("segment", flat=True)) <= set(
-        SearchSegment.objects.values_list("id", flat=True)
-    )
-    counted: dict[int, int] = {}
-    for lexeme, documents, impacts in SearchPosting.objects.values_list("lexeme", "documents", "impacts"):
-        assert len(documents) == len(impacts)
-        assert impacts == sorted(impacts, reverse=True)
-        counted[lexeme] = counted.get(lexeme, 0) + len(documents)
-    assert counted == dict(SearchLexeme.objects.filter(found_in__gt=0).values_list("id", "found_in"))
-
-
 def test_indexing_twice_changes_nothing():
     make_tool(make_signature("refill_prescription"))
     assert search.index_pending() == 1
     assert search.index_pending() == 0
-    check_counts()
-
-
-def test_one_endpoint_can_be_indexed_alone():
-    first, second = make_tool(make_signature("first_tool")), make_tool(make_signature("second_tool"))
-    assert search.index_pending(first.endpoint_id) == 1
-    assert list(SearchDocument.objects.values_list("tool", flat=True)) == [first.pk]
-    assert search.index_pending(second.endpoint_id) == 1
 
 
 def test_a_new_version_is_found_by_its_new_words_and_not_by_the_old():
@@ -60,7 +38,6 @@ def test_a_new_version_is_found_by_its_new_words_and_not_by_the_old():
     assert found("penguins") == ["lookup"]
     assert found("albatrosses") == []
     assert search.search(Query(q="albatrosses")).unmatched == ["albatrosses"]
-    check_counts()
 
 
 def test_a_new_version_is_found_by_its_new_words_before_it_is_indexed():
@@ -68,19 +45,10 @@ def test_a_new_version_is_found_by_its_new_words_before_it_is_indexed():
     make_tool(make_signature("lookup_fish", description="Finds herrings."))
     search.index_pending()
     make_version(tool, make_signature("lookup_animal", description="Finds penguins."))
-    Tool.objects.update(changed_at=Now())
     assert found("penguins") == ["lookup_animal"]
     assert found("lookup") == ["lookup_animal", "lookup_fish"]
     search.index_pending()
     assert found("penguins") == ["lookup_animal"]
-
-
-def test_tools_that_wait_for_the_index_are_looked_for_only_a_while():
-    tool = make_tool(make_signature("lookup", description="Finds albatrosses."))
-    search.index_pending()
-    make_version(tool, make_signature("lookup", description="Finds penguins."))
-    Tool.objects.update(changed_at=timezone.now() - timedelta(minutes=10))
-    assert found("penguins") == []
 
 
 def test_tools_of_a_removed_endpoint_leave_the_index():
@@ -89,8 +57,9 @@ def test_tools_of_a_removed_endpoint_leave_the_index():
     goes.endpoint.removed_at = timezone.now()
     goes.endpoint.save()
     search.index_pending()
-    assert list(SearchDocument.objects.values_list("tool", flat=True)) == [stays.pk]
-    check_counts()
+    tools = set(Tool.objects.values_list("pk", flat=True))
+    indexed = current_engine().open().candidates({"here": 1.0, "goe": 1.0, "stay": 1.0}, Scope(), 10)
+    assert {each.tool for each in indexed} == tools - {goes.pk} == {stays.pk}
 
 
 def test_the_tools_of_a_renamed_vendor_are_indexed_again():
@@ -111,45 +80,30 @@ def test_the_tools_of_a_renamed_vendor_are_indexed_again():
 def test_a_vendor_that_is_renamed_while_its_tools_are_indexed_is_found_by_its_new_name(monkeypatch):
     vendor = make_vendor(name="Oldname", slug="firm")
     tool = make_tool(endpoint=make_endpoint(vendor=vendor))
-    take_turn = segments.take_turn
+    write = index._write
 
-    def renamed_before_the_turn():
+    def renamed_before_it_is_written(*args) -> int:
         """The batch has read the old name by now, and has written nothing."""
-        monkeypatch.setattr(segments, "take_turn", take_turn)
+        monkeypatch.setattr(index, "_write", write)
         update_vendor(vendor, actor=make_user(Role.ADMIN), name="Bramble")
-        take_turn()
+        return write(*args)
 
-    monkeypatch.setattr(segments, "take_turn", renamed_before_the_turn)
-    search.index_pending()
+    monkeypatch.setattr(index, "_write", renamed_before_it_is_written)
     search.index_pending()
     assert found("bramble") == [tool.name]
     assert found("oldname") == []
 
 
-def test_many_small_batches_are_merged_and_stay_searchable():
+def test_many_small_batches_stay_searchable():
     endpoint = make_endpoint()
     for number in range(30):
         make_tool(make_signature(f"task_number_{number}"), endpoint=endpoint)
         search.index_pending()
-    assert SearchSegment.objects.count() < 2 * segments.FAN
     assert len(found("task", limit=100)) == 30
-    check_counts()
+    assert current_engine().open().holder_counts({"task"})["task"] >= 30
 
 
-def test_a_segment_is_dropped_when_its_tools_have_moved_on():
-    tool = make_tool(make_signature("counter", description="Version 1"))
-    for number in range(2, 6):
-        search.index_pending()
-        make_version(tool, make_signature("counter", description=f"Version {number}"))
-    search.index_pending()
-    assert SearchSegment.objects.count() == 1
-    assert found_in("counter") == 1
-    check_counts()
-
-
-@pytest.mark.parametrize("large", [1, 1_000], ids=["segments of its own", "shared segments"])
-def test_one_vendor_is_searched_alone(monkeypatch, large):
-    monkeypatch.setattr(index, "LARGE", large)
+def test_one_vendor_is_searched_alone():
     vendors = [make_vendor(slug=slug) for slug in ("bramble", "fairweather")]
     for vendor in vendors:
         endpoint = make_endpoint(vendor=vendor)
@@ -161,9 +115,7 @@ def test_one_vendor_is_searched_alone(monkeypatch, large):
     assert set(found("letter")) == set(Tool.objects.values_list("name", flat=True))
 
 
-@pytest.mark.parametrize("large", [1, 1_000], ids=["segments of its own", "shared segments"])
-def test_filters_find_the_same_by_postings_and_by_looking_at_each(monkeypatch, large):
-    monkeypatch.setattr(index, "LARGE", large)
+def test_filters_find_what_has_all_of_them():
     for vendor in (make_vendor(slug="bramble"), make_vendor(slug="fairweather")):
         endpoint = make_endpoint(vendor=vendor)
         for number in range(6):
@@ -178,10 +130,21 @@ def test_filters_find_the_same_by_postings_and_by_looking_at_each(monkeypatch, l
         Query(q="letter", status="withdrawn"),
         Query(q="letter", vendor=("bramble",), tag=("even",), status="active"),
     ]
-    at_each = [[row["id"] for row in search.search(query).rows] for query in asked]
-    monkeypatch.setattr("catalog.search.vocabulary.FEW", 0)
-    assert [[row["id"] for row in search.search(query).rows] for query in asked] == at_each
-    assert [len(rows) for rows in at_each] == [5, 6, 2, 2]
+    assert [len(search.search(query).rows) for query in asked] == [5, 6, 2, 2]
+
+
+def test_facets_count_every_tool_that_matches():
+    endpoint = make_endpoint()
+    for number in range(7):
+        make_tool(make_signature(f"letter_{number}", tags=("post",) if number % 2 else ()), endpoint=endpoint)
+    make_tool(make_signature("unlike_it", description="", tags=("post",)), status="withdrawn")
+    search.index_pending()
+    reader = current_engine().open()
+    counts = reader.facets(("tag", "status", "endpoint"), Scope(status=None))
+    assert counts["tag"] == {"post": 4}
+    assert counts["status"] == {"active": 7, "withdrawn": 1}
+    assert counts["endpoint"][str(endpoint.pk)] == 7
+    assert reader.facets(("tag",), Scope(), {"letter": 1.0})["tag"] == {"post": 3}
 
 
 def test_batches_end_in_the_same_index_as_one(monkeypatch):
@@ -190,8 +153,7 @@ def test_batches_end_in_the_same_index_as_one(monkeypatch):
     for number in range(10):
         make_tool(make_signature(f"tool_{number}"), endpoint=endpoint)
     assert search.index_pending() == 10
-    assert SearchDocument.objects.count() == 10
-    check_counts()
+    assert current_engine().open().document_count() == 10
 
 
 def test_a_tool_with_odd_text_is_indexed():
@@ -200,28 +162,6 @@ def test_a_tool_with_odd_text_is_indexed():
     assert search.index_pending() == 1
     assert found("药房") == ["odd\ttool \\N"]
     assert found("tool", tag=("é" * 300,)) == ["odd\ttool \\N"]
-    check_counts()
-
-
-@pytest.mark.parametrize(
-    ("given", "worn"),
-    [
-        ([], []),
-        ([Segment(1, 10, 6), Segment(2, 10, 4)], [2]),
-        ([Segment(n, 1, 1) for n in range(7)], []),
-        ([Segment(n, 1, 1) for n in range(8)], list(range(8))),
-        ([Segment(n, 1, 1) for n in range(4)] + [Segment(n, 20, 20) for n in range(4, 8)], []),
-        ([Segment(n, 5_000, 5_000) for n in range(20)], []),
-        ([Segment(n, 4_000, 4_000) for n in range(20)], []),
-        ([Segment(n, 500, 500) for n in range(8)], list(range(8))),
-        # At most 5,000 tools are rewritten at once.
-        ([Segment(n, 1_000, 1_000) for n in range(8)], [0, 1, 2, 3, 4]),
-        ([Segment(1, 5_000, 2_400), Segment(2, 5_000, 2_400), Segment(3, 5_000, 2_400)], [1, 2]),
-        ([Segment(1, 20_000, 8_000), Segment(2, 10, 10)], [1]),
-    ],
-)
-def test_segments_are_merged_when_half_gone_or_many_of_one_size(given, worn):
-    assert choose_worn(given) == worn
 
 
 @pytest.mark.django_db(transaction=True)
@@ -232,7 +172,7 @@ def test_two_workers_index_the_same_tools_once():
 
     def work() -> None:
         try:
-            search.index_pending(endpoint.pk)
+            search.index_pending()
         finally:
             connections.close_all()
 
@@ -241,7 +181,90 @@ def test_two_workers_index_the_same_tools_once():
         thread.start()
     for thread in threads:
         thread.join()
-    assert SearchDocument.objects.count() == 40
+    assert current_engine().open().document_count() == 40
     assert search.index_pending() == 0
-    check_counts()
     assert connection.in_atomic_block is False
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_indexes_what_it_changes_after_another_one_has_ended():
+    def commit_elsewhere() -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_current_xact_id()")
+        finally:
+            connections.close_all()
+
+    with transaction.atomic():
+        make_tool()
+        thread = threading.Thread(target=commit_elsewhere)
+        thread.start()
+        thread.join()
+        assert search.index_pending() == 1
+        make_tool(make_signature("refund"))
+        assert found("refund") == ["refund"]
+        assert search.index_pending() == 1
+
+
+def harm_the_files(kind: str) -> None:
+    root = Path(settings.SEARCH_DIRECTORY)
+    if kind == "deleted":
+        shutil.rmtree(root)
+    for path in root.glob("*/*/*.*"):
+        if kind == "no files":
+            path.unlink()
+        elif kind == "no list of files" and path.name == "meta.json":
+            path.write_text("{")
+        elif kind == "zeros" and path.name != "meta.json":
+            path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize("kind", ["deleted", "no files", "no list of files", "zeros"])
+def test_a_damaged_index_is_built_again_and_searches_answer_meanwhile(kind):
+    for number in range(3):
+        make_tool(make_signature(f"refill_{number}"))
+    search.index_pending()
+    assert len(found("refill")) == 3
+    harm_the_files(kind)
+    current_engine.cache_clear()  # as another process opens it
+    assert len(found("refill")) == 3
+    search.index_pending()
+    assert len(found("refill")) == 3
+    assert index.index_state().filled_through is None
+
+
+def test_an_index_of_another_database_is_built_again(monkeypatch):
+    make_tool(make_signature("refill"))
+    search.index_pending()
+    state = msgspec.structs.replace(index.index_state(), source="another")
+    with current_engine().writing(waits=True) as writer:
+        writer.write([], [], state.dump())
+    make_tool(make_signature("refund"))
+    assert search.index_pending() == 2
+
+
+def test_a_disk_without_room_loses_nothing(monkeypatch):
+    make_tool(make_signature("refill"))
+    search.index_pending()
+    make_tool(make_signature("refund"))
+    monkeypatch.setattr(tantivy_index, "HEAP_BYTES", 1)  # the library refuses it, as it refuses a full disk
+    with pytest.raises(IndexUnusableError):
+        search.index_pending()
+    assert (found("refill"), found("refund")) == (["refill"], ["refund"])
+    monkeypatch.undo()
+    assert search.index_pending() == 1
+    assert found("refund") == ["refund"]
+
+
+def test_a_rebuilt_index_replaces_the_former_one_when_it_is_complete(monkeypatch):
+    monkeypatch.setattr(index, "BATCH", 3)
+    for number in range(8):
+        make_tool(make_signature(f"refill_{number}"))
+    search.index_pending()
+    steps = []
+    for state in index.rebuild():
+        steps.append(state.filled_through is None)
+        assert len(found("refill")) == 8
+        assert index.index_state().filled_through is None
+    assert len(steps) > 2
+    assert current_engine().open().document_count() == 8

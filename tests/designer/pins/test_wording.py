@@ -3,13 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from celery import current_app
 from django.db import connection
 from django.utils import timezone
 
 from catalog import search, tasks, token_estimate
 from catalog.enumeration import runs as enumeration_runs
-from catalog.models import Finding, SearchDocument, Tool
+from catalog.models import Finding, Tool
 from catalog.models.findings import HELD
 from catalog.models.runs import Trigger
 from catalog.review import decisions
@@ -75,21 +74,6 @@ def test_a_tool_is_found_by_our_words_at_once_and_by_the_vendors_no_longer(api, 
     assert found(api, "albatrosses") == ["count_birds"]
     search.index_pending()
     assert (found(api, "albatrosses"), found(api, "penguins")) == (["count_birds"], [])
-
-
-def test_a_worker_is_told_to_index_a_tool_that_was_tuned(
-    api, tool, monkeypatch, django_capture_on_commit_callbacks
-):
-    sent = []
-    monkeypatch.setattr(current_app, "send_task", lambda name, args, **options: sent.append((name, args)))
-
-    with django_capture_on_commit_callbacks(execute=True):
-        tune(api, tool, description=OURS)
-
-    assert sent == [(tasks.index_pending.name, [tool.endpoint_id])]
-    tasks.index_pending(tool.endpoint_id)
-    assert found(api, "penguins") == ["count_birds"]
-    assert SearchDocument.objects.get().worded_at is not None
 
 
 def test_words_that_change_while_they_are_indexed_are_indexed_again(api, tool, monkeypatch):
@@ -183,6 +167,7 @@ def test_tools_that_were_tuned_before_are_caught_up_with(api, tool):
     Tool.objects.update(description=VENDORS, worded_at=None)  # as the migration leaves them
 
     tasks.index_pending()
+    search.index_pending()
 
     assert api.get("/api/v1/tools/").json()["results"][0]["description"] == OURS
     assert (found(api, "albatrosses"), found(api, "penguins")) == ([], ["count_birds"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from catalog.search import lexicon
+from catalog.search import stemming
 from designer.rehearsals import tool_purpose
 from designer.rehearsals.confusion import CONFUSABLE, Confusion, append_sentence
 from people.models import AuditEntry
@@ -47,7 +47,7 @@ def confusion(tools, vendors=None, inputs=None):
         )
         for name, says in tools.items()
     ]
-    return Confusion(signatures, lexicon.stems(tool_purpose.words_of(signatures)), vendors)
+    return Confusion(signatures, stemming.stems(tool_purpose.words_of(signatures)), vendors)
 
 
 @pytest.mark.parametrize("pair", ALIKE)

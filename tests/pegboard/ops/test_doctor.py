@@ -21,8 +21,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Index
 from django.utils import timezone
 
+from catalog import search
 from catalog.credentials import operations as credential_operations
-from catalog.models import Grant, Run, Tool
+from catalog.models import Grant, Run, Tool, ToolChange
 from catalog.models.runs import RunStatus
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event, Notice, Webhook
@@ -447,9 +448,12 @@ def test_each_queue_is_named_with_the_process_that_takes_from_it(monkeypatch):
 
 def test_tools_that_search_does_not_know_are_found():
     endpoint = make_endpoint(next_due_at=timezone.now() + AN_HOUR_AGO)
-    tool = make_tool(endpoint=endpoint)
-    Tool.objects.filter(pk=tool.pk).update(changed_at=timezone.now() - AN_HOUR_AGO)
+    search.index_pending()
+    make_tool(endpoint=endpoint)
+    ToolChange.objects.update(changed_at=timezone.now() - AN_HOUR_AGO)
     assert found() == ["index"]
+    search.index_pending()
+    assert "index" not in found()
 
 
 def test_tools_that_are_not_inspected_are_found():

@@ -8,13 +8,13 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog import search
 from catalog.enumeration import runs as enumeration_runs
-from catalog.models import IndexQueueEntry, Run, Tool
+from catalog.models import Run, Tool, ToolChange
 from catalog.models.runs import Trigger
 from catalog.review import inspector
-from catalog.search import index, segments
+from catalog.search import changes, index
 from catalog.vendors import operations
 from people.models import Role
-from tests.factories import make_endpoint, make_signature, make_tool, make_user, make_vendor, make_version
+from tests.factories import make_endpoint, make_signature, make_tool, make_user, make_version
 from tests.vendor import tools
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -67,11 +67,11 @@ def test_a_new_run_is_neither_searchable_nor_inspected(admin_api, run):
 def test_indexing_that_is_interrupted_keeps_what_was_indexed(admin_api, run, monkeypatch):
     monkeypatch.setattr(index, "BATCH", 3)
     with monkeypatch.context() as patch:
-        interrupt_after(patch, segments, "add", 2)
+        interrupt_after(patch, index, "_write", 2)
         with pytest.raises(InterruptedWorkerError):
-            search.index_pending(run.endpoint_id)
+            search.index_pending()
     assert everywhere(admin_api, run) == {(10, 6, 0)}
-    assert search.index_pending(run.endpoint_id) == 4
+    assert search.index_pending() == 4
     assert everywhere(admin_api, run) == {(10, 10, 0)}
 
 
@@ -141,53 +141,69 @@ def test_pages_state_the_progress_until_all_is_done(client, run, path):
     assert b'id="progress"' not in client.get(path).content
 
 
-def test_an_idle_minute_reads_no_tool(run):
+def test_an_idle_pass_reads_no_tool(run):
     search.index_pending()
     with CaptureQueriesContext(connection) as queries:
         assert search.index_pending() == 0
-    assert not [each["sql"] for each in queries if "catalog_tool" in each["sql"]]
+    assert not [each["sql"] for each in queries if "catalog_tool " in each["sql"]]
 
 
-def test_only_what_a_search_would_show_differently_is_queued():
+def test_only_what_a_search_would_show_differently_is_logged():
     tool = make_tool(make_signature("lookup"))
     search.index_pending()
+    logged = ToolChange.objects.count()
     Tool.objects.update(title="Another", versions_read_at=None)
-    assert not IndexQueueEntry.objects.exists()
+    assert ToolChange.objects.count() == logged
     make_version(tool)
-    assert list(IndexQueueEntry.objects.values_list("tool_id", flat=True)) == [tool.pk]
+    assert ToolChange.objects.latest("id").tool_id == tool.pk
 
 
 def test_a_change_that_commits_while_its_tool_is_indexed_is_indexed_too(monkeypatch):
     tool = make_tool(make_signature("lookup", description="Finds albatrosses."))
-    take_turn = segments.take_turn
+    write = index._write
 
-    def changed_before_the_turn() -> None:
-        monkeypatch.setattr(segments, "take_turn", take_turn)
+    def changed_before_it_is_written(*args) -> int:
+        monkeypatch.setattr(index, "_write", write)
         make_version(tool, make_signature("lookup", description="Finds penguins."))
-        take_turn()
+        return write(*args)
 
-    monkeypatch.setattr(segments, "take_turn", changed_before_the_turn)
+    monkeypatch.setattr(index, "_write", changed_before_it_is_written)
     search.index_pending()
     found = search.search(search.Query(q="penguins")).rows
     assert [row["name"] for row in found] == ["lookup"]
-    assert not IndexQueueEntry.objects.exists()
+    assert not changes.count_changes(index.index_state(), 1)
 
 
-def test_an_entry_that_a_worker_has_is_left_to_it(run):
-    other = make_tool(endpoint=make_endpoint(vendor=make_vendor()))
+def test_a_change_that_commits_after_a_later_one_was_indexed_is_indexed_too():
+    first, second = (make_tool(make_signature(name)) for name in ("first", "second"))
+    search.index_pending()
     with transaction.atomic():
-        held = IndexQueueEntry.objects.exclude(tool_id=other.pk)
-        list(held.select_for_update())
-        assert indexed_by_another_worker() == 1
-    assert search.index_pending() == 10
+        make_version(first, make_signature("first", description="Finds penguins."))
 
-
-def indexed_by_another_worker() -> int:
-    def work() -> int:
-        try:
+        def change_the_other() -> int:
+            make_version(second, make_signature("second", description="Finds albatrosses."))
             return search.index_pending()
+
+        assert in_another_connection(change_the_other) == 1
+    assert search.index_pending() == 1
+    assert [row["name"] for row in search.search(search.Query(q="penguins")).rows] == ["first"]
+
+
+def test_an_index_that_is_filled_answers_with_the_other_tools_too(admin_api, run, monkeypatch):
+    monkeypatch.setattr(index, "BATCH", 3)
+    search.index_pending(ends=0)
+    assert everywhere(admin_api, run) == {(10, 3, 0)}
+    assert {row["name"] for row in search.search(search.Query(q="tool")).rows} == {
+        f"tool_{number}" for number in range(1, 11)
+    }
+
+
+def in_another_connection(work):
+    def connected():
+        try:
+            return work()
         finally:
             connections.close_all()
 
     with ThreadPoolExecutor(1) as worker:
-        return worker.submit(work).result(30)
+        return worker.submit(connected).result(30)

@@ -3,8 +3,13 @@
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
+
+from catalog.search import changes
+from catalog.search.changes import NOT_INDEXED, IndexState
+from catalog.search.index import index_state
 
 # A larger catalog is not counted again for each request.
 LARGE_CATALOG = 20_000
@@ -30,13 +35,15 @@ class Progress:
 def progress_of(endpoints: Collection[int] | None = None) -> Progress:
     """Return the progress of these endpoints, or of all that are live."""
     values = {"endpoints": None if endpoints is None else list(endpoints)}
+    state = index_state()
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT_TOOLS, values)
-        # After a large run the planner takes an empty queue for a long one, so it is counted only if needed.
-        tools, is_queued, is_uninspected = cursor.fetchone()
-        unsearchable = uninspected = 0
-        if is_queued:
-            cursor.execute(_COUNT_UNSEARCHABLE, values)
+        cursor.execute(
+            _COUNT_TOOLS.format(is_behind=_IS_BEHIND if state else "true"), values | _values_of(state)
+        )
+        tools, is_behind, is_uninspected = cursor.fetchone()
+        uninspected, unsearchable = 0, 0 if state else tools
+        if state and is_behind:
+            cursor.execute(_COUNT_UNSEARCHABLE, values | _values_of(state))
             (unsearchable,) = cursor.fetchone()
         if is_uninspected:
             cursor.execute(_COUNT_UNINSPECTED, values)
@@ -47,9 +54,17 @@ def progress_of(endpoints: Collection[int] | None = None) -> Progress:
 
 def is_catching_up() -> bool:
     """Return whether anything waits for the index or for inspection. Costs two index reads."""
+    state = index_state()
     with connection.cursor() as cursor:
-        cursor.execute(_PENDING)
+        cursor.execute(_PENDING.format(is_behind=_IS_BEHIND if state else "true"), _values_of(state))
         return any(cursor.fetchone())
+
+
+def _values_of(state: IndexState | None) -> dict[str, Any]:
+    if state is None:
+        return {}
+    is_filled = state.filled_through is None
+    return changes.values_of(state) | {"is_filled": is_filled, "filled_through": state.filled_through or 0}
 
 
 class _CatalogProgress:
@@ -78,20 +93,18 @@ _LIVE = """
         WHERE e.removed_at IS NULL AND (%(endpoints)s::bigint[] IS NULL OR e.id = ANY(%(endpoints)s)))
 """
 _TO_INSPECT = "r.inspected = 0 AND r.status = 'succeeded' AND (r.added > 0 OR r.changed > 0)"
-_ANY_PENDING = f"""
-    EXISTS (SELECT FROM catalog_indexqueueentry), EXISTS (SELECT FROM catalog_run r WHERE {_TO_INSPECT})
-"""  # noqa: S608 - a constant
+# `is_behind` states whether this host's index lacks anything.
+_IS_BEHIND = f"NOT %(is_filled)s OR EXISTS (SELECT FROM catalog_toolchange c WHERE {NOT_INDEXED})"
+_ANY_PENDING = f"{{is_behind}}, EXISTS (SELECT FROM catalog_run r WHERE {_TO_INSPECT})"
 _PENDING = f"SELECT {_ANY_PENDING}"
 _COUNT_TOOLS = f"""{_LIVE}
     SELECT count(*), {_ANY_PENDING}
     FROM live JOIN catalog_tool t ON t.endpoint_id = live.id AND t.status = 'active'
 """  # noqa: S608 - a constant
 _COUNT_UNSEARCHABLE = f"""{_LIVE}
-    SELECT count(DISTINCT t.id) FROM live
-    JOIN catalog_indexqueueentry queued ON queued.endpoint_id = live.id
-    JOIN catalog_tool t ON t.id = queued.tool_id AND t.status = 'active'
-    LEFT JOIN catalog_searchdocument d ON d.tool_id = t.id
-    WHERE d.version_id IS DISTINCT FROM t.current_id
+    SELECT count(*) FROM live JOIN catalog_tool t ON t.endpoint_id = live.id AND t.status = 'active'
+    WHERE NOT %(is_filled)s AND t.id > %(filled_through)s OR t.id IN (
+        SELECT c.tool_id FROM catalog_toolchange c WHERE c.is_new_version AND {NOT_INDEXED})
 """  # noqa: S608 - a constant
 _COUNT_UNINSPECTED = f"""{_LIVE}
     SELECT count(DISTINCT t.id) FROM live
