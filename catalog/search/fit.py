@@ -17,7 +17,7 @@ _MIN_SHARE = 0.5
 # A longer question tells a story, and no tool has most of its words.
 _MAX_CONCEPTS = 8
 # The name of a tool states its purpose; a word in its description may only be mentioned there.
-_MENTIONED, _GROUPED = 0.7, 0.9
+_MENTIONED, _GROUPED = 0.8, 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ _RARITY = 10
 # often a word no tool has.
 _ASKING, _SYNONYM, _BEGINNING, _REPAIRED, _GUESSED = 0.3, 0.2, 0.7, 0.8, 0.5
 # A rare word is often a name, a place or a date, which no tool has to have.
-_MAX_WEIGHT = 4.0
+_MAX_WEIGHT = 3.0
 # A common word that names no everyday thing says little about what is wanted: "take", "something".
-_COMMON = 0.4
+_COMMON = 0.53
 # A word asked n times counts as n to this power.
 _REPEATED = 0.2
 # How much a group of everyday words counts: for an English word, for one of another language, and for an
@@ -188,10 +188,17 @@ def find_concepts(
         grouped = {token for word in pieces for token in groups[word]}
         found_in = max((terms.found_in[term] for term in own), default=0)
         weight = min(_MAX_WEIGHT, ranking.rarity(found_in, tool_count))
-        if not grouped and word_lists.is_common(run.lower()):
+        if _names_no_purpose(run.lower()):
+            weight = 0.0
+        elif not grouped and word_lists.is_common(run.lower()):
             weight *= _COMMON
         concepts.append(Concept(run, weight, _keys(own), _keys(grouped)))
     return concepts
+
+
+def _names_no_purpose(word: str) -> bool:
+    """Return whether a word is a time, a number or a letter: "from A to B on Friday"."""
+    return word in words.TIMES or word.isdigit() or (len(word) == 1 and word.isascii())
 
 
 def _keys(terms: Collection[str]) -> frozenset[bytes]:

@@ -131,6 +131,15 @@ def test_a_word_of_another_language_counts_more():
     assert "~create" not in english.stress
 
 
+def test_a_time_a_number_or_a_letter_decides_nothing():
+    asked = question.read("refill from A to B 12 on Friday")
+    held = known(asked)
+    concepts = question.find_concepts(asked, held, question.weigh(asked, held, {}), 100)
+    weights = {concept.word: concept.weight for concept in concepts}
+    assert weights["refill"] > 0
+    assert {weights[word] for word in ("B", "12", "Friday")} == {0.0}
+
+
 @pytest.mark.parametrize("word", ["rain", "sanctions", "lottery"])
 def test_a_word_that_a_language_has_is_never_repaired(word):
     terms = weigh(word, **{word: [Spelling("refill", "refill", 10, 1)]})
