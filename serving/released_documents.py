@@ -68,8 +68,8 @@ class SealedRelease:
 
     def _at(self, sub_agent: str) -> "_Shown | None":
         # A name without a sub-agent is not cached: callers may send any name.
-        if sub_agent not in self._shown and (agent_document := self.document.at(sub_agent)):
-            shown_document = transfers.shown(agent_document)
+        if sub_agent not in self._shown and (agent_document := self.document.for_agent(sub_agent)):
+            shown_document = transfers.with_transfers_as_tools(agent_document)
             self._shown[sub_agent] = _Shown(
                 shown_document,
                 {tool.signature.name: tool for tool in shown_document.tools},

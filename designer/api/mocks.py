@@ -18,7 +18,7 @@ from designer.environments.mocks import CallFilter, MockedTool
 from designer.models import Pin
 from designer.pins import pinned_signatures
 from execution.activities.mocks import answers, assertions, situations
-from execution.activities.mocks.answers import Reply
+from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.assertions import ASSERTIONS, Assertion, Verdict
 from execution.activities.mocks.situations import SITUATIONS
 from execution.api.calls import AskOutput, CallErrorOutput, RetryOutput
@@ -246,7 +246,7 @@ def described(mocked: MockedTool) -> dict[str, Any]:
     }
 
 
-def answer_of(reply: Reply) -> dict[str, Any]:
+def answer_of(reply: MockReply) -> dict[str, Any]:
     outcome = reply.outcome
     return {
         "because": reply.because,
@@ -389,9 +389,9 @@ class MockJudgement(APIView):
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
         "assertion": msgspec.to_builtins(verdict.assertion),
-        "says": verdict.assertion.says,
+        "says": verdict.assertion.sentence,
         "holds": verdict.holds,
         "is_exercised": verdict.is_exercised,
-        "why": verdict.why,
+        "why": verdict.reason,
         "calls": verdict.calls,
     }

@@ -220,7 +220,7 @@ class ReleaseTool(ReleaseBytesView):
             tag = shown_activities.etag_with_activities(tag, as_published, body)
         if is_fresh == "0":
             return self.answer(request, tag, lambda: body)
-        released_tools = transfers.shown(publishing.part_of(release, sub)).tools
+        released_tools = transfers.with_transfers_as_tools(publishing.part_of(release, sub)).tools
         released = next(tool for tool in released_tools if tool.signature.name == name)
         decision = fresh_signatures.read_fresh(released)
         if decision.tool != released:

@@ -182,7 +182,7 @@ class ReleaseDetailOutput(ReleaseOutput):
 
 def formats_of(release: Release) -> list[dict[str, Any]]:
     document = release_document.decode(release.document)
-    tools = transfers.shown(document).tools
+    tools = transfers.with_transfers_as_tools(document).tools
     return [
         {
             "name": format_.name,

@@ -12,7 +12,7 @@ from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
 from designer.procedures import references, step_results, steps, vocabulary
 from designer.procedures.steps import ToolStep
-from execution.activities.mocks.assertions import Made, Verdict
+from execution.activities.mocks.assertions import RecordedCall, Verdict
 from execution.calls import call_keys
 from people.models import User
 from protocols.signature import Signature
@@ -91,7 +91,7 @@ class Rehearsal:
     def verdicts(self) -> list[Verdict]:
         agent = self.procedure.agent
         calls_made = [
-            Made(step.call.pk, step.pin.name, step.call.outcome) for step in self.steps if step.call
+            RecordedCall(step.call.pk, step.pin.name, step.call.outcome) for step in self.steps if step.call
         ]
         calls_made.sort(key=lambda call: call.id)
         return mocks.verdicts(mocks.assertions_of(agent), calls_made, mocks.names(agent))

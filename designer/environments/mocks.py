@@ -24,8 +24,8 @@ from designer.models import Agent, Environment, MockAssertions, Pin
 from designer.pins import pinned_signatures
 from execution.activities import operations
 from execution.activities.mocks import answers, assertions
-from execution.activities.mocks.answers import Mock, Reply
-from execution.activities.mocks.assertions import AnyAssertion, Assertion, Made, Verdict
+from execution.activities.mocks.answers import Mock, MockReply
+from execution.activities.mocks.assertions import AnyAssertion, Assertion, RecordedCall, Verdict
 from execution.activities.mocks.situations import SITUATIONS
 from execution.calls import invocation, versions
 from people import audit
@@ -56,7 +56,7 @@ class MockedTool:
 
     @cached_property
     def mock(self) -> Mock:
-        return answers.read(self.config)
+        return answers.read_mock(self.config)
 
     @cached_property
     def problems(self) -> Mapping[str, str]:
@@ -204,12 +204,12 @@ def bind_all(environment: Environment, *, actor: User) -> int:
     return count
 
 
-def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Reply:
+def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -> MockReply:
     """Return the answer of a mock with this `config`. Nothing is stored. Raises DomainError."""
     signature = pin.version.decoded()
-    mock = answers.read(answers.check(config, signature))
+    mock = answers.read_mock(answers.check(config, signature))
     if refusal := outcomes.refusal(signature, arguments):
-        return Reply(refusal, "The inputs do not fit, so no mock is asked.")
+        return MockReply(refusal, "The inputs do not fit, so no mock is asked.")
     return answers.reply(mock, signature, arguments)
 
 
@@ -308,7 +308,9 @@ def set_assertions(agent: Agent, *, actor: User, said: Sequence[Mapping[str, Any
     parsed, before = read_assertions(agent, said), assertions_of(agent)
     if parsed != before:
         MockAssertions.objects.update_or_create(agent=agent, defaults={"said": msgspec.to_builtins(parsed)})
-        facts = [{"mock_assertions": [assertion.says for assertion in group]} for group in (before, parsed)]
+        facts = [
+            {"mock_assertions": [assertion.sentence for assertion in group]} for group in (before, parsed)
+        ]
         audit.record(actor, "edit", agent, before=facts[0], after=facts[1], agent=agent.pk)
     return parsed
 
@@ -320,15 +322,15 @@ def check_assertions(agent: Agent, asserted: Sequence[Assertion], asked: CallFil
     tool_names = names(agent)
     newest = calls(agent, asked).order_by("-pk").values_list("pk", "tool_id", "outcome", "continues_id")
     first_call: dict[int, int] = {}
-    calls_by_first: dict[int, Made] = {}
+    calls_by_first: dict[int, RecordedCall] = {}
     for pk, tool, outcome, continues in reversed(newest[:MAX_CHECKED_CALLS]):
         first_call[pk] = first_call.get(continues or 0, pk)
-        calls_by_first[first_call[pk]] = Made(first_call[pk], tool_names.get(tool, ""), outcome)
+        calls_by_first[first_call[pk]] = RecordedCall(first_call[pk], tool_names.get(tool, ""), outcome)
     return verdicts(asserted, list(calls_by_first.values()), tool_names)
 
 
 def verdicts(
-    asserted: Sequence[Assertion], made: Sequence[Made], tool_names: Mapping[int, str]
+    asserted: Sequence[Assertion], made: Sequence[RecordedCall], tool_names: Mapping[int, str]
 ) -> list[Verdict]:
     """Check the assertions against these calls, with the agent's tool `names`."""
     return [_check_tool_names(assertion, tool_names) or assertion.judge(made) for assertion in asserted]

@@ -35,35 +35,33 @@ FORMATS: tuple[Format, ...] = (
     skill.FORMAT,
 )
 
-# By what this one writes of a tool, tools are counted wherever no format was chosen: it writes what every
-# model reads, and there is no tool that it cannot carry.
+# The format that counts tokens where no format was chosen: all models read it, and it can carry every tool.
 USUAL = anthropic.FORMAT
 write_usual = anthropic.write_tool
 
 
 def get(name: str) -> Format:
-    """Raises KeyError for a name that is not registered."""
+    """Return a format by its name. Raises KeyError if it is not registered."""
     return {format_.name: format_ for format_ in FORMATS}[name]
 
 
 def wires(tool: Effective, name: str = "") -> list[Wire]:
-    """The names that a caller of this format uses; without one those of all formats, our own first."""
-    spoken = [get(name)] if name else [json_schema.FORMAT, *FORMATS]
-    return [format_.wire(tool) for format_ in spoken]
+    """Return the name mapping of this format, or of all formats if `name` is empty. JSON Schema comes
+    first then."""
+    formats = [get(name)] if name else [json_schema.FORMAT, *FORMATS]
+    return [format_.wire(tool) for format_ in formats]
 
 
 def accepted_inputs(tool: Effective, name: str) -> Any:
-    """Return the JSON Schema of the arguments that a caller of this format was told it may send.
-
-    False where the format cannot carry the tool.
-    """
+    """Return the JSON Schema of the arguments that a caller may send in this format. False if the format
+    cannot carry the tool."""
     format_ = get(name)
     if format_.accepts:
         return format_.accepts(tool)
-    shown = inputs.write(tool, format_.limits.contract)
-    return False if shown.refusal else shown.schema
+    written_inputs = inputs.write(tool, format_.limits.contract)
+    return False if written_inputs.refusal else written_inputs.schema
 
 
 def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
-    """What each format can carry of it, and what it remarks: what blocks, may be refused or gets lost."""
+    """Return the tools that each format can carry, with the warnings of that format."""
     return [(format_, carried(release, format_.limits)) for format_ in FORMATS]

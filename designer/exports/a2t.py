@@ -1,9 +1,8 @@
-"""A tool listing as a strict A2T (N-ACT) server would answer it.
+"""A tool listing as a strict A2T (N-ACT) server would return it.
 
-Parameter names are the vendor's, because A2T allows any text there and a call goes out with them;
-an input that a designer named goes by that name. `id` is the vendor's.
-The tool name is the model's, because names must differ within one listing. What the drafts leave
-open is settled in docs/decisions/0006-exports.md.
+Parameters have the vendor's names, because A2T allows any text there and calls use the same names. An input
+that a designer named has that name. `id` is the vendor's. The tool has the name for models, because names
+must differ within one listing. docs/decisions/0006-exports.md settles what the drafts leave open.
 """
 
 import re
@@ -30,34 +29,36 @@ CONTRACT = contracts.load("a2t")
 
 def with_listed_members(tool: Effective) -> Effective:
     """Return the tool with an input for each member that its schema lists in a reference or an `allOf`, or
-    requires without listing it; the tool itself where there is none."""
-    rest = tool.schema_rest or {}
-    written = schema.of_inputs(tool)
-    if not rest.keys() & {"$ref", "allOf"} and not judge.undeclared_required(written):
+    requires without listing it. Return the tool itself if there is none."""
+    other_keywords = tool.schema_rest or {}
+    input_schema = schema.of_inputs(tool)
+    if not other_keywords.keys() & {"$ref", "allOf"} and not judge.undeclared_required(input_schema):
         return tool
-    flat = root_rules.flatten(written)
-    required, known = flat.get("required", []), {shown.alias for shown in tool.inputs}
-    more = {name: each for name, each in flat["properties"].items() if name not in known}
-    more |= {name: {} for name in required if name not in (*known, *more)}
-    listed = parameters.read(
+    flat = root_rules.flatten(input_schema)
+    required, declared = flat.get("required", []), {visible.alias for visible in tool.inputs}
+    more = {name: member for name, member in flat["properties"].items() if name not in declared}
+    more |= {name: {} for name in required if name not in (*declared, *more)}
+    added = parameters.read(
         {"type": "object", "properties": more, "required": required}, "input", whole_name="input"
     )
     inputs = [
-        structs.replace(shown, parameter=structs.replace(shown.parameter, required=True))
-        if shown.alias in required
-        else shown
-        for shown in tool.inputs
+        structs.replace(visible, parameter=structs.replace(visible.parameter, required=True))
+        if visible.alias in required
+        else visible
+        for visible in tool.inputs
     ]
-    inputs += [Input(alias=each.name, parameter=each) for each in listed.parameters]
-    left = {keyword: value for keyword, value in flat.items() if keyword not in parameters.DERIVED}
-    return structs.replace(tool, inputs=tuple(inputs), schema_rest=left)
+    inputs += [Input(alias=parameter.name, parameter=parameter) for parameter in added.parameters]
+    remaining_keywords = {
+        keyword: value for keyword, value in flat.items() if keyword not in parameters.DERIVED
+    }
+    return structs.replace(tool, inputs=tuple(inputs), schema_rest=remaining_keywords)
 
 
 LIMITS = Limits(
     source="https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 section 6.1",
     date="2026-11-21",
     carries=frozenset({"outputs", "img", "tags"}),
-    tool_description=CONTRACT.most("description_length"),
+    tool_description=CONTRACT.limit_of("description_length"),
     contract=CONTRACT,
     as_listed=with_listed_members,
     input_types=frozenset({"string", "int", "boolean", "enum"}),
@@ -72,15 +73,15 @@ _NO_OUTPUT_OF_TRANSFER = structs.replace(document.NO_OUTPUT, description="Nothin
 
 def write(release: ReleaseDocument) -> object:
     # UUIDs are compared without regard to case (RFC 9562, section 4).
-    seen = Counter(tool.tool_id.lower() for tool in release.tools)
-    tools = [_written(tool, is_shared=seen[tool.tool_id.lower()] > 1) for tool in release.tools]
+    id_counts = Counter(tool.tool_id.lower() for tool in release.tools)
+    tools = [_write_tool(tool, is_shared=id_counts[tool.tool_id.lower()] > 1) for tool in release.tools]
     # All on one page: a list that may change between two pages would not be one release.
     return page(tools, len(tools))
 
 
-def _written(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
+def _write_tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     signature, label = with_listed_members(tool.signature), tool.version.label
-    # The vendor's number; where the vendor has none, ours.
+    # The vendor's version number; if it has none, the catalog's.
     is_numbered = label.isascii() and label.isdigit() and int(label) > 0
     is_transfer = signature.kind == transfers.KIND
     inputs = _inputs(signature)
@@ -92,49 +93,52 @@ def _written(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
         label if is_numbered else str(tool.version.ordinal),
         name=signature.name,
         description=signature.description,
-        inputs=[document.write_parameter(each, is_input=True, is_strict=True) for each in inputs],
-        outputs=[document.write_parameter(each, is_input=False, is_strict=True) for each in outputs],
+        inputs=[document.write_parameter(parameter, is_input=True, is_strict=True) for parameter in inputs],
+        outputs=[
+            document.write_parameter(parameter, is_input=False, is_strict=True) for parameter in outputs
+        ],
         img=signature.img if schema.is_web_address(signature.img) else "",
         tags=(transfers.KIND,) if is_transfer else signature.tags,
     )
 
 
 def identity(tool: ReleasedTool, *, is_shared: bool = False) -> str:
-    """The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address."""
+    """Return the vendor's id if it is a UUID of this tool alone, else a UUIDv5 of its address."""
     if UUID.fullmatch(tool.tool_id) and not is_shared:
         return tool.tool_id
-    # Of the address, so that the id is the same in every release.
+    # Derived from the address, so that the id is the same in every release.
     address = f"{tool.endpoint.rstrip('/')}/tools/{tool.tool_id}"
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{address}#{tool.id}" if is_shared else address))
 
 
 def wire(tool: Effective) -> Wire:
-    """Parameters go by the vendor's names; what a tool without outputs answers goes below the one it gets."""
+    """Return the mapping of the vendor's names. A tool without outputs has one output in the listing,
+    which contains its result."""
     names = by_vendors_name(tool)
     return names if tool.outputs else structs.replace(names, whole_output=document.RESULT)
 
 
 def accepted(tool: Effective) -> dict[str, Any]:
-    """Return what `input_parameters` state, as a JSON Schema."""
-    written = _inputs(with_listed_members(tool))
+    """Return the JSON Schema of `input_parameters`."""
+    listed_parameters = _inputs(with_listed_members(tool))
     return {
         "type": "object",
-        "properties": {parameter.name: schema.of_parameter(parameter) for parameter in written},
-        "required": [parameter.name for parameter in written if parameter.required],
+        "properties": {parameter.name: schema.of_parameter(parameter) for parameter in listed_parameters},
+        "required": [parameter.name for parameter in listed_parameters if parameter.required],
     } | ({"additionalProperties": False} if tool.schema_rest is None else {})
 
 
 def _inputs(tool: Effective) -> list[Parameter]:
     return [
-        _parameter(shown.parameter, shown.shown_name, required=shown.is_required, is_input=True)
-        for shown in tool.inputs
+        _parameter(visible.parameter, visible.shown_name, required=visible.is_required, is_input=True)
+        for visible in tool.inputs
     ]
 
 
 def _parameter(
     parameter: Parameter, name: str, *, required: bool = False, is_input: bool = False
 ) -> Parameter:
-    """Return the parameter with nothing but what the drafts have a member for."""
+    """Return the parameter with only what the drafts have a member for."""
     kind, values, description = parameter.type, parameter.allowed_values, parameter.description
     # An enum that lists nothing is any text; only an output may be one.
     is_any_text = is_input and kind == "enum" and not values
@@ -148,9 +152,9 @@ def _parameter(
         required=required,
         description=description,
         allowed_values=values,
-        min=_whole(parameter.min) if is_int else None,
+        min=_whole_number(parameter.min) if is_int else None,
         # Only a maximum that the vendor sent: one by default stays a default.
-        max=_whole(parameter.max) if is_int and not parameter.max_defaulted else None,
+        max=_whole_number(parameter.max) if is_int and not parameter.max_defaulted else None,
         max_length=parameter.max_length if parameter.type == "string" else None,
     )
 
@@ -164,7 +168,7 @@ def _with_values(parameter: Parameter) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _whole(bound: float | None) -> int | None:
+def _whole_number(bound: float | None) -> int | None:
     return None if bound is None else int(bound)
 
 

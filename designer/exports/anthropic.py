@@ -23,13 +23,13 @@ def write(release: ReleaseDocument) -> object:
 
 
 def write_tool(tool: Effective) -> dict[str, Any]:
-    written: dict[str, Any] = {
+    document: dict[str, Any] = {
         "name": tool.name,
         "input_schema": inputs.write(tool, LIMITS.contract).schema,
     }
     if tool.description:
-        written["description"] = tool.description
-    return written
+        document["description"] = tool.description
+    return document
 
 
 FORMAT = Format(

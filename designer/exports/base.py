@@ -1,7 +1,7 @@
-"""What an export format is: one function and its target's limits as data.
+"""An export format: one function, and the limits of its target as data.
 
-How to add one: docs/exports.md. A format knows no Django and no database; it gets a release
-document and returns one of its own.
+docs/exports.md explains how to add one. A format knows no Django and no database: it converts a release
+document into a document of its own.
 """
 
 import math
@@ -30,10 +30,10 @@ ALL_TYPES: frozenset[ParameterType] = frozenset(("string", "int", "number", "boo
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """What a designer should know about a release in one format.
+    """A warning about a release in one format.
 
-    `blocks`: the format cannot carry this tool, so the release cannot be exported in it.
-    `warns`: some users of the format will refuse it. `loses`: carried, but not all of it.
+    blocks: the format cannot carry this tool, so the release cannot be exported in it.
+    warns: some users of the format will refuse it. loses: the format carries the tool without some part.
     """
 
     level: Literal["blocks", "warns", "loses"]
@@ -44,12 +44,14 @@ class Remark(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """A target's rules, with where and when they were read. None: the target sets no limit.
+    """The rules of a target, with their source and the date of reading. None: the target sets no limit.
 
-    `carries` names the members of a signature that the target has a place for, out of `MEMBERS`. A format
-    `of` procedures writes these, and needs no tools. `contract` lists what the target refuses of names and
-    schemas. `shows_vendors_schema`: a schema of any object goes out as the vendor wrote it. `as_listed` adds
-    the members that a rule describes to the inputs, for a target that has nothing but a list of inputs.
+    carries: the members of a signature that the target has a member for, out of `MEMBERS`.
+    of: a format of procedures writes procedures, and needs no tools.
+    contract: what the target refuses of names and schemas.
+    shows_vendors_schema: the schema of any object is exported as the vendor wrote it.
+    as_listed: adds the members that a rule describes to the inputs, for a target that has only a list of
+    inputs.
     """
 
     source: str
@@ -76,12 +78,17 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """`name` is what a URL says. `write` gets the tools that fit the limits and returns anything that JSON
-    can hold, or bytes: `media_type` and `suffix`, of a file name, say what these are. `wire` is the way back
-    from the names that it writes, by default a model's aliases. `places` is where it writes each tool; a
-    format of procedures has none. One that says what carries a tool out has `resolve`, which writes that into
-    a tool as `write` has it: "" where the model itself answers. `accepts` is the JSON Schema of the arguments
-    that its callers may send, where that is not the schema of its dialect.
+    """An export format.
+
+    name: its name in URLs.
+    write: receives the tools that fit the limits, and returns a JSON document or bytes.
+    media_type, suffix: the type of the bytes, and the suffix of a file name.
+    wire: the mapping from the names that `write` uses to the vendor's, by default from the aliases for
+    models.
+    places: the paths at which it writes each tool; None for a format of procedures.
+    resolve: writes the activity that executes a tool into the tool, in a format that states it; "" if the
+    model itself answers.
+    accepts: the JSON Schema of the arguments that callers may send, if it differs from the exported schema.
     """
 
     name: str
@@ -104,7 +111,7 @@ class Format:
         return document if isinstance(document, bytes) else msgspec.json.encode(document)
 
 
-# Members that a format may have no place for: how to see one, and what is lost with it.
+# Members that a format may not have: a test for the member, and its name in a message.
 MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
     "title": (lambda e: bool(e.title), "its display title"),
     "img": (lambda e: bool(e.img), "its picture"),
@@ -135,21 +142,21 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
 def remarks(release: ReleaseDocument, limits: Limits) -> list[Remark]:
     if limits.of == "procedures":
         return list(_about_procedures(release))
-    found = [remark for tool in release.tools for remark in _evaluate(tool.signature, limits)]
-    # A target may take the last of two, or refuse the request; either way a call could mean the other tool.
+    warnings = [remark for tool in release.tools for remark in _evaluate(tool.signature, limits)]
+    # A target may use the last of two, or refuse the request; in both cases a call could mean the other tool.
     for name, times in Counter(tool.signature.name for tool in release.tools).items():
         if times > 1:
             message = f"{times} tools are called “{name}”. Give each a name of its own."
-            found.append(Remark("blocks", "duplicate_name", name, message))
+            warnings.append(Remark("blocks", "duplicate_name", name, message))
     if limits.advised_tools is not None and len(release.tools) > limits.advised_tools:
         message = f"{len(release.tools)} tools; at most {limits.advised_tools} may be sent in one request."
-        found.append(Remark("warns", "too_many_tools", "", message))
-    return found
+        warnings.append(Remark("warns", "too_many_tools", "", message))
+    return warnings
 
 
 @dataclass(frozen=True)
 class Carried:
-    """What a format makes of a release: the tools that it can carry, and the names of those left out."""
+    """The tools of a release that a format can carry, and the names of those left out."""
 
     fitting: ReleaseDocument
     left_out: list[str]
@@ -174,14 +181,14 @@ class Carried:
 
 
 def carried(release: ReleaseDocument, limits: Limits) -> Carried:
-    """One judgement for every format: what blocks a tool leaves that tool out, and no other. Transfers are
-    among the tools."""
-    release = transfers.shown(release)
-    found = remarks(release, limits)
-    blocked = {remark.tool for remark in found if remark.level == "blocks"}
+    """Check a release against the limits of a format. A warning that blocks leaves out its tool, and no
+    other. Transfers count as tools."""
+    release = transfers.with_transfers_as_tools(release)
+    warnings = remarks(release, limits)
+    blocked = {remark.tool for remark in warnings if remark.level == "blocks"}
     fitting = tuple(tool for tool in release.tools if tool.signature.name not in blocked)
     left_out = [tool.signature.name for tool in release.tools if tool.signature.name in blocked]
-    return Carried(msgspec.structs.replace(release, tools=fitting), left_out, found)
+    return Carried(msgspec.structs.replace(release, tools=fitting), left_out, warnings)
 
 
 def _evaluate(signature: Effective, limits: Limits) -> tuple[Remark, ...]:
@@ -204,7 +211,7 @@ def _about(signature: Effective, limits: Limits) -> Iterator[Remark]:
         message = f"“{name}” takes inputs that are not listed by name, and this format has no place for them."
         yield Remark("blocks", "inputs_not_listed", name, message)
     yield from _about_description(signature, limits)
-    for parameter in (shown.parameter for shown in signature.inputs):
+    for parameter in (visible.parameter for visible in signature.inputs):
         yield from _about_parameter(name, parameter, limits, limits.input_types)
     if "outputs" in limits.carries:
         yield from _about_outputs(signature, limits)
@@ -226,46 +233,51 @@ def _about(signature: Effective, limits: Limits) -> Iterator[Remark]:
 def _about_inputs(signature: Effective, limits: Limits) -> Iterator[Remark]:
     name = signature.name
     write = inputs.write_as_the_vendor_does if limits.shows_vendors_schema else inputs.write
-    shown = write(signature, limits.contract)
-    if shown.refusal:
-        message = f"“{name}” {shown.refusal}. Hide that input, or take another format."
+    written_inputs = write(signature, limits.contract)
+    if written_inputs.refusal:
+        message = f"“{name}” {written_inputs.refusal}. Hide that input, or take another format."
         yield Remark("blocks", "schema_not_carried", name, message)
-    for rule, what in shown.broken:
+    for rule, what in written_inputs.broken:
         level: Literal["blocks", "warns"] = "warns" if rule.effect == "warns" else "blocks"
         who = f"some users of {limits.contract.target}" if level == "warns" else limits.contract.target
         verb = "refuse" if level == "warns" else "refuses"
         yield Remark(level, f"{rule.refuses}_refused", name, f"“{name}” {what}, which {who} {verb}.")
-    if shown.below:
+    if written_inputs.below:
         message = (
             f"“{name}” has rules about its inputs together, which this format's users refuse at the top of a "
-            f"schema, so all inputs go below “{shown.below}”."
+            f"schema, so all inputs go below “{written_inputs.below}”."
         )
         yield Remark("loses", "inputs_below", name, message)
-    if "rules" in limits.carries and schema.leaves_rules_out(shown.tool):
+    if "rules" in limits.carries and schema.leaves_rules_out(written_inputs.tool):
         message = f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
         yield Remark("loses", "rules_left_out", name, message)
     outputs = WrittenOutputs({})
     if "outputs" in limits.carries:
         outputs = inputs.write_outputs(signature, limits.contract)
-    yield from _about_losses(name, shown, outputs)
-    if not shown.refusal and not inputs.is_plain(shown.tool):
-        is_told = bool(shown.keywords or shown.left_out or shown.is_cut) or "schemas" not in limits.carries
-        is_told = is_told or schema.leaves_rules_out(shown.tool)
-        yield from _about_round_trip(shown, limits, is_told=is_told)
+    yield from _about_losses(name, written_inputs, outputs)
+    if not written_inputs.refusal and not inputs.is_plain(written_inputs.tool):
+        has_other_warning = (
+            bool(written_inputs.keywords or written_inputs.left_out or written_inputs.is_cut)
+            or "schemas" not in limits.carries
+        )
+        has_other_warning = has_other_warning or schema.leaves_rules_out(written_inputs.tool)
+        yield from _about_round_trip(written_inputs, limits, has_other_warning=has_other_warning)
 
 
-def _about_losses(name: str, shown: WrittenInputs, outputs: WrittenOutputs) -> Iterator[Remark]:
-    if shown.keywords:
-        message = f"“{name}” goes without these rules of its inputs: {', '.join(sorted(shown.keywords))}."
+def _about_losses(name: str, written_inputs: WrittenInputs, outputs: WrittenOutputs) -> Iterator[Remark]:
+    if written_inputs.keywords:
+        message = (
+            f"“{name}” goes without these rules of its inputs: {', '.join(sorted(written_inputs.keywords))}."
+        )
         yield Remark("loses", "keywords_left_out", name, message)
     if outputs.keywords:
         message = f"“{name}” goes without these rules of its outputs: {', '.join(sorted(outputs.keywords))}."
         yield Remark("loses", "keywords_left_out", name, message)
-    if shown.left_out:
-        paths = ", ".join(f"“{'.'.join(path)}”" for path in shown.left_out)
+    if written_inputs.left_out:
+        paths = ", ".join(f"“{'.'.join(path)}”" for path in written_inputs.left_out)
         message = f"“{name}” goes without inputs that have no strict form: {paths}."
         yield Remark("loses", "inputs_left_out", name, message)
-    if shown.is_cut or outputs.is_cut:
+    if written_inputs.is_cut or outputs.is_cut:
         message = (
             f"“{name}” has a schema that leads back to itself or nowhere, or is too large to be written "
             "without references; at that place, it takes anything."
@@ -273,13 +285,18 @@ def _about_losses(name: str, shown: WrittenInputs, outputs: WrittenOutputs) -> I
         yield Remark("loses", "references_cut", name, message)
 
 
-def _about_round_trip(shown: WrittenInputs, limits: Limits, *, is_told: bool) -> Iterator[Remark]:
-    """is_told: other remarks say what the inputs lose."""
-    tool, name = shown.tool, shown.tool.name
-    exported = _exported(shown, limits)
+def _about_round_trip(
+    written_inputs: WrittenInputs, limits: Limits, *, has_other_warning: bool
+) -> Iterator[Remark]:
+    """Warn of arguments that only the vendor or only the format accepts.
+
+    has_other_warning: another warning already names what the inputs lose.
+    """
+    tool, name = written_inputs.tool, written_inputs.tool.name
+    exported = _exported(written_inputs, limits)
     if exported is None:
         return
-    outcome = round_trip.check(tool, exported, is_quick=is_told)
+    outcome = round_trip.check(tool, exported, is_quick=has_other_warning)
     if outcome.has_common is False:
         message = (
             f"“{name}” has no arguments that fit this format and that its vendor accepts. {outcome.refused}. "
@@ -287,23 +304,29 @@ def _about_round_trip(shown: WrittenInputs, limits: Limits, *, is_told: bool) ->
         )
         yield Remark("blocks", "no_common_arguments", name, message)
         return
-    if outcome.refused and not is_told:
+    if outcome.refused and not has_other_warning:
         message = f"“{name}” accepts arguments in this format that its vendor refuses. {outcome.refused}."
         yield Remark("loses", "accepts_more", name, message)
-    if outcome.is_expressible is False and not is_told:
+    if outcome.is_expressible is False and not has_other_warning:
         message = f"“{name}” accepts arguments at its vendor that this format has no place for."
         yield Remark("loses", "accepts_fewer", name, message)
 
 
-def _exported(shown: WrittenInputs, limits: Limits) -> Exported | None:
-    """Return what a model is told of the inputs, None where that is just what the vendor says."""
-    tool = shown.tool
+def _exported(written_inputs: WrittenInputs, limits: Limits) -> Exported | None:
+    """Return what a model reads about the inputs, None if that equals the vendor's schema."""
+    tool = written_inputs.tool
     if limits.as_listed is not None:
         return Exported(schema.of_listed_inputs(tool), by_vendors_name(tool))
-    is_whole = not (shown.keywords or shown.left_out or shown.is_cut or shown.is_widened or tool.hidden)
-    if limits.shows_vendors_schema or (is_whole and shown.schema == schema.of_inputs(tool)):
+    is_complete = not (
+        written_inputs.keywords
+        or written_inputs.left_out
+        or written_inputs.is_cut
+        or written_inputs.is_widened
+        or tool.hidden
+    )
+    if limits.shows_vendors_schema or (is_complete and written_inputs.schema == schema.of_inputs(tool)):
         return None
-    return Exported(shown.schema, inputs.names_in(shown))
+    return Exported(written_inputs.schema, inputs.names_in(written_inputs))
 
 
 def _about_description(tool: Effective, limits: Limits) -> Iterator[Remark]:
@@ -354,11 +377,11 @@ def has_whole_bounds(parameter: Parameter) -> bool:
 
 
 def lists_values(parameter: Parameter, limits: Limits) -> bool:
-    """Whether the allowed values can be listed as what they are."""
+    """Return whether the format can list the allowed values as values."""
     if limits.enum_value is None or not parameter.allowed_values:
         return True
-    longest = limits.enum_description or math.inf
+    longest_description = limits.enum_description or math.inf
     return parameter.type == "enum" and all(
-        limits.enum_value.fullmatch(value.name) and len(value.description) <= longest
+        limits.enum_value.fullmatch(value.name) and len(value.description) <= longest_description
         for value in parameter.allowed_values
     )

@@ -1,4 +1,4 @@
-"""The shape of a release document. Pure: what is in here needs no vendor and no database to be read."""
+"""The structure of a release document. Pure: reading one needs no vendor and no database."""
 
 import hashlib
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class ReleasedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasedVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """`digest` is that of the vendor's own document, as the catalog computed it."""
+    """The version of a tool. `digest` is that of the vendor's document, as the catalog computed it."""
 
     ordinal: int
     label: str
@@ -30,7 +30,7 @@ class ReleasedVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
-    """Which one was chosen. Its values are a preset of a hidden input."""
+    """The configuration that was chosen. Its values are the preset of a hidden input."""
 
     name: str
     number: int
@@ -40,12 +40,11 @@ class ReleasedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool, or a vendor's prompt or resource by the `kind` of its signature.
+    """A tool, or a vendor's prompt or resource, by the `kind` of its signature.
 
-    `id` is the catalog's, `tool_id` the vendor's; `tuning` keeps the words by where they came from.
-
-    Without `retry` the default policy holds, as in releases from before there were others; `mode` is as in
-    `designer.models.Pin`, and its default is left out likewise. So is a `configuration` where none is chosen.
+    id: the catalog's. tool_id: the vendor's. tuning: the changed texts by their source.
+    retry: None is the default policy, as in releases from before policies could be set.
+    mode: as in `designer.models.Pin`. configuration: None if none was chosen.
     """
 
     id: int
@@ -70,8 +69,8 @@ class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ReleasedReference(msgspec.Struct, frozen=True, kw_only=True):
-    """`line` counts from 1 in `text`. `name` is the tool's, or that of a transfer; `member` is the name of an
-    input, an output or an item."""
+    """A reference in a procedure. `line` counts from 1 in `text`. `name` is that of a tool or a transfer;
+    `member` is the name of an input, an output or an item."""
 
     line: int
     kind: str
@@ -80,7 +79,7 @@ class ReleasedReference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasedProcedure(msgspec.Struct, frozen=True, kw_only=True):
-    """`text` is what a model reads: markdown with the names of this release."""
+    """A procedure. `text` is the markdown that a model reads, with the names of this release."""
 
     slug: str
     title: str
@@ -89,8 +88,7 @@ class ReleasedProcedure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasedTransfer(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent hands over to one of its sub-agents, whose slug is `agent`. A model is shown it as a tool
-    without inputs."""
+    """A transfer to the sub-agent whose slug is `agent`. Models see it as a tool without inputs."""
 
     agent: str
     name: str
@@ -98,7 +96,8 @@ class ReleasedTransfer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasedSubAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`id` is Pegboard's own, `parent` the slug of the agent above. `context` are prompts and resources."""
+    """A sub-agent. `id` is Pegboard's, `parent` the slug of the agent above; `context` are prompts and
+    resources."""
 
     id: int
     slug: str
@@ -109,29 +108,29 @@ class ReleasedSubAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     tools: tuple[ReleasedTool, ...] = msgspec.field(default_factory=lambda: ())
     procedures: tuple[ReleasedProcedure, ...] = msgspec.field(default_factory=lambda: ())
     transfers: tuple[ReleasedTransfer, ...] = msgspec.field(default_factory=lambda: ())
-    # Left out when it is empty: such an agent is written as it was before there were prompts and resources.
+    # Left out when it is empty, as in releases from before there were prompts and resources.
     context: tuple[ReleasedTool, ...] = ()
 
 
 class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The agent and all that is below it: `agents` are the sub-agents, each after its parent."""
+    """An agent and its sub-agents. `agents` contains each sub-agent after its parent."""
 
     schema: str
     agent: ReleasedAgent
     number: int
     tools: tuple[ReleasedTool, ...]
-    # Written even when it is empty, as every release with this member has it: such a default is not omitted.
+    # Written even when it is empty, as every release with this member has it. A factory's default is not
+    # omitted.
     procedures: tuple[ReleasedProcedure, ...] = msgspec.field(default_factory=lambda: ())
-    # These are left out when they are empty: an agent alone is written as it was before there were trees, and
-    # one without prompts and resources as it was before there were any.
+    # Left out when they are empty, as in releases from before there were sub-agents, prompts and resources.
     transfers: tuple[ReleasedTransfer, ...] = ()
     agents: tuple[ReleasedSubAgent, ...] = ()
     context: tuple[ReleasedTool, ...] = ()
 
     @property
     def nodes(self) -> tuple[ReleasedSubAgent, ...]:
-        """All agents of the tree alike; the first is the agent itself, which has no `parent` and no `id`."""
-        own = ReleasedSubAgent(
+        """All agents of the tree. The first is the agent itself, which has no `parent` and no `id`."""
+        root = ReleasedSubAgent(
             id=0,
             slug=self.agent.slug,
             name=self.agent.name,
@@ -142,11 +141,11 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             transfers=self.transfers,
             context=self.context,
         )
-        return (own, *self.agents)
+        return (root, *self.agents)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing but names in the whole tree."""
+        """Return whether no agent of the tree has tools, procedures or context."""
         return not any(node.tools or node.procedures or node.context for node in self.nodes)
 
     @property
@@ -158,8 +157,9 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         """All tools, prompts and resources of vendors."""
         return [item for node in self.nodes for item in (*node.tools, *node.context)]
 
-    def at(self, slug: str) -> "ReleaseDocument | None":
-        """One agent of the tree as a release of its own; "" is the agent that was published."""
+    def for_agent(self, slug: str) -> "ReleaseDocument | None":
+        """Return the part of one agent as a release document; "" is the published agent. None if there is
+        no such agent."""
         node = next((node for node in self.nodes if node.slug == slug), None) if slug else self.nodes[0]
         if node is None:
             return None

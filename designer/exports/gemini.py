@@ -20,7 +20,7 @@ LIMITS = Limits(
     carries=frozenset({"outputs", "defaults", "rules", "schemas"}),
     outputs_are_objects=True,
     contract=CONTRACT,
-    advised_tools=CONTRACT.most("tool_count"),
+    advised_tools=CONTRACT.limit_of("tool_count"),
 )
 
 
@@ -29,16 +29,16 @@ def write(release: ReleaseDocument) -> object:
 
 
 def _declaration(tool: Effective) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": tool.name}
+    declaration: dict[str, Any] = {"name": tool.name}
     if tool.description:
-        written["description"] = tool.description
+        declaration["description"] = tool.description
     parameters = inputs.write(tool, CONTRACT).schema
     # A function that takes nothing has no parameters, as an object without properties may be refused.
     if schema.takes_members(parameters):
-        written["parametersJsonSchema"] = parameters
+        declaration["parametersJsonSchema"] = parameters
     if tool.outputs or tool.outputs_rest is not None:
-        written["responseJsonSchema"] = inputs.write_outputs(tool, CONTRACT).schema
-    return written
+        declaration["responseJsonSchema"] = inputs.write_outputs(tool, CONTRACT).schema
+    return declaration
 
 
 FORMAT = Format(

@@ -1,32 +1,32 @@
-"""A JSON Schema without references, for targets that accept none: what one leads to stands in its place."""
+"""A JSON Schema without references, for targets that accept none: each reference is replaced by its
+target."""
 
 from typing import Any
 
 from core.schema import pointers, subschemas
 
-# What one schema may grow to; many references to large definitions multiply.
+# The largest number of parts of a schema. Many references to large definitions multiply.
 MAX_PARTS = 20_000
-# Of no use without references, or stated at the top of a document alone.
+# Useless without references, or allowed at the top of a document only.
 _ANCHORS = {*subschemas.DEFINITIONS, "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
-# Where a reference and its target both have one of these, what stands beside the reference is meant.
+# If a reference and its target both have one of these, the one beside the reference counts.
 WORDS = frozenset(("title", "description", "default", "examples", "deprecated", "$comment"))
 
 
 def inlined(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the schema, and whether something was cut off: what leads to itself, nowhere or outside, and
-    what would make the schema too large, may be anything.
-    """
+    """Return the schema without references, and whether a part was replaced by a schema that accepts
+    anything: a target that contains itself, is missing or outside, or would make the schema too large."""
     inliner = _Inliner(schema)
-    written: dict[str, Any] = inliner.without_references(schema, ("#",))
-    return written, inliner.is_cut
+    inlined_schema: dict[str, Any] = inliner.without_references(schema, ("#",))
+    return inlined_schema, inliner.is_cut
 
 
 def inlined_once(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return one schema of `document` with what its references lead to in their place, None where that holds
-    itself, leads nowhere or is too large."""
+    """Return one schema of `document` with the targets of its references in their place. None if a target
+    contains itself, is missing or is too large."""
     inliner = _Inliner(document)
-    written: dict[str, Any] = inliner.without_references(schema, ())
-    return None if inliner.is_cut else written
+    inlined_schema: dict[str, Any] = inliner.without_references(schema, ())
+    return None if inliner.is_cut else inlined_schema
 
 
 class _Inliner:
@@ -36,15 +36,15 @@ class _Inliner:
         self._parts = 0
 
     def without_references(self, place: Any, trail: tuple[str, ...]) -> Any:
-        def change(each: dict[str, Any]) -> dict[str, Any]:
+        def change(schema: dict[str, Any]) -> dict[str, Any]:
             self._parts += 1
-            found = [each[keyword] for keyword in subschemas.REFERENCES if keyword in each]
-            beside = {
+            references = [schema[keyword] for keyword in subschemas.REFERENCES if keyword in schema]
+            merged = {
                 keyword: value
-                for keyword, value in each.items()
+                for keyword, value in schema.items()
                 if keyword not in subschemas.REFERENCES and keyword not in _ANCHORS
             }
-            for reference in found:
+            for reference in references:
                 target: Any = {}
                 try:
                     # A definition that contains itself has no end without references.
@@ -53,19 +53,21 @@ class _Inliner:
                     target = pointers.resolve_reference(self.document, str(reference))
                 except LookupError:
                     self.is_cut = True
-                beside = joined(beside, self.without_references(target, (*trail, str(reference))))
-            return beside
+                merged = joined(merged, self.without_references(target, (*trail, str(reference))))
+            return merged
 
         return subschemas.mapped(place, change)
 
 
-def joined(beside: dict[str, Any], target: Any) -> dict[str, Any]:
+def joined(siblings: dict[str, Any], target: Any) -> dict[str, Any]:
     if not isinstance(target, dict):
-        # A schema that is `false` takes nothing, and as an object it says so like this.
+        # This object has the same meaning as the schema `false`.
         target = {"not": {}} if target is False else {}
-    differing = {keyword for keyword in beside.keys() & target.keys() if beside[keyword] != target[keyword]}
+    differing = {
+        keyword for keyword in siblings.keys() & target.keys() if siblings[keyword] != target[keyword]
+    }
     return (
-        {**target, **beside}
+        {**target, **siblings}
         if differing <= WORDS
-        else {**beside, "allOf": [*beside.get("allOf", []), target]}
+        else {**siblings, "allOf": [*siblings.get("allOf", []), target]}
     )

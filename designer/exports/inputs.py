@@ -1,4 +1,4 @@
-"""The inputs and outputs of a tool as a target that reads JSON Schema is shown them, by its contract."""
+"""The inputs and outputs of a tool for a target that reads JSON Schema, by its contract."""
 
 from itertools import count
 from typing import Any, NamedTuple
@@ -25,11 +25,12 @@ _PLAIN_REST: dict[str, type | tuple[type, ...]] = {
 
 
 class WrittenInputs(NamedTuple):
-    """The inputs of `tool`, whose own names are those of the target, and what they lose.
+    """The inputs of `tool`, whose aliases are the names of the target, and what they lose.
 
-    refusal: why there is no schema, "" where there is one. below: the one property that holds all inputs
-    where they had to go below one. keywords, left_out: the rules and the inputs that the schema goes without.
-    broken: what the target refuses of the schema all the same.
+    refusal: why there is no schema, "" if there is one.
+    below: the one property that contains all inputs, "" if they are at the top.
+    keywords, left_out: the rules and the inputs that the schema lacks.
+    broken: the rules of the target that the schema still breaks.
     """
 
     tool: Effective
@@ -53,37 +54,37 @@ def write(tool: Effective, contract: Contract) -> WrittenInputs:
     """Write the inputs as an object that the target accepts, as far as that is possible."""
     if reserved := contract.rule("reserved_name"):
         tool = _renamed(tool, reserved.prefix)
-    written, below, is_cut, keywords = schema.of_inputs(tool), "", False, frozenset[str]()
+    input_schema, below, is_cut, keywords = schema.of_inputs(tool), "", False, frozenset[str]()
     if not is_plain(tool):
-        written, keywords, is_cut = _rewrite(written, contract)
-        if contract.keywords_at_top() & written.keys():
-            written, below = _flatten_or_nest(tool, written, contract)
+        input_schema, keywords, is_cut = _rewrite(input_schema, contract)
+        if contract.keywords_at_top() & input_schema.keys():
+            input_schema, below = _flatten_or_nest(tool, input_schema, contract)
     if contract.subset is not None:
         return _write_strict(
-            WrittenInputs(tool, written, below, is_cut=is_cut, keywords=keywords), contract.subset
+            WrittenInputs(tool, input_schema, below, is_cut=is_cut, keywords=keywords), contract.subset
         )
-    broken = () if is_plain(tool) else tuple(judge.broken_rules(written, contract))
-    return WrittenInputs(tool, written, below, is_cut=is_cut, keywords=keywords, broken=broken)
+    broken = () if is_plain(tool) else tuple(judge.broken_rules(input_schema, contract))
+    return WrittenInputs(tool, input_schema, below, is_cut=is_cut, keywords=keywords, broken=broken)
 
 
-def _rewrite(written: dict[str, Any], contract: Contract) -> rewriting.Rewritten:
+def _rewrite(input_schema: dict[str, Any], contract: Contract) -> rewriting.Rewritten:
     is_cut = False
     if contract.refuses_references or "$ref" in contract.keywords_at_top():
         # Few providers read an anchor, and none a reference at the top.
-        written = loops.with_pointers(written)
-        written = root_rules.flatten(written) if "$ref" in written else written
+        input_schema = loops.with_pointers(input_schema)
+        input_schema = root_rules.flatten(input_schema) if "$ref" in input_schema else input_schema
     if contract.refuses_references:
-        written, is_cut = inlining.inlined(written)
-    rewritten = rewriting.rewrite(written, contract)
+        input_schema, is_cut = inlining.inlined(input_schema)
+    rewritten = rewriting.rewrite(input_schema, contract)
     return rewritten._replace(is_cut=is_cut or rewritten.is_cut)
 
 
 def _flatten_or_nest(
-    tool: Effective, written: dict[str, Any], contract: Contract
+    tool: Effective, input_schema: dict[str, Any], contract: Contract
 ) -> tuple[dict[str, Any], str]:
     """Return the schema without keywords that the target refuses at the top, and the name of the one property
     that contains it; "" where it needs none."""
-    flat = root_rules.flatten(written)
+    flat = root_rules.flatten(input_schema)
     if not contract.keywords_at_top() & flat.keys():
         return flat, ""
     below = schema.free("input", {*tool.taken, *flat.get("properties", {})})
@@ -108,11 +109,11 @@ def _write_strict(written: WrittenInputs, subset: Subset) -> WrittenInputs:
 
 
 def write_as_the_vendor_does(tool: Effective, contract: Contract) -> WrittenInputs:
-    """The same for a target that is shown the vendor's own schema wherever it is one of an object."""
-    written = schema.as_the_vendor_does(tool)
+    """Write the inputs for a target that reads the vendor's schema of any object."""
+    input_schema = schema.as_the_vendor_does(tool)
     if is_plain(tool):
-        return WrittenInputs(tool, written)
-    rewritten = rewriting.rewrite(written, contract)
+        return WrittenInputs(tool, input_schema)
+    rewritten = rewriting.rewrite(input_schema, contract)
     return WrittenInputs(
         tool,
         rewritten.schema,
@@ -123,49 +124,52 @@ def write_as_the_vendor_does(tool: Effective, contract: Contract) -> WrittenInpu
 
 
 def write_outputs(tool: Effective, contract: Contract, *, wraps_all: bool = False) -> WrittenOutputs:
-    """What comes back, as an object."""
-    written, is_cut = schema.of_outputs_as_an_object(tool, wraps_all=wraps_all)[0], False
+    """Write the outputs as the schema of an object."""
+    output_schema, is_cut = schema.of_outputs_as_an_object(tool, wraps_all=wraps_all)[0], False
     if tool.outputs_rest is None and all(output.parameter.schema is None for output in tool.outputs):
-        return WrittenOutputs(written)
+        return WrittenOutputs(output_schema)
     if contract.refuses_references:
-        written, is_cut = inlining.inlined(loops.with_pointers(written))
-    rewritten = rewriting.rewrite(written, contract)
+        output_schema, is_cut = inlining.inlined(loops.with_pointers(output_schema))
+    rewritten = rewriting.rewrite(output_schema, contract)
     return WrittenOutputs(rewritten.schema, rewritten.keywords, is_cut or rewritten.is_cut)
 
 
 def is_plain(tool: Effective) -> bool:
-    """Whether the inputs have no more than types, values and bounds: nothing that a contract is about."""
+    """Return whether the inputs have only types, values and bounds, about which no contract has a rule."""
     remainder = (tool.schema_rest or {}).items()
     return all(isinstance(value, _PLAIN_REST.get(keyword, ())) for keyword, value in remainder) and all(
-        shown.parameter.schema is None for shown in tool.inputs
+        visible.parameter.schema is None for visible in tool.inputs
     )
 
 
 def wire(tool: Effective, contract: Contract) -> Wire:
-    """The reverse mapping of the names that `write` shows."""
+    """Return the mapping from the names that `write` uses to the vendor's."""
     return names_in(write(tool, contract))
 
 
-def names_in(shown: WrittenInputs) -> Wire:
-    names = by_alias(shown.tool)
-    above = (shown.below,) if shown.below else ()
+def names_in(written_inputs: WrittenInputs) -> Wire:
+    names = by_alias(written_inputs.tool)
+    above = (written_inputs.below,) if written_inputs.below else ()
     return structs.replace(
         names,
         inputs={
-            name: theirs for name, theirs in names.inputs.items() if (*above, name) not in shown.left_out
+            name: vendor_name
+            for name, vendor_name in names.inputs.items()
+            if (*above, name) not in written_inputs.left_out
         },
-        whole=shown.below or names.whole,
-        null_is_absent=shown.is_widened,
+        whole=written_inputs.below or names.whole,
+        null_is_absent=written_inputs.is_widened,
     )
 
 
 def wire_both_ways(tool: Effective, contract: Contract) -> Wire:
-    """The same for a format that shows what comes back, too."""
+    """Return the mapping of a format that exports outputs, too."""
     return shows_outputs(wire(tool, contract), tool)
 
 
 def shows_outputs(names: Wire, tool: Effective) -> Wire:
-    """An output that stands for all and is an object is shown as what it is; any other goes below one."""
+    """Return the mapping with that of the outputs. The output that contains all outputs is exported as it
+    is if it is an object, and below one property otherwise."""
     below = schema.of_outputs_as_an_object(tool)[1]
     if output_of_all(tool) and not below:
         names = structs.replace(names, outputs={})
@@ -173,20 +177,22 @@ def shows_outputs(names: Wire, tool: Effective) -> Wire:
 
 
 def _renamed(tool: Effective, reserved: str) -> Effective:
-    # Inputs by names that begin otherwise, and that mean no other input in any other format.
-    taken = {name.lower() for name in (*tool.taken, *(shown.alias for shown in tool.inputs))}
+    # The new names differ from those of all other inputs in all formats.
+    used_names = {name.lower() for name in (*tool.taken, *(visible.alias for visible in tool.inputs))}
     aliases = {}
-    for shown in sorted(tool.inputs, key=lambda each: each.alias):
-        alias = shown.alias
+    for visible in sorted(tool.inputs, key=lambda each_input: each_input.alias):
+        alias = visible.alias
         if alias.startswith(reserved):
             bare = alias.lstrip(reserved)
-            wanted = bare if bare[:1].isalpha() else f"input_{bare}"[: model_names.MAX_LENGTH]
-            numbered = (f"{wanted[: model_names.MAX_LENGTH - 4]}_{number}" for number in count(2))
+            proposal = bare if bare[:1].isalpha() else f"input_{bare}"[: model_names.MAX_LENGTH]
+            numbered = (f"{proposal[: model_names.MAX_LENGTH - 4]}_{number}" for number in count(2))
             alias = (
-                wanted if wanted.lower() not in taken else next(n for n in numbered if n.lower() not in taken)
+                proposal
+                if proposal.lower() not in used_names
+                else next(n for n in numbered if n.lower() not in used_names)
             )
-        taken.add(alias.lower())
-        aliases[shown.alias] = alias
+        used_names.add(alias.lower())
+        aliases[visible.alias] = alias
     return structs.replace(
-        tool, inputs=tuple(structs.replace(shown, alias=aliases[shown.alias]) for shown in tool.inputs)
+        tool, inputs=tuple(structs.replace(visible, alias=aliases[visible.alias]) for visible in tool.inputs)
     )

@@ -1,4 +1,4 @@
-"""Our own plain format: each tool with two JSON Schemas and the way back to the vendor's names."""
+"""Pegboard's plain format: each tool with two JSON Schemas, and the mapping to the vendor's names."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def write(release: ReleaseDocument) -> object:
 
 def _tool(tool: ReleasedTool) -> dict[str, Any]:
     signature = tool.signature
-    written: dict[str, Any] = {
+    document: dict[str, Any] = {
         "name": signature.name,
         "description": signature.description,
         "inputs": inputs.write(signature, CONTRACT).schema,
@@ -39,14 +39,14 @@ def _tool(tool: ReleasedTool) -> dict[str, Any]:
         "wire": _wire(tool),
     }
     if signature.title:
-        written["title"] = signature.title
+        document["title"] = signature.title
     if signature.img:
-        written["img"] = signature.img
+        document["img"] = signature.img
     if signature.tags:
-        written["tags"] = list(signature.tags)
+        document["tags"] = list(signature.tags)
     if hints := schema.hints(signature):
-        written["annotations"] = hints
-    return written
+        document["annotations"] = hints
+    return document
 
 
 def _wire(tool: ReleasedTool) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _wire(tool: ReleasedTool) -> dict[str, Any]:
         "name": signature.wire_name,
         "inputs": names.inputs,
         "outputs": names.outputs,
-        # What every call sends for inputs that the model does not see, by the vendor's name.
+        # Values that every call sends for inputs that the model does not see, by the vendor's names.
         "presets": {h.parameter.name: h.preset for h in signature.hidden if h.preset is not UNSET},
     }
     if tool.retry:

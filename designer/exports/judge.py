@@ -13,7 +13,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class BrokenRule(NamedTuple):
-    """`what` follows the tool's name in a sentence."""
+    """A rule that a schema breaks. `what` follows the tool's name in a sentence."""
 
     rule: Rule
     what: str
@@ -57,18 +57,18 @@ def has_keywords_beside_reference(schema: Mapping[str, Any]) -> bool:
 
 def undeclared_required(schema: Mapping[str, Any]) -> list[str]:
     """Return the names that an object requires and does not list as properties."""
-    listed, properties = schema.get("required"), schema.get("properties", {})
-    if not isinstance(listed, list) or not isinstance(properties, dict):
+    required, properties = schema.get("required"), schema.get("properties", {})
+    if not isinstance(required, list) or not isinstance(properties, dict):
         return []
-    return [name for name in listed if isinstance(name, str) and name not in properties]
+    return [name for name in required if isinstance(name, str) and name not in properties]
 
 
 def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the regular expressions of one schema, each with its keyword."""
     if isinstance(pattern := schema.get("pattern"), str):
         yield "pattern", pattern
-    if isinstance(named := schema.get("patternProperties"), dict):
-        yield from (("patternProperties", pattern) for pattern in named)
+    if isinstance(patterns := schema.get("patternProperties"), dict):
+        yield from (("patternProperties", pattern) for pattern in patterns)
 
 
 def compiles_everywhere(pattern: str, rule: Rule) -> bool:
@@ -81,20 +81,23 @@ def fault_of_schema(schema: Mapping[str, Any]) -> validation.Fault | None:
 
 
 def why_too_large(schema: Mapping[str, Any], subset: Subset) -> str:
-    """Return which of the sizes a strict schema exceeds: what follows its tool's name in a sentence."""
-    each = list(subschemas.walk(schema))
-    names = [name for one in each for name in one.get("properties", {})]
-    enums = [[value for value in one["enum"] if value is not None] for one in each if "enum" in one]
+    """Return which size limit a strict schema exceeds, as the end of a sentence about the tool; "" if
+    none."""
+    schemas = list(subschemas.walk(schema))
+    names = [name for level in schemas for name in level.get("properties", {})]
+    enums = [[value for value in level["enum"] if value is not None] for level in schemas if "enum" in level]
     texts = [[value for value in enum if isinstance(value, str)] for enum in enums]
-    many, longest = subset.long_enum_values, subset.long_enum_characters
+    value_limit, character_limit = subset.long_enum_values, subset.long_enum_characters
     if len(names) > subset.properties:
         return f"has {len(names):,} properties in its inputs, of {subset.properties:,} at most"
     if (levels := _levels(schema)) > subset.levels:
         return f"has inputs that are nested {levels} levels deep, of {subset.levels} at most"
     if (values := sum(map(len, enums))) > subset.enum_values:
         return f"lists {values:,} allowed values, of {subset.enum_values:,} at most"
-    if any(len(enum) > many and sum(map(len, enum)) > longest for enum in texts):
-        return f"lists more than {many} allowed values with over {longest:,} characters together"
+    if any(len(enum) > value_limit and sum(map(len, enum)) > character_limit for enum in texts):
+        return (
+            f"lists more than {value_limit} allowed values with over {character_limit:,} characters together"
+        )
     if sum(map(len, names)) + sum(len(text) for enum in texts for text in enum) > subset.characters:
         return f"has names and allowed values of over {subset.characters:,} characters together"
     return ""
@@ -132,24 +135,24 @@ def _required_recursions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]
 
 
 def _keywords_beside_references(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if any(has_keywords_beside_reference(each) for each in subschemas.walk(schema)):
+    if any(has_keywords_beside_reference(level) for level in subschemas.walk(schema)):
         yield "has keywords beside a reference"
 
 
 def _arrays_without_items(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if any(is_array_without_items(each) for each in subschemas.walk(schema)):
+    if any(is_array_without_items(level) for level in subschemas.walk(schema)):
         yield "has an array that does not say what it holds (items)"
 
 
 def _undeclared_required(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    for each in subschemas.walk(schema):
-        for name in undeclared_required(each):
+    for level in subschemas.walk(schema):
+        for name in undeclared_required(level):
             yield f"requires “{name}”, which is not among the properties of its object"
 
 
 def _regular_expressions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    for each in subschemas.walk(schema):
-        for _, pattern in patterns_of(each):
+    for level in subschemas.walk(schema):
+        for _, pattern in patterns_of(level):
             if not compiles_everywhere(pattern, rule):
                 yield f"has a regular expression that cannot be read (“{pattern[:60]}”)"
 
@@ -160,8 +163,8 @@ def _invalid_schema(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
 
 
 def _names(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    for each in subschemas.walk(schema):
-        yield from _names_at_top(each, rule)
+    for level in subschemas.walk(schema):
+        yield from _names_at_top(level, rule)
 
 
 def _names_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The result of an MCP `tools/list`, valid in the revisions 2025-11-25 and 2026-07-28.
 
-The older one asks for objects as outputs: what is none goes below one member, which `_meta` of the tool says.
-Where it is known that a client speaks the newer one, it is shown such an output as it is.
+The older revision requires objects as outputs. Any other output is exported below one property, which `_meta`
+of the tool states. A client that is known to use the newer one receives the output as it is.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ LIMITS = Limits(
 
 
 def write(release: ReleaseDocument) -> object:
-    # A client may keep nothing: which release is live is ours to say at any moment.
+    # Clients must not cache the list, because the live release can change at any time.
     return {
         "resultType": "complete",
         "tools": [_tool(tool.signature, wire(tool.signature)) for tool in release.tools],
@@ -38,7 +38,7 @@ def write(release: ReleaseDocument) -> object:
 
 
 def with_its_output(tool: Effective) -> dict[str, Any]:
-    """The tool for clients of 2026-07-28 alone, with an output that may be anything."""
+    """Return the tool for clients of 2026-07-28 only, whose outputs may be anything."""
     names = wire(tool)
     outputs = {} if output_of_all(tool) else names.outputs
     names = structs.replace(names, outputs=outputs, whole_output="")
@@ -46,27 +46,28 @@ def with_its_output(tool: Effective) -> dict[str, Any]:
 
 
 def _tool(tool: Effective, names: Wire) -> dict[str, Any]:
-    written: dict[str, Any] = {
+    tool_document: dict[str, Any] = {
         "name": tool.name,
         "inputSchema": inputs.write_as_the_vendor_does(tool, CONTRACT).schema,
     }
     if tool.title:
-        written["title"] = tool.title
+        tool_document["title"] = tool.title
     if tool.description:
-        written["description"] = tool.description
+        tool_document["description"] = tool.description
     if tool.outputs or tool.outputs_rest is not None:
-        written["outputSchema"] = inputs.write_outputs(tool, CONTRACT).schema
+        tool_document["outputSchema"] = inputs.write_outputs(tool, CONTRACT).schema
     if annotations := document.write_hints(tool.annotations):
-        written["annotations"] = annotations
+        tool_document["annotations"] = annotations
     if schema.is_web_address(tool.img):
-        written["icons"] = [{"src": tool.img}]
+        tool_document["icons"] = [{"src": tool.img}]
     if way := transfers.way_back(tool, names):
-        written["_meta"] = {"pegboard/wire": way}
-    return written
+        tool_document["_meta"] = {"pegboard/wire": way}
+    return tool_document
 
 
 def wire(tool: Effective) -> Wire:
-    """Inputs and outputs that stand for all, and are objects, are shown as what they are."""
+    """Return the mapping. Inputs and outputs that contain all others, and are objects, are exported as
+    they are."""
     names = by_alias(tool)
     if schema.is_in_place(tool):
         names = structs.replace(names, inputs={}, whole="")

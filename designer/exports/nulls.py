@@ -27,20 +27,20 @@ def _remove_absent(document: Document, schemas: Sequence[AnySchema], value: Any)
     required = {name for part in parts for name in part.get("required", ())}
     properties = [part.get("properties", {}) for part in parts]
     return {
-        name: _remove_absent(document, [listed[name] for listed in properties if name in listed], member)
+        name: _remove_absent(document, [members[name] for members in properties if name in members], member)
         for name, member in value.items()
-        if member is not None or name in required or not any(name in listed for listed in properties)
+        if member is not None or name in required or not any(name in members for members in properties)
     }
 
 
 def _applicable_parts(document: Document, schema: AnySchema, value: Any) -> Iterator[Schema]:
     """Return the schemas that a value has to fit, and those of alternatives that it may be meant for."""
-    waiting, seen = [schema], set()
+    waiting, visited = [schema], set()
     while waiting:
         for part in parts_of(document, waiting.pop()):
-            if id(part) in seen:
+            if id(part) in visited:
                 continue
-            seen.add(id(part))
+            visited.add(id(part))
             yield part
             for keyword in ("anyOf", "oneOf"):
                 # An alternative that only lists required names is about their combination.
@@ -67,14 +67,14 @@ def _is_meant(document: Document, schema: AnySchema, value: Any) -> bool:
 def _add_absent(document: Document, schema: AnySchema, value: Any) -> Any:
     level = document.level(schema).schema
     if choices := level.get("anyOf"):
-        meant = next((choice for choice in choices if _is_meant(document, choice, value)), None)
-        return value if meant is None else _add_absent(document, meant, value)
+        choice = next((other for other in choices if _is_meant(document, other, value)), None)
+        return value if choice is None else _add_absent(document, choice, value)
     if isinstance(value, list):
         return [_add_absent(document, level.get("items", True), item) for item in value]
     if not isinstance(value, dict):
         return value
     properties = level.get("properties", {})
-    written = {
+    completed = {
         name: _add_absent(document, properties.get(name, True), member) for name, member in value.items()
     }
-    return written | {name: None for name in properties if name not in value}
+    return completed | {name: None for name in properties if name not in value}

@@ -17,8 +17,8 @@ LIMITS = Limits(
     date="2026-11-21",
     carries=frozenset({"defaults", "rules", "schemas"}),
     contract=CONTRACT,
-    advised_description=CONTRACT.most("description_length"),
-    advised_tools=CONTRACT.most("tool_count"),
+    advised_description=CONTRACT.limit_of("description_length"),
+    advised_tools=CONTRACT.limit_of("tool_count"),
 )
 # A function may be strict only within these sizes.
 _SUBSET = contracts.load("openai-strict").subset
@@ -29,31 +29,31 @@ def write(release: ReleaseDocument) -> object:
 
 
 def function(tool: Effective, contract: Contract) -> dict[str, Any]:
-    """A tool as both of OpenAI's interfaces have it."""
-    # The strict subset asks for the list of required keys even when it is empty.
+    """Return the tool as both of OpenAI's interfaces write it."""
+    # The strict subset requires the list of required keys even when it is empty.
     parameters = {"required": []} | inputs.write(tool, contract).schema
-    written: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
+    document: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": is_strict(tool)}
     if tool.description:
-        written["description"] = tool.description
-    return written
+        document["description"] = tool.description
+    return document
 
 
 def is_strict(tool: Effective) -> bool:
-    """Whether the schema is within the strict subset without a change."""
+    """Return whether the schema is within the strict subset without a change."""
     # Widening an optional input to "required or null" would qualify more tools, but then the model
     # sends nulls that the vendor never asked for. So a tool with an optional input is not strict.
-    enums = [[value.name for value in shown.parameter.allowed_values] for shown in tool.inputs]
+    enums = [[value.name for value in visible.parameter.allowed_values] for visible in tool.inputs]
     return (
         _SUBSET is not None
         and not schema.is_open(tool)
         and all(
-            shown.is_required
-            and shown.parameter.type != "json"
-            and shown.parameter.schema is None
-            and not shown.parameter.unsupported_type
-            and shown.parameter.max_length is None
-            and "default" not in schema.of_input(shown)
-            for shown in tool.inputs
+            visible.is_required
+            and visible.parameter.type != "json"
+            and visible.parameter.schema is None
+            and not visible.parameter.unsupported_type
+            and visible.parameter.max_length is None
+            and "default" not in schema.of_input(visible)
+            for visible in tool.inputs
         )
         and sum(map(len, enums)) <= _SUBSET.enum_values
         and all(

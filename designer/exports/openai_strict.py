@@ -1,5 +1,5 @@
-"""The `tools` array of an OpenAI chat completion whose every function is strict, so that a model's arguments
-always fit. What may be left out is required here, and null says that it is."""
+"""The `tools` array of an OpenAI chat completion with strict functions only, so that a model's arguments
+always fit. Optional inputs are required here, and null means an absent one."""
 
 from dataclasses import replace
 from functools import partial
@@ -26,10 +26,10 @@ def write(release: ReleaseDocument) -> object:
 
 def _function(tool: Effective) -> dict[str, Any]:
     parameters = inputs.write(tool, CONTRACT).schema
-    written: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": True}
+    document: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": True}
     if tool.description:
-        written["description"] = tool.description
-    return written
+        document["description"] = tool.description
+    return document
 
 
 FORMAT = Format(

@@ -1,7 +1,7 @@
-"""Where each part of a written tool comes from: the vendor, words of ours, or the format itself. Pure.
+"""The origin of each part of an exported tool: the vendor, a text tuned in Pegboard, or the format. Pure.
 
-A text is looked for where it belongs: the words about an input in what the format writes of that input. So
-this needs to know no more of a format than where it writes a tool (`parts.Places`).
+A text is searched where it belongs: the texts of an input in the part that the format writes for that input.
+So this module needs to know only the paths at which a format writes a tool (`parts.Places`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,12 +12,12 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from designer.exports.parts import Path, Places, at
+from designer.exports.parts import Path, Places, value_at
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
 from protocols.signature import Parameter
 
-# "catalog" are our words for all agents, "agent" those of one; "generated" is what the format writes around.
+# "catalog" and "agent" are texts tuned for all agents and for one; "generated" is what the format adds.
 Origin = Literal["vendor", "catalog", "agent", "generated"]
 _HINTS = {"readOnly": "read_only", "destructive": "destructive", "idempotent": "idempotent"}
 
@@ -28,8 +28,12 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
-    """What is said of a tool at each member, and whose words these are."""
+class ToolTexts:
+    """The texts of a tool, and the origin of each.
+
+    name: the origin of the tool's name. texts: by the path of the member. whose: returns the origin of a
+    member.
+    """
 
     tool: Effective
     name: Origin
@@ -39,7 +43,11 @@ class Said:
 
 @dataclass(frozen=True, kw_only=True)
 class _Region:
-    """A part of the text. `names` are strings as a whole, `texts` pieces of longer ones, in their order."""
+    """The origins within a part of the document.
+
+    around: of keys and punctuation. values: of other values. names: of complete strings. texts: of pieces of
+    longer strings, in their order.
+    """
 
     around: Origin = "generated"
     values: Origin = "generated"
@@ -47,16 +55,19 @@ class _Region:
     texts: tuple[tuple[str, Origin], ...] = ()
 
 
-def spans(own: object, places: Places, wire: Wire, said: Said) -> list[Span]:
-    """Together they are to the byte what is written of the tool."""
-    regions = dict(_regions(own, places, wire, said))
-    found = _walk(own, (), _Region(names={said.tool.name: said.name}), regions)
-    merged = groupby((span for span in found if span.text), key=lambda span: span.origin)
-    return [Span(origin, "".join(span.text for span in each)) for origin, each in merged]
+def spans(own: object, places: Places, wire: Wire, tool_texts: ToolTexts) -> list[Span]:
+    """Return the exported tool in pieces, each with its origin. Together they are equal to the exported
+    bytes."""
+    regions = dict(_regions(own, places, wire, tool_texts))
+    pieces = _walk(own, (), _Region(names={tool_texts.tool.name: tool_texts.name}), regions)
+    merged = groupby((span for span in pieces if span.text), key=lambda span: span.origin)
+    return [Span(origin, "".join(span.text for span in group)) for origin, group in merged]
 
 
-def _regions(own: object, places: Places, wire: Wire, said: Said) -> Iterator[tuple[Path, _Region]]:
-    tool, whose = said.tool, said.whose
+def _regions(
+    own: object, places: Places, wire: Wire, tool_texts: ToolTexts
+) -> Iterator[tuple[Path, _Region]]:
+    tool, whose = tool_texts.tool, tool_texts.whose
     yield places.description, _Region(texts=((tool.description, whose(("description",))),))
     yield ("title",), _Region(values=whose(("title",)))
     for member in ("tags", "img", "icons"):
@@ -66,58 +77,64 @@ def _regions(own: object, places: Places, wire: Wire, said: Said) -> Iterator[tu
             yield ("annotations", name), _Region(values=whose(("effects", effect)))
     for keyword in tool.schema_rest or ():
         yield (*places.inputs, keyword), _Region(around="vendor", values="vendor")
-    inputs = {shown.parameter.name: (shown.parameter, shown.preset) for shown in tool.inputs}
-    yield from _of_members(own, places.inputs, wire.inputs, wire.whole, inputs, "parameters", said)
+    inputs = {visible.parameter.name: (visible.parameter, visible.preset) for visible in tool.inputs}
+    yield from _of_members(own, places.inputs, wire.inputs, wire.whole, inputs, "parameters", tool_texts)
     if places.outputs is not None:
         outputs = {output.parameter.name: (output.parameter, UNSET) for output in tool.outputs}
-        whole = wire.whole_output
-        yield from _of_members(own, places.outputs, wire.outputs, whole, outputs, "outputs", said)
+        single_output = wire.whole_output
+        yield from _of_members(
+            own, places.outputs, wire.outputs, single_output, outputs, "outputs", tool_texts
+        )
     # Last, as a format may write its name among the inputs.
-    yield places.name, _Region(values=said.name)
+    yield places.name, _Region(values=tool_texts.name)
 
 
 def _of_members(
     own: object,
     place: Path,
     names: Mapping[str, str],
-    whole: str,
-    known: Mapping[str, tuple[Parameter, Any]],
+    single_name: str,
+    parameters: Mapping[str, tuple[Parameter, Any]],
     side: str,
-    said: Said,
+    tool_texts: ToolTexts,
 ) -> Iterator[tuple[Path, _Region]]:
-    """The regions of inputs or outputs: of each, and of what names them."""
-    keys = {shown: _of_name(shown, names[shown], side, said) for shown in names if names[shown] in known}
-    written = at(own, place)
-    if isinstance(written, list):
-        ways = {(*place, str(index)): each["name"] for index, each in enumerate(written)}
+    """Yield the regions of inputs or outputs, and of the lists of their names."""
+    keys = {
+        name: _of_name(name, names[name], side, tool_texts) for name in names if names[name] in parameters
+    }
+    members = value_at(own, place)
+    if isinstance(members, list):
+        paths = {(*place, str(index)): member["name"] for index, member in enumerate(members)}
     else:
-        below = (*place, "properties", whole) if whole and whole not in keys else place
+        below = (*place, "properties", single_name) if single_name and single_name not in keys else place
         yield (*below, "properties"), _Region(names=keys)
         yield (*below, "required"), _Region(names=keys)
-        ways = {(*below, "properties", shown): shown for shown in keys}
-    for way, shown in ways.items():
-        parameter, preset = known.get(names.get(shown, ""), (None, UNSET))
+        paths = {(*below, "properties", name): name for name in keys}
+    for path, name in paths.items():
+        parameter, preset = parameters.get(names.get(name, ""), (None, UNSET))
         if parameter is not None:
-            origin = said.whose((side, parameter.name, "preset"))
-            yield way, _of_parameter(parameter, keys, side, said)
+            origin = tool_texts.whose((side, parameter.name, "preset"))
+            yield path, _of_parameter(parameter, keys, side, tool_texts)
             if preset is not UNSET:
-                yield (*way, "default"), _Region(around=origin, values=origin)
+                yield (*path, "default"), _Region(around=origin, values=origin)
 
 
-def _of_name(shown: str, theirs: str, side: str, said: Said) -> Origin:
-    whose = said.whose((side, theirs, "name"))
-    return whose if whose != "vendor" or shown == theirs else "generated"
+def _of_name(name: str, vendor_name: str, side: str, tool_texts: ToolTexts) -> Origin:
+    whose = tool_texts.whose((side, vendor_name, "name"))
+    return whose if whose != "vendor" or name == vendor_name else "generated"
 
 
-def _of_parameter(parameter: Parameter, keys: Mapping[str, Origin], side: str, said: Said) -> _Region:
+def _of_parameter(
+    parameter: Parameter, keys: Mapping[str, Origin], side: str, tool_texts: ToolTexts
+) -> _Region:
     here = (side, parameter.name)
-    text = said.texts.get((*here, "description"), parameter.description)
-    texts: list[tuple[str, Origin]] = [(str(text), said.whose((*here, "description")))]
+    text = tool_texts.texts.get((*here, "description"), parameter.description)
+    texts: list[tuple[str, Origin]] = [(str(text), tool_texts.whose((*here, "description")))]
     for value in parameter.allowed_values:
         if value.description:
             # As a list in the description, or beside the value.
             texts.append((f"{value.name}: ", "vendor"))
-            whose = said.whose((*here, "values", value.name, "description"))
+            whose = tool_texts.whose((*here, "values", value.name, "description"))
             texts.append((value.description, whose))
     is_schema = isinstance(parameter.schema, dict)
     names: dict[str, Origin] = {**keys}
@@ -127,18 +144,18 @@ def _of_parameter(parameter: Parameter, keys: Mapping[str, Origin], side: str, s
     )
 
 
-def _walk(value: object, way: Path, region: _Region, regions: Mapping[Path, _Region]) -> Iterator[Span]:
-    region = regions.get(way, region)
+def _walk(value: object, path: Path, region: _Region, regions: Mapping[Path, _Region]) -> Iterator[Span]:
+    region = regions.get(path, region)
     if isinstance(value, dict):
         for number, (key, inside) in enumerate(value.items()):
             yield Span(region.around, "," if number else "{")
             yield from _key(key, region)
-            yield from _walk(inside, (*way, key), region, regions)
+            yield from _walk(inside, (*path, key), region, regions)
         yield Span(region.around, "}" if value else "{}")
     elif isinstance(value, list | tuple):
         for number, inside in enumerate(value):
             yield Span(region.around, "," if number else "[")
-            yield from _walk(inside, (*way, str(number)), region, regions)
+            yield from _walk(inside, (*path, str(number)), region, regions)
         yield Span(region.around, "]" if value else "[]")
     elif isinstance(value, str):
         yield from _string(value, region)
@@ -147,8 +164,8 @@ def _walk(value: object, way: Path, region: _Region, regions: Mapping[Path, _Reg
 
 
 def _key(key: str, region: _Region) -> Iterator[Span]:
-    written = msgspec.json.encode(key).decode()
-    yield Span(region.names.get(key, region.around), written)
+    encoded = msgspec.json.encode(key).decode()
+    yield Span(region.names.get(key, region.around), encoded)
     yield Span(region.around, ":")
 
 
@@ -156,17 +173,17 @@ def _string(text: str, region: _Region) -> Iterator[Span]:
     if text in region.names:
         yield Span(region.names[text], msgspec.json.encode(text).decode())
         return
-    found, end = [], 0
+    matches, end = [], 0
     for piece, origin in region.texts:
         start = text.find(piece, end) if piece else -1
         if start >= 0:
-            found.append((start, start + len(piece), origin))
+            matches.append((start, start + len(piece), origin))
             end = start + len(piece)
-    # What stands between pieces is the format's; without any, the whole is what it is here.
-    glue: Origin = "generated" if found else region.values
+    # Text between pieces is the format's. A string without pieces has the origin of the region's values.
+    glue: Origin = "generated" if matches else region.values
     yield Span(region.around, '"')
     end = 0
-    for start, stop, origin in found:
+    for start, stop, origin in matches:
         yield Span(glue, _inside(text[end:start]))
         yield Span(origin, _inside(text[start:stop]))
         end = stop

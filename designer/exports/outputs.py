@@ -1,4 +1,4 @@
-"""What a model gives that answers for a tool itself, by the names of each format."""
+"""The outputs of a tool that a model answers itself, by the names of each format."""
 
 from typing import Any
 
@@ -11,28 +11,29 @@ from designer.signatures.effective import Effective
 
 
 def schema_of(tool: Effective, format_: str = "") -> dict[str, Any]:
-    """By the names that outputs come back by in this format; without one, in `json-schema`."""
-    spoken = exports.get(format_) if format_ else json_schema.FORMAT
-    names = spoken.wire(tool)
-    called = {theirs: name for name, theirs in names.outputs.items()}
-    named = tuple(
-        structs.replace(each, alias=called.get(each.parameter.name, each.alias)) for each in tool.outputs
+    """Return the schema of the outputs by the names of a format, `json-schema` by default."""
+    target = exports.get(format_) if format_ else json_schema.FORMAT
+    names = target.wire(tool)
+    aliases = {vendor_name: name for name, vendor_name in names.outputs.items()}
+    renamed = tuple(
+        structs.replace(output, alias=aliases.get(output.parameter.name, output.alias))
+        for output in tool.outputs
     )
-    written = schema.of_outputs(structs.replace(tool, outputs=named))
+    output_schema = schema.of_outputs(structs.replace(tool, outputs=renamed))
     # A vendor may leave out what it declares. A model that answers in its place may not.
-    needed = [each.alias for each in named if each.parameter.required]
-    if tool.outputs_rest is None and needed and written.get("type") == "object":
-        written = written | {"required": needed}
+    required = [output.alias for output in renamed if output.parameter.required]
+    if tool.outputs_rest is None and required and output_schema.get("type") == "object":
+        output_schema = output_schema | {"required": required}
     if names.whole_output:
-        written = {
-            **schema.below(names.whole_output, written),
-            # There is no way to leave out all there is.
+        output_schema = {
+            **schema.below(names.whole_output, output_schema),
+            # The output that contains all others cannot be absent.
             "required": [names.whole_output],
         }
-    return inlining.inlined(written)[0] if spoken.limits.contract.refuses_references else written
+    return inlining.inlined(output_schema)[0] if target.limits.contract.refuses_references else output_schema
 
 
 def by_signature(tool: Effective, given: dict[str, Any], format_: str = "") -> dict[str, Any]:
-    """What fits that schema, by the names of the signature."""
-    spoken = exports.get(format_) if format_ else json_schema.FORMAT
-    return outputs_of_the_caller(tool, spoken.wire(tool), given)
+    """Return outputs that fit this schema, by the names of the signature."""
+    target = exports.get(format_) if format_ else json_schema.FORMAT
+    return outputs_of_the_caller(tool, target.wire(tool), given)

@@ -1,7 +1,5 @@
-"""The list of tools as an OXP server would answer it, `{"items": [...]}` in both revisions of the protocol.
-
-What the drafts leave open is settled in docs/decisions/0006-exports.md.
-"""
+"""The list of tools as an OXP server would return it, `{"items": [...]}` in both revisions of the
+protocol. docs/decisions/0006-exports.md settles what the drafts leave open."""
 
 import hashlib
 import re
@@ -37,7 +35,7 @@ def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     signature, version, identity = tool.signature, _version(tool), wanted_id(tool)
     if is_shared:
         identity += "_" + hashlib.sha256(f"{tool.endpoint}\0{tool.tool_id}".encode()).hexdigest()[:8]
-    # Nothing is known of the outputs of a tool that declares none: any value.
+    # A tool that declares no outputs may return any value.
     outputs: dict[str, Any] = {}
     if signature.outputs or signature.outputs_rest is not None:
         outputs = inputs.write_outputs(signature, CONTRACT).schema
@@ -48,17 +46,17 @@ def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
         description=signature.description,
         input_schema=inputs.write(signature, CONTRACT).schema,
         output_schema=outputs,
-        # A call asks for the scopes, which need the name of the provider.
+        # Calls request the scopes, which need the name of the provider.
         requirements=document.write_requirements(signature.requirements),
     )
 
 
 def wanted_id(tool: ReleasedTool) -> str:
-    """Toolkit and tool, without a version."""
-    # Another protocol's ids may hold anything, so the model's name stands for them.
+    """Return toolkit and tool, without a version."""
+    # Ids of another protocol may contain any character, so the name for models replaces them.
     if tool.protocol == "oxp" and _ID.fullmatch(tool.tool_id):
         return tool.tool_id
-    return ".".join(re.sub("[^A-Za-z0-9_]", "_", each) for each in (tool.vendor, tool.signature.name))
+    return ".".join(re.sub("[^A-Za-z0-9_]", "_", name) for name in (tool.vendor, tool.signature.name))
 
 
 def _version(tool: ReleasedTool) -> str:

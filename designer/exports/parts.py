@@ -1,4 +1,4 @@
-"""A tool as it stands in an export: where each part is written, and how large each is."""
+"""The parts of a tool in an export: their paths and their sizes."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,8 +14,10 @@ Kind = Literal["name", "description", "input", "outputs", "rest"]
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """`tools` leads to the list of tools in what a format writes, the others into one of these. Inputs are a
-    JSON Schema, or a list of what has a `name`. None: the format has no place for outputs.
+    """The paths at which a format writes a tool.
+
+    tools: from the document to the list of tools. The others lead from a tool to its parts.
+    inputs: to a JSON Schema, or to a list of members with a `name`. outputs: None if the format has none.
     """
 
     tools: Path
@@ -26,7 +28,8 @@ class Places:
 
 
 class Part(msgspec.Struct, frozen=True):
-    """`rest` is what stands around the others: types of calls, required inputs, rules."""
+    """A part of an exported tool. `rest` contains what belongs to no other: types of calls, required
+    inputs, rules."""
 
     kind: Kind
     name: str
@@ -34,44 +37,48 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def tools_in(document: object, places: Places) -> list[Any]:
-    """The tools in the order of the release, as they are written."""
-    found: list[Any] = at(document, places.tools)
-    return found
+    """Return the exported tools, in the order of the release."""
+    tools: list[Any] = value_at(document, places.tools)
+    return tools
 
 
 def parts(tool: object, places: Places, wire: Wire) -> list[Part]:
-    """Their tokens add up to those of the whole tool."""
-    sizes: list[tuple[Kind, str, int]] = [("name", "", _size(at(tool, places.name)))]
-    if (description := at(tool, places.description)) is not None:
+    """Return the parts of an exported tool. Their tokens add up to those of the tool."""
+    sizes: list[tuple[Kind, str, int]] = [("name", "", _size(value_at(tool, places.name)))]
+    if (description := value_at(tool, places.description)) is not None:
         sizes.append(("description", "", _size(description)))
-    sizes += [("input", name, size) for name, size in _inputs(at(tool, places.inputs), wire)]
-    if places.outputs is not None and (outputs := at(tool, places.outputs)) is not None:
+    sizes += [("input", name, size) for name, size in _inputs(value_at(tool, places.inputs), wire)]
+    if places.outputs is not None and (outputs := value_at(tool, places.outputs)) is not None:
         sizes.append(("outputs", "", _size(outputs)))
     sizes.append(("rest", "", _size(tool) - sum(size for _, _, size in sizes)))
-    found, before = [], 0
+    parts_of_tool, size_before = [], 0
     for kind, name, size in sizes:
         # Rounded up at each end, as the whole is, so that no part is lost between two.
-        found.append(Part(kind, name, tokens_of_size(before + size) - tokens_of_size(before)))
-        before += size
-    return found
+        parts_of_tool.append(
+            Part(kind, name, tokens_of_size(size_before + size) - tokens_of_size(size_before))
+        )
+        size_before += size
+    return parts_of_tool
 
 
-def _inputs(written: Any, wire: Wire) -> list[tuple[str, int]]:
-    if isinstance(written, list):
-        return [(each["name"], _size(each)) for each in written]
-    shown = (written or {}).get("properties") or {}
+def _inputs(exported_inputs: Any, wire: Wire) -> list[tuple[str, int]]:
+    if isinstance(exported_inputs, list):
+        return [(parameter["name"], _size(parameter)) for parameter in exported_inputs]
+    properties = (exported_inputs or {}).get("properties") or {}
     if wire.whole and wire.whole not in wire.inputs:
         # All inputs went below one that the vendor does not know.
-        shown = shown.get(wire.whole, {}).get("properties") or {}
-    return [(name, _size(name) + 1 + _size(said)) for name, said in shown.items() if name in wire.inputs]
+        properties = properties.get(wire.whole, {}).get("properties") or {}
+    return [
+        (name, _size(name) + 1 + _size(schema)) for name, schema in properties.items() if name in wire.inputs
+    ]
 
 
 def _size(value: object) -> int:
     return len(msgspec.json.encode(value))
 
 
-def at(value: Any, path: Path) -> Any:
-    """What stands there, or None."""
+def value_at(value: Any, path: Path) -> Any:
+    """Return the value at a path, or None."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value

@@ -1,7 +1,7 @@
 """A JSON Schema without what a target refuses. Pure.
 
-What can be said in another way is, and loses nothing. What cannot is left out, so that the schema accepts
-more than the vendor's; the keywords that are lost are named.
+A keyword with an equivalent is replaced, and nothing is lost. Any other is left out, so that the schema
+accepts more than the vendor's; its name is returned.
 """
 
 import copy
@@ -29,12 +29,11 @@ class Rewritten(NamedTuple):
 
 
 def rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
-    """Return `schema` itself where the target refuses nothing of it, else a copy in which as little as
-    possible is written otherwise."""
+    """Return `schema` itself if the target refuses nothing, else a copy with as few changes as possible."""
     broken = {
-        each.rule.refuses
-        for each in judge.broken_rules(schema, contract)
-        if each.rule.effect in ("rewritten", "left_out")
+        breach.rule.refuses
+        for breach in judge.broken_rules(schema, contract)
+        if breach.rule.effect in ("rewritten", "left_out")
     }
     if not broken & _REWRITERS.keys():
         return Rewritten(schema)
@@ -48,7 +47,7 @@ def rewrite(schema: dict[str, Any], contract: Contract) -> Rewritten:
 
 
 def may_be_rewritten(schema: object) -> bool:
-    """Whether some target may refuse a part of `schema`: a quick test for who cannot write it first."""
+    """Return whether some target may refuse a part of `schema`. This is a quick test."""
     if not isinstance(schema, dict):
         return False
     text = msgspec.json.encode(schema)
@@ -89,22 +88,22 @@ def _cut_required_recursions(editor: _Editor, rule: Rule) -> None:
 
 
 def _replace_references_with_keywords(editor: _Editor, rule: Rule) -> None:
-    """Put the target in place of a reference that has keywords beside it.
+    """Replace a reference that has keywords beside it by its target.
 
-    A target that holds itself keeps its reference, and the words beside it are lost; rules beside it move
-    into an `allOf` with the reference.
+    A target that contains itself keeps its reference, and texts beside it are lost; rules beside it move into
+    an `allOf` with the reference.
     """
     for schema in list(subschemas.walk(editor.schema)):
-        # The top has other keywords than words, and definitions; what is left there is a reference to a tree.
+        # The top has other keywords than texts, and definitions; what remains there is a reference to a tree.
         if not judge.has_keywords_beside_reference(schema):
             continue
-        beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+        siblings = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
         inlined = inlining.inlined_once(editor.schema, schema)
         if inlined is not None:
             schema.clear()
             schema.update(inlined)
             continue
-        words = {keyword for keyword in beside if keyword in inlining.WORDS}
+        words = {keyword for keyword in siblings if keyword in inlining.WORDS}
         reference = schema["$ref"]
         for keyword in words:
             editor.leave_out(schema, keyword)
@@ -114,7 +113,7 @@ def _replace_references_with_keywords(editor: _Editor, rule: Rule) -> None:
 
 
 def _spell_as_now(editor: _Editor, rule: Rule) -> None:
-    """Write keywords of older drafts as draft 2020-12 does, and leave out what is no JSON Schema."""
+    """Write keywords of older drafts as draft 2020-12 does, and leave out what is not valid JSON Schema."""
     if judge.fault_of_schema(editor.schema) is None:
         return
     is_old = False
@@ -129,7 +128,7 @@ def _spell_as_now(editor: _Editor, rule: Rule) -> None:
 
 
 def _modernize(schema: dict[str, Any]) -> bool:
-    """Change what draft 2020-12 has another word for; return whether there was any."""
+    """Replace keywords that draft 2020-12 spells differently. Return whether there were any."""
     is_old = False
     if isinstance(schema.get("items"), list):
         schema["prefixItems"], is_old = schema.pop("items"), True
@@ -141,16 +140,16 @@ def _modernize(schema: dict[str, Any]) -> bool:
             if is_strict and limit in schema:
                 schema[strict] = schema.pop(limit)
     for keyword in ("required", "type"):
-        listed = schema.get(keyword)
-        if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
+        names = schema.get(keyword)
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
             # Draft 2020-12 refuses a name that is listed twice.
-            schema[keyword] = list(dict.fromkeys(listed))
+            schema[keyword] = list(dict.fromkeys(names))
     return is_old
 
 
 def _remove(editor: _Editor, path: tuple[str | int, ...]) -> None:
-    """Leave out the keyword at which the schema breaks the meta-schema; what is no schema becomes one of
-    anything."""
+    """Leave out the keyword at which the schema breaks the meta-schema. An invalid subschema becomes one
+    that accepts anything."""
     schema, steps = editor.schema, list(path)
     while steps:
         keyword = str(steps.pop(0))
@@ -186,12 +185,12 @@ def _declare_required(editor: _Editor, rule: Rule) -> None:
     for schema in list(subschemas.walk(editor.schema)):
         names = judge.undeclared_required(schema)
         others = schema.get("additionalProperties", True)
-        # A closed object takes no such member: nothing that is written here would make a call possible.
+        # A closed object refuses such a member, so no declaration makes a call possible.
         if not names or others is False:
             continue
         properties = schema.setdefault("properties", {})
         for name in names:
-            # `patternProperties` still holds of it; what all others have to be does not.
+            # `patternProperties` still applies to it; the schema of all other members does not.
             properties[name] = copy.deepcopy(others) if isinstance(others, dict) else {}
 
 
@@ -205,7 +204,7 @@ def _leave_out_patterns(editor: _Editor, rule: Rule) -> None:
                 continue
             del schema[keyword][pattern]
             editor.keywords.add(keyword)
-            # What it was about would be refused as unknown.
+            # Members that matched the pattern would be refused as unknown.
             for closing in ("additionalProperties", "unevaluatedProperties"):
                 if closing in schema:
                     editor.leave_out(schema, closing)

@@ -1,8 +1,8 @@
-"""Does what a format tells a model reach the vendor? Checked with values that are made up. Pure.
+"""Check with generated values that a format accepts the arguments that the vendor accepts. Pure.
 
-For one tool in one format, arguments that fit the exported schema are led back to the vendor's names and
-validated against the vendor's schema, and arguments that fit the vendor's schema are led into the format. The
-same tool always gives the same values. A value that cannot be made up proves nothing.
+Arguments that fit the exported schema are mapped to the vendor's names and validated against the vendor's
+schema, and arguments that fit the vendor's schema are mapped into the format. The same tool always gives the
+same values. If no value can be generated, nothing is proved.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class RoundTrip(msgspec.Struct, frozen=True):
 
 
 class Exported(NamedTuple):
-    """What a model is told to write, and the reverse mapping of its names."""
+    """The schema that a model reads, and the mapping of its names."""
 
     schema: dict[str, Any]
     names: Wire
@@ -66,7 +66,8 @@ def check(tool: Effective, exported: Exported, *, is_quick: bool = True) -> Roun
             break
     has_common = "" in refusals or any(expressible)
     return RoundTrip(
-        # Where no arguments of the vendor's could be made up, what it refuses says nothing of the others.
+        # If no arguments that fit the vendor's schema could be generated, refused ones prove nothing about
+        # others.
         has_common=has_common if has_common or (refusals and expressible) else None,
         refused=next(filter(None, refusals), ""),
         is_expressible=all(expressible) if expressible else None,
@@ -75,17 +76,19 @@ def check(tool: Effective, exported: Exported, *, is_quick: bool = True) -> Roun
 
 def write_vendor_schema(tool: Effective) -> Any:
     """Return the vendor's schema of all inputs, the hidden ones too."""
-    whole = whole_input(tool)
-    if whole is not None:
-        return parameters.write_parameter(whole.parameter)
+    single_input = whole_input(tool)
+    if single_input is not None:
+        return parameters.write_parameter(single_input.parameter)
     all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
-    return parameters.write([each.parameter for each in all_inputs], tool.schema_rest)
+    return parameters.write([declared.parameter for declared in all_inputs], tool.schema_rest)
 
 
 def presets_of(tool: Effective) -> Mapping[str, Any]:
     """Return the presets of all inputs by the vendor's names."""
     all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
-    return {each.parameter.name: each.preset for each in all_inputs if each.preset is not UNSET}
+    return {
+        declared.parameter.name: declared.preset for declared in all_inputs if declared.preset is not UNSET
+    }
 
 
 def _values(schema: Any, tries: Sequence[tuple[int, float]]) -> Iterator[Any]:
@@ -93,7 +96,7 @@ def _values(schema: Any, tries: Sequence[tuple[int, float]]) -> Iterator[Any]:
         try:
             yield samples.generate(schema, seed, fullness=fullness)
         except UnmetSchemaError:
-            # Another try would take as long and find as little.
+            # Another try would take as long and fail as well.
             return
 
 
@@ -105,9 +108,13 @@ def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.Checked
         arguments = arguments_for_the_vendor(tool, [names], value)
     except UnfitError as error:
         return str(error)
-    whole = whole_input(tool)
-    sent = {**presets_of(tool), **arguments} if whole is None else arguments.get(whole.parameter.name)
-    faults = validation.faults(vendor_check, sent)
+    single_input = whole_input(tool)
+    sent_value = (
+        {**presets_of(tool), **arguments}
+        if single_input is None
+        else arguments.get(single_input.parameter.name)
+    )
+    faults = validation.faults(vendor_check, sent_value)
     if not faults:
         return ""
     path = ".".join(map(str, faults[0].path))
@@ -117,12 +124,12 @@ def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.Checked
 def _write_model_arguments(
     tool: Effective, exported: Exported, vendor_check: validation.Checked, value: Any
 ) -> dict[str, Any] | None:
-    """Return arguments that fit the vendor's schema as a model would write them in the format; None for what
-    no model may choose, because a hidden input is another than its preset."""
+    """Return arguments that fit the vendor's schema as a model would write them in the format. None if no
+    model may choose them, because a hidden input differs from its preset."""
     names = exported.names
     if whole_input(tool) is not None:
-        whole = {names.whole: value} if names.whole else value
-        return whole if isinstance(whole, dict) else None
+        wrapped = {names.whole: value} if names.whole else value
+        return wrapped if isinstance(wrapped, dict) else None
     if not isinstance(value, dict):
         return None
     hidden_names = {hidden.parameter.name for hidden in tool.hidden}
@@ -136,5 +143,5 @@ def _write_model_arguments(
         arguments = {names.whole: arguments}
     if not names.null_is_absent:
         return arguments
-    written: dict[str, Any] = nulls.with_absent(read_document(exported.schema), arguments)
-    return written
+    completed: dict[str, Any] = nulls.with_absent(read_document(exported.schema), arguments)
+    return completed

@@ -1,7 +1,7 @@
-"""Parameters as JSON Schema, shared by the formats that speak it. The mapping is in docs/exports.md.
+"""Parameters as JSON Schema, for all formats that use it. docs/exports.md has the mapping.
 
-A vendor's own schema goes along unchanged as far as nothing was tuned. What was renamed or hidden is
-also renamed in references that lead there; rules that may name it are left out.
+A vendor's schema is exported unchanged if nothing was tuned. Renamed and hidden members are also renamed in
+references to them; rules that may name such a member are left out.
 """
 
 import re
@@ -19,17 +19,17 @@ from protocols import parameters as json_schema
 from protocols.mcp import document
 from protocols.signature import Parameter
 
-# Keywords that name no property, so that they hold whatever was renamed or hidden.
+# Keywords that name no property, so that they stay valid when one is renamed or hidden.
 _HARMLESS = {
     *("$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "$dynamicAnchor"),
     *("additionalProperties", "unevaluatedProperties", "title", "description", "deprecated", "nullable"),
 }
-# By these an object schema may describe or invite more members than its properties.
+# With these keywords an object schema may describe or accept more members than its properties.
 _OPENING = {
     *("additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "if"),
     *("dependentSchemas", "dependencies", "$ref", "$dynamicRef"),
 }
-# RFC 3986 characters only: a vendor's text may hold anything, a "uri" may not.
+# RFC 3986 characters only: a vendor's text may contain anything, a "uri" may not.
 _WEB_ADDRESS = re.compile(
     r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][A-Za-z0-9._~:/?@!$&'()*+,;=%-]*)?"
 )
@@ -38,9 +38,10 @@ TYPES = {"string": "string", "enum": "string", "int": "integer", "number": "numb
 
 
 def of_inputs(tool: Effective) -> dict[str, Any]:
-    """The object a model fills in: aliases as keys, hidden inputs left out. It always has `properties`."""
-    if whole := whole_input(tool):
-        return _wrapped(whole)
+    """Return the schema of the object that a model writes: aliases as keys, without hidden inputs. It
+    always has `properties`."""
+    if single_input := whole_input(tool):
+        return _wrapped(single_input)
     schema = {"type": "object", "properties": {}} | as_the_vendor_does(tool)
     if not schema.get("required", True):
         del schema["required"]
@@ -48,74 +49,81 @@ def of_inputs(tool: Effective) -> dict[str, Any]:
 
 
 def of_listed_inputs(tool: Effective) -> dict[str, Any]:
-    """The object that a list of inputs with types, values and bounds describes, by the vendor's names."""
+    """Return the schema of the object that a list of inputs with types, values and bounds describes, by
+    the vendor's names."""
     return {
         "type": "object",
         "properties": {
-            shown.shown_name: of_parameter(structs.replace(shown.parameter, schema=None))
-            for shown in tool.inputs
+            visible.shown_name: of_parameter(structs.replace(visible.parameter, schema=None))
+            for visible in tool.inputs
         },
-        "required": [shown.shown_name for shown in tool.inputs if shown.is_required],
+        "required": [visible.shown_name for visible in tool.inputs if visible.is_required],
         "additionalProperties": False,
     }
 
 
 def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
-    """The same, as close to the vendor's own schema as a target lets us that asks for any object."""
-    if whole := whole_input(tool):
-        return _as_it_is(whole) or _wrapped(whole)
-    rest = tool.schema_rest
-    names = {shown.parameter.name: shown.alias for shown in tool.inputs}
+    """Return the input schema as close to the vendor's as a target allows that requires any object."""
+    if single_input := whole_input(tool):
+        return _as_it_is(single_input) or _wrapped(single_input)
+    other_keywords = tool.schema_rest
+    names = {visible.parameter.name: visible.alias for visible in tool.inputs}
     hidden = {hidden.parameter.name: hidden.parameter for hidden in tool.hidden}
-    required = [shown.parameter.name for shown in tool.inputs if shown.is_required]
+    required = [visible.parameter.name for visible in tool.inputs if visible.is_required]
     schema: dict[str, Any] = {"type": "object"}
-    if tool.inputs or rest is None or rest.get("properties") == {}:
-        schema["properties"] = {shown.alias: of_input(shown) for shown in tool.inputs}
-    schema |= _required(rest or {}, required, {*names, *hidden}, names)
-    if rest is None:
+    if tool.inputs or other_keywords is None or other_keywords.get("properties") == {}:
+        schema["properties"] = {visible.alias: of_input(visible) for visible in tool.inputs}
+    schema |= _required(other_keywords or {}, required, {*names, *hidden}, names)
+    if other_keywords is None:
         return schema | {"additionalProperties": False}
-    return _led_on(schema | kept_rest(tool), names, hidden)
+    return _follow_moved_properties(schema | kept_rest(tool), names, hidden)
 
 
 def is_in_place(tool: Effective) -> bool:
-    """Whether `as_the_vendor_does` shows the input that stands for all as what it is."""
-    whole = whole_input(tool)
-    return whole is not None and _as_it_is(whole) is not None
+    """Return whether `as_the_vendor_does` exports the input that contains all inputs as it is."""
+    single_input = whole_input(tool)
+    return single_input is not None and _as_it_is(single_input) is not None
 
 
 def of_outputs(tool: Effective) -> dict[str, Any]:
-    """What comes back. Without a schema of the vendor's own, nothing is required or closed."""
-    if whole := output_of_all(tool):
-        schema = of_parameter(whole.parameter)
+    """Return the schema of the outputs. Without a schema of the vendor's, nothing is required or closed."""
+    if single_output := output_of_all(tool):
+        schema = of_parameter(single_output.parameter)
         return {"type": "object"} | schema if _is_an_object(schema) else schema
     names = {output.parameter.name: output.alias for output in tool.outputs}
     properties = {output.alias: _of_output(output.parameter) for output in tool.outputs}
-    rest = tool.outputs_rest
-    if rest is None:
+    other_keywords = tool.outputs_rest
+    if other_keywords is None:
         return {"type": "object", "properties": properties}
     hidden = {parameter.name: parameter for parameter in tool.hidden_outputs}
     required = [output.parameter.name for output in tool.outputs if output.parameter.required]
     is_renamed = bool(hidden) or any(name != alias for name, alias in names.items())
-    schema = {"type": rest.get("type") or "object"}
-    if properties or rest.get("properties") == {}:
+    schema = {"type": other_keywords.get("type") or "object"}
+    if properties or other_keywords.get("properties") == {}:
         schema["properties"] = properties
-    known = {*names, *hidden}
-    schema |= _required(rest, required, known, names) | _rules(rest, is_renamed=is_renamed)
-    return _led_on(schema, names, hidden)
+    declared = {*names, *hidden}
+    schema |= _required(other_keywords, required, declared, names) | _rules(
+        other_keywords, is_renamed=is_renamed
+    )
+    return _follow_moved_properties(schema, names, hidden)
 
 
 def of_outputs_as_an_object(tool: Effective, *, wraps_all: bool = False) -> tuple[dict[str, Any], str]:
-    """The same for a target that takes nothing but objects, and the one property that holds what is none; ""
-    where all is as it was. `wraps_all`: the output that stands for all goes below itself whatever it is."""
-    schema, whole = of_outputs(tool), output_of_all(tool)
-    if schema.get("type") == "object" and not (whole and wraps_all):
+    """Return the output schema for a target that accepts only objects, and the property that contains any
+    other output, "" if there is none.
+
+    wraps_all: the output that contains all outputs is always written below one property.
+    """
+    schema, single_output = of_outputs(tool), output_of_all(tool)
+    if schema.get("type") == "object" and not (single_output and wraps_all):
         return schema, ""
-    name = whole.alias if whole else free("value", {output.alias for output in tool.outputs})
+    name = single_output.alias if single_output else free("value", {output.alias for output in tool.outputs})
     return below(name, schema), name
 
 
 def below(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """An object with this schema as its only property. Definitions move out, and references follow."""
+    """Return the schema of an object with this schema as its only property. Definitions move out, and
+    references follow."""
     defined = ("$schema", "$id", *subschemas.DEFINITIONS)
     outside = {keyword: schema[keyword] for keyword in defined if keyword in schema}
     inside = {keyword: value for keyword, value in schema.items() if keyword not in defined}
@@ -129,12 +137,16 @@ def below(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 def kept_rest(tool: Effective) -> dict[str, Any]:
     """Return the vendor's keywords about the input object, without those that may name a hidden input.
 
-    Hiding an input closes an open object, so that no call reaches the hidden input by its name. Where the
-    vendor itself invites other names, the object stays open.
+    Hiding an input closes an open object, so that no call reaches the hidden input by its name. If the vendor
+    itself allows other names, the object stays open.
     """
-    rest = tool.schema_rest or {}
-    kept = _remove_nullable(_rules(rest, is_renamed=_is_renamed(tool)))
-    return kept | {"additionalProperties": False} if tool.hidden and not _OPENING & rest.keys() else kept
+    other_keywords = tool.schema_rest or {}
+    exported = _remove_nullable(_rules(other_keywords, is_renamed=_is_renamed(tool)))
+    return (
+        exported | {"additionalProperties": False}
+        if tool.hidden and not _OPENING & other_keywords.keys()
+        else exported
+    )
 
 
 def has_rules(tool: Effective) -> bool:
@@ -155,29 +167,35 @@ def hints(tool: Effective) -> dict[str, bool]:
 
 
 def parameters(tool: Effective) -> list[Parameter]:
-    """What is shown of a tool, going in and coming out."""
-    return [*(shown.parameter for shown in tool.inputs), *(output.parameter for output in tool.outputs)]
+    """Return the visible inputs and the outputs of a tool."""
+    return [*(visible.parameter for visible in tool.inputs), *(output.parameter for output in tool.outputs)]
 
 
 def is_open(tool: Effective) -> bool:
-    """Whether the object may hold more than its properties say, or rules beside them."""
-    rest = tool.schema_rest
-    said = {} if rest is None else {k: v for k, v in rest.items() if k not in json_schema.DERIVED}
-    return rest is not None and said != {"additionalProperties": False}
+    """Return whether the object accepts more than its properties, or has rules beside them."""
+    other_keywords = tool.schema_rest
+    rules = (
+        {}
+        if other_keywords is None
+        else {k: v for k, v in other_keywords.items() if k not in json_schema.DERIVED}
+    )
+    return other_keywords is not None and rules != {"additionalProperties": False}
 
 
-def takes_members(written: Mapping[str, Any]) -> bool:
-    """Whether an input schema describes any member, by its properties or by a rule."""
+def takes_members(input_schema: Mapping[str, Any]) -> bool:
+    """Return whether an input schema describes any member, by its properties or by a rule."""
     return bool(
-        written.get("properties") or written.get("additionalProperties") or written.get("required")
+        input_schema.get("properties")
+        or input_schema.get("additionalProperties")
+        or input_schema.get("required")
     ) or any(
         keyword not in _HARMLESS and keyword not in ("type", "properties", "required", "maxProperties")
-        for keyword in written
+        for keyword in input_schema
     )
 
 
 def is_web_address(text: str) -> bool:
-    """Whether a client may be handed `text` as the address of a picture."""
+    """Return whether `text` may be given to a client as the address of a picture."""
     return _WEB_ADDRESS.fullmatch(text) is not None
 
 
@@ -191,68 +209,70 @@ def _remove_nullable(root: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_renamed(tool: Effective) -> bool:
-    return bool(tool.hidden) or any(shown.alias != shown.parameter.name for shown in tool.inputs)
+    return bool(tool.hidden) or any(visible.alias != visible.parameter.name for visible in tool.inputs)
 
 
 def _is_an_object(schema: dict[str, Any]) -> bool:
-    """Whether all that fits is an object, though the type stands further down, where few clients look."""
-    waiting, seen = [schema], set()
+    """Return whether the schema accepts only objects, although it states the type further down, where few
+    clients look."""
+    waiting, visited = [schema], set()
     while waiting:
-        each = waiting.pop()
-        if not isinstance(each, dict) or id(each) in seen:
+        schema_part = waiting.pop()
+        if not isinstance(schema_part, dict) or id(schema_part) in visited:
             continue
-        seen.add(id(each))
-        if each.get("type") == "object":
+        visited.add(id(schema_part))
+        if schema_part.get("type") == "object":
             return True
-        inner = each.get("allOf")
+        inner = schema_part.get("allOf")
         waiting += inner if isinstance(inner, list) else []
         with suppress(LookupError):
-            waiting.append(pointers.resolve_reference(schema, str(each.get("$ref"))))
+            waiting.append(pointers.resolve_reference(schema, str(schema_part.get("$ref"))))
     return False
 
 
-def _rules(rest: Mapping[str, Any], *, is_renamed: bool) -> dict[str, Any]:
+def _rules(other_keywords: Mapping[str, Any], *, is_renamed: bool) -> dict[str, Any]:
     return {
         keyword: value
-        for keyword, value in rest.items()
+        for keyword, value in other_keywords.items()
         if keyword not in json_schema.DERIVED and (keyword in _HARMLESS or not is_renamed)
     }
 
 
 def _required(
-    rest: Mapping[str, Any], required: list[str], known: set[str], names: Mapping[str, str]
+    other_keywords: Mapping[str, Any], required: list[str], declared: set[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
     # In the vendor's own order, with the names that are required of no property.
-    listed = rest.get("required")
-    if isinstance(listed, list):
-        wanted = [name for name in listed if isinstance(name, str)]
-        required = [name for name in wanted if name in required or name not in known]
-    found = list(dict.fromkeys(names.get(name, name) for name in required))
-    return {"required": found} if found or listed == [] else {}
+    vendor_list = other_keywords.get("required")
+    if isinstance(vendor_list, list):
+        names_in_order = [name for name in vendor_list if isinstance(name, str)]
+        required = [name for name in names_in_order if name in required or name not in declared]
+    renamed = list(dict.fromkeys(names.get(name, name) for name in required))
+    return {"required": renamed} if renamed or vendor_list == [] else {}
 
 
-def _as_it_is(shown: Input) -> dict[str, Any] | None:
-    # An input that stands for the whole and is an object all the same, such as one with blank names.
-    schema = _remove_nullable(of_input(shown))
+def _as_it_is(visible: Input) -> dict[str, Any] | None:
+    # The input that contains all inputs may itself be an object, such as one with blank names.
+    schema = _remove_nullable(of_input(visible))
     properties = schema.get("properties", {})
-    is_fit = isinstance(properties, dict) and all(isinstance(each, dict) for each in properties.values())
+    is_fit = isinstance(properties, dict) and all(isinstance(member, dict) for member in properties.values())
     return schema if schema.get("type") == "object" and is_fit else None
 
 
-def _wrapped(shown: Input) -> dict[str, Any]:
-    # Every target wants an object. An input that stands for the whole becomes its only property.
-    required = {"required": [shown.alias]} if shown.is_required else {}
-    return below(shown.alias, of_input(shown)) | required | {"additionalProperties": False}
+def _wrapped(visible: Input) -> dict[str, Any]:
+    # Every target requires an object, so the input that contains all inputs becomes its only property.
+    required = {"required": [visible.alias]} if visible.is_required else {}
+    return below(visible.alias, of_input(visible)) | required | {"additionalProperties": False}
 
 
 def free(wanted: str, taken: set[str]) -> str:
     return next(name for number in count() if (name := wanted + "_" * number) not in taken)
 
 
-def _led_on(
+def _follow_moved_properties(
     schema: dict[str, Any], names: Mapping[str, str], hidden: Mapping[str, Parameter]
 ) -> dict[str, Any]:
-    """References to properties lead to where those are now; the hidden ones are kept as definitions."""
+    """Return the schema with references that point to the new paths of properties. Hidden ones become
+    definitions."""
     moved: set[str] = set()
 
     def lead(parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -266,33 +286,35 @@ def _led_on(
     if not hidden and all(name == alias for name, alias in names.items()):
         return schema
     schema = _relocated(schema, lead)
-    while wanted := [
+    while missing := [
         name for name in hidden if name in moved and f"hidden {name}" not in schema.get("$defs", {})
     ]:
-        kept = {f"hidden {name}": _relocated(of_parameter(hidden[name]), lead) for name in wanted}
-        schema = {**schema, "$defs": {**schema.get("$defs", {}), **kept}}
+        definitions = {f"hidden {name}": _relocated(of_parameter(hidden[name]), lead) for name in missing}
+        schema = {**schema, "$defs": {**schema.get("$defs", {}), **definitions}}
     return schema
 
 
 def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
-    def change(each: dict[str, Any]) -> dict[str, Any]:
-        reference = each.get("$ref")
+    def change(schema_part: dict[str, Any]) -> dict[str, Any]:
+        reference = schema_part.get("$ref")
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-            return each
+            return schema_part
         try:
             parts = pointers.split_fragment(reference)
         except pointers.PointerError:
-            return each
-        led = lead(parts)
-        return each if led == parts else {**each, "$ref": pointers.join_fragment(led)}
+            return schema_part
+        new_parts = lead(parts)
+        return (
+            schema_part if new_parts == parts else {**schema_part, "$ref": pointers.join_fragment(new_parts)}
+        )
 
     changed: dict[str, Any] = subschemas.mapped(schema, change)
     return changed
 
 
-def of_input(shown: Input) -> dict[str, Any]:
-    schema = of_parameter(shown.parameter)
-    default = shown.parameter.default if shown.preset is UNSET else shown.preset
+def of_input(visible: Input) -> dict[str, Any]:
+    schema = of_parameter(visible.parameter)
+    default = visible.parameter.default if visible.preset is UNSET else visible.preset
     if default is not UNSET:
         schema["default"] = default
     return schema
@@ -301,7 +323,7 @@ def of_input(shown: Input) -> dict[str, Any]:
 def _of_output(parameter: Parameter) -> dict[str, Any]:
     schema = of_parameter(parameter)
     if parameter.max_defaulted:
-        # The protocol's default protects what a model sends; what a vendor answers it does not bound.
+        # The protocol's default limits what a model sends, not what a vendor returns.
         del schema["maximum"]
     elif parameter.default is not UNSET:
         schema["default"] = parameter.default
@@ -310,16 +332,16 @@ def _of_output(parameter: Parameter) -> dict[str, Any]:
 
 def of_parameter(parameter: Parameter) -> dict[str, Any]:
     if isinstance(parameter.schema, dict):
-        return _worded(parameter.schema, parameter)
+        return _with_tuned_texts(parameter.schema, parameter)
     if parameter.type == "json" or parameter.unsupported_type:
         # Not every client takes true and false for schemas.
-        return _worded({"not": {}} if parameter.schema is False else {}, parameter)
+        return _with_tuned_texts({"not": {}} if parameter.schema is False else {}, parameter)
     schema: dict[str, Any] = {"type": TYPES[parameter.type]}
     if parameter.title:
         schema["title"] = parameter.title
     if description := described(parameter):
         schema["description"] = description
-    # Vendors put limits on types that have none; a keyword of another type says nothing in a schema.
+    # Vendors put limits on types that have none; JSON Schema ignores a keyword of another type.
     if parameter.allowed_values and schema["type"] == "string":
         schema["enum"] = list(dict.fromkeys(value.name for value in parameter.allowed_values))
     if parameter.max_length is not None and parameter.type == "string":
@@ -330,15 +352,17 @@ def of_parameter(parameter: Parameter) -> dict[str, Any]:
     return schema
 
 
-def _worded(schema: Mapping[str, Any], parameter: Parameter) -> dict[str, Any]:
-    """The vendor's schema with our words where they differ from what it says itself."""
-    worded = dict(schema)
-    ours = (parameter.title, parameter.description)
-    for member, said, text in zip(("title", "description"), json_schema.words(schema), ours, strict=True):
-        if text != said or not isinstance(worded.get(member, ""), str):
-            worded.pop(member, None)
-            worded |= {member: text} if text else {}
-    return worded
+def _with_tuned_texts(schema: Mapping[str, Any], parameter: Parameter) -> dict[str, Any]:
+    """Return the vendor's schema with the tuned texts where they differ from the vendor's."""
+    tuned_schema = dict(schema)
+    tuned_texts = (parameter.title, parameter.description)
+    for member, vendor_text, text in zip(
+        ("title", "description"), json_schema.words(schema), tuned_texts, strict=True
+    ):
+        if text != vendor_text or not isinstance(tuned_schema.get(member, ""), str):
+            tuned_schema.pop(member, None)
+            tuned_schema |= {member: text} if text else {}
+    return tuned_schema
 
 
 def described(parameter: Parameter) -> str:

@@ -21,9 +21,9 @@ LIMITS = Limits(
 )
 # A provider reserves these: with one in a skill's name, alone or within a word, it refuses the whole upload.
 _RESERVED = re.compile("claude|anthropic")
-# The sections that say what a skill is for and when it is to be used, as a new procedure is headed.
+# The headings of the sections that state the purpose of a skill and when to use it, as in a new procedure.
 _GOAL, _WHEN = "goal", "when to follow this"
-# A zip holds a time for each file, and no earlier one; a real one would change the bytes.
+# A zip contains a time for each file, and no earlier one. The real time would change the bytes.
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
@@ -57,53 +57,54 @@ def _free_name(slug: str, taken: Mapping[str, str]) -> str:
     return name
 
 
-def _skill(name: str, procedure: ReleasedProcedure, tools: Mapping[str, ReleasedTool]) -> str:
+def _skill(skill_name: str, procedure: ReleasedProcedure, tools: Mapping[str, ReleasedTool]) -> str:
     matter = yaml.safe_dump(
-        {"name": name, "description": description(procedure)},
+        {"name": skill_name, "description": description(procedure)},
         allow_unicode=True,
         sort_keys=False,
         # No line is folded: some readers of front matter take one line for each member.
         width=10 * MAX_DESCRIPTION,
     )
     text = f"---\n{matter}---\n\n# {_line(procedure.title)}\n\n{procedure.text.strip()}\n"
-    named = {reference.name: reference.kind for reference in procedure.references if reference.name}
+    references = {reference.name: reference.kind for reference in procedure.references if reference.name}
     lines = []
-    for each, kind in sorted(named.items()):
-        if each in tools:
+    for name, kind in sorted(references.items()):
+        if name in tools:
             # On one line, where a vendor's words can begin no section of their own.
-            lines.append(f"- `{each}`: {_line(tools[each].signature.description)}".rstrip(": "))
+            lines.append(f"- `{name}`: {_line(tools[name].signature.description)}".rstrip(": "))
         elif kind == "agent":
-            lines.append(f"- `{each}`: hands over to another agent")
+            lines.append(f"- `{name}`: hands over to another agent")
     return text + ("\n## Tools\n\n" + "\n".join(lines) + "\n" if lines else "")
 
 
 def description(procedure: ReleasedProcedure) -> str:
-    """What the skill does and when to use it: the procedure's title, goal and occasion, on one line."""
+    """Return what the skill does and when to use it: the procedure's title, goal and occasion, on one
+    line."""
     sections = _first_paragraphs(procedure.text)
-    goal = sections.get(_GOAL, "") or next((each for each in sections.values() if each), "")
+    goal = sections.get(_GOAL, "") or next((paragraph for paragraph in sections.values() if paragraph), "")
     when = sections.get(_WHEN, "")
-    said = [_sentence(procedure.title), _sentence(goal)]
+    sentences = [_sentence(procedure.title), _sentence(goal)]
     if when and when != goal:
-        said.append(f"When to use it: {_sentence(when)}")
+        sentences.append(f"When to use it: {_sentence(when)}")
     # Some readers of skills refuse what looks like a tag.
-    line = _line(re.sub("[<>]", " ", " ".join(filter(None, said)))) or _line(procedure.slug)
+    line = _line(re.sub("[<>]", " ", " ".join(filter(None, sentences)))) or _line(procedure.slug)
     if len(line) <= MAX_DESCRIPTION:
         return line
     return line[: MAX_DESCRIPTION - 1].rsplit(" ", 1)[0].rstrip() + "…"
 
 
 def _first_paragraphs(text: str) -> dict[str, str]:
-    # By heading in lower case, "" for what stands before the first.
-    found: dict[str, list[str]] = {}
+    # By heading in lower case, "" for the text before the first.
+    paragraphs: dict[str, list[str]] = {}
     heading, is_over = "", False
     for line in text.splitlines():
         if head := re.fullmatch(r"#{1,6}\s+(.*?)\s*#*", line.strip()):
             heading, is_over = head[1].casefold(), False
         elif line.strip() and not is_over:
-            found.setdefault(heading, []).append(line.strip())
+            paragraphs.setdefault(heading, []).append(line.strip())
         else:
-            is_over = heading in found
-    return {heading: _line(" ".join(lines)) for heading, lines in found.items()}
+            is_over = heading in paragraphs
+    return {heading: _line(" ".join(lines)) for heading, lines in paragraphs.items()}
 
 
 def _sentence(text: str) -> str:
@@ -112,7 +113,7 @@ def _sentence(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 FORMAT = Format(

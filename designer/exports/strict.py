@@ -53,9 +53,9 @@ def form(schema: Schema, subset: Subset) -> Form:
         # The sizes of a strict schema are far below these bounds.
         return Form(None, frozenset(), (), is_widened=False, stuck=(), why_stuck=ANYTHING)
     writer = _Writer(document, subset)
-    written = writer.write(document.root, ())
+    strict_schema = writer.write(document.root, ())
     return Form(
-        written,
+        strict_schema,
         frozenset(writer.rules),
         tuple(writer.left_out),
         writer.is_widened,
@@ -81,32 +81,32 @@ class _Writer:
         if not isinstance(schema, dict):
             return None
         level = self.document.level(schema)
-        own = level.schema
+        keywords = level.schema
         self.rules |= {"allOf"} if level.apart else set()
-        words: Schema = {word: own[word] for word in ("title", "description") if word in own}
-        if "const" in own or "enum" in own:
-            values = _write_values(own)
+        words: Schema = {word: keywords[word] for word in ("title", "description") if word in keywords}
+        if "const" in keywords or "enum" in keywords:
+            values = _write_values(keywords)
             return None if values is None else values | words
         members = read_object(self.document, schema)
-        if (choices := self._read_choices(own, members)) is not None:
+        if (choices := self._read_choices(keywords, members)) is not None:
             return self._write_choices(choices, words, path)
         if members and self._has_other_names(schema, members):
             self._reason = UNLISTED
             return None
-        return self._write_types(own, members, words, path)
+        return self._write_types(keywords, members, words, path)
 
     def _write_types(
-        self, own: Schema, members: ObjectSchema | None, words: Schema, path: Path
+        self, vendor_schema: Schema, members: ObjectSchema | None, words: Schema, path: Path
     ) -> Schema | None:
         keywords: Schema = {}
-        vendor_types = types.type_words(own) or _guess_types(own)
+        vendor_types = types.type_words(vendor_schema) or _guess_types(vendor_schema)
         strict_types = list(vendor_types)
         if "object" in strict_types:
-            written = self._write_object(own, members, path) if members else None
-            keywords |= written or {}
-            strict_types = [word for word in strict_types if written or word != "object"]
+            strict_object = self._write_object(vendor_schema, members, path) if members else None
+            keywords |= strict_object or {}
+            strict_types = [word for word in strict_types if strict_object or word != "object"]
         if "array" in strict_types:
-            items = self.write(own.get("items", True), (*path, "[]"))
+            items = self.write(vendor_schema.get("items", True), (*path, "[]"))
             keywords |= {"items": items} if items else {}
             strict_types = [word for word in strict_types if items or word != "array"]
         if not strict_types or (strict_types == ["null"] and vendor_types != strict_types):
@@ -114,10 +114,15 @@ class _Writer:
         self.rules |= {"type"} if strict_types != vendor_types else set()
         for word in strict_types:
             accepted = self.subset.keywords.get(word, ())
-            keywords |= {keyword: own[keyword] for keyword in accepted if self._is_accepted(keyword, own)}
-        self.rules |= {keyword for keyword in own if keyword in _RULES and keyword not in keywords}
-        # The default of a tool's own input is not lost: null stands for an absent input, and then it applies.
-        if len(path) > 1 and "default" in own:
+            keywords |= {
+                keyword: vendor_schema[keyword]
+                for keyword in accepted
+                if self._is_accepted(keyword, vendor_schema)
+            }
+        self.rules |= {keyword for keyword in vendor_schema if keyword in _RULES and keyword not in keywords}
+        # The default of a tool's own input is not lost: null means an absent input, and then the default
+        # applies.
+        if len(path) > 1 and "default" in vendor_schema:
             self.rules.add("default")
         return {"type": strict_types[0] if len(strict_types) == 1 else strict_types, **words, **keywords}
 
@@ -129,7 +134,7 @@ class _Writer:
             return None
         return {"anyOf": forms, **words}
 
-    def _write_object(self, own: Schema, members: ObjectSchema, path: Path) -> Schema | None:
+    def _write_object(self, vendor_schema: Schema, members: ObjectSchema, path: Path) -> Schema | None:
         others = members.others
         # The strict form of an open object without properties would accept nothing else than {}. Only a tool
         # itself may have it: that tool takes no inputs.
@@ -137,24 +142,24 @@ class _Writer:
         if not members.members and members.is_open and (path or is_map):
             self._reason = UNLISTED if is_map else ""
             return None
-        if any(own.get(keyword, False) is not False for keyword in _CLOSING):
+        if any(vendor_schema.get(keyword, False) is not False for keyword in _CLOSING):
             self.rules.add("additionalProperties")
         properties: Schema = {}
         for name in dict.fromkeys([*members.members, *members.required]):
             self._reason = ""
             is_required = name in members.required
             member = members.members.get(name)
-            written = self.write(member.schema, (*path, name)) if member else None
-            if written is None and is_required:
+            strict_member = self.write(member.schema, (*path, name)) if member else None
+            if strict_member is None and is_required:
                 # Without this property a model could send no arguments that the vendor accepts.
                 if self.stuck[: len(path) + 1] != (*path, name):
                     self.stuck, self.why_stuck = (*path, name), self._reason
                 return None
-            if written is None:
+            if strict_member is None:
                 self.left_out.append((*path, name))
                 continue
             self.is_widened = self.is_widened or not is_required
-            properties[name] = written if is_required else _with_null(written)
+            properties[name] = strict_member if is_required else _with_null(strict_member)
         return {"properties": properties, "required": list(properties), "additionalProperties": False}
 
     def _read_choices(self, own: Schema, members: ObjectSchema | None) -> list[AnySchema] | None:
@@ -179,8 +184,8 @@ class _Writer:
     def _has_other_names(self, schema: Schema, members: ObjectSchema) -> bool:
         """Return whether an alternative names properties that the object does not list: closing the object
         without them would change its meaning."""
-        listed = {*members.members, *members.required}
-        return any(name not in listed for name in alternative_names(self.document, schema))
+        names = {*members.members, *members.required}
+        return any(other not in names for other in alternative_names(self.document, schema))
 
     def _is_accepted(self, keyword: str, own: Schema) -> bool:
         return keyword in own and (keyword != "format" or own[keyword] in self.subset.formats)

@@ -1,7 +1,7 @@
 """The array of calls that a model fills in, as “The Tool System” composes it: one branch for each tool.
 
-As it is published, every tool is carried out by an activity of its own name; what an environment has in its
-place is put in by `resolve`. What the page leaves open is settled in docs/decisions/0006-exports.md.
+In a published release an activity of the tool's name executes it; `resolve` replaces it by the activity of an
+environment. docs/decisions/0006-exports.md settles what the specification leaves open.
 """
 
 from typing import Any
@@ -32,21 +32,21 @@ def write(release: ReleaseDocument) -> object:
 
 
 def _branch(tool: Effective) -> dict[str, Any]:
-    written = inputs.write(tool, CONTRACT).schema
-    # In this order a model writes them: which tool, why, with what.
+    input_schema = inputs.write(tool, CONTRACT).schema
+    # A model writes them in this order: the tool, the reason, the arguments.
     properties: dict[str, Any] = {
         TOOL: {"type": "string", "const": tool.name},
         ACTIVITY: {"type": "string", "const": tool.name},
         REASONING: {"type": "string", "description": "Why this call is made."},
-        **written["properties"],
+        **input_schema["properties"],
         OUTPUT: inputs.write_outputs(tool, CONTRACT).schema,
     }
     about = {"type": "object", "title": tool.title, "description": tool.description}
     return {
         **{keyword: text for keyword, text in about.items() if text},
-        **{keyword: value for keyword, value in written.items() if keyword not in about},
+        **{keyword: value for keyword, value in input_schema.items() if keyword not in about},
         "properties": properties,
-        "required": [TOOL, *written.get("required", [])],
+        "required": [TOOL, *input_schema.get("required", [])],
     }
 
 

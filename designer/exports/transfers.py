@@ -1,4 +1,4 @@
-"""Transfers to sub-agents as a model is shown them: as tools without inputs, behind the agent's own."""
+"""Transfers to sub-agents as a model sees them: tools without inputs, after the agent's own tools."""
 
 from typing import Any, Literal
 
@@ -19,10 +19,10 @@ KIND: Literal["transfer"] = "transfer"
 VENDOR = "pegboard"
 
 
-def shown(release: ReleaseDocument) -> ReleaseDocument:
-    """The release as formats write it."""
-    handed = tuple(as_tool(each, release.agent) for each in release.transfers)
-    return structs.replace(release, tools=(*release.tools, *handed), transfers=())
+def with_transfers_as_tools(release: ReleaseDocument) -> ReleaseDocument:
+    """Return the release as formats write it."""
+    transfer_tools = tuple(as_tool(transfer, release.agent) for transfer in release.transfers)
+    return structs.replace(release, tools=(*release.tools, *transfer_tools), transfers=())
 
 
 def as_tool(transfer: ReleasedTransfer, agent: ReleasedAgent) -> ReleasedTool:
@@ -39,14 +39,15 @@ def as_tool(transfer: ReleasedTransfer, agent: ReleasedAgent) -> ReleasedTool:
 
 
 def signature_of(transfer: ReleasedTransfer) -> Effective:
-    """Its `wire_name` is the slug of the agent that takes over."""
+    """Return the signature of a transfer. Its `wire_name` is the slug of the agent that takes over."""
     return Effective(
         name=transfer.name, wire_name=transfer.agent, description=transfer.description, kind=KIND
     )
 
 
 def way_back(tool: Effective, names: Wire) -> dict[str, Any]:
-    """What a caller in the format of `names` has to know: the vendor's names, or which agent takes over."""
+    """Return what a caller in the format of `names` needs to know: the vendor's names, or the agent that
+    takes over."""
     if tool.kind == KIND:
         return {"kind": KIND, "agent": tool.wire_name}
     return names.altered()

@@ -26,8 +26,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     whole: the one input that contains all inputs; its value is sent instead of an object of inputs.
     whole_output: the one output that contains the result instead of an object of outputs.
-    null_is_absent: null stands for an absent optional input, at any depth.
-    beside: members of a call that are no inputs.
+    null_is_absent: null means an absent optional input, at any depth.
+    beside: members of a call that are not inputs.
     """
 
     inputs: dict[str, str] = {}

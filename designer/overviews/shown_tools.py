@@ -14,7 +14,7 @@ from core.invisible_characters import HIDDEN
 from designer import exports
 from designer.exports import inputs, origins, parts
 from designer.exports.base import ALL_TYPES, Carried, Format, Limits, Remark, carried
-from designer.exports.origins import Origin, Said, Span
+from designer.exports.origins import Origin, Span, ToolTexts
 from designer.exports.parts import Part
 from designer.models import Agent, Pin
 from designer.pins import pinned_signatures, token_budget
@@ -173,7 +173,7 @@ def shown_tool(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTo
 
 def _origins_of(
     pin: Pin, tool: Effective, texts: Mapping[Path, Any], catalog_words: Words, agent_words: Words
-) -> Said:
+) -> ToolTexts:
     of_agent, of_catalog = members(agent_words), members(catalog_words)
     renamed_inputs = {("parameters", shown.parameter.name, "name") for shown in tool.inputs if shown.is_named}
 
@@ -184,7 +184,7 @@ def _origins_of(
         return "agent" if path in of_agent else "catalog" if path in of_catalog else "vendor"
 
     name: Origin = "vendor" if tool.name == tool.wire_name else "generated"
-    return Said(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=origin_of)
+    return ToolTexts(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=origin_of)
 
 
 def budget(agent: Agent, format_: Format) -> Budget:

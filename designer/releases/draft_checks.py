@@ -34,7 +34,7 @@ _CHECKED_AT_PIN = frozenset(("version_held", "version_blocked", "tool_withdrawn"
 
 def carried(draft: ReleaseDocument) -> dict[str, CarriedByFormat]:
     """Return what each format carries, by the slug of each agent of the tree."""
-    documents = ((node.slug, draft.at(node.slug)) for node in draft.nodes)
+    documents = ((node.slug, draft.for_agent(node.slug)) for node in draft.nodes)
     return {slug: exports.carried_by_format(document) for slug, document in documents if document}
 
 
@@ -111,7 +111,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
         row, where = limits.get(agent.pk), f"{reverse('agent', args=[agent.slug])}#budget"
         facts.append(
             Facts(
-                draft=draft.at(agent.slug) or draft,
+                draft=draft.for_agent(agent.slug) or draft,
                 tools=tuple(tools),
                 carried=tuple(
                     (format_.label, carried_part) for format_, carried_part in draft_facts.carried[agent.slug]

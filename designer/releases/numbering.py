@@ -43,8 +43,8 @@ def tools_of_document(document: ReleaseDocument, root: int) -> dict[Key, Release
     return {
         key_of(tool, node=pks[node.slug], pks=pks): tool
         for node in document.nodes
-        if (agent_document := document.at(node.slug))
-        for tool in transfers.shown(agent_document).tools
+        if (agent_document := document.for_agent(node.slug))
+        for tool in transfers.with_transfers_as_tools(agent_document).tools
     }
 
 

@@ -351,7 +351,7 @@ def export_of_version(
 
 def part_of(release: Release, sub_agent: str) -> ReleaseDocument:
     """Return one agent of the release; "" is the published one. Raises Http404."""
-    document = release_document.decode(release.document).at(sub_agent)
+    document = release_document.decode(release.document).for_agent(sub_agent)
     if document is None:
         raise Http404
     return document

@@ -152,7 +152,7 @@ def _build_test_set(
         ),
         None,
     )
-    agent_document = document.at(agent_node.slug) if agent_node else None
+    agent_document = document.for_agent(agent_node.slug) if agent_node else None
     if agent_node is None or agent_document is None:
         return None
     tools = shown.tools_of_release(agent_node)

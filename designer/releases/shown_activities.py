@@ -15,7 +15,7 @@ from designer.environments.environments import Subject
 from designer.exports import transfers
 from designer.exports.base import Format
 from designer.exports.document import ReleasedTool
-from designer.exports.parts import at, tools_in
+from designer.exports.parts import tools_in, value_at
 from designer.models import Place, Release
 from designer.releases import publishing
 
@@ -34,7 +34,7 @@ def with_activities(
     """
     if format_.resolve is None or format_.places is None:
         return body
-    released_tools = transfers.shown(publishing.part_of(release, sub_agent)).tools
+    released_tools = transfers.with_transfers_as_tools(publishing.part_of(release, sub_agent)).tools
     tools = [row for row in released_tools if row.signature.kind != transfers.KIND]
     selected = [row for row in tools if tool in ("", row.signature.name)]
     activities = _resolve_activities(release, place, selected)
@@ -42,7 +42,7 @@ def with_activities(
         return body
     document: Any = msgspec.json.decode(body)
     for branch in [document] if tool else tools_in(document, format_.places):
-        name = at(branch, format_.places.name)
+        name = value_at(branch, format_.places.name)
         if name in activities:
             format_.resolve(branch, activities[name])
     return msgspec.json.encode(document)

@@ -91,7 +91,7 @@ def _removal(row: Activity) -> AuditEntry | None:
 def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
     bound, hidden_count = environments.bindings_to(rows, person(request))
     references_by_activity = {row.pk: _calls(operations.current(row)) for row in rows}
-    callee_names = callees.known(
+    callee_names = callees.find_callees(
         reference for references in references_by_activity.values() for reference in references
     )
     return [

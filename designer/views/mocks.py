@@ -21,7 +21,7 @@ from designer.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
-from execution.activities.mocks.answers import Reply
+from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.situations import KINDS
 from execution.calls import checks
 from people.audit import edit_conflicts
@@ -151,7 +151,7 @@ class _MockForms:
             prefix="try",
             given=_begins(request, mocked.pin),
         )
-        self.reply: Reply | None = None
+        self.reply: MockReply | None = None
         if self.tried.is_bound and self.tried.is_valid() and not mocked.problems:
             self.reply = mocks.preview(mocked.pin, mocked.config, self.tried.arguments)
 
@@ -165,7 +165,7 @@ class _MockForms:
             case "example", _, _ if self.inputs.is_valid() and self.outputs.is_valid():
                 example = {"arguments": self.inputs.arguments, "outputs": self.outputs.arguments}
                 return lambda now: _with(now, "examples", example)
-            case "keep", _, Reply() as reply if reply.outcome.outcome == "ok":
+            case "keep", _, MockReply() as reply if reply.outcome.outcome == "ok":
                 kept = {"arguments": self.tried.arguments, "outputs": dict(reply.outcome.outputs)}
                 return lambda now: _with(now, "examples", kept)
             case "remove", _, _:

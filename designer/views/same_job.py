@@ -52,7 +52,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     version = _interface(request, row)
     reference = Reference(tool=row.pk, ordinal=version.ordinal)
-    other = Reference.read(request.GET.get("by", ""))
+    other = Reference.parse(request.GET.get("by", ""))
     if request.method == "POST":
         editor, _ = editing.posted(request, KIND)
         is_saved = editor.act in ("save", "bind") and not editor.json_error
@@ -60,7 +60,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect(address) if address else _completed(request, row, version, editor, codes)
     if other is None:
         return _chosen(request, row, version)
-    callee_names = callees.known([reference, other])
+    callee_names = callees.find_callees([reference, other])
     if other not in callee_names:
         raise Http404
     name = f"{row.name} by {callee_names[other].vendor}"[: operations.MAX_NAME_LENGTH]

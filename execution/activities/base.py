@@ -1,7 +1,7 @@
-"""What a kind of activity is: the contract between one module of this folder and the calls it runs for.
+"""The contract between a kind of activity, one module of this folder, and the calls that it runs for.
 
-A kind checks what an activity of it is set up with, and performs one call. It makes no call by itself: what
-it needs of execution/calls comes with its `Work`.
+A kind validates the configuration of its activities, and performs one call. It sends nothing by itself:
+`Work` gives it what it needs of execution/calls.
 """
 
 from abc import ABC, abstractmethod
@@ -25,8 +25,8 @@ Open = Callable[[MutableSequence[Exchange], Limits], AbstractContextManager[Sess
 
 
 class CallStep(Interface):
-    """Makes step `number` of a call: a version of a tool, at its vendor or by an `activity`. The same step is
-    made once. Raises DomainError for one that is not made."""
+    """Runs step `number` of a call: a version of a tool, at its vendor or by an `activity`. A step runs
+    only once, even if it is requested again. Raises DomainError if it cannot run."""
 
     def __call__(
         self,
@@ -41,18 +41,18 @@ class CallStep(Interface):
 
 
 class ContinueStep(Interface):
-    """Goes on with a step that stopped to ask, in the call that goes on with the whole."""
+    """Continues a step that stopped with a question, in the call that continues the calling one."""
 
     def __call__(self, number: int, stopped: Call, *, answers: Mapping[str, Any]) -> Call: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One call that an activity has to perform.
+    """One call that an activity performs.
 
-    `signature` is that of the version that was called, which the arguments of the call fit. `may_go_on` is
-    asked before anything leaves: it is False once the call was ended from outside. `converse` speaks with
-    what it opens, and ends with the call.
+    signature: of the version that was called; the arguments of the call fit it.
+    may_go_on: checked before anything is sent. False once the call was ended from outside.
+    converse: opens a session, runs a function with it, and ends with the call.
     """
 
     call: Call
@@ -70,51 +70,56 @@ class Kind(ABC):
     name: ClassVar[str]
     label: ClassVar[str]
     summary: ClassVar[str]
-    # Whether something outside of Pegboard may change by it, so that a person confirms what may destroy.
+    # It may change something outside of Pegboard, so a user confirms what may destroy.
     acts: ClassVar[bool] = True
 
     @abstractmethod
     def check(self, config: Mapping[str, Any], interface: Signature | None) -> dict[str, Any]:
-        """The configuration as it is kept. Raises DomainError with a code for what cannot run.
+        """Return the configuration in the form that is stored. Raises DomainError with a code if it cannot
+        run.
 
-        `interface` has the inputs that it takes and the outputs that it gives; None: those of any tool.
+        interface: the inputs that it accepts and the outputs that it returns; None: those of any tool.
         """
 
     def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterable[Fault]:
-        """What stands against running it, all at once; empty for what `check` takes."""
+        """Return all faults of the configuration. There are none if `check` accepts it."""
         try:
             self.check(config, interface)
         except DomainError as error:
-            said = error.fields or {"": error.message}
-            return [Fault(place, error.code, words) for place, words in said.items()]
+            faults = error.fields or {"": error.message}
+            return [Fault(place, error.code, words) for place, words in faults.items()]
         return []
 
     @abstractmethod
     def perform(self, work: Work) -> Outcome:
-        """Raises DomainError or ProtocolError, which the call ends with."""
+        """Perform the call. A DomainError or ProtocolError becomes its outcome."""
 
     def why_confirm(self, config: Mapping[str, Any], effects: Annotations) -> str:
-        """What a person has to know and confirm before it runs, as a sentence without its subject, beside
-        what is to be known of the tools and activities that it runs; empty for most. `effects` are those of
-        the tool that it runs for."""
+        """Return what a user has to confirm before it runs, as a sentence without its subject, "" for most.
+
+        The risks of the tools and activities that it runs are added to it. effects: those of the tool that it
+        runs for.
+        """
         return ""
 
     def may_ask(self, config: Mapping[str, Any]) -> bool:
-        """Whether it may stop to ask by itself, beside what the tools and activities that it runs may ask."""
+        """Return whether it may stop with a question of its own, apart from those of the tools and
+        activities it runs."""
         return False
 
     def tools(self, config: Mapping[str, Any]) -> Sequence[tuple[int, int]]:
-        """The versions of tools that it calls at their vendors: id of the tool, and ordinal."""
+        """Return the versions of tools that it calls at their vendors: id of the tool, and ordinal."""
         return ()
 
     def origins(self, config: Mapping[str, Any]) -> Iterable[str]:
-        """Where it sends to by itself, as scheme, host and port: of no vendor that was connected."""
+        """Return the scheme, host and port of its own requests, which go to no connected vendor."""
         return ()
 
     def credentials(self, config: Mapping[str, Any]) -> Iterable[str]:
-        """The ids of credentials that it opens."""
+        """Return the ids of the credentials that it uses."""
         return ()
 
     def activities(self, config: Mapping[str, Any]) -> Sequence[int]:
-        """The ids of other activities that it runs, in the versions that were current when it was saved."""
+        """Return the ids of other activities that it runs, in the versions that were current when it was
+        saved."""
         return ()

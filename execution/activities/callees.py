@@ -1,4 +1,4 @@
-"""What activities call and stand for, by its name: read in a few statements, however many they are."""
+"""The tools and activities that activities call or stand in for, read by reference in a few statements."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,18 +20,21 @@ class Reference(NamedTuple):
         return f"activity:{self.activity}" if self.activity else f"tool:{self.tool}:{self.ordinal}"
 
     @classmethod
-    def read(cls, text: str) -> "Reference | None":
-        kind, *rest = text.split(":")
-        digits = [int(each) for each in rest if each.isdecimal() and len(each) <= 15]
-        if kind == "tool" and len(rest) == len(digits) == 2:
+    def parse(cls, text: str) -> "Reference | None":
+        kind, *numbers = text.split(":")
+        digits = [int(number) for number in numbers if number.isdecimal() and len(number) <= 15]
+        if kind == "tool" and len(numbers) == len(digits) == 2:
             return cls(tool=digits[0], ordinal=digits[1])
-        return cls(activity=digits[0]) if kind == "activity" and len(rest) == len(digits) == 1 else None
+        return cls(activity=digits[0]) if kind == "activity" and len(numbers) == len(digits) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """`version` is its name, and `newest` the reference of the newest version where that is another one.
-    Without a signature nothing is known of its inputs and outputs."""
+    """A tool or an activity. `version` is the name of its version.
+
+    newest: the reference of the newest version if that is another one. signature: None if the inputs and
+    outputs are unknown.
+    """
 
     reference: Reference
     name: str
@@ -47,28 +50,28 @@ class Callee:
         return f"{name} of {self.vendor}" if self.vendor else f"the activity “{name}”"
 
 
-Known = Mapping[Reference, Callee]
+CalleesByReference = Mapping[Reference, Callee]
 
 
-def known(references: Iterable[Reference]) -> dict[Reference, Callee]:
-    """Those that are there; a removed activity is not."""
-    asked = set(references)
-    return {**_tools(asked), **_activities(asked)}
+def find_callees(references: Iterable[Reference]) -> dict[Reference, Callee]:
+    """Return the callees that exist. A removed activity does not."""
+    wanted = set(references)
+    return {**_tools(wanted), **_activities(wanted)}
 
 
-def _tools(asked: set[Reference]) -> dict[Reference, Callee]:
-    tools = {each.tool for each in asked if each.tool}
+def _tools(references: set[Reference]) -> dict[Reference, Callee]:
+    tools = {wanted.tool for wanted in references if wanted.tool}
     if not tools:
         return {}
-    rows = ToolVersion.objects.filter(tool__in=tools, ordinal__in={each.ordinal for each in asked})
+    rows = ToolVersion.objects.filter(tool__in=tools, ordinal__in={wanted.ordinal for wanted in references})
     rows = rows.select_related("tool__endpoint__vendor", "tool__current").defer("raw", "tool__current__raw")
-    found = {}
+    callees = {}
     for row in rows:
         reference = Reference(tool=row.tool_id, ordinal=row.ordinal)
-        if reference in asked:
+        if reference in references:
             current = row.tool.current
             is_older = current is not None and current.ordinal > row.ordinal
-            found[reference] = Callee(
+            callees[reference] = Callee(
                 reference,
                 row.tool.name,
                 row.tool.endpoint.vendor.name,
@@ -77,11 +80,11 @@ def _tools(asked: set[Reference]) -> dict[Reference, Callee]:
                 Reference(tool=row.tool_id, ordinal=current.ordinal) if current and is_older else None,
                 current.name if current and is_older else "",
             )
-    return found
+    return callees
 
 
-def _activities(asked: set[Reference]) -> dict[Reference, Callee]:
-    activities = {each.activity for each in asked if each.activity}
+def _activities(references: set[Reference]) -> dict[Reference, Callee]:
+    activities = {wanted.activity for wanted in references if wanted.activity}
     if not activities:
         return {}
     rows = Activity.objects.shared().filter(pk__in=activities).select_related("current__interface")

@@ -21,10 +21,10 @@ class ActivityChange:
 
 
 def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityChange:
-    """Return what moving from one version of an activity to another one changes.
+    """Return the change from one version of an activity to another.
 
-    `breaking`: the newer one needs more inputs, or gives fewer outputs. `notice`: it runs otherwise, for
-    instance at another address. `compatible`: it does the same.
+    breaking: the newer one needs more inputs, or returns fewer outputs. notice: it runs differently, for
+    instance at another address. compatible: it behaves as before.
     """
     broken = list(_interface_sentences(before, after))
     effects = [*_destination_sentences(before, after), *_callee_sentences(before, after)]

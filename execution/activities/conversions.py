@@ -1,7 +1,7 @@
-"""Values of one type where another one is wanted: pure rules.
+"""Conversion of values from one type to another. Pure.
 
-A text becomes a number only where it says one, and nothing is made up. What a type cannot say, the tool that
-takes the value judges by its own schema.
+A text becomes a number only if it contains one, and no value is invented. The receiving tool checks by its
+schema what a type cannot express.
 """
 
 import json
@@ -14,7 +14,7 @@ from core.schema.dialects import dialect_of, normalize_level
 from core.schema.types import type_words
 from protocols.signature import Parameter, ParameterType
 
-# `perhaps`: it depends on the value, and is judged when the value is there.
+# `perhaps`: it depends on the value, which is checked when there is one.
 Fit = Literal["same", "converted", "perhaps", "no"]
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3})?")
@@ -28,7 +28,7 @@ _FITS: Mapping[tuple[ParameterType, ParameterType], Fit] = {
     **{(other, "enum"): "perhaps" for other in ("int", "number", "boolean")},
     ("number", "int"): "perhaps",
 }
-# What JSON Schema calls a type, by our word for it.
+# The names of the types in JSON Schema.
 _IN_SCHEMAS = {
     "string": "string",
     "enum": "string",
@@ -43,35 +43,37 @@ class UnfitValueError(ValueError):
 
 
 def fit(source: Parameter, target: Parameter) -> Fit:
-    """Whether values of one parameter can go where the other one wants them."""
+    """Return whether values of one parameter may be used for the other one."""
     if "json" in (source.type, target.type):
-        given, wanted = _types(source), _types(target)
-        if not given or not wanted:
+        source_types, target_types = _types(source), _types(target)
+        if not source_types or not target_types:
             return "same" if source.type == target.type else "perhaps"
-        return "same" if given <= wanted else "perhaps" if given & wanted else "no"
+        return "same" if source_types <= target_types else "perhaps" if source_types & target_types else "no"
     if source.type == target.type != "enum":
         return "same"
     if source.type == target.type == "enum":
-        given, wanted = _values(source), _values(target)
-        return "same" if given <= wanted else "perhaps" if given & wanted else "no"
+        source_values, target_values = _values(source), _values(target)
+        return (
+            "same" if source_values <= target_values else "perhaps" if source_values & target_values else "no"
+        )
     return _FITS.get((source.type, target.type), "no")
 
 
 def converted(value: Any, target: Parameter) -> Any:
-    """The value as the target's type wants it. Raises UnfitValueError."""
+    """Return the value in the target's type. Raises UnfitValueError."""
     if value is None or target.type == "json":
         return value
-    found: Any
+    result: Any
     if target.type in ("string", "enum"):
-        found = _text(value)
+        result = _text(value)
     elif target.type == "boolean":
-        found = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
-        found = found if isinstance(found, bool) else None
+        result = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
+        result = result if isinstance(result, bool) else None
     else:
-        found = _number(value, is_whole=target.type == "int")
-    if found is None:
+        result = _number(value, is_whole=target.type == "int")
+    if result is None:
         raise UnfitValueError(f"cannot become {_WANTED[target.type]}")
-    return found
+    return result
 
 
 def _text(value: Any) -> str | None:

@@ -1,8 +1,9 @@
-"""Steps, made one after the other: the one engine of activities that call tools.
+"""The engine of activities that call tools: it runs their steps one after the other.
 
-Each step is a call of its own, under a key that follows from the key of the whole and the number of the step,
-so a step is made once whatever is repeated. A step that does not work ends the whole with its own outcome.
-One that asks stops the whole, which goes on there: what the steps before came to lies in its `resume`.
+Each step is a call of its own, whose key follows from the key of the calling one and the number of the step,
+so a repeated request does not run it again. A step that fails ends the calling call with its outcome. A step
+with a question stops the calling call, which continues there: its `resume` contains the outputs of earlier
+steps.
 """
 
 import math
@@ -26,12 +27,13 @@ from protocols.base import Ask, Note, Outcome, OutcomeKind
 from protocols.calls import outcomes
 from protocols.signature import Parameter, Signature
 
-# Of a step that was made, and of what it asks.
+# Outcomes of a step that stopped with a question.
 _ASKS = ("needs_input", "needs_authorization")
 
 
-class _UnmadeError(Exception):
-    """A step that was not made, or whose outputs cannot be used; `outcome` is that of the whole."""
+class _StepError(Exception):
+    """A step that did not run, or whose outputs cannot be used. `outcome` becomes that of the calling
+    call."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error)
@@ -39,34 +41,34 @@ class _UnmadeError(Exception):
 
 
 def perform(steps: Steps, work: Work) -> Outcome:
-    """Raises DomainError where the activity must not run at all."""
+    """Run the steps. Raises DomainError if the activity must not run at all."""
     _refuse_endless(work.call)
-    before = _stopped_at(work.call)
-    made: list[Mapping[str, Any]] = list(before.get("made", ()))
-    for number, step in enumerate(steps.steps[len(made) :], len(made) + 1):
+    before = _stopped_state(work.call)
+    step_outputs: list[Mapping[str, Any]] = list(before.get("made", ()))
+    for number, step in enumerate(steps.steps[len(step_outputs) :], len(step_outputs) + 1):
         try:
             stopped, before = before.get("call"), {}
-            call = _made(number, step, work, made, stopped)
-        except _UnmadeError as unmade:
-            return _named(number, unmade.outcome)
+            call = _run_step(number, step, work, step_outputs, stopped)
+        except _StepError as unmade:
+            return _with_step_number(number, unmade.outcome)
         if call.outcome != "ok":
-            return _as_whole(number, call, steps, made)
+            return _outcome_of_step(number, call, steps, step_outputs)
         result = call.decoded()
         if result.cut:
             message = "Its outputs are too long to be handed on."
-            return _named(number, outcomes.failed("tool_error", "TOO_LONG", message))
-        made.append(result.outputs)
+            return _with_step_number(number, outcomes.failed("tool_error", "TOO_LONG", message))
+        step_outputs.append(result.outputs)
         failpoint("step-made")
-    return _outputs(steps, work, made)
+    return _outputs(steps, work, step_outputs)
 
 
 def _refuse_endless(call: Call) -> None:
-    # It was judged when it was saved, and what it runs may have been changed since.
-    own, depth, above = call.activity, 1, call.parent
-    while own and above and above.activity:
+    # It was checked when it was saved, but the activities that it runs may have changed since.
+    activity, depth, above = call.activity, 1, call.parent
+    while activity and above and above.activity:
         depth += 1
-        if above.activity.activity_id == own.activity_id:
-            message = f"“{own.activity}” would run itself, so it was stopped."
+        if above.activity.activity_id == activity.activity_id:
+            message = f"“{activity.activity}” would run itself, so it was stopped."
             raise DomainError("activity_reaches_itself", message, status=409)
         above = above.parent
     if depth > MAX_DEPTH:
@@ -74,17 +76,19 @@ def _refuse_endless(call: Call) -> None:
         raise DomainError("activity_too_deep", message, status=409)
 
 
-def _stopped_at(call: Call) -> dict[str, Any]:
+def _stopped_state(call: Call) -> dict[str, Any]:
     return dict(call.continues.decoded().resume or {}) if call.continues else {}
 
 
-def _made(number: int, step: Step, work: Work, made: list[Mapping[str, Any]], stopped: int | None) -> Call:
+def _run_step(
+    number: int, step: Step, work: Work, step_outputs: list[Mapping[str, Any]], stopped: int | None
+) -> Call:
     seconds = math.floor(work.seconds_left())
     if seconds < 1:
         failure = outcomes.failed("unavailable", "DEADLINE", "The time was over before it was begun.")
-        raise _UnmadeError(failure)
+        raise _StepError(failure)
     if not work.may_go_on():
-        raise _UnmadeError(outcomes.failed("cancelled", "CANCELLED", "It was not begun."))
+        raise _StepError(outcomes.failed("cancelled", "CANCELLED", "It was not begun."))
     try:
         if stopped is not None:
             earlier = Call.objects.select_related("activity__activity").filter(pk=stopped).first()
@@ -98,16 +102,16 @@ def _made(number: int, step: Step, work: Work, made: list[Mapping[str, Any]], st
             number,
             tool,
             ordinal,
-            arguments=_arguments(step, signature, work, made),
+            arguments=_arguments(step, signature, work, step_outputs),
             seconds=seconds,
             activity=activity,
         )
     except DomainError as exc:
-        raise _UnmadeError(_refused(exc, step)) from exc
+        raise _StepError(_refused_step(exc, step)) from exc
 
 
 def _asks_for_user(call: Call) -> bool:
-    # Who the user is was said to the whole, so the step is made anew as if it had been said at first.
+    # The calling call states who the user is, so the step runs anew as if it had been stated at first.
     return any(ask.id == USER for ask in call.decoded().asks)
 
 
@@ -126,102 +130,108 @@ def _callee_of(step: Step, call: Call) -> tuple[int, int, ActivityVersion | None
     return step.tool, step.ordinal, None, version.decoded()
 
 
-def _arguments(step: Step, signature: Signature, work: Work, made: list[Mapping[str, Any]]) -> dict[str, Any]:
-    found, unfit = _filled(step.inputs, signature.inputs, work, made)
+def _arguments(
+    step: Step, signature: Signature, work: Work, step_outputs: list[Mapping[str, Any]]
+) -> dict[str, Any]:
+    values, unfit = _map_values(step.inputs, signature.inputs, work, step_outputs)
     if unfit:
         raise DomainError("invalid_arguments", "Some inputs do not fit.", fields=unfit)
-    return found
+    return values
 
 
-def _filled(
+def _map_values(
     sources: Mapping[str, Source],
     parameters: Iterable[Parameter],
     work: Work,
-    made: list[Mapping[str, Any]],
+    step_outputs: list[Mapping[str, Any]],
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    # The values by name, each as its parameter has it, and why some do not become that.
-    known = {parameter.name: parameter for parameter in parameters}
-    found, unfit = {}, {}
+    # Returns the values by name, converted to their parameters, and the reasons for those that cannot be.
+    parameters_by_name = {parameter.name: parameter for parameter in parameters}
+    values, unfit = {}, {}
     for name, source in sources.items():
-        found[name] = picked(source, work.call.arguments, made)
-        if found[name] is UNSET:
-            del found[name]
-        elif name in known:
+        values[name] = picked(source, work.call.arguments, step_outputs)
+        if values[name] is UNSET:
+            del values[name]
+        elif name in parameters_by_name:
             try:
-                found[name] = conversions.converted(found[name], known[name])
+                values[name] = conversions.converted(values[name], parameters_by_name[name])
             except UnfitValueError as error:
                 unfit[name] = str(error)
-    return found, unfit
+    return values, unfit
 
 
-def _refused(error: DomainError, step: Step) -> Outcome:
-    # The caller is told of its own inputs by the names that it knows.
+def _refused_step(error: DomainError, step: Step) -> Outcome:
+    # Faults of the caller's inputs go by the names that the caller uses.
     if error.code != "invalid_arguments":
         return outcomes.failed("refused", error.code, error.message)
     fields, is_callers = {}, True
-    for name, why in error.fields.items():
+    for name, reason in error.fields.items():
         source = step.inputs.get(name, Source())
         is_callers = is_callers and bool(source.input)
-        fields[source.input or name] = why
+        fields[source.input or name] = reason
     if is_callers and fields:
         return outcomes.failed("invalid_arguments", "ARGUMENTS", error.message, fields=fields)
-    told = "; ".join(f"“{name}” {why}" for name, why in error.fields.items())
-    message = f"What the steps before came to does not fit its inputs: {told or error.message}"
+    reasons = "; ".join(f"“{name}” {reason}" for name, reason in error.fields.items())
+    message = f"What the steps before came to does not fit its inputs: {reasons or error.message}"
     return outcomes.failed("tool_error", "UNFIT_INPUTS", message)
 
 
-def _as_whole(number: int, call: Call, steps: Steps, made: list[Mapping[str, Any]]) -> Outcome:
-    """The outcome of a step that does not work, or asks, as that of the whole."""
+def _outcome_of_step(number: int, call: Call, steps: Steps, step_outputs: list[Mapping[str, Any]]) -> Outcome:
+    """Return the outcome of a step that failed, or has a question, as that of the calling call."""
     if call.is_active:
-        return _named(number, outcomes.failed("unavailable", "DEADLINE", "It did not end in time."))
+        return _with_step_number(
+            number, outcomes.failed("unavailable", "DEADLINE", "It did not end in time.")
+        )
     result = call.decoded()
     kind: OutcomeKind = call.outcome  # type: ignore[assignment]
     retry = result.retry
-    # Once a step has run, to send the whole again is to run that step again.
+    # Once a step has run, a repeated call would run that step again.
     may_repeat = retry.can_retry if retry and number == 1 else None
     outcome = Outcome(
         kind,
-        error=_told(result, steps.steps[number - 1]),
+        error=_error_by_caller_names(result, steps.steps[number - 1]),
         retry_after=retry.after_ms / 1000 if retry and retry.after_ms is not None else None,
         can_retry=may_repeat,
         hint=retry.hint if retry else "",
     )
     if kind in _ASKS and result.resume is not None:
         asks = [Ask(ask.id, ask.message, ask.schema, ask.url, request=ask.request) for ask in result.asks]
-        needed = [_needed(steps, at, outputs) for at, outputs in enumerate(made, 1)]
+        needed = [
+            _outputs_in_use(steps, earlier_step, outputs)
+            for earlier_step, outputs in enumerate(step_outputs, 1)
+        ]
         outcome = replace(outcome, asks=asks, resume={"call": call.pk, "made": needed})
-    return _named(number, outcome)
+    return _with_step_number(number, outcome)
 
 
-def _told(result: Result, step: Step) -> dict[str, Any]:
-    # What is wrong with inputs goes by the names that the caller gave them; what it did not give is said by
-    # the names of the step's own tool.
+def _error_by_caller_names(result: Result, step: Step) -> dict[str, Any]:
+    # Faults of inputs that the caller gave go by the caller's names; others by the names of the step's tool.
     error = dict(result.error or {})
     fields, reasons = {}, []
-    for name, why in (error.pop("fields", None) or {}).items():
+    for name, reason in (error.pop("fields", None) or {}).items():
         root, dot, inside = name.partition(".")
         source = step.inputs.get(root, Source())
         if source.input:
-            fields[source.input + source.at.replace("/", ".") + dot + inside] = why
+            fields[source.input + source.at.replace("/", ".") + dot + inside] = reason
         else:
-            reasons.append(f"“{name}” {why}")
+            reasons.append(f"“{name}” {reason}")
     error["message"] = f"{error.get('message', '')} {'; '.join(reasons)}".strip()
     return error | ({"fields": fields} if fields else {})
 
 
-def _needed(steps: Steps, number: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    sources = [*steps.outputs.values(), *(each for step in steps.steps for each in step.inputs.values())]
-    wanted = {source.output for source in sources if source.step == number}
-    return {name: value for name, value in outputs.items() if name in wanted}
+def _outputs_in_use(steps: Steps, number: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    sources = [*steps.outputs.values(), *(source for step in steps.steps for source in step.inputs.values())]
+    names = {picked_source.output for picked_source in sources if picked_source.step == number}
+    return {name: value for name, value in outputs.items() if name in names}
 
 
-def _named(number: int, outcome: Outcome) -> Outcome:
+def _with_step_number(number: int, outcome: Outcome) -> Outcome:
     error = dict(outcome.error or {})
     message = f"Step {number}: {error.get('message') or 'it asks for something.'}"
     return replace(outcome, error=error | {"message": message, "step": number})
 
 
-def _outputs(steps: Steps, work: Work, made: list[Mapping[str, Any]]) -> Outcome:
-    found, unfit = _filled(steps.outputs, work.signature.outputs, work, made)
-    notes = [Note("VALUE_TYPE", f"“{name}” {why}.") for name, why in unfit.items()]
-    return Outcome("ok", outputs=found, notes=notes)
+def _outputs(steps: Steps, work: Work, step_outputs: list[Mapping[str, Any]]) -> Outcome:
+    values, unfit = _map_values(steps.outputs, work.signature.outputs, work, step_outputs)
+    notes = [Note("VALUE_TYPE", f"“{name}” {reason}.") for name, reason in unfit.items()]
+    return Outcome("ok", outputs=values, notes=notes)

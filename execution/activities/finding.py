@@ -1,4 +1,4 @@
-"""Tools and activities by words, to be chosen for an activity."""
+"""Search for tools and activities that an activity may use."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from core.errors import DomainError
 from execution.activities.callees import Reference
 
 SHOWN = 8
-# The boxes of a form: what it stands for, and what a step calls.
+# The search boxes of a form: for the interface, and for the callee of a step.
 BOXES = ("interface", "step")
 
 
@@ -31,34 +31,38 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BoxResults:
     words: str
     hits: list[Hit]
 
 
-def asked(data: Mapping[str, str], act: str, *, with_activities: bool) -> dict[str, Found]:
-    """What is sought in a box: by its button, or by Enter in a box whose words were not sought yet."""
+def search_box(data: Mapping[str, str], act: str, *, with_activities: bool) -> dict[str, BoxResults]:
+    """Return the results for the box that was submitted: by its button, or by Enter if its words are new."""
     for box in BOXES:
         words, before = data.get(f"find-{box}", "").strip(), data.get(f"found-{box}", "")
         if act == f"find-{box}" or (act == "enter" and words and words != before):
             is_step = box == "step"
             hits = tools(words, with_own=not is_step)
-            return {box: Found(words, [*(activities(words) if is_step and with_activities else ()), *hits])}
+            return {
+                box: BoxResults(words, [*(activities(words) if is_step and with_activities else ()), *hits])
+            }
     return {}
 
 
 def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[Hit]:
-    """The likeliest first, each in its current version."""
+    """Return tools in their current versions, the most likely first."""
     try:
         page = search.search(Query(q=words, status=ToolStatus.ACTIVE.value, limit=SHOWN * 3))
     except DomainError:
         return []
-    left = [row["id"] for row in page.rows if row["id"] not in set(without)]
+    tool_ids = [row["id"] for row in page.rows if row["id"] not in set(without)]
     rows = (
-        Tool.objects.filter(pk__in=left).exclude(current=None).select_related("endpoint__vendor", "current")
+        Tool.objects.filter(pk__in=tool_ids)
+        .exclude(current=None)
+        .select_related("endpoint__vendor", "current")
     )
     rows = rows.defer("current__raw", "current__signature")
-    known = {row.pk: row for row in rows if with_own or not row.endpoint.vendor.is_own}
+    tools_by_id = {row.pk: row for row in rows if with_own or not row.endpoint.vendor.is_own}
     return [
         Hit(
             Reference(tool=row.pk, ordinal=row.current.ordinal),
@@ -67,8 +71,8 @@ def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[Hi
             row.current.name,
             row.description,
         )
-        for pk in left
-        if (row := known.get(pk)) and row.current
+        for pk in tool_ids
+        if (row := tools_by_id.get(pk)) and row.current
     ][:SHOWN]
 
 

@@ -1,7 +1,7 @@
-"""Activities that send one HTTP request: to an address that is fixed but for what inputs say in its path.
+"""Activities that send one HTTP request. Its address is fixed, apart from inputs in its path.
 
-It goes out under the same rules as what is sent to vendors (core/outbound), with a credential that stays at
-the origin that it was entered for. It is sent once.
+It obeys the same rules as requests to vendors (core/outbound). Its credential is sent only to the origin that
+it was entered for. The request is sent once.
 """
 
 import uuid
@@ -27,7 +27,7 @@ from protocols.base import Note, Outcome
 from protocols.calls import outcomes
 from protocols.signature import Annotations, Signature
 
-# Of all others a session says by itself what they mean: who may not, when to come back, what is away.
+# The session itself raises errors for the others: unauthorized, wait, or unavailable.
 _ACCEPTED = {*range(200, 300), *range(400, 500)} - {401, 408, 425, 429}
 
 
@@ -40,24 +40,24 @@ class Http(Kind):
         if faults := list(self.faults(config, interface)):
             fields = {fault.place: fault.message for fault in reversed(faults)}
             raise DomainError(faults[0].code, faults[0].message, fields=fields)
-        kept: dict[str, Any] = msgspec.to_builtins(read(config))
-        return kept
+        stored: dict[str, Any] = msgspec.to_builtins(read_template(config))
+        return stored
 
     def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterable[Fault]:
-        template = read(config)
-        found = list(http_request.faults(template, interface))
-        if any(fault.place == "address" for fault in found):
-            return found
+        template = read_template(config)
+        faults = list(http_request.faults(template, interface))
+        if any(fault.place == "address" for fault in faults):
+            return faults
         try:
             origin = origin_of(http_request.origin(template))
         except RefusedError as error:
-            return [*found, Fault("address", "address_refused", error.message)]
+            return [*faults, Fault("address", "address_refused", error.message)]
         if template.credential:
-            found += _faults_in_credential(template.credential, origin)
-        return found
+            faults += _faults_in_credential(template.credential, origin)
+        return faults
 
     def perform(self, work: Work) -> Outcome:
-        template = read(work.config)
+        template = read_template(work.config)
         accept = tuple(sorted(_ACCEPTED | {int(status) for status in template.statuses}))
         try:
             request = http_request.request(template, work.call.arguments, accept)
@@ -72,26 +72,26 @@ class Http(Kind):
                 is_administrator=work.call.activity is not None and work.call.activity.is_by_administrator
             ),
         )
-        speak = partial(_spoken, template, request, work.signature)
+        speak = partial(_send, template, request, work.signature)
         return work.converse(partial(open_, mark=str(work.call.key)), speak)
 
     def why_confirm(self, config: Mapping[str, Any], effects: Annotations) -> str:
-        method = read(config).method
-        # What else a request does, only people know: our words for the tool may say that it destroys nothing.
+        method = read_template(config).method
+        # Pegboard cannot know what other methods do; a tuned effect may state that the tool destroys nothing.
         if method == "GET" or (method != "DELETE" and effects.destructive is False):
             return ""
         return f"sends a request with {method}, which may destroy something."
 
     def origins(self, config: Mapping[str, Any]) -> Iterable[str]:
-        return [http_request.origin(read(config))]
+        return [http_request.origin(read_template(config))]
 
     def credentials(self, config: Mapping[str, Any]) -> Iterable[str]:
-        credential = read(config).credential
+        credential = read_template(config).credential
         return [credential] if credential else []
 
 
-def read(config: Mapping[str, Any]) -> Template:
-    """Raises DomainError for what is no template."""
+def read_template(config: Mapping[str, Any]) -> Template:
+    """Parse a stored configuration. Raises DomainError if it is not a template."""
     try:
         return msgspec.convert(config, Template)
     except msgspec.ValidationError as exc:
@@ -99,16 +99,16 @@ def read(config: Mapping[str, Any]) -> Template:
 
 
 def credential_of(template: Template) -> Credential | None:
-    """Raises DomainError where the chosen one is gone."""
+    """Return the credential of a template. Raises DomainError if it was removed."""
     if not template.credential:
         return None
-    found = _found(template.credential)
-    if found is None:
+    credential = _find_credential(template.credential)
+    if credential is None:
         raise DomainError("credential_removed", "The credential of this activity was removed.", status=409)
-    return found
+    return credential
 
 
-def _found(credential: str) -> Credential | None:
+def _find_credential(credential: str) -> Credential | None:
     try:
         pk = uuid.UUID(credential)
     except ValueError:
@@ -117,33 +117,33 @@ def _found(credential: str) -> Credential | None:
 
 
 def _faults_in_credential(credential: str, origin: str) -> Iterable[Fault]:
-    found = _found(credential)
-    if found is None:
+    row = _find_credential(credential)
+    if row is None:
         yield Fault("credential", "unknown_credential", "There is no such credential.")
-    elif found.kind == CredentialKind.OAUTH_USERS:
-        message = f"“{found}” is for users of agents, and not for an activity."
+    elif row.kind == CredentialKind.OAUTH_USERS:
+        message = f"“{row}” is for users of agents, and not for an activity."
         yield Fault("credential", "credential_of_users", message)
-    elif found.origin != origin:
-        message = f"“{found}” was entered for {found.origin} and is not sent anywhere else."
+    elif row.origin != origin:
+        message = f"“{row}” was entered for {row.origin} and is not sent anywhere else."
         yield Fault("credential", "credential_elsewhere", message)
 
 
-def _spoken(template: Template, request: Any, signature: Signature, session: Session) -> Outcome:
+def _send(template: Template, request: Any, signature: Signature, session: Session) -> Outcome:
     reply = session.send(request)
-    kind = http_request.meaning(template, reply.status)
+    kind = http_request.outcome_of_status(template, reply.status)
     if kind is None:
         return outcomes.complaint(reply)
     if kind != "ok":
-        why, fields = outcomes.explanation(reply)
-        message = f"The address answered {reply.status}{f': {why}' if why else '.'}"
+        reason, fields = outcomes.explanation(reply)
+        message = f"The address answered {reply.status}{f': {reason}' if reason else '.'}"
         failure = outcomes.failed(kind, f"HTTP_{reply.status}", message, fields=fields)
         return outcomes.with_wait(failure, reply)
-    known = {each.name: each for each in signature.outputs}
+    parameters = {parameter.name: parameter for parameter in signature.outputs}
     answer = http_request.outputs(template, reply)
-    found, notes = dict(answer.value), [*outcomes.notes_on(answer)]
-    for name in found.keys() & known.keys():
+    values, notes = dict(answer.value), [*outcomes.notes_on(answer)]
+    for name in values.keys() & parameters.keys():
         try:
-            found[name] = conversions.converted(found[name], known[name])
+            values[name] = conversions.converted(values[name], parameters[name])
         except UnfitValueError as error:
             notes.append(Note("VALUE_TYPE", f"“{name}” {error}."))
-    return Outcome("ok", outputs=found, notes=notes)
+    return Outcome("ok", outputs=values, notes=notes)

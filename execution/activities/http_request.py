@@ -1,7 +1,7 @@
-"""The request of an `http` activity, made out of the inputs, and its outputs out of the reply: pure rules.
+"""Builds the request of an `http` activity from the inputs, and its outputs from the reply. Pure.
 
-The address is fixed but for its path, where `{input}` stands for one segment or a part of one. What is put
-there is percent-encoded, so it can neither leave its segment nor change the host.
+The address is fixed, apart from its path, where `{input}` is one segment or a part of one. Its value is
+percent-encoded, so that it can neither leave its segment nor change the host.
 """
 
 import json
@@ -26,12 +26,12 @@ from protocols.signature import Parameter, Signature
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 WITHOUT_BODY = ("GET", "DELETE")
-# What a status may mean. A redirect is followed nowhere, and a rejected credential stays one.
+# The outcomes of a status. Redirects are not followed, and a rejected credential is always an error.
 MEANINGS: tuple[OutcomeKind, ...] = ("ok", "tool_error", "invalid_arguments", "unavailable", "refused")
 _FIXED_STATUSES = {401, *range(300, 400)}
 _PLACEHOLDER = re.compile(r"\{([^{}/]*)\}")
 _HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
-# These are for us to say, or carry what the credential alone may carry.
+# Pegboard sets these headers itself, or they carry a credential.
 OUR_HEADERS = {
     *(
         "host",
@@ -51,9 +51,9 @@ MAX_MEMBERS = 100
 Form = Literal["json", "form"]
 
 
-class Taken(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What an output is taken from: the JSON of the body (`at` is a JSON pointer, "" all of it), its `text`
-    as it came, a `header`, or the `status`."""
+class OutputSource(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The part of a reply that becomes an output: the JSON of the body (`at` is a JSON pointer, "" all of
+    it), its `text` unchanged, a `header`, or the `status`."""
 
     of: Literal["json", "text", "status", "header"] = "json"
     at: str = ""
@@ -61,8 +61,10 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 
 class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`body` names members of an object by JSON pointers: “/user/name”, or “name” for “/name”. `statuses`
-    says of some what they mean; those that are not named mean what HTTP says.
+    """The request of an activity.
+
+    body: members of an object by JSON pointers: “/user/name”, or “name” for “/name”.
+    statuses: the outcomes of some statuses; others have the outcome of HTTP.
     """
 
     address: str
@@ -71,14 +73,16 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     headers: dict[str, Source] = {}
     body: dict[str, Source] = {}
     form: Form = "json"
-    outputs: dict[str, Taken] = {}
+    outputs: dict[str, OutputSource] = {}
     statuses: dict[str, OutcomeKind] = {}
     credential: str = ""
 
 
 def faults(template: Template, interface: Signature | None) -> Iterator[Fault]:
-    """What is wrong with it, whatever the address leads to."""
-    reach = Reach(None if interface is None else {each.name: each for each in interface.inputs}, ())
+    """Yield the faults of a template, apart from those of its host."""
+    reach = Reach(
+        None if interface is None else {parameter.name: parameter for parameter in interface.inputs}, ()
+    )
     if template.method not in METHODS:
         yield Fault("method", "invalid", f"Choose one of: {', '.join(METHODS)}.")
     yield from _faults_in_address(template, reach)
@@ -93,11 +97,11 @@ def faults(template: Template, interface: Signature | None) -> Iterator[Fault]:
             yield Fault(f"headers.{name}", "forbidden_header", message)
     if template.body and template.method in WITHOUT_BODY:
         yield Fault("body", "invalid", f"A request with {template.method} has no body.")
-    for status, meaning in template.statuses.items():
+    for status, outcome in template.statuses.items():
         if (
             not re.fullmatch("[2-5][0-9][0-9]", status)
             or int(status) in _FIXED_STATUSES
-            or meaning not in MEANINGS
+            or outcome not in MEANINGS
         ):
             message = f"“{status[:20]}” cannot mean that. Name a status such as 404, and what it means."
             yield Fault(f"statuses.{status}", "invalid", message)
@@ -105,14 +109,14 @@ def faults(template: Template, interface: Signature | None) -> Iterator[Fault]:
 
 
 def _faults_in_address(template: Template, reach: Reach) -> Iterator[Fault]:
-    head, mark, rest = template.address.partition("://")
-    authority, _, path = rest.partition("/")
+    head, mark, location = template.address.partition("://")
+    authority, _, path = location.partition("/")
     if not mark or head not in ("http", "https") or "{" in authority or "}" in authority or not authority:
         message = "Write the address as https://host/path. The host is fixed: no input stands in it."
         yield Fault("address", "unfixed_host", message)
         return
     fixed = _PLACEHOLDER.sub("", path)
-    if any(sign in rest for sign in "?#@\\") or "{" in fixed or "}" in fixed:
+    if any(sign in location for sign in "?#@\\") or "{" in fixed or "}" in fixed:
         message = "Behind the host comes a path, with {input} in places. The query has a part of its own."
         yield Fault("address", "invalid", message)
         return
@@ -120,33 +124,33 @@ def _faults_in_address(template: Template, reach: Reach) -> Iterator[Fault]:
         yield from picking.faults("address", Source(input=name) if name else Source(), reach)
         if (
             reach.inputs
-            and (found := reach.inputs.get(name))
-            and not found.required
-            and found.default is UNSET
+            and (parameter := reach.inputs.get(name))
+            and not parameter.required
+            and parameter.default is UNSET
         ):
             message = f"A caller may leave “{name}” out, and the address needs it."
             yield Fault("address", "may_be_missing", message)
 
 
 def _faults_in_outputs(template: Template, interface: Signature | None) -> Iterator[Fault]:
-    known = {each.name for each in interface.outputs} if interface else set()
-    for name, taken in template.outputs.items():
-        if known and interface and name not in known and not interface.outputs_rest:
+    declared = {parameter.name for parameter in interface.outputs} if interface else set()
+    for name, source in template.outputs.items():
+        if declared and interface and name not in declared and not interface.outputs_rest:
             yield Fault(f"outputs.{name}", "unknown_target", f"“{interface.name}” has no output “{name}”.")
-        if why := picking.why_no_pointer(taken.at):
-            yield Fault(f"outputs.{name}", "unclear_source", why)
-        if (taken.of == "header") != bool(taken.header):
+        if reason := picking.why_no_pointer(source.at):
+            yield Fault(f"outputs.{name}", "unclear_source", reason)
+        if (source.of == "header") != bool(source.header):
             yield Fault(f"outputs.{name}", "unclear_source", "Name the header that it is taken from.")
 
 
 def origin(template: Template) -> str:
-    """The address without its path."""
-    scheme, mark, rest = template.address.partition("://")
-    return f"{scheme}{mark}{rest.partition('/')[0]}"
+    """Return the address without its path."""
+    scheme, mark, location = template.address.partition("://")
+    return f"{scheme}{mark}{location.partition('/')[0]}"
 
 
 def request(template: Template, inputs: Mapping[str, Any], accept: tuple[int, ...]) -> Request:
-    """Raises UnfitValueError for a value that its place cannot carry."""
+    """Build the request. Raises UnfitValueError for a value that cannot be sent at its position."""
     path = template.address.partition("://")[2].partition("/")[2]
     path = "/" + _PLACEHOLDER.sub(lambda found: _segment(found[1], inputs), path)
     query = [
@@ -177,7 +181,7 @@ def _picked(source: Source, inputs: Mapping[str, Any]) -> Any:
 
 def _segment(name: str, inputs: Mapping[str, Any]) -> str:
     text = _text(name, inputs.get(name))
-    # Dots are a segment with a meaning of its own, also to a server that decodes a slash too early.
+    # Segments of dots have a meaning of their own, also for a server that decodes a slash too early.
     if not text or any(part in (".", "..") for part in re.split(r"[/\\]", text)):
         raise UnfitValueError(f"“{name}” cannot stand in an address")
     return quote(text, safe="")
@@ -196,55 +200,55 @@ def _text(name: str, value: Any) -> str:
 
 
 def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
-    # Of a list, one for each.
+    # A list becomes one pair for each item.
     if value is UNSET or value is None:
         return []
-    return [(name, _text(name, each)) for each in (value if isinstance(value, list) else [value])]
+    return [(name, _text(name, item)) for item in (value if isinstance(value, list) else [value])]
 
 
 def _body(template: Template, inputs: Mapping[str, Any]) -> tuple[bytes, str]:
-    given = {
+    values = {
         name: value
         for name, source in template.body.items()
         if (value := _picked(source, inputs)) is not UNSET
     }
     if template.form == "form":
-        pairs = [pair for name, value in given.items() for pair in _pairs(name, value)]
+        pairs = [pair for name, value in values.items() for pair in _pairs(name, value)]
         return urlencode(pairs).encode(), "application/x-www-form-urlencoded"
-    whole: dict[str, Any] = {}
-    for pointer, value in given.items():
+    document: dict[str, Any] = {}
+    for pointer, value in values.items():
         *path, last = pointers.split(f"/{pointer.removeprefix('/')}")
-        inner = whole
+        inner = document
         for part in path:
             inner = inner.setdefault(part, {})
             if not isinstance(inner, dict):
                 raise UnfitValueError(f"“{pointer}” lies in a member that has a value of its own")
         inner[last] = value
-    return json.dumps(whole, allow_nan=False, separators=(",", ":")).encode(), "application/json"
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode(), "application/json"
 
 
-def meaning(template: Template, status: int) -> OutcomeKind | None:
-    """What it was said to mean; None where HTTP says it."""
+def outcome_of_status(template: Template, status: int) -> OutcomeKind | None:
+    """Return the outcome that the template or HTTP gives to a status; None for an error of HTTP."""
     return template.statuses.get(str(status)) or ("ok" if 200 <= status < 300 else None)
 
 
 def outputs(template: Template, reply: Reply) -> Answer:
-    """Return the outputs by name. Raises ProtocolViolationError where JSON is wanted and there is none."""
-    found: dict[str, Any] = {}
-    wants_json = any(taken.of == "json" for taken in template.outputs.values())
+    """Return the outputs by name. Raises ProtocolViolationError if an output needs JSON and there is none."""
+    values: dict[str, Any] = {}
+    wants_json = any(source.of == "json" for source in template.outputs.values())
     answer = strict_json.require_answer(reply) if wants_json and reply.body.strip() else Answer(UNSET)
     document, is_repaired = answer.value, answer.is_repaired
-    for name, taken in template.outputs.items():
-        match taken.of:
+    for name, source in template.outputs.items():
+        match source.of:
             case "json":
-                value = UNSET if document is UNSET else picking.at(document, taken.at)
+                value = UNSET if document is UNSET else picking.value_at(document, source.at)
             case "text":
                 text = strict_json.repaired(reply.body.decode(errors="replace"))
                 value, is_repaired = text.value, is_repaired or text.is_repaired
             case "status":
                 value = reply.status
             case "header":
-                value = reply.headers.get(taken.header.lower(), UNSET)
+                value = reply.headers.get(source.header.lower(), UNSET)
         if value is not UNSET:
-            found[name] = value
-    return Answer(found, is_repaired)
+            values[name] = value
+    return Answer(values, is_repaired)

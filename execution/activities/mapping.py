@@ -1,7 +1,7 @@
-"""The same job at another vendor: which input goes where, and which output comes back as what. Pure rules.
+"""Proposes a mapping of inputs and outputs to another vendor's tool for the same job. Pure.
 
-A proposal is for a person to read and complete. What is paired has the same id or the same name, or words
-that mean the same; each is paired once, the likeliest first. What cannot be paired is a gap.
+A user reads and completes the proposal. Parameters are paired if they have the same id or name, or words with
+the same meaning; each is used once, the most similar first. A required input without a pair is a gap.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,8 +16,8 @@ from execution.activities import conversions, picking
 from execution.activities.picking import Fault, Reach, Source
 from protocols.signature import Parameter, Signature
 
-Why = Literal["id", "name", "meaning"]
-# Less than this is a guess that a reader would take for nonsense.
+PairingReason = Literal["id", "name", "meaning"]
+# A lower similarity would look like nonsense to a reader.
 LEAST = 0.3
 # Words of parameters that mean the same, as vendors name them.
 _ALIKE = (
@@ -47,7 +47,7 @@ _ALIKE = (
     "lon lng long longitude",
 )
 _GROUPS = [frozenset(line.split()) for line in _ALIKE]
-# Words that say nothing about what is meant.
+# Words without a meaning of their own.
 _EMPTY_WORDS = (
     "a an and are as be by can for has if in is it its no not of on one only or so such than that the their"
     " them then there these they this value what which who will with without"
@@ -57,18 +57,23 @@ _EMPTY = frozenset(_EMPTY_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`of` goes to or comes from `to`. `fit` says whether its values have to be converted."""
+    """Values of the parameter `of` become values of the parameter `to`. `fit` states whether they are
+    converted."""
 
     of: str
     to: str
-    why: Why
+    reason: PairingReason
     fit: conversions.Fit
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """`inputs` go by the inputs of the other tool, `outputs` by those of the interface. `gaps` stand against
-    it; `unused` are inputs of the interface that go nowhere, and `lacking` outputs that do not come."""
+    """A proposed mapping.
+
+    inputs: by the inputs of the other tool. outputs: by those of the interface.
+    gaps: faults that prevent it from running. unused: inputs of the interface without a target.
+    lacking: outputs of the interface without a source.
+    """
 
     inputs: Mapping[str, Source]
     outputs: Mapping[str, Source]
@@ -79,88 +84,94 @@ class Proposal:
 
 
 def propose(interface: Signature, other: Signature) -> Proposal:
-    """How `other` may do the job of `interface`, in one step."""
-    taken = tuple(_paired(interface.inputs, other.inputs))
-    given = tuple(_paired(other.outputs, interface.outputs))
-    inputs = {pair.to: Source(input=pair.of, otherwise=_stand_in(pair, interface, other)) for pair in taken}
-    outputs = {pair.to: Source(step=1, output=pair.of) for pair in given}
-    reach = Reach({each.name: each for each in interface.inputs}, ())
+    """Return how `other` may do the job of `interface`, in one step."""
+    input_pairs = tuple(_paired(interface.inputs, other.inputs))
+    output_pairs = tuple(_paired(other.outputs, interface.outputs))
+    inputs = {
+        pair.to: Source(input=pair.of, otherwise=_stand_in(pair, interface, other)) for pair in input_pairs
+    }
+    outputs = {pair.to: Source(step=1, output=pair.of) for pair in output_pairs}
+    reach = Reach({parameter.name: parameter for parameter in interface.inputs}, ())
     missing = picking.faults_in_inputs("steps.1.inputs", inputs, other, reach)
     unfit = _unfit(interface.inputs, other.inputs, inputs)
     return Proposal(
         inputs=inputs,
         outputs=outputs,
-        pairs=(*taken, *given),
+        pairs=(*input_pairs, *output_pairs),
         gaps=tuple(unfit.get(gap.place.rpartition(".")[2], gap) for gap in missing),
-        unused=tuple(each.name for each in interface.inputs if each.name not in {pair.of for pair in taken}),
-        lacking=tuple(each.name for each in interface.outputs if each.name not in outputs),
+        unused=tuple(
+            parameter.name
+            for parameter in interface.inputs
+            if parameter.name not in {pair.of for pair in input_pairs}
+        ),
+        lacking=tuple(parameter.name for parameter in interface.outputs if parameter.name not in outputs),
     )
 
 
 def config(proposal: Proposal, tool: int, ordinal: int) -> dict[str, Any]:
-    """That of an activity of kind `vendor`, as far as it goes."""
+    """Return the configuration of an activity of kind `vendor`, which may be incomplete."""
     step = picking.Step(tool=tool, ordinal=ordinal, inputs=dict(proposal.inputs))
-    whole: dict[str, Any] = msgspec.to_builtins(picking.Steps([step], dict(proposal.outputs)))
-    return whole
+    stored: dict[str, Any] = msgspec.to_builtins(picking.Steps([step], dict(proposal.outputs)))
+    return stored
 
 
-def likeness(one: Parameter, other: Parameter) -> tuple[float, Why]:
-    """From 0 to 1, and by what."""
+def likeness(one: Parameter, other: Parameter) -> tuple[float, PairingReason]:
+    """Return the similarity from 0 to 1, and its reason."""
     if one.id == other.id:
         return 1.0, "id"
     if name_key(one.name) and name_key(one.name) == name_key(other.name):
         return 0.95, "name"
     names = _overlap(_meanings(one.name), _meanings(other.name))
-    whole = _overlap(
+    texts = _overlap(
         _meanings(one.name, one.title, one.description), _meanings(other.name, other.title, other.description)
     )
-    return 0.6 * names + 0.3 * whole, "meaning"
+    return 0.6 * names + 0.3 * texts, "meaning"
 
 
-def _paired(given: Iterable[Parameter], wanted: Collection[Parameter]) -> Iterator[Pair]:
-    found = []
-    for one in given:
-        for other in wanted:
-            fit, (score, why) = conversions.fit(one, other), likeness(one, other)
+def _paired(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Iterator[Pair]:
+    candidates = []
+    for one in sources:
+        for other in targets:
+            fit, (score, reason) = conversions.fit(one, other), likeness(one, other)
             if fit != "no" and score >= LEAST:
-                # What has to be converted comes after what is as likely and fits.
-                found.append(
-                    (-score, fit != "same", not other.required, Pair(one.name, other.name, why, fit))
+                # Among equally similar ones, a pair that fits comes before one that is converted.
+                candidates.append(
+                    (-score, fit != "same", not other.required, Pair(one.name, other.name, reason, fit))
                 )
     used: set[tuple[str, str]] = set()
-    for *_, pair in sorted(found, key=lambda each: each[:3]):
+    for *_, pair in sorted(candidates, key=lambda candidate: candidate[:3]):
         if used.isdisjoint({("of", pair.of), ("to", pair.to)}):
             used |= {("of", pair.of), ("to", pair.to)}
             yield pair
 
 
 def _stand_in(pair: Pair, interface: Signature, other: Signature) -> object:
-    # Where a caller may leave out what is required there, the other tool's own default.
-    source = next(each for each in interface.inputs if each.name == pair.of)
-    target = next(each for each in other.inputs if each.name == pair.to)
+    # If a caller may omit an input that the other tool requires, that tool's default is used.
+    source = next(parameter for parameter in interface.inputs if parameter.name == pair.of)
+    target = next(parameter for parameter in other.inputs if parameter.name == pair.to)
     return target.default if target.required and not source.required else UNSET
 
 
 def _unfit(
-    given: Iterable[Parameter], wanted: Iterable[Parameter], inputs: Mapping[str, Source]
+    sources: Iterable[Parameter], targets: Iterable[Parameter], inputs: Mapping[str, Source]
 ) -> dict[str, Fault]:
-    # Of required inputs without a source: where something means the same and has a type that cannot go there.
-    found = {}
-    for target in wanted:
+    # Required inputs without a source: a similar one exists, but its type cannot be converted.
+    faults_by_name = {}
+    for target in targets:
         if target.name in inputs or not target.required:
             continue
         alike = [
             (score, source)
-            for source in given
+            for source in sources
             if (score := likeness(source, target)[0]) >= LEAST and conversions.fit(source, target) == "no"
         ]
         if alike:
-            source = max(alike, key=lambda each: each[0])[1]
+            source = max(alike, key=lambda candidate: candidate[0])[1]
             message = (
                 f"“{source.name}” seems to be meant for “{target.name}”, and its type cannot become that."
             )
-            found[target.name] = Fault(f"steps.1.inputs.{target.name}", "unfit_type", message)
-    return found
+            faults_by_name[target.name] = Fault(f"steps.1.inputs.{target.name}", "unfit_type", message)
+    return faults_by_name
 
 
 def _overlap(one: set[str], other: set[str]) -> float:
@@ -168,7 +179,8 @@ def _overlap(one: set[str], other: set[str]) -> float:
 
 
 def _meanings(name: str, *texts: str) -> set[str]:
-    # Each word as itself, or as the groups that it is in. A name says something whatever its words are.
-    found = set(words(name)) | {word for text in texts for word in words(text)} - _EMPTY
-    groups = {word: [f"#{n}" for n, group in enumerate(_GROUPS) if word in group] for word in found}
-    return {meaning for word in found for meaning in (groups[word] or [word])}
+    # Each word, or the groups that contain it. Words of a name count even if they have no meaning of their
+    # own.
+    all_words = set(words(name)) | {word for text in texts for word in words(text)} - _EMPTY
+    groups = {word: [f"#{n}" for n, group in enumerate(_GROUPS) if word in group] for word in all_words}
+    return {group for word in all_words for group in (groups[word] or [word])}

@@ -1,4 +1,4 @@
-"""Which parts of a value can be picked, as far as its schema names them. Pure."""
+"""The parts of a value that its schema names, for pickers. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,9 +13,9 @@ MAX_MEMBERS = 30
 
 
 def members(parameter: Parameter, rest: Mapping[str, Any] | None = None) -> list[str]:
-    """Return JSON Pointers to the parts that the schema names; the first item stands for a list.
+    """Return JSON Pointers to the parts that the schema names; index 0 addresses any item of a list.
 
-    rest: what the schema of the whole object states beside its properties, such as `$defs`.
+    rest: keywords of the whole object's schema beside its properties, such as `$defs`.
     """
     try:
         document = read_document(parameters.write((parameter,), rest))
@@ -23,12 +23,12 @@ def members(parameter: Parameter, rest: Mapping[str, Any] | None = None) -> list
         return []
     schema = document.root
     if not parameter.is_whole:
-        whole = read_object(document, schema)
-        if whole is None or parameter.name not in whole.members:
+        container = read_object(document, schema)
+        if container is None or parameter.name not in container.members:
             return []
-        schema = whole.members[parameter.name].schema
-    found = _members_below(document, schema, "", MAX_DEPTH)
-    return [pointer for pointer, _ in zip(found, range(MAX_MEMBERS), strict=False)]
+        schema = container.members[parameter.name].schema
+    pointers_below = _members_below(document, schema, "", MAX_DEPTH)
+    return [pointer for pointer, _ in zip(pointers_below, range(MAX_MEMBERS), strict=False)]
 
 
 def _members_below(document: Document, schema: AnySchema, pointer: str, depth: int) -> Iterator[str]:

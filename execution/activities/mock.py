@@ -1,4 +1,4 @@
-"""Activities that make their answers up: nothing is sent, and no credential is opened."""
+"""Activities that invent their answers: they send nothing and use no credential."""
 
 import hashlib
 import logging
@@ -34,33 +34,38 @@ class Mock(Kind):
         return answers.check(config, interface)
 
     def may_ask(self, config: Mapping[str, Any]) -> bool:
-        return any(isinstance(each, Interrupt) and each.is_on for each in answers.read(config).situations)
+        return any(
+            isinstance(situation, Interrupt) and situation.is_on
+            for situation in answers.read_mock(config).situations
+        )
 
     def perform(self, work: Work) -> Outcome:
         call = work.call
         reply = answers.reply(
-            answers.read(work.config),
+            answers.read_mock(work.config),
             work.signature,
             call.arguments,
             state=call.continues.decoded().resume if call.continues else None,
             is_declined=any(is_withheld(answer) for answer in call.answers.values()),
             nth=partial(_nth, call),
         )
-        left = max(work.seconds_left(), 0)
+        seconds_left = max(work.seconds_left(), 0)
         if reply.seconds:
-            work.sleep(min(reply.seconds, left))
-        # Of a call that was ended meanwhile, what is said here is dropped.
+            work.sleep(min(reply.seconds, seconds_left))
+        # The outcome of a call that was ended meanwhile is dropped.
         return (
-            reply.outcome if reply.seconds <= left else outcomes.failed("unavailable", "DEADLINE", TOO_SLOW)
+            reply.outcome
+            if reply.seconds <= seconds_left
+            else outcomes.failed("unavailable", "DEADLINE", TOO_SLOW)
         )
 
 
 def _nth(call: Call, situation: Situation) -> int:
-    # Counted at once for all processes. While the server of the counts is away, each call is the first one.
+    # Counted for all processes. If Valkey is unavailable, each call counts as the first.
     caller = f"key {call.api_key_id}" if call.api_key_id else f"user {call.requested_by_id}"
-    told = msgspec.json.encode(situation, order="deterministic").decode()
-    asked = f"{call.activity_id}/{caller}/{call.environment}/{told}"
-    name = f"pegboard:mock:{hashlib.sha256(asked.encode()).hexdigest()}"
+    encoded = msgspec.json.encode(situation, order="deterministic").decode()
+    identity = f"{call.activity_id}/{caller}/{call.environment}/{encoded}"
+    name = f"pegboard:mock:{hashlib.sha256(identity.encode()).hexdigest()}"
     try:
         with redis_client.client().pipeline() as pipe:
             pipe.incr(name)

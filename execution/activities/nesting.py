@@ -1,4 +1,4 @@
-"""How far activities reach that run each other: how deep, and how many steps a call makes in all. Pure."""
+"""The reach of activities that run each other: their depth, and the steps of a call in total. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ MAX_STEPS_IN_ALL = 100
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One activity: how many steps it has, and the activities that some of them run, one for each."""
+    """One activity: the number of its steps, and the activities that some of them run."""
 
     steps: int
     parts: tuple[int, ...] = ()
@@ -18,36 +18,38 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """`depth` is 1 for what runs no other activity. A step that runs one counts, and so do all of its."""
+    """The reach of an activity. `depth` is 1 if it runs no other. `steps` counts its own and those of all
+    it runs."""
 
     depth: int
     steps: int
 
 
 def extents(nodes: Mapping[int, Node]) -> dict[int, Extent | None]:
-    """Of each; None for what would run itself, or what does. What is not among `nodes` has no steps."""
-    found: dict[int, Extent | None] = {}
+    """Return the extent of each activity, None if it would run itself. Activities outside `nodes` have no
+    steps."""
+    measured: dict[int, Extent | None] = {}
 
     def measure(which: int) -> Extent | None:
-        if which in found:
-            return found[which]
-        # Until it is known: what comes back here runs itself.
-        found[which] = None
+        if which in measured:
+            return measured[which]
+        # None until it is measured: an activity that is reached again here runs itself.
+        measured[which] = None
         node = nodes.get(which, Node(0))
         inner = [measure(part) for part in node.parts]
-        known = [each for each in inner if each]
-        if len(known) == len(inner):
-            depth = 1 + max((each.depth for each in known), default=0)
-            found[which] = Extent(depth, node.steps + sum(each.steps for each in known))
-        return found[which]
+        measured_parts = [extent for extent in inner if extent]
+        if len(measured_parts) == len(inner):
+            depth = 1 + max((extent.depth for extent in measured_parts), default=0)
+            measured[which] = Extent(depth, node.steps + sum(extent.steps for extent in measured_parts))
+        return measured[which]
 
     for which in nodes:
         measure(which)
-    return found
+    return measured
 
 
 def is_more(now: Extent | None, before: Extent | None) -> bool:
-    """Whether it reaches further than before. What would run itself always does."""
+    """Return whether the extent is larger than before. An endless one always is."""
     if now is None or before is None:
         return True
     return now.depth > before.depth or now.steps > before.steps

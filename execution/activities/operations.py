@@ -1,6 +1,6 @@
-"""Changes of activities. Each is one change by one user, audited in its own transaction.
+"""Changes of activities. Each is one change by one user, audited in its transaction.
 
-Each save adds a version that nothing rewrites. A binding runs the version that it names, and a step the
+Each save adds a version that is never changed. A binding runs the version that it names, and a step the
 version that was current when its activity was saved, so an edit changes nothing that runs.
 """
 
@@ -26,9 +26,9 @@ from people.models import User
 MAX_NAME_LENGTH = 150
 MAX_CONFIG_BYTES = 256 * 1024
 UNCHANGED: Any = object()
-# Asked before an activity that any agent may use gets a name. Each raises DomainError where it must not.
+# Called before a shared activity gets a name. Each raises DomainError to refuse it.
 NAME_RULES: list[Callable[[User, str], None]] = []
-# Asked before one that any agent may use runs otherwise from now on, or no more.
+# Called before a shared activity changes or is removed.
 CHANGE_RULES: list[Callable[[User, Activity], None]] = []
 # Called before an activity is removed. Each raises DomainError to refuse that.
 REMOVAL_RULES: list[Callable[[User, Activity], None]] = []
@@ -47,7 +47,10 @@ def create(
     agent: int | None = None,
     tool: Tool | None = None,
 ) -> Activity:
-    """`agent` and `tool` belong to the mock of one tool in one agent. Raises DomainError."""
+    """Create an activity. Raises DomainError.
+
+    agent, tool: of the mock of one tool in one agent.
+    """
     activity = Activity(name=name.strip(), agent=agent, tool=tool)
     _check_name(activity, actor)
     checked = _checked(activity, kind, config, interface)
@@ -69,7 +72,8 @@ def change(
     interface: ToolVersion | None = UNCHANGED,
     expected: str = edit_conflicts.ANY_STATE,
 ) -> Activity:
-    """What is not given stays as it is; the kind always does. Raises DomainError."""
+    """Change an activity, except its kind. Arguments that are left out stay as they are. Raises
+    DomainError."""
     activity = locked(activity, Activity.objects.live().select_related("current__interface"))
     before = facts(activity)
     now = current(activity)
@@ -82,17 +86,25 @@ def change(
             rule(actor, activity)
         activity.name = name.strip()
         _check_name(activity, actor)
-    wanted = {"name": activity.name, "kind": now.kind, "config": config, "interface": _named(interface)}
+    proposed_facts = {
+        "name": activity.name,
+        "kind": now.kind,
+        "config": config,
+        "interface": _interface_facts(interface),
+    }
     _refuse_credentials(actor, now.kind, now.config)
     _refuse_credentials(actor, now.kind, config)
-    edit_conflicts.check(activity, expected, now=before, wanted=wanted)
-    is_new = (wanted["config"], wanted["interface"]) != (before["config"], before["interface"])
-    # An administrator who saves again what a designer has written stands for where it sends to.
+    edit_conflicts.check(activity, expected, now=before, wanted=proposed_facts)
+    is_new = (proposed_facts["config"], proposed_facts["interface"]) != (
+        before["config"],
+        before["interface"],
+    )
+    # An administrator who saves a designer's configuration again vouches for its addresses.
     is_vouched = (
         is_given and actor.can_administer and not now.is_by_administrator and _sends(now.kind, config)
     )
     takes_newer_callees = is_given and has_newer_callees(now)
-    if wanted == before and not (is_vouched or takes_newer_callees):
+    if proposed_facts == before and not (is_vouched or takes_newer_callees):
         return activity
     _refuse_change(actor, activity)
     if is_new:
@@ -100,22 +112,24 @@ def change(
     _save(activity)
     if is_new or is_vouched or takes_newer_callees:
         _add_version(activity, actor, now.kind, config, interface)
-    why = ""
-    if wanted == before:
+    reason = ""
+    if proposed_facts == before:
         newer = "The same steps, with the newest versions of the activities that they run."
-        why = newer if takes_newer_callees else "As it was, by an administrator."
-    audit.record(actor, "edit", activity, before=before, after=facts(activity), why=why, agent=activity.agent)
+        reason = newer if takes_newer_callees else "As it was, by an administrator."
+    audit.record(
+        actor, "edit", activity, before=before, after=facts(activity), why=reason, agent=activity.agent
+    )
     return activity
 
 
 @transaction.atomic
 def remove(activity: Activity, *, actor: User) -> None:
-    """It runs no more. Its versions stay, and so do the calls that it made."""
+    """Remove an activity, so that it does not run any more. Its versions and its calls stay."""
     activity = locked(activity, Activity.objects.live().select_related("current__interface"))
     if users := reach.users_of(activity):
-        named = ", ".join(f"“{each}”" for each in users[:5])
+        names = ", ".join(f"“{user}”" for user in users[:5])
         raise DomainError(
-            "activity_in_use", f"“{activity}” is a step of {named}. Take it out there first.", status=409
+            "activity_in_use", f"“{activity}” is a step of {names}. Take it out there first.", status=409
         )
     _refuse_change(actor, activity)
     for rule in REMOVAL_RULES:
@@ -126,30 +140,30 @@ def remove(activity: Activity, *, actor: User) -> None:
 
 
 def faults_now(activity: Activity) -> list[Fault]:
-    """What stands against running it, by the newest version of the tool that is its interface."""
+    """Return the faults of the activity, by the newest version of the tool that is its interface."""
     now = current(activity)
     newest = now.interface and (now.interface.tool.current or now.interface)
-    found = list(kinds.get(now.kind).faults(now.config, newest.decoded() if newest else None))
-    if not now.is_by_administrator and (why := _why_inner(now.kind, now.config)):
-        found.append(Fault("address", "address_refused", why))
-    return found
+    faults = list(kinds.get(now.kind).faults(now.config, newest.decoded() if newest else None))
+    if not now.is_by_administrator and (reason := _why_inner(now.kind, now.config)):
+        faults.append(Fault("address", "address_refused", reason))
+    return faults
 
 
 def has_newer_callees(version: ActivityVersion) -> bool:
-    """Whether an activity that this version runs has a newer version than the one that it runs."""
+    """Return whether an activity that this version runs has a newer version than the one it runs."""
     activities = set(kinds.get(version.kind).activities(version.config))
     newest = {row.pk for row in pinned_callees.current_versions(activities).values()}
     return bool(newest - pinned_callees.recorded_versions(version))
 
 
 def facts(activity: Activity) -> dict[str, Any]:
-    """What an audit row says of it, and by what two editors are told apart."""
+    """Return the facts for the audit log, which also detect conflicts between two editors."""
     now = current(activity)
     return {
         "name": activity.name,
         "kind": now.kind,
         "config": now.config,
-        "interface": _named(now.interface),
+        "interface": _interface_facts(now.interface),
     }
 
 
@@ -171,7 +185,7 @@ def _refuse_change(actor: User, activity: Activity) -> None:
         rule(actor, activity)
 
 
-def _named(interface: ToolVersion | None) -> dict[str, int] | None:
+def _interface_facts(interface: ToolVersion | None) -> dict[str, int] | None:
     return None if interface is None else {"tool": interface.tool_id, "ordinal": interface.ordinal}
 
 
@@ -186,20 +200,20 @@ def _checked(
 
 
 def _refuse_credentials(actor: User, kind: str, config: Mapping[str, Any]) -> None:
-    # A user who words the requests that carry a credential can do with it what its owner can.
+    # A user who writes the requests that carry a credential can do with it what its owner can.
     if list(kinds.get(kind).credentials(config)) and not actor.can_administer:
         message = "Only an administrator chooses a credential, and changes an activity that has one."
         raise DomainError("forbidden", message, fields={"credential": message}, status=403)
 
 
 def _refuse_inner(actor: User, kind: str, config: Mapping[str, Any]) -> None:
-    # What it resolves to is judged when it is dialled.
-    if not actor.can_administer and (why := _why_inner(kind, config)):
-        raise DomainError("address_refused", why, fields={"address": why})
+    # The address that it resolves to is checked when a connection is opened.
+    if not actor.can_administer and (reason := _why_inner(kind, config)):
+        raise DomainError("address_refused", reason, fields={"address": reason})
 
 
 def _why_inner(kind: str, config: Mapping[str, Any]) -> str:
-    # Why an address cannot be on the public internet; "" where it can.
+    # The reason why an address cannot be on the public internet, "" if it can.
     try:
         for origin in _sends(kind, config):
             policy.origin_of(
@@ -231,7 +245,7 @@ def _add_version(
     # The activity is locked or new, so no other version gets the same number.
     last = activity.current.number if activity.current else 0
     callees = pinned_callees.current_versions(set(kinds.get(kind).activities(config)))
-    frozen = {"kind": kind, "config": config, "interface": _named(interface)}
+    frozen = {"kind": kind, "config": config, "interface": _interface_facts(interface)}
     if callees:
         frozen["callees"] = {str(key): row.digest for key, row in sorted(callees.items())}
     activity.current = ActivityVersion.objects.create(

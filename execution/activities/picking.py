@@ -1,7 +1,7 @@
-"""Where the values of a step come from, and what is wrong with that: pure rules.
+"""The sources of the values of a step, and their faults. Pure.
 
-A source picks an input of the call, an output of an earlier step, or is a constant. `at` leads into what is
-picked (a JSON pointer, RFC 6901), and `otherwise` stands in where there is nothing.
+A source is an input of the call, an output of an earlier step, or a constant. `at` (a JSON pointer, RFC 6901)
+selects a part of it, and `otherwise` is the value if there is none.
 """
 
 import re
@@ -48,7 +48,7 @@ class Steps(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why something cannot run, as a sentence; `place` is where in the configuration."""
+    """A reason why something cannot run, as a sentence. `place` is the path in the configuration."""
 
     place: str
     code: str
@@ -57,28 +57,28 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What sources may pick: the inputs of the interface, and the outputs of the steps so far, each as far as
-    they are known. None: any."""
+    """The values that sources may pick: the inputs of the interface, and the outputs of the steps so far.
+    None or empty: any."""
 
     inputs: Mapping[str, Parameter] | None
     outputs: Sequence[Mapping[str, Parameter]]
 
 
 def picked(source: Source, inputs: Mapping[str, Any], outputs: Sequence[Mapping[str, Any]]) -> Any:
-    """UNSET where there is nothing; `outputs` are those of the steps so far."""
+    """Return the value of a source, UNSET if there is none. outputs: of the steps so far."""
     if source.value is not UNSET:
         return source.value
     if source.step:
-        found = outputs[source.step - 1].get(source.output, UNSET)
+        value = outputs[source.step - 1].get(source.output, UNSET)
     else:
-        found = inputs.get(source.input, UNSET)
-    if found is not UNSET and source.at:
-        found = at(found, source.at)
-    return source.otherwise if found is UNSET else found
+        value = inputs.get(source.input, UNSET)
+    if value is not UNSET and source.at:
+        value = value_at(value, source.at)
+    return source.otherwise if value is UNSET else value
 
 
-def at(value: Any, pointer: str) -> Any:
-    """UNSET where the pointer leads to nothing."""
+def value_at(value: Any, pointer: str) -> Any:
+    """Return the value at a pointer, UNSET if there is none."""
     try:
         return pointers.resolve(value, pointers.split(pointer))
     except pointers.PointerError:
@@ -88,15 +88,15 @@ def at(value: Any, pointer: str) -> Any:
 def faults_in_inputs(
     place: str, sources: Mapping[str, Source], signature: Signature, reach: Reach
 ) -> Iterator[Fault]:
-    """Of the inputs of one step, whose tool or activity has this signature."""
-    known = {parameter.name: parameter for parameter in signature.inputs}
+    """Yield the faults of the inputs of one step, whose tool or activity has this signature."""
+    declared = {parameter.name: parameter for parameter in signature.inputs}
     for name, source in sources.items():
-        if name not in known and not _takes_others(signature):
+        if name not in declared and not _takes_others(signature):
             message = f"“{signature.name}” has no input “{name}”."
             yield Fault(f"{place}.{name}", "unknown_target", message)
         else:
-            yield from _faults(f"{place}.{name}", source, known.get(name), reach, signature)
-    for name, parameter in known.items():
+            yield from _faults(f"{place}.{name}", source, declared.get(name), reach, signature)
+    for name, parameter in declared.items():
         if parameter.required and name not in sources:
             message = f"“{signature.name}” wants “{name}”. Choose where it comes from."
             yield Fault(f"{place}.{name}", "missing_input", message)
@@ -105,20 +105,20 @@ def faults_in_inputs(
 def faults_in_outputs(
     place: str, sources: Mapping[str, Source], interface: Signature | None, reach: Reach
 ) -> Iterator[Fault]:
-    """Of the outputs of the whole."""
-    known = None if interface is None else {each.name: each for each in interface.outputs}
+    """Yield the faults of the outputs of the activity."""
+    declared = None if interface is None else {parameter.name: parameter for parameter in interface.outputs}
     for name, source in sources.items():
         # A tool that lists no outputs may answer with any.
-        if interface is not None and known and name not in known and not interface.outputs_rest:
+        if interface is not None and declared and name not in declared and not interface.outputs_rest:
             message = f"“{interface.name}” has no output “{name}”."
             yield Fault(f"{place}.{name}", "unknown_target", message)
         else:
-            target = known.get(name) if known else None
+            target = declared.get(name) if declared else None
             yield from _faults(f"{place}.{name}", source, target, reach, None)
 
 
 def faults(place: str, source: Source, reach: Reach) -> Iterator[Fault]:
-    """Of a source whose target takes any value."""
+    """Yield the faults of a source whose target accepts any value."""
     yield from _faults(place, source, None, reach, None)
 
 
@@ -129,12 +129,16 @@ def _takes_others(signature: Signature) -> bool:
 def _faults(
     place: str, source: Source, target: Parameter | None, reach: Reach, signature: Signature | None
 ) -> Iterator[Fault]:
-    if why := _why_unclear(source):
-        yield Fault(place, "unclear_source", why)
+    if reason := _why_unclear(source):
+        yield Fault(place, "unclear_source", reason)
     elif source.value is not UNSET:
-        rest = signature.schema_rest if signature else None
-        if target and signature and (why := arguments.value_problem(target, source.value, rest or {})):
-            yield Fault(place, "unfit_value", f"The fixed value {why}.")
+        other_keywords = signature.schema_rest if signature else None
+        if (
+            target
+            and signature
+            and (reason := arguments.value_problem(target, source.value, other_keywords or {}))
+        ):
+            yield Fault(place, "unfit_value", f"The fixed value {reason}.")
     elif source.step > len(reach.outputs):
         yield Fault(place, "unknown_source", f"Step {source.step} is not made before this one.")
     elif source.step:
@@ -146,8 +150,8 @@ def _faults(
 
 
 def _why_unclear(source: Source) -> str:
-    said = [bool(source.input), source.value is not UNSET, bool(source.step or source.output)]
-    if sum(said) != 1 or bool(source.step) != bool(source.output) or source.step < 0:
+    choices = [bool(source.input), source.value is not UNSET, bool(source.step or source.output)]
+    if sum(choices) != 1 or bool(source.step) != bool(source.output) or source.step < 0:
         return "Choose one: an input, an output of an earlier step, or a fixed value."
     return why_no_pointer(source.at)
 
@@ -167,17 +171,17 @@ def _faults_of_picked(
     is_input: bool,
 ) -> Iterator[Fault]:
     name = source.output or source.input
-    found = offered.get(name)
-    if found is None:
+    parameter = offered.get(name)
+    if parameter is None:
         whose = f"Step {source.step} has no output" if source.step else "The interface has no input"
         yield Fault(place, "unknown_source", f"{whose} “{name}”.")
         return
-    may_be_absent = not found.required and found.default is UNSET and source.otherwise is UNSET
+    may_be_absent = not parameter.required and parameter.default is UNSET and source.otherwise is UNSET
     if is_input and may_be_absent and target and target.required:
         message = f"A caller may leave “{name}” out, and “{target.name}” is required. Say what stands in."
         yield Fault(place, "may_be_missing", message)
-    if target and not source.at and conversions.fit(found, target) == "no":
-        message = f"“{name}” is {_type(found)}, which cannot become {_type(target)} for “{target.name}”."
+    if target and not source.at and conversions.fit(parameter, target) == "no":
+        message = f"“{name}” is {_type(parameter)}, which cannot become {_type(target)} for “{target.name}”."
         yield Fault(place, "unfit_type", message)
 
 

@@ -1,4 +1,4 @@
-"""Which version of an activity runs as a step of another.
+"""The version of an activity that runs as a step of another.
 
 The version of a caller runs the versions that were current when it was saved, whatever is edited later.
 """

@@ -1,4 +1,4 @@
-"""What an activity would run: the tools that it calls, and other activities, however deep."""
+"""The tools and activities that an activity would run, at any depth."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,51 +10,52 @@ from core.prepared_statements import run_prepared
 from execution.activities import kinds, nesting, pinned_callees
 from execution.activities.nesting import MAX_DEPTH, MAX_STEPS_IN_ALL, Extent, Node
 
-# In place of the key of one that is not saved yet.
+# The key of an activity that is not saved yet.
 NEW = 0
 EMPTY = Node(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What a call of an activity would run: versions of activities, itself the first, and those of tools that
-    are called at their vendors."""
+    """The versions that a call of an activity would run: of activities, the first being its own, and of
+    tools that are called at their vendors."""
 
     versions: tuple[ActivityVersion, ...]
     tools: tuple[ToolVersion, ...]
 
 
 def refuse_too_much(activity: Activity, kind: str, config: Mapping[str, Any]) -> None:
-    """Raises DomainError for what would run `activity` again, run others too deep, or make too many steps:
-    by itself, or in an activity that runs it. What was too much before may become less. `activity` may be
-    new."""
-    own, now = activity.pk or NEW, activity.current
+    """Raise DomainError if `activity` would run itself, run others too deep, or run too many steps, by
+    itself or in an activity that runs it. An activity that exceeds a limit may be changed to exceed it
+    less. `activity` may be new."""
+    key, now = activity.pk or NEW, activity.current
     before = _node(now.kind, now.config) if now else EMPTY
-    nodes, above = _around(own, _node(kind, config), before)
-    found, was = nesting.extents(nodes), nesting.extents(nodes | {own: before})
-    # Itself first: that is what the user who saves it can change.
-    for which in (own, *sorted(above - {own})):
-        fault = _too_much(found[which])
-        if fault and nesting.is_more(found[which], was[which]):
+    nodes, above = _nodes_around(key, _node(kind, config), before)
+    extents_now, extents_before = nesting.extents(nodes), nesting.extents(nodes | {key: before})
+    # Its own fault first, because the user who saves it can change that one.
+    for which in (key, *sorted(above - {key})):
+        fault = _too_much(extents_now[which])
+        if fault and nesting.is_more(extents_now[which], extents_before[which]):
             code, message = fault
-            if which != own:
+            if which != key:
                 name = Activity.objects.get(pk=which)
                 message = f"It is a part of “{name}”. {message}"
             raise DomainError(code, message, fields={"steps": message})
 
 
 def refuse_too_many_steps(version: ActivityVersion) -> None:
-    """The same for a call that is about to begin: what it runs may have been changed since it was saved."""
+    """Raise DomainError if a call that is about to begin is too large: callees may have changed since it
+    was saved."""
     if not kinds.get(version.kind).activities(version.config):
         return
-    known = _below([version])
+    calling = _below([version])
     nodes = {
         pk: Node(
-            len(kinds.get(each.kind).tools(each.config)) + len(parts),
+            len(kinds.get(caller.kind).tools(caller.config)) + len(parts),
             tuple(callees[part].pk for part in parts if part in callees),
         )
-        for pk, (each, callees) in known.items()
-        for parts in [kinds.get(each.kind).activities(each.config)]
+        for pk, (caller, callees) in calling.items()
+        for parts in [kinds.get(caller.kind).activities(caller.config)]
     }
     if fault := _too_much(nesting.extents(nodes)[version.pk]):
         raise DomainError(*fault, status=409)
@@ -81,11 +82,14 @@ def _node(kind: str, config: Mapping[str, Any]) -> Node:
     return Node(len(which.tools(config)) + len(parts), parts)
 
 
-def _around(own: int, node: Node, before: Node = EMPTY) -> tuple[dict[int, Node], set[int]]:
-    """What runs `own`, however far above, and all that any of these runs; and which of them are above. `own`
-    is as it shall be from now on, and what it ran `before` is there too."""
-    rows = run_prepared(_AROUND, [own, [*node.parts, *before.parts], own])
-    nodes = {which: Node(steps, tuple(parts)) for which, steps, parts, _ in rows} | {own: node}
+def _nodes_around(key: int, node: Node, before: Node = EMPTY) -> tuple[dict[int, Node], set[int]]:
+    """Return the activities that run `key` at any depth with all that these run, and the keys of those above
+    it.
+
+    node: the activity as it will be. before: as it was, whose callees are included.
+    """
+    rows = run_prepared(_AROUND, [key, [*node.parts, *before.parts], key])
+    nodes = {which: Node(steps, tuple(parts)) for which, steps, parts, _ in rows} | {key: node}
     return nodes, {which for which, *_, is_above in rows if is_above}
 
 
@@ -114,19 +118,19 @@ _AROUND = """
 
 
 def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
-    """What a call of each would run, by primary key, in a number of statements that grows only with how deep
-    they are."""
-    wanted = list(versions)
-    known = _below(wanted)
-    found = {each.pk: list(_with_callees(each, known)) for each in wanted}
-    called = {each.pk: kinds.get(each.kind).tools(each.config) for whole in found.values() for each in whole}
-    tools = _tools({tool for each in called.values() for tool in each})
+    """Return by primary key what a call of each version would run. The number of statements grows only
+    with the depth."""
+    all_versions = list(versions)
+    calling = _below(all_versions)
+    chains = {version.pk: list(_with_callees(version, calling)) for version in all_versions}
+    tool_keys = {row.pk: kinds.get(row.kind).tools(row.config) for chain in chains.values() for row in chain}
+    tools = _tools({key for keys in tool_keys.values() for key in keys})
     return {
         pk: Reached(
-            tuple(whole),
-            tuple({tools[key]: None for each in whole for key in called[each.pk] if key in tools}),
+            tuple(chain),
+            tuple({tools[key]: None for row in chain for key in tool_keys[row.pk] if key in tools}),
         )
-        for pk, whole in found.items()
+        for pk, chain in chains.items()
     }
 
 
@@ -135,30 +139,30 @@ _Calling = tuple[ActivityVersion, Mapping[int, ActivityVersion]]
 
 
 def _below(versions: Iterable[ActivityVersion]) -> dict[int, _Calling]:
-    """By primary key, these versions and all that they run, as far as one too deep."""
-    level = {each.pk: each for each in versions}
-    known: dict[int, _Calling] = {}
+    """Return these versions and all that they run by primary key, down to one level more than is allowed."""
+    level = {row.pk: row for row in versions}
+    calling: dict[int, _Calling] = {}
     for _ in range(MAX_DEPTH + 1):
         if not level:
             break
         callees = pinned_callees.find_callees(
-            {pk: set(kinds.get(each.kind).activities(each.config)) for pk, each in level.items()}
+            {pk: set(kinds.get(version.kind).activities(version.config)) for pk, version in level.items()}
         )
-        known |= {pk: (each, callees.get(pk, {})) for pk, each in level.items()}
-        found = {row.pk: row for rows in callees.values() for row in rows.values()}
-        level = {pk: row for pk, row in found.items() if pk not in known}
-    return known
+        calling |= {pk: (version, callees.get(pk, {})) for pk, version in level.items()}
+        next_level = {row.pk: row for rows in callees.values() for row in rows.values()}
+        level = {pk: row for pk, row in next_level.items() if pk not in calling}
+    return calling
 
 
-def _with_callees(version: ActivityVersion, known: Mapping[int, _Calling]) -> Iterator[ActivityVersion]:
-    # Each once.
-    seen, waiting = {version.pk}, [version]
+def _with_callees(version: ActivityVersion, calling: Mapping[int, _Calling]) -> Iterator[ActivityVersion]:
+    # Each version once.
+    visited, waiting = {version.pk}, [version]
     while waiting:
-        each = waiting.pop()
-        yield each
-        for callee in known[each.pk][1].values() if each.pk in known else ():
-            if callee.pk not in seen:
-                seen.add(callee.pk)
+        current = waiting.pop()
+        yield current
+        for callee in calling[current.pk][1].values() if current.pk in calling else ():
+            if callee.pk not in visited:
+                visited.add(callee.pk)
                 waiting.append(callee)
 
 
@@ -171,12 +175,12 @@ def _tools(called: set[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
 
 
 def with_all_above(activity: Activity) -> set[int]:
-    """By primary key: itself, and the activities that run it, however far above."""
-    return _around(activity.pk, EMPTY)[1] | {activity.pk}
+    """Return the primary keys of the activity and of all activities that run it, at any depth."""
+    return _nodes_around(activity.pk, EMPTY)[1] | {activity.pk}
 
 
 def users_of(activity: Activity) -> list[Activity]:
     """Activities that run this one as a step."""
-    named = {"steps": [{"activity": activity.pk}]}
+    pattern = {"steps": [{"activity": activity.pk}]}
     rows = Activity.objects.live().select_related("current")
-    return list(rows.filter(current__config__contains=named).exclude(pk=activity.pk))
+    return list(rows.filter(current__config__contains=pattern).exclude(pk=activity.pk))

@@ -18,7 +18,7 @@ from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError
 from execution.activities import kinds, operations
-from execution.activities.callees import Callee, Known, Reference
+from execution.activities.callees import Callee, CalleesByReference, Reference
 from execution.activities.http_request import Template
 from execution.activities.mocks.answers import Mock
 from execution.activities.picking import Fault, Source, Step, Steps
@@ -61,10 +61,10 @@ def references_in(data: Posted) -> set[Reference]:
     """Return the references in a form, whose signatures the caller then loads for `parse_draft`."""
     texts = [data.get("interface", "")]
     texts += [data.get(f"steps-{index}-calls", "") for index in range(count_of(data, "steps"))]
-    return {reference for text in texts if (reference := Reference.read(text))}
+    return {reference for text in texts if (reference := Reference.parse(text))}
 
 
-def signature_of(reference: Reference | None, known: Known) -> Signature | None:
+def signature_of(reference: Reference | None, known: CalleesByReference) -> Signature | None:
     callee = known.get(reference) if reference else None
     return callee.signature if callee else None
 
@@ -117,17 +117,23 @@ class Editor(ABC):
 
     @classmethod
     @abstractmethod
-    def parse_draft(cls, data: Posted, known: Known) -> Draft:
+    def parse_draft(cls, data: Posted, known: CalleesByReference) -> Draft:
         """Return the entered draft. `known`: the callees that it refers to, with their signatures."""
 
     @classmethod
-    def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
+    def applied(cls, draft: Draft, act: str, kind: str, known: CalleesByReference) -> Draft:
         """Return the draft after a button that changes it without saving it."""
         verb, _, reference = act.partition("-")
-        return replace(draft, interface=Reference.read(reference)) if verb == "interface" else draft
+        return replace(draft, interface=Reference.parse(reference)) if verb == "interface" else draft
 
     def __init__(
-        self, kind: str, draft: Draft, known: Known, *, data: Posted | None = None, shows_faults: bool = False
+        self,
+        kind: str,
+        draft: Draft,
+        known: CalleesByReference,
+        *,
+        data: Posted | None = None,
+        shows_faults: bool = False,
     ) -> None:
         self.kind, self.draft, self.known, self.shows_faults = kinds.get(kind), draft, known, shows_faults
         self.head = NameForm(data, initial={"name": draft.name})

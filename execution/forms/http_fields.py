@@ -6,8 +6,8 @@ from typing import Any, ClassVar, cast, get_args
 
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
-from execution.activities.callees import Known, Reference
-from execution.activities.http_request import METHODS, Form, Taken, Template
+from execution.activities.callees import CalleesByReference, Reference
+from execution.activities.http_request import METHODS, Form, OutputSource, Template
 from execution.forms import source_rows
 from execution.forms.activity_fields import SPARE, Draft, Editor, count_of, parse_sources
 from execution.forms.source_rows import Posted, Row
@@ -40,7 +40,7 @@ class OutputRow:
 
     prefix: str
     name: str
-    taken: Taken | None
+    taken: OutputSource | None
     target: Parameter | None
     faults: Sequence[str]
     has_free_name: bool
@@ -70,8 +70,8 @@ class HttpEditor(Editor):
         return Template(address="")
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: Known) -> Draft:
-        interface = Reference.read(data.get("interface", ""))
+    def parse_draft(cls, data: Posted, known: CalleesByReference) -> Draft:
+        interface = Reference.parse(data.get("interface", ""))
 
         template = Template(
             address=data.get("address", "").strip(),
@@ -150,7 +150,7 @@ class HttpEditor(Editor):
         return {name: self.messages_at(name) for name in ("address", "method", "credential")}
 
 
-def _parse_outputs(data: Posted) -> Iterable[tuple[str, Taken]]:
+def _parse_outputs(data: Posted) -> Iterable[tuple[str, OutputSource]]:
     for index in range(count_of(data, "outputs")):
         prefix = f"outputs-{index}"
         name = data.get(f"{prefix}-name", data.get(f"{prefix}-typed", "").strip())
@@ -161,7 +161,7 @@ def _parse_outputs(data: Posted) -> Iterable[tuple[str, Taken]]:
         is_header = origin == "header"
         yield (
             name,
-            Taken(
+            OutputSource(
                 cast(Any, origin),
                 at=pointer if origin == "json" else "",
                 header=data.get(f"{prefix}-header", "").strip() if is_header else "",

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
 from core.schema.samples import UnmetSchemaError
-from execution.activities.callees import Known, Reference
+from execution.activities.callees import CalleesByReference, Reference
 from execution.activities.mocks import answers
 from execution.activities.mocks.answers import Mock, MockExample
 from execution.activities.mocks.situations import KINDS, Situation
@@ -101,9 +101,9 @@ class MockEditor(Editor):
         return Mock()
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: Known) -> Draft:
+    def parse_draft(cls, data: Posted, known: CalleesByReference) -> Draft:
         seed = data.get("seed", "").strip()
-        interface = Reference.read(data.get("interface", ""))
+        interface = Reference.parse(data.get("interface", ""))
         signature = signature_of(interface, known)
         mock = Mock(
             # Invalid entries remain as text, and the rules report them.
@@ -116,7 +116,7 @@ class MockEditor(Editor):
         return Draft(data.get("name", ""), interface, mock)
 
     @classmethod
-    def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
+    def applied(cls, draft: Draft, act: str, kind: str, known: CalleesByReference) -> Draft:
         """Add or remove an example or a situation."""
         mock = cast(Mock, draft.config)
         match act.split("-"):

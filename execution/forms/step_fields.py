@@ -8,7 +8,7 @@ import msgspec
 
 from core.outbound.errors import printable
 from execution.activities import mapping, steps
-from execution.activities.callees import Callee, Known, Reference
+from execution.activities.callees import Callee, CalleesByReference, Reference
 from execution.activities.mapping import Pair, Proposal
 from execution.activities.picking import Source, Step, Steps
 from execution.forms import source_rows
@@ -53,8 +53,8 @@ class StepsEditor(Editor):
         return Steps([])
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: Known) -> Draft:
-        interface = Reference.read(data.get("interface", ""))
+    def parse_draft(cls, data: Posted, known: CalleesByReference) -> Draft:
+        interface = Reference.parse(data.get("interface", ""))
         steps = [_parse_step(data, f"steps-{index}", known) for index in range(count_of(data, "steps"))]
         signature = signature_of(interface, known)
         outputs = source_rows.by_name(signature.outputs) if signature else {}
@@ -62,13 +62,13 @@ class StepsEditor(Editor):
         return Draft(data.get("name", ""), interface, config)
 
     @classmethod
-    def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
+    def applied(cls, draft: Draft, act: str, kind: str, known: CalleesByReference) -> Draft:
         """Choose the interface, or add, replace, move or remove a step.
 
         act: "add-REFERENCE", "replace-INDEX-REFERENCE", "up-INDEX", "down-INDEX" or "drop-INDEX".
         """
         verb, _, operands = act.partition("-")
-        reference, config = Reference.read(operands.rpartition("-")[2]), cast(Steps, draft.config)
+        reference, config = Reference.parse(operands.rpartition("-")[2]), cast(Steps, draft.config)
         index = int(operands.partition("-")[0]) if operands[:1].isdecimal() else -1
         new_steps = list(config.steps)
         if verb == "add" and reference:
@@ -164,11 +164,11 @@ class StepsEditor(Editor):
 
 def _with_reasons(proposed: Mapping[str, Source], pairs: Iterable[Pair]) -> dict[str, tuple[Source, str]]:
     """Return each proposed source with the reason for it."""
-    return {pair.to: (proposed[pair.to], f"{REASONS[pair.why]}{FIT[pair.fit]}") for pair in pairs}
+    return {pair.to: (proposed[pair.to], f"{REASONS[pair.reason]}{FIT[pair.fit]}") for pair in pairs}
 
 
-def _parse_step(data: Posted, prefix: str, known: Known) -> Step | None:
-    reference = Reference.read(data.get(f"{prefix}-calls", ""))
+def _parse_step(data: Posted, prefix: str, known: CalleesByReference) -> Step | None:
+    reference = Reference.parse(data.get(f"{prefix}-calls", ""))
     if reference is None:
         return None
     signature = signature_of(reference, known)
@@ -176,7 +176,7 @@ def _parse_step(data: Posted, prefix: str, known: Known) -> Step | None:
     return Step(**reference._asdict(), inputs=parse_sources(data, f"{prefix}-inputs", targets))
 
 
-def _propose_step(reference: Reference, interface: Reference | None, known: Known) -> Step:
+def _propose_step(reference: Reference, interface: Reference | None, known: CalleesByReference) -> Step:
     signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
     if signature is None or callee_signature is None:
         return Step(**reference._asdict(), inputs={})
@@ -185,7 +185,7 @@ def _propose_step(reference: Reference, interface: Reference | None, known: Know
 
 
 def _propose_outputs(
-    reference: Reference, interface: Reference | None, known: Known, step_number: int
+    reference: Reference, interface: Reference | None, known: CalleesByReference, step_number: int
 ) -> dict[str, Source]:
     signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
     if signature is None or callee_signature is None:

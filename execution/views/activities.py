@@ -12,7 +12,7 @@ from catalog.models import Activity, ToolVersion
 from core.errors import DomainError
 from execution.activities import callees, finding, kinds, operations
 from execution.activities.callees import Reference
-from execution.activities.finding import Found
+from execution.activities.finding import BoxResults
 from execution.forms import activity_fields
 from execution.forms.activity_fields import ENTER, Draft, Editor
 from execution.forms.http_fields import HttpEditor
@@ -36,7 +36,7 @@ ONLY_ADMINISTRATORS = "Only an administrator changes an activity that has a cred
 @requires(Role.DESIGNER)
 def activity_new(request: HttpRequest) -> HttpResponse:
     """First which kind, then the activity itself."""
-    kind, interface = request.GET.get("kind", ""), Reference.read(request.GET.get("interface", ""))
+    kind, interface = request.GET.get("kind", ""), Reference.parse(request.GET.get("interface", ""))
     if kind not in EDITORS:
         context = {"kinds": [kinds.get(name) for name in EDITORS], "interface": interface}
         return render(request, "catalog/activity_kind.html", context)
@@ -79,15 +79,15 @@ def shown_of(activity: Activity, *, judged: bool = False) -> Editor:
     """Return the activity for display."""
     draft = draft_of(activity)
     kind = operations.current(activity).kind
-    return EDITORS[kind](kind, draft, callees.known(draft.references()), shows_faults=judged)
+    return EDITORS[kind](kind, draft, callees.find_callees(draft.references()), shows_faults=judged)
 
 
 def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: Draft) -> HttpResponse:
-    sought: dict[str, Found] = {}
+    sought: dict[str, BoxResults] = {}
     if request.method == "POST":
         editor, sought = posted(request, kind)
     else:
-        known_callees = callees.known(draft.references())
+        known_callees = callees.find_callees(draft.references())
         editor = EDITORS[kind](kind, draft, known_callees, shows_faults=activity is not None)
     if activity:
         editor.head.edits(operations.facts(activity))
@@ -107,21 +107,23 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: D
     return render(request, "catalog/activity_edit.html", context, status=editor.head.status)
 
 
-def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, Found]]:
+def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, BoxResults]]:
     """Return the editor with the entered draft after the effect of the pressed button, and the search in
     it."""
     data, act = request.POST, request.POST.get("act", ENTER)
-    reference = Reference.read(act.rpartition("-")[2])
-    known_callees = callees.known(activity_fields.references_in(data) | ({reference} if reference else set()))
+    reference = Reference.parse(act.rpartition("-")[2])
+    known_callees = callees.find_callees(
+        activity_fields.references_in(data) | ({reference} if reference else set())
+    )
     editor_class = EDITORS[kind]
     draft = editor_class.applied(editor_class.parse_draft(data, known_callees), act, kind, known_callees)
-    sought = finding.asked(data, act, with_activities=kind == "composite")
+    sought = finding.search_box(data, act, with_activities=kind == "composite")
     is_judged_now = act in (*SAVING, "check") and not sought
     json_error = ""
     if act == "json":
         try:
             draft = activity_fields.from_json(draft, data.get("json", ""))
-            known_callees = callees.known(draft.references())
+            known_callees = callees.find_callees(draft.references())
         except DomainError as error:
             json_error = error.fields["json"]
     elif act != "forget" and activity_fields.is_json_typed(data):

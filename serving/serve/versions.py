@@ -89,7 +89,7 @@ class VersionedRelease:
 
 def _shown(release: Release, sub_agent: str, form: Form) -> Shown:
     document, format_ = sealed(release).document, exports.get(form.format_name)
-    agent = document.at(sub_agent)
+    agent = document.for_agent(sub_agent)
     if agent is None:
         raise Http404
     pks = {node.slug: node.id or release.agent_id for node in document.nodes}

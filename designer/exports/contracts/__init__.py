@@ -33,17 +33,17 @@ Refusal = Literal[
     "tool_count",
     "outside_subset",
 ]
-# rewritten: the export says the same in another way. left_out: it goes without that part, and a remark names
-# the part. blocks: the tool has no place in the format. warns: some users of the format refuse it.
+# rewritten: the export has an equivalent. left_out: the export lacks that part, and a warning names it.
+# blocks: the format cannot carry the tool. warns: some users of the format refuse it.
 Effect = Literal["rewritten", "left_out", "blocks", "warns"]
 RegexDialect = Literal["ecma", "python", "re2"]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thing that a target refuses.
+    """A rule about what a target refuses.
 
-    keywords: those that are refused. pattern: what every name has to match. prefix: how no name may begin.
-    dialects: a regular expression has to compile in each of them. most: the largest number that is accepted.
+    keywords: those that are refused. pattern: every name has to match it. prefix: no name may begin with it.
+    dialects: a regular expression has to compile in each of them. limit: the largest accepted number.
     """
 
     refuses: Refusal
@@ -54,13 +54,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pattern: str = ""
     prefix: str = ""
     dialects: tuple[RegexDialect, ...] = ()
-    most: int | None = None
+    limit: int | None = None
 
 
 class Subset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The part of JSON Schema that a target accepts, and how large a schema may be.
+    """The part of JSON Schema that a target accepts, and the limits of a schema's size.
 
-    keywords: by type, those that are kept. formats: the values of `format`. An enum of more values than
+    keywords: the accepted ones by type. formats: the accepted values of `format`. An enum of more values than
     `long_enum_values` may have `long_enum_characters` in all of its texts.
     """
 
@@ -75,7 +75,7 @@ class Subset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All rules of one target; `subset` is there where it accepts a part of JSON Schema alone."""
+    """All rules of one target. `subset` is set if it accepts only a part of JSON Schema."""
 
     target: str
     rules: tuple[Rule, ...] = ()
@@ -88,9 +88,9 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         rule = self.rule("keyword_at_top")
         return rule.keywords if rule else frozenset()
 
-    def most(self, refuses: Refusal) -> int | None:
+    def limit_of(self, refuses: Refusal) -> int | None:
         rule = self.rule(refuses)
-        return rule.most if rule else None
+        return rule.limit if rule else None
 
     @property
     def refuses_references(self) -> bool:
@@ -102,6 +102,6 @@ WHOLE = Contract(target="JSON Schema")
 
 
 def load(format_name: str) -> Contract:
-    """Read the contract of a format. Raises msgspec.ValidationError for a file that is no contract."""
+    """Read the contract of a format. Raises msgspec.ValidationError if the file is invalid."""
     text = (FOLDER / f"{format_name}.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text), Contract)

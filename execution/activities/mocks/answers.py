@@ -1,4 +1,4 @@
-"""What a mock is told to answer, judged when it is saved, and what it answers to one call. Pure."""
+"""The configuration of a mock, which is checked when it is saved, and its reply to a call. Pure."""
 
 import hashlib
 import re
@@ -25,21 +25,21 @@ MAX_SEED = 2**53 - 1  # what every reader of JSON takes as a whole number
 MAX_EXAMPLES = 100
 MAX_SITUATIONS = 50
 MAX_CONFIG_BYTES = 256 * 1024
-# In the state that a call which stopped hands to the one that goes on.
+# The member of the state that a stopped call passes to the one that continues it.
 STATE = "mock"
-# Of made-up answers, when a mock is saved.
+# The number of replies that are generated as a test when a mock is saved.
 TRIED = 3
 _PLACE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 
 
 class MockExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Answers calls that have these arguments, and perhaps others beside them."""
+    """Answers calls with these arguments, which may have others as well."""
 
     arguments: dict[str, Any] = {}
     outputs: dict[str, Any]
 
-    def fits(self, given: Mapping[str, Any]) -> bool:
-        return all(name in given and given[name] == value for name, value in self.arguments.items())
+    def fits(self, arguments: Mapping[str, Any]) -> bool:
+        return all(name in arguments and arguments[name] == value for name, value in self.arguments.items())
 
 
 class Mock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -49,39 +49,44 @@ class Mock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @dataclass(frozen=True)
-class Reply:
-    """`because` says for a person why it is this answer, which comes after so many `seconds`."""
+class MockReply:
+    """The reply of a mock after so many `seconds`. `because` is its reason, for people."""
 
     outcome: Outcome
     because: str
     seconds: float = 0.0
 
 
-def read(config: Mapping[str, Any]) -> Mock:
-    """The mock as it was saved. Raises DomainError where `config` says what no mock can be told."""
+def read_mock(config: Mapping[str, Any]) -> Mock:
+    """Parse a stored configuration. Raises DomainError if it is invalid."""
     try:
         mock = msgspec.convert(dict(config), Mock)
     except msgspec.ValidationError as error:
         place = _PLACE.match(str(error))
-        said, where = (place[1], place[2]) if place else (str(error), "")
+        message, path = (place[1], place[2]) if place else (str(error), "")
         raise _invalid(
-            {re.sub(r"\[(\d+)\]", r".\1", where) or "config": said.replace("`", "") + "."}
+            {re.sub(r"\[(\d+)\]", r".\1", path) or "config": message.replace("`", "") + "."}
         ) from None
-    told = enumerate(mock.situations)
-    if faults := {f"situations.{n}.{name}": why for n, each in told for name, why in each.faults().items()}:
+    numbered = enumerate(mock.situations)
+    if faults := {
+        f"situations.{n}.{name}": reason
+        for n, situation in numbered
+        for name, reason in situation.faults().items()
+    }:
         raise _invalid(faults)
     return mock
 
 
 def check(config: Mapping[str, Any], signature: Signature | None) -> dict[str, Any]:
-    """The config as it is kept, judged by the tool that it stands for. Raises DomainError."""
-    mock = read(config)
+    """Return the configuration in the form that is stored, checked by the signature of the mocked tool.
+    Raises DomainError."""
+    mock = read_mock(config)
     # With lists where JSON has them, so that it equals what is read again.
-    kept: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(mock))
-    if len(canonical(kept)) > MAX_CONFIG_BYTES:
+    stored: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(mock))
+    if len(canonical(stored)) > MAX_CONFIG_BYTES:
         raise _invalid({"config": f"A mock takes up to {MAX_CONFIG_BYTES // 1024} kB."})
     if signature is None:
-        return kept
+        return stored
     if faults := dict(misfits(mock, signature)):
         raise _invalid(faults)
     if not any(not example.arguments for example in mock.examples):
@@ -91,62 +96,67 @@ def check(config: Mapping[str, Any], signature: Signature | None) -> dict[str, A
             except UnmetSchemaError as error:
                 message = f"{error.why} Give an example without arguments, which answers every call."
                 raise DomainError("mock_schema_unmet", message, fields={"examples": message}) from None
-    return kept
+    return stored
 
 
 def reply(
     mock: Mock,
     signature: Signature,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     *,
     state: Mapping[str, Any] | None = None,
     is_declined: bool = False,
     nth: Callable[[Situation], int] = lambda _: 1,
-) -> Reply:
-    """What the mock answers. `state` is that of the call which this one goes on from, and `is_declined` says
-    that its question was declined. `nth` is as of a `Moment`."""
-    sent = call_arguments.given(signature, given)
+) -> MockReply:
+    """Return the reply of the mock.
+
+    state: of the call that this one continues. is_declined: the question of that call was declined. nth: as
+    in `Moment`.
+    """
+    call_inputs = call_arguments.given(signature, arguments)
     before = (state or {}).get(STATE, {})
-    passed, asked = dict(before.get("passed", {})), str(before.get("asked", ""))
-    moment = Moment(signature, sent, passed, declined=asked if is_declined else "", nth=nth)
-    situation, outcome, seconds = situations.met(mock.situations, moment)
+    passed, question = dict(before.get("passed", {})), str(before.get("asked", ""))
+    moment = Moment(signature, call_inputs, passed, declined=question if is_declined else "", nth=nth)
+    situation, outcome, seconds = situations.find_answer(mock.situations, moment)
     if situation is not None and outcome is not None:
         if outcome.asks:
             name = situation.name
             going_on = {"passed": {**passed, name: passed.get(name, 0) + 1}, "asked": name}
             outcome = replace(outcome, resume={STATE: going_on})
-        return _said(outcome, f"The situation “{situation.label}” is on.", seconds)
-    fitting = [example for example in mock.examples if example.fits(sent)]
+        return _mock_reply(outcome, f"The situation “{situation.label}” is on.", seconds)
+    fitting = [example for example in mock.examples if example.fits(call_inputs)]
     if fitting:
-        # Who says more about the arguments means this call more.
-        example = max(fitting, key=lambda each: len(each.arguments))
+        # The example with the most arguments fits best.
+        example = max(fitting, key=lambda example: len(example.arguments))
         number = mock.examples.index(example) + 1
-        return _said(outcomes.ok(example.outputs, signature), f"Example {number} fits the inputs.", seconds)
+        return _mock_reply(
+            outcomes.ok(example.outputs, signature), f"Example {number} fits the inputs.", seconds
+        )
     try:
-        outputs = made_up(mock, signature, sent)
+        outputs = made_up(mock, signature, call_inputs)
     except UnmetSchemaError as error:
         message = f"The mock has no answer: {error.why} Give it an example."
-        return _said(outcomes.failed("refused", "MOCK_SCHEMA_UNMET", message), error.why, seconds)
+        return _mock_reply(outcomes.failed("refused", "MOCK_SCHEMA_UNMET", message), error.why, seconds)
     how = f"The answer was made up from the output schema by seed {mock.seed}."
     if not outputs and not promises(signature):
         how = "The tool promises no outputs, so none were made up. Give it an example."
-    return _said(outcomes.ok(outputs, signature), how, seconds)
+    return _mock_reply(outcomes.ok(outputs, signature), how, seconds)
 
 
-def made_up(mock: Mock, signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs that fit the output schema: the same ones for the same seed and arguments. Raises
+def made_up(mock: Mock, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return outputs that fit the output schema, the same for the same seed and arguments. Raises
     UnmetSchemaError."""
     if not promises(signature):
         return {}
-    sown = hashlib.sha256(canonical([mock.seed, dict(given)])).digest()
-    whole = next((output.name for output in signature.outputs if output.is_whole), None)
+    sown = hashlib.sha256(canonical([mock.seed, dict(arguments)])).digest()
+    single_output = next((output.name for output in signature.outputs if output.is_whole), None)
     schema = output_schema(signature)
-    if whole is None and not isinstance(schema.get("type"), str):
-        # Outputs go by names, also where the schema leaves open of which type they are.
+    if single_output is None and not isinstance(schema.get("type"), str):
+        # Outputs have names, even if the schema does not state that it is of an object.
         schema = schema | {"type": "object"}
     value = samples.generate(schema, int.from_bytes(sown[:8], "big"))
-    if whole is not None:
-        return {whole: value}
+    if single_output is not None:
+        return {single_output: value}
     if not isinstance(value, dict):
         raise UnmetSchemaError("The output schema asks for something else than an object.")
     return value
@@ -161,22 +171,22 @@ def output_schema(signature: Signature) -> Any:
 
 
 def faults_in_outputs(signature: Signature, outputs: Mapping[str, Any]) -> list[str]:
-    """Why outputs are not those that the signature promises, in sentences; it may promise none."""
+    """Return as sentences why the outputs do not fit the signature; it may declare none."""
     if not promises(signature):
         return []
-    whole = next((output.name for output in signature.outputs if output.is_whole), None)
-    if whole is not None and set(outputs) != {whole}:
-        return [f"The outputs are one value, which goes by “{whole}”."]
+    single_output = next((output.name for output in signature.outputs if output.is_whole), None)
+    if single_output is not None and set(outputs) != {single_output}:
+        return [f"The outputs are one value, which goes by “{single_output}”."]
     if validation.is_too_large(dict(outputs)):
         return ["The outputs are too large or too deeply nested."]
-    value = dict(outputs) if whole is None else outputs[whole]
-    found = validation.faults(validation.checked(output_schema(signature)), value)
-    return [f"{error_messages.place(fault.path) or 'What is given'} {fault.why}." for fault in found]
+    value = dict(outputs) if single_output is None else outputs[single_output]
+    faults = validation.faults(validation.checked(output_schema(signature)), value)
+    return [f"{error_messages.place(fault.path) or 'What is given'} {fault.why}." for fault in faults]
 
 
-def _said(outcome: Outcome, why: str, seconds: float) -> Reply:
-    note = Note("MOCK", f"A mock answered, and nothing was sent. {why}")
-    return Reply(replace(outcome, notes=[*outcome.notes, note]), why, seconds)
+def _mock_reply(outcome: Outcome, reason: str, seconds: float) -> MockReply:
+    note = Note("MOCK", f"A mock answered, and nothing was sent. {reason}")
+    return MockReply(replace(outcome, notes=[*outcome.notes, note]), reason, seconds)
 
 
 def _invalid(faults: Mapping[str, str]) -> DomainError:
@@ -184,19 +194,22 @@ def _invalid(faults: Mapping[str, str]) -> DomainError:
 
 
 def misfits(mock: Mock, signature: Signature) -> Iterator[tuple[str, str]]:
-    """What it says that the tool does not know or promise, by place. No answer is made up for it."""
+    """Yield what contradicts the signature, by its path. A mock invents no answer for it."""
     inputs = {parameter.name: parameter for parameter in signature.inputs}
     for number, example in enumerate(mock.examples):
         for name, value in example.arguments.items():
-            why = call_arguments.UNKNOWN
+            reason = call_arguments.UNKNOWN
             if name in inputs:
-                why = call_arguments.value_problem(inputs[name], value, signature.schema_rest or {})
-            if why:
-                yield f"examples.{number}.arguments.{name}", f"“{name}” {why}."
+                reason = call_arguments.value_problem(inputs[name], value, signature.schema_rest or {})
+            if reason:
+                yield f"examples.{number}.arguments.{name}", f"“{name}” {reason}."
         if faults := faults_in_outputs(signature, example.outputs):
             yield f"examples.{number}.outputs", " ".join(faults[:3])
-    for number, each in enumerate(mock.situations):
-        named = [*each.when, *(each.parameter_errors if isinstance(each, situations.InvalidInput) else ())]
-        for name in named:
+    for number, situation in enumerate(mock.situations):
+        names = [
+            *situation.when,
+            *(situation.parameter_errors if isinstance(situation, situations.InvalidInput) else ()),
+        ]
+        for name in names:
             if name not in inputs:
                 yield f"situations.{number}", f"“{name}” {call_arguments.UNKNOWN}."

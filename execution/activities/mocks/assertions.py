@@ -1,4 +1,4 @@
-"""What must be true of the calls that an agent has made of its mocks. Pure."""
+"""Assertions about the calls that an agent has sent to its mocks. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
 @dataclass(frozen=True)
-class Made:
-    """One call as the log has it, by the name that the agent has for its tool."""
+class RecordedCall:
+    """One logged call, by the name that the agent uses for its tool."""
 
     id: int
     tool: str
@@ -23,14 +23,14 @@ class Made:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`calls` are those that show it: what is wrong, or what made it so.
+    """The result of an assertion. `calls` are the ids of those that prove it.
 
-    is_exercised: calls were made that could have broken the rule; one that holds without them proves nothing.
+    is_exercised: there were calls that could have broken the assertion; otherwise its success proves nothing.
     """
 
     assertion: "Assertion"
     holds: bool
-    why: str
+    reason: str
     calls: tuple[int, ...]
     is_exercised: bool = True
 
@@ -42,24 +42,24 @@ class Assertion(
     tool: Name
 
     @property
-    def says(self) -> str:
+    def sentence(self) -> str:
         raise NotImplementedError
 
     @property
     def tools(self) -> list[str]:
-        """The names that it speaks of."""
+        """The names of the tools in the assertion."""
         return [self.tool]
 
-    def judge(self, made: Sequence[Made]) -> Verdict:
-        """`made` are the calls in the order in which they were asked for."""
+    def judge(self, calls: Sequence[RecordedCall]) -> Verdict:
+        """Evaluate the assertion. calls: in the order in which they were requested."""
         raise NotImplementedError
 
-    def of(self, made: Sequence[Made]) -> list[Made]:
-        return [call for call in made if call.tool == self.tool]
+    def calls_of_tool(self, calls: Sequence[RecordedCall]) -> list[RecordedCall]:
+        return [call for call in calls if call.tool == self.tool]
 
 
 class Before(Assertion, frozen=True, tag="before"):
-    """Each call of `other` comes after a call of `tool` that went well."""
+    """Each call of `other` comes after a successful call of `tool`."""
 
     label = "went well before each call of"
     other: Name
@@ -69,14 +69,14 @@ class Before(Assertion, frozen=True, tag="before"):
         return [self.tool, self.other]
 
     @property
-    def says(self) -> str:
+    def sentence(self) -> str:
         return f"{self.tool} before {self.other}"
 
-    def judge(self, made: Sequence[Made]) -> Verdict:
+    def judge(self, calls: Sequence[RecordedCall]) -> Verdict:
         too_early: list[int] = []
         shows: list[int] = []
-        first: Made | None = None
-        for call in made:
+        first: RecordedCall | None = None
+        for call in calls:
             if call.tool == self.other:
                 (shows if first else too_early).append(call.id)
             if first is None and call.tool == self.tool and call.outcome == "ok":
@@ -91,36 +91,36 @@ class Before(Assertion, frozen=True, tag="before"):
 
 
 class Called(Assertion, frozen=True, tag="called"):
-    """So many times, whatever came of it; without a number, at least once."""
+    """The tool is called so many times, whatever the outcome; without a number, at least once."""
 
     label = "is called"
     times: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
     @property
-    def says(self) -> str:
+    def sentence(self) -> str:
         if self.times is None:
             return f"{self.tool} called"
         return f"{self.tool} called {'once' if self.times == 1 else f'{self.times} times'}"
 
-    def judge(self, made: Sequence[Made]) -> Verdict:
-        found = self.of(made)
-        holds = bool(found) if self.times is None else len(found) == self.times
-        times = {0: "not called", 1: "called once"}.get(len(found), f"called {len(found)} times")
-        return Verdict(self, holds, f"{self.tool} was {times}.", tuple(call.id for call in found))
+    def judge(self, calls: Sequence[RecordedCall]) -> Verdict:
+        matching = self.calls_of_tool(calls)
+        holds = bool(matching) if self.times is None else len(matching) == self.times
+        times = {0: "not called", 1: "called once"}.get(len(matching), f"called {len(matching)} times")
+        return Verdict(self, holds, f"{self.tool} was {times}.", tuple(call.id for call in matching))
 
 
 class Never(Assertion, frozen=True, tag="never"):
     label = "is never called"
 
     @property
-    def says(self) -> str:
+    def sentence(self) -> str:
         return f"never {self.tool}"
 
-    def judge(self, made: Sequence[Made]) -> Verdict:
-        found = self.of(made)
-        why = f"{self.tool} was {'called' if found else 'not called'}."
-        calls = tuple(call.id for call in found)
-        return Verdict(self, not found, why, calls, is_exercised=bool(made))
+    def judge(self, calls: Sequence[RecordedCall]) -> Verdict:
+        matching = self.calls_of_tool(calls)
+        reason = f"{self.tool} was {'called' if matching else 'not called'}."
+        call_ids = tuple(call.id for call in matching)
+        return Verdict(self, not matching, reason, call_ids, is_exercised=bool(call_ids))
 
 
 AnyAssertion = Before | Called | Never

@@ -1,7 +1,7 @@
-"""Situations that a mock can be put into, so that an agent meets what vendors do on bad days. Pure.
+"""Situations of a mock, in which it behaves like vendors on bad days. Pure.
 
-Each is switched on, or met by calls whose inputs match a pattern. The first one that a call meets answers
-it; a slow one only makes it wait. What asks for something is over once a call has gone on from it.
+A situation is switched on, or applies to calls whose inputs match a pattern. The first that applies to a call
+answers it; a slow one only delays it. A question ends once a call has continued after it.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,9 +29,13 @@ _YES_OR_NO = {
 
 @dataclass(frozen=True)
 class Moment:
-    """One call of a mocked tool. `passed` counts, by the name of a situation, how often calls before this one
-    went on from it, and `declined` is the name of the one whose question was just declined. `nth` says which
-    call of its caller this is, from 1, of those that met a situation; asked once, as each question counts."""
+    """One call of a mocked tool.
+
+    passed: by the name of a situation, the number of earlier calls that continued after it.
+    declined: the situation whose question was just declined.
+    nth: returns the number of this call, from 1, among those of its caller to which a situation applied. Each
+    call of `nth` counts.
+    """
 
     signature: Signature
     arguments: Mapping[str, Any]
@@ -48,9 +52,12 @@ class Situation(
     forbid_unknown_fields=True,
     omit_defaults=True,
 ):
-    """`switch` turns it on or off; without one it is on where `when` says for which calls. `when` has by
-    input what its value must be, where `*` in a text stands for any characters. `message` is said in place of
-    our words."""
+    """A situation of a mock.
+
+    switch: turns it on or off; None: it is on if `when` is set.
+    when: the required values by input, where `*` in a text matches any characters.
+    message: replaces the standard message.
+    """
 
     label: ClassVar[str]
     when: dict[str, Any] = {}
@@ -67,15 +74,16 @@ class Situation(
 
     def is_met(self, arguments: Mapping[str, Any]) -> bool:
         return self.is_on and all(
-            name in arguments and matches(wanted, arguments[name]) for name, wanted in self.when.items()
+            name in arguments and matches(pattern, arguments[name]) for name, pattern in self.when.items()
         )
 
     def faults(self) -> dict[str, str]:
-        """What is wrong with it, by member."""
+        """Return the faults of its configuration, by member."""
         return {}
 
     def answer(self, moment: Moment) -> Outcome | None:
-        """None lets the call go on to the next situation, or to the answer of the mock."""
+        """Return the outcome, None to pass the call to the next situation, or to the usual reply of the
+        mock."""
         raise NotImplementedError
 
 
@@ -83,23 +91,23 @@ class NotFound(Situation, frozen=True, tag="not_found"):
     label = "Nothing is found (404)"
 
     def answer(self, moment: Moment) -> Outcome:
-        said = self.message or "there is nothing of this kind."
-        return outcomes.failed("tool_error", "HTTP_404", f"The tool answered 404: {said}")
+        reason = self.message or "there is nothing of this kind."
+        return outcomes.failed("tool_error", "HTTP_404", f"The tool answered 404: {reason}")
 
 
 class InvalidInput(Situation, frozen=True, tag="invalid_input"):
-    """`parameter_errors` say by input what is wrong; without any, each input of `when` is, or the first."""
+    """parameter_errors: messages by input; without any, each input of `when` is refused, or the first one."""
 
     label = "Inputs are refused (422)"
     parameter_errors: dict[str, str] = {}
 
     def answer(self, moment: Moment) -> Outcome:
-        blamed = list(self.when) or [each.name for each in moment.signature.inputs[:1]]
-        said = self.message or "some inputs do not fit."
+        blamed = list(self.when) or [parameter.name for parameter in moment.signature.inputs[:1]]
+        reason = self.message or "some inputs do not fit."
         return outcomes.failed(
             "invalid_arguments",
             "HTTP_422",
-            f"The vendor refused the inputs (422): {said}",
+            f"The vendor refused the inputs (422): {reason}",
             fields=self.parameter_errors or dict.fromkeys(blamed, "is not accepted"),
         )
 
@@ -116,7 +124,7 @@ class CanRetry(Situation, frozen=True, tag="can_retry"):
 
 
 class FailsFirst(Situation, frozen=True, tag="fails_first"):
-    """So many calls of one caller fail, and those after them go on."""
+    """The first calls of one caller fail, and later ones pass."""
 
     label = "It fails so many times, then works"
     times: Annotated[int, Meta(ge=1, le=MAX_TIMES)] = 1
@@ -133,7 +141,7 @@ class FailsFirst(Situation, frozen=True, tag="fails_first"):
 
 
 class Authorization(Situation, frozen=True, tag="authorization"):
-    """It is given at the `polls`-th time that a call goes on from it."""
+    """The authorization is granted when a call continues for the `polls`-th time."""
 
     label = "The user has to authorize it first"
     provider: str = "the provider"
@@ -157,7 +165,7 @@ class Authorization(Situation, frozen=True, tag="authorization"):
 
 
 class Interrupt(Situation, frozen=True, tag="interrupt"):
-    """`schema` is that of the answer."""
+    """Asks a question. `schema` is that of the answer."""
 
     label = "It stops to ask, and goes on with the answer"
     schema: dict[str, Any] = msgspec.field(default_factory=lambda: dict(_YES_OR_NO))
@@ -197,8 +205,8 @@ class Withdrawn(Situation, frozen=True, tag="withdrawn"):
     label = "The version is withdrawn"
 
     def answer(self, moment: Moment) -> Outcome:
-        said = f" {self.message}" if self.message else ""
-        message = f"The vendor has no such tool or version any more.{said}"
+        addition = f" {self.message}" if self.message else ""
+        message = f"The vendor has no such tool or version any more.{addition}"
         return outcomes.failed("refused", "NOT_FOUND", message)
 
 
@@ -214,38 +222,43 @@ AnySituation = (
     | Withdrawn
 )
 SITUATIONS: tuple[type[Situation], ...] = AnySituation.__args__
-KINDS: dict[str, type[Situation]] = {str(each.__struct_config__.tag): each for each in SITUATIONS}
+KINDS: dict[str, type[Situation]] = {
+    str(situation.__struct_config__.tag): situation for situation in SITUATIONS
+}
 
 
-def matches(wanted: Any, value: Any) -> bool:
-    """Whether `value` is what was wanted, or fits it as a pattern."""
-    if not isinstance(wanted, str) or isinstance(value, dict | list):
-        return type(wanted) is type(value) and bool(wanted == value)
+def matches(pattern: Any, value: Any) -> bool:
+    """Return whether `value` equals the required one, or matches it as a pattern."""
+    if not isinstance(pattern, str) or isinstance(value, dict | list):
+        return type(pattern) is type(value) and bool(pattern == value)
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    first, *parts = wanted.split("*")
+    first, *parts = pattern.split("*")
     if not parts:
-        return text == wanted
+        return text == pattern
     *parts, last = parts
     if not (text.startswith(first) and text.endswith(last) and len(text) >= len(first) + len(last)):
         return False
     # From left to right, so that no pattern takes long.
-    at, ends = len(first), len(text) - len(last)
+    position, ends = len(first), len(text) - len(last)
     for part in parts:
-        at = text.find(part, at, ends)
-        if at < 0:
+        position = text.find(part, position, ends)
+        if position < 0:
             return False
-        at += len(part)
+        position += len(part)
     return True
 
 
-def met(situations: tuple[Situation, ...], moment: Moment) -> tuple[Situation | None, Outcome | None, float]:
-    """Which one answers and how, after how many seconds. Without one the mock answers as usual."""
+def find_answer(
+    situations: tuple[Situation, ...], moment: Moment
+) -> tuple[Situation | None, Outcome | None, float]:
+    """Return the situation that answers, its outcome, and the delay in seconds. Without one the mock
+    replies as usual."""
     seconds = 0.0
-    for each in situations:
-        if not each.is_met(moment.arguments):
+    for situation in situations:
+        if not situation.is_met(moment.arguments):
             continue
-        if isinstance(each, Slow):
-            seconds += each.seconds
-        elif outcome := each.answer(moment):
-            return each, outcome, seconds
+        if isinstance(situation, Slow):
+            seconds += situation.seconds
+        elif outcome := situation.answer(moment):
+            return situation, outcome, seconds
     return None, None, seconds

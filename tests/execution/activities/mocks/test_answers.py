@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import DomainError
 from execution.activities.mocks import answers
-from execution.activities.mocks.answers import check, read, reply
+from execution.activities.mocks.answers import check, read_mock, reply
 from execution.activities.mocks.situations import SITUATIONS, matches
 from protocols.signature import Parameter
 from tests.factories import make_signature
@@ -25,7 +25,7 @@ COLD = {"sky": "snow", "degrees": -4}
 
 
 def asked(config, arguments=OSLO, signature=WEATHER, **more):
-    return reply(read(check(config, signature)), signature, arguments, **more)
+    return reply(read_mock(check(config, signature)), signature, arguments, **more)
 
 
 def test_the_same_seed_and_inputs_give_the_same_answer_and_others_another():
@@ -196,7 +196,7 @@ UNMET = make_signature(
 def test_a_schema_that_cannot_be_met_has_a_code_when_it_is_saved_and_when_it_is_called():
     with pytest.raises(DomainError) as refused:
         check({}, UNMET)
-    at_the_call = reply(read({}), UNMET, OSLO).outcome
+    at_the_call = reply(read_mock({}), UNMET, OSLO).outcome
 
     assert refused.value.code == "mock_schema_unmet"
     assert "No text can be made up for the pattern" in refused.value.fields["examples"]

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execution.activities.mocks.assertions import AnyAssertion, Before, Called, Made, Never
+from execution.activities.mocks.assertions import AnyAssertion, Before, Called, Never, RecordedCall
 
 
-def log(*tools: str) -> list[Made]:
+def log(*tools: str) -> list[RecordedCall]:
     """`!` says that a call failed."""
     return [
-        Made(number, name.rstrip("!"), "tool_error" if name.endswith("!") else "ok")
+        RecordedCall(number, name.rstrip("!"), "tool_error" if name.endswith("!") else "ok")
         for number, name in enumerate(tools, 1)
     ]
 
@@ -41,7 +41,7 @@ def test_each_assertion_holds_or_failed_with_the_calls_that_show_it(assertion, m
     verdict = assertion.judge(log(*made))
 
     assert (verdict.holds, verdict.calls) == (holds, calls)
-    assert verdict.why.endswith(".")
+    assert verdict.reason.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_assertions_have_sentences_and_travel_as_json():
     read = msgspec.convert(told, list[AnyAssertion])
 
     assert msgspec.to_builtins(read) == told
-    assert [each.says for each in read] == [
+    assert [each.sentence for each in read] == [
         "authenticate before look_up",
         "create called once",
         "create called 3 times",
