@@ -1,7 +1,7 @@
 """Small vendors that run on this machine, so that a newcomer has something to connect.
 
-They are separate HTTP servers that know nothing of the product: standard library only, loopback
-only. `python -m demo` starts them; `VENDORS` says who they are and where they listen.
+They are separate HTTP servers that know nothing of the product: standard library only, loopback only.
+`python -m demo` starts them; `VENDORS` lists them with their ports.
 """
 
 from dataclasses import dataclass

@@ -44,18 +44,18 @@ class A2tApi:
         return if_changed(request, response) if request.method == "GET" else response
 
     def _routed(self, request: Request) -> Response:
-        known = [(method, run, m) for method, path, run in ROUTES if (m := path.fullmatch(request.path))]
-        if not known:
+        matches = [(method, run, m) for method, path, run in ROUTES if (m := path.fullmatch(request.path))]
+        if not matches:
             raise RequestError(404, "not_found", "There is nothing at this address.")
-        for method, run, match in known:
+        for method, run, match in matches:
             if method == request.method:
                 return run(self, request, *(unquote(group) for group in match.groups()))
-        raise RequestError(405, "method_not_allowed", f"This address takes {known[0][0]}.")
+        raise RequestError(405, "method_not_allowed", f"This address takes {matches[0][0]}.")
 
     def list_tools(self, request: Request) -> Response:
         cursor = request.query.get("pageCursor", "").lower()
-        rest = [t for t in self.published_tools.tools.values() if t.id > cursor]
-        items, paging = page_of(rest, request, lambda t: t.id)
+        remaining = [t for t in self.published_tools.tools.values() if t.id > cursor]
+        items, paging = page_of(remaining, request, lambda t: t.id)
         return as_json({"items": [wire(t, t.current_version) for t in items], "paging": paging})
 
     def show_tool(self, request: Request, tool_id: str) -> Response:
@@ -125,12 +125,12 @@ class A2tApi:
             raise RequestError(403, "other_site", "Only this server's own page may press this button.")
 
     def _tool(self, tool_id: str) -> Tool:
-        found = self.published_tools.find(tool_id)
-        if found is None:
+        tool = self.published_tools.find(tool_id)
+        if tool is None:
             raise RequestError(
                 404, "tool_not_found", "There is no tool with this id, or it is no longer offered."
             )
-        return found
+        return tool
 
 
 Route = tuple[str, re.Pattern[str], Callable[..., Response]]
@@ -151,10 +151,10 @@ def page_of(
     rest: Sequence[T], request: Request, cursor: Callable[[T], str]
 ) -> tuple[Sequence[T], dict[str, object]]:
     """The first items of `rest`, and the paging member; the cursor is that of the last item shown."""
-    asked = whole_number(request.query.get("pageLimit") or str(DEFAULT_PAGE_SIZE))
-    if not asked:
+    page_size = whole_number(request.query.get("pageLimit") or str(DEFAULT_PAGE_SIZE))
+    if not page_size:
         raise RequestError(400, "bad_page_limit", "pageLimit must be a whole number from 1 on.")
-    limit = min(asked, MAX_PAGE_SIZE)
+    limit = min(page_size, MAX_PAGE_SIZE)
     more = {"next": cursor(rest[limit - 1])} if len(rest) > limit else {}
     return rest[:limit], {"pageLimit": limit, **more}
 
@@ -167,16 +167,17 @@ def version_of(tool: Tool, text: str) -> int:
 
 
 def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
-    """Names and values as they came; a name may stand twice. Raises RequestError."""
+    """Return the tool's name, and names and values in the order of the request. A name may occur twice.
+    Raises RequestError."""
     try:
         document = json.loads(body)
-        name, given = document["name"], [(str(p["name"]), p["value"]) for p in document["input_parameters"]]
+        name, values = document["name"], [(str(p["name"]), p["value"]) for p in document["input_parameters"]]
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
         form = 'The body must be {"name": ..., "input_parameters": [{"name": ..., "value": ...}]}.'
         raise RequestError(400, "bad_request", form) from exc
     if name != tool.name:
         raise RequestError(400, "wrong_name", f"The tool at this address is called {tool.name}.")
-    return given
+    return values
 
 
 class A2tServer(Server):

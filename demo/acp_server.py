@@ -42,9 +42,9 @@ class Run:
     step: Step | None = None
 
     @property
-    def given(self) -> dict[str, Any]:
-        given: dict[str, Any] = self.creation["input"]
-        return given
+    def input_values(self) -> dict[str, Any]:
+        input_values: dict[str, Any] = self.creation["input"]
+        return input_values
 
     @property
     def config(self) -> dict[str, Any]:
@@ -97,14 +97,14 @@ class AcpApi:
         raise AgentError(404, "There is nothing at this address.")
 
     def search(self, request: Request) -> Response:
-        wanted = body_of(request)
-        limit, offset = (bounded(wanted, member) for member in LIMITS)
-        found = [
+        filters = body_of(request)
+        limit, offset = (bounded(filters, member) for member in LIMITS)
+        agents = [
             {"agent_id": agent.id, "metadata": metadata(agent)}
             for agent in self.agents.values()
-            if wanted.get("name") in (None, agent.name) and wanted.get("version") in (None, agent.version)
+            if filters.get("name") in (None, agent.name) and filters.get("version") in (None, agent.version)
         ]
-        return as_json(found[offset : offset + limit])
+        return as_json(agents[offset : offset + limit])
 
     def show_agent(self, request: Request, agent_id: str) -> Response:
         agent = self._agent(agent_id)
@@ -129,17 +129,17 @@ class AcpApi:
         return Response(HTTPStatus.OK, stream.encode(), EVENTS)
 
     def search_runs(self, request: Request) -> Response:
-        wanted = body_of(request)
-        limit, offset = (bounded(wanted, member) for member in LIMITS)
-        marks = wanted.get("metadata") or {}
-        found = [
+        filters = body_of(request)
+        limit, offset = (bounded(filters, member) for member in LIMITS)
+        marks = filters.get("metadata") or {}
+        runs = [
             run.wire()
             for run in self.runs.values()
-            if wanted.get("agent_id") in (None, run.agent.id)
-            and wanted.get("status") in (None, run.status)
+            if filters.get("agent_id") in (None, run.agent.id)
+            and filters.get("status") in (None, run.status)
             and marks.items() <= (run.creation.get("metadata") or {}).items()
         ]
-        return as_json(found[offset : offset + limit])
+        return as_json(runs[offset : offset + limit])
 
     def show_run(self, request: Request, run_id: str) -> Response:
         return as_json(self._run(run_id).wire())
@@ -153,9 +153,9 @@ class AcpApi:
         if run.status != "interrupted" or not isinstance(run.step, Question):
             raise AgentError(409, "The run does not wait for an answer.")
         answer = body_of(request)
-        asked = {each["interrupt_type"]: each for each in run.agent.specs["interrupts"]}
-        check(answer, asked[run.step.kind]["resume_payload"], "answer")
-        run.take(run.agent.resume(run.given, run.config, answer))
+        interrupts = {interrupt["interrupt_type"]: interrupt for interrupt in run.agent.specs["interrupts"]}
+        check(answer, interrupts[run.step.kind]["resume_payload"], "answer")
+        run.take(run.agent.resume(run.input_values, run.config, answer))
         return as_json(run.wire())
 
     def cancel(self, request: Request, run_id: str) -> Response:
@@ -193,7 +193,7 @@ class AcpApi:
         self.runs[run.run_id] = run
         while len(self.runs) > MAX_KEPT_RUNS:
             self.runs.popitem(last=False)
-        run.take(agent.start(run.given, run.config))
+        run.take(agent.start(run.input_values, run.config))
         return run
 
 
@@ -252,9 +252,9 @@ def check(value: object, schema: Mapping[str, Any], where: str) -> None:
     for name in schema.get("required", ()):
         if name not in value:
             raise AgentError(422, f"“{where}.{name}” is required.")
-    for name, each in value.items():
-        if said := schema["properties"].get(name):
-            check_member(each, said, f"{where}.{name}")
+    for name, member in value.items():
+        if member_schema := schema["properties"].get(name):
+            check_member(member, member_schema, f"{where}.{name}")
 
 
 def check_member(value: object, schema: Mapping[str, Any], where: str) -> None:
@@ -271,7 +271,7 @@ def event(number: int, update: Mapping[str, Any]) -> str:
 
 
 def updates_of(run: Run) -> Iterator[dict[str, Any]]:
-    for values in run.agent.drafts(run.given, run.config):
+    for values in run.agent.drafts(run.input_values, run.config):
         yield {"type": "values", "run_id": run.run_id, "status": "pending", "values": values}
     output = run.output()
     kind = {"result": "values"}.get(output["type"], output["type"])

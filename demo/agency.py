@@ -1,7 +1,7 @@
 """Bellwether: two agents, one that writes letters and one that plans journeys.
 
-An agent takes an input and a configuration and answers with a result, a question or a failure. What
-it needs to go on after a question is kept by its caller.
+An agent receives an input and a configuration and returns a result, a question or a failure. Its caller
+stores what the agent needs to continue after a question.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ Values = dict[str, Any]
 
 
 class Described:
-    """What an agent says of itself, out of `about`: a subclass gives its part of the vendor's world."""
+    """The description of an agent, from `about`, its part of the vendor's world."""
 
     about: dict[str, Any]
     id: str
@@ -56,7 +56,7 @@ class LetterWriter(Described):
     about = WORLD["agents"]["letters"]
 
     def start(self, given: Values, config: Values) -> Step:
-        return self._shown(given, config)
+        return self._show_draft(given, config)
 
     def resume(self, given: Values, config: Values, answer: Values) -> Step:
         if answer.get("approved") is True:
@@ -65,7 +65,7 @@ class LetterWriter(Described):
             return Result({"letter": letter, "posted": True, "arrives_on": str(arrives)})
         if changes := answer.get("changes"):
             given["about"] = f"{given['about']}. {changes}"
-            return self._shown(given, config)
+            return self._show_draft(given, config)
         return Result({"letter": self.letter(given, config), "posted": False})
 
     def drafts(self, given: Values, config: Values) -> Iterator[Values]:
@@ -73,7 +73,7 @@ class LetterWriter(Described):
         parts = self.letter(given, config).split("\n\n")
         yield from ({"letter": "\n\n".join(parts[:count])} for count in range(1, len(parts) + 1))
 
-    def _shown(self, given: Values, config: Values) -> Step:
+    def _show_draft(self, given: Values, config: Values) -> Step:
         message = f"May this letter to {given['to']} be posted?"
         return Question("approval", {"message": message, "letter": self.letter(given, config)})
 

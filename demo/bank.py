@@ -29,11 +29,11 @@ class Payment:
 
 
 def account_with(wanted: str) -> Account:
-    found = next((account for account in ACCOUNTS if account.number == wanted), None)
-    if found is None:
-        known = ", ".join(account.number for account in ACCOUNTS)
-        raise CannotDoError("no_account", f"There is no account {wanted}.", f"Account numbers: {known}")
-    return found
+    account = next((account for account in ACCOUNTS if account.number == wanted), None)
+    if account is None:
+        numbers = ", ".join(account.number for account in ACCOUNTS)
+        raise CannotDoError("no_account", f"There is no account {wanted}.", f"Account numbers: {numbers}")
+    return account
 
 
 class QuillmoorBank:
@@ -48,36 +48,36 @@ class QuillmoorBank:
         return {"accounts": [row for row in rows if currency in ("", row["currency"])]}
 
     def get_balance(self, account: str) -> Outputs:
-        found = account_with(account)
-        cents = number(120_00, 9_800_00, found.number, today())
-        return {"available_cents": cents, "currency": found.currency, "as_of": str(today())}
+        bank_account = account_with(account)
+        cents = number(120_00, 9_800_00, bank_account.number, today())
+        return {"available_cents": cents, "currency": bank_account.currency, "as_of": str(today())}
 
     def list_transactions(self, account: str, from_date: str = "", most: int = 20, shop: str = "") -> Outputs:
-        found = account_with(account)
+        bank_account = account_with(account)
         first = day(from_date, "from_date") if from_date else today() - timedelta(days=30)
         days = [today() - timedelta(days=n) for n in range(min((today() - first).days, 400))]
         rows = [
             {
                 "date": str(when),
-                "text": pick(WORLD["records"]["shops"], found.number, when),
-                "cents": -number(150, 8400, found.number, when),
+                "text": pick(WORLD["records"]["shops"], bank_account.number, when),
+                "cents": -number(150, 8400, bank_account.number, when),
             }
             for when in days
         ]
-        wanted = [row for row in rows if shop in ("", row["text"])]
-        return {"transactions": wanted[:most], "has_more": len(wanted) > most}
+        matching = [row for row in rows if shop in ("", row["text"])]
+        return {"transactions": matching[:most], "has_more": len(matching) > most}
 
     def prepare_payment(self, account: str, to_iban: str, amount_cents: int, reference: str = "") -> Outputs:
-        found = account_with(account)
+        bank_account = account_with(account)
         if not to_iban[:2].isalpha() or len(to_iban) < 15:
             raise UnusableValueError("to_iban", "must be an IBAN, such as SE4550000000058398257466")
-        made = Payment(
+        payment = Payment(
             f"P-{number(100_000, 999_999, account, to_iban, amount_cents, reference)}",
-            found.number,
+            bank_account.number,
             amount_cents,
         )
-        self.payments[made.id] = made
-        return {"payment_id": made.id, "fee_cents": 0 if to_iban.startswith("SE") else 120}
+        self.payments[payment.id] = payment
+        return {"payment_id": payment.id, "fee_cents": 0 if to_iban.startswith("SE") else 120}
 
     def release_payment(self, payment_id: str) -> Outputs:
         if payment_id not in self.payments:
@@ -91,13 +91,13 @@ class QuillmoorBank:
         return {"arrives_on": str(today() + timedelta(days=1))}
 
     def list_standing_orders(self, account: str) -> Outputs:
-        found = account_with(account)
-        rent = {"to": "Marlow Lettings", "cents": number(600_00, 950_00, found.number), "day": 1}
+        bank_account = account_with(account)
+        rent = {"to": "Marlow Lettings", "cents": number(600_00, 950_00, bank_account.number), "day": 1}
         return {"orders": [rent]}
 
     def list_cards(self, account: str) -> Outputs:
-        found = account_with(account)
-        card = f"C-{number(1000, 9999, found.number)}"
+        bank_account = account_with(account)
+        card = f"C-{number(1000, 9999, bank_account.number)}"
         return {"cards": [{"card_id": card, "ends_in": card[2:], "is_blocked": card in self.blocked}]}
 
     def block_card(self, card_id: str, reason: str) -> Outputs:

@@ -5,17 +5,17 @@ from datetime import date, time
 
 from demo.signatures import Edition, Parameter, Tool
 
-# What the protocol takes as the largest int when a tool names none.
+# The protocol's largest int if a tool states none.
 DEFAULT_MAX_INT = 65535
 
 PYTHON_TYPES = {"int": (int, "a whole number"), "boolean": (bool, "true or false")}
 
 
 class InvalidArgumentsError(Exception):
-    """The request does not fit the tool; `fields` says why, by the parameter's name on the wire."""
+    """The request does not fit the tool. `fields` are the reasons by the parameter's name on the wire."""
 
     def __init__(self, fields: Mapping[str, str]) -> None:
-        super().__init__("; ".join(f"{name}: {why}" for name, why in fields.items()))
+        super().__init__("; ".join(f"{name}: {reason}" for name, reason in fields.items()))
         self.fields = dict(fields)
 
 
@@ -29,9 +29,9 @@ class UnusableValueError(Exception):
 
 
 class CannotDoError(Exception):
-    """A proper request that the vendor turns down: no such prescription, the room is gone.
+    """A valid request that the vendor refuses: no such prescription, the room is taken.
 
-    `hint` is what would help to ask better, for protocols that can say so.
+    `hint` helps to write a better request, in protocols that have hints.
     """
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
@@ -55,19 +55,19 @@ def call(
 
 def checked(edition: Edition, given: Sequence[tuple[str, object]]) -> dict[str, object]:
     """Arguments by key. Reports everything that is wrong at once."""
-    known = {p.name: p for p in edition.inputs}
+    parameters = {p.name: p for p in edition.inputs}
     missing = {p.name: "is required" for p in edition.inputs if p.required}
     wrong: dict[str, str] = {}
     arguments: dict[str, object] = {}
     for name, value in given:
         missing.pop(name, None)
-        parameter = known.get(name)
+        parameter = parameters.get(name)
         if parameter is None:
             wrong[name] = "is not an input of this tool"
         elif parameter.key in arguments:
             wrong[name] = "is given twice"
-        elif why := _complaint(parameter, value):
-            wrong[name] = why
+        elif reason := _complaint(parameter, value):
+            wrong[name] = reason
         else:
             arguments[parameter.key] = value
     if missing or wrong:
@@ -76,11 +76,11 @@ def checked(edition: Edition, given: Sequence[tuple[str, object]]) -> dict[str, 
 
 
 def _complaint(parameter: Parameter, value: object) -> str:
-    """What is wrong with the value, or nothing."""
-    expected, called = PYTHON_TYPES.get(parameter.type, (str, "text"))
+    """Return the fault of a value, "" if there is none."""
+    expected, type_name = PYTHON_TYPES.get(parameter.type, (str, "text"))
     # A bool is an int to isinstance(), so that True would pass for a number of days.
     if type(value) is not expected:
-        return f"must be {called}"
+        return f"must be {type_name}"
     if isinstance(value, str):
         return _complaint_about_text(parameter, value)
     if parameter.type == "int" and isinstance(value, int):
@@ -95,20 +95,20 @@ def _complaint_about_text(parameter: Parameter, value: str) -> str:
     names = [c.name for c in parameter.choices]
     if names and value not in names:
         return f"must be one of {', '.join(names)}"
-    if parameter.longest is not None and len(value) > parameter.longest:
-        return f"must be at most {parameter.longest} characters"
+    if parameter.max_length is not None and len(value) > parameter.max_length:
+        return f"must be at most {parameter.max_length} characters"
     return "must not be empty" if parameter.required and not value.strip() else ""
 
 
 def day(value: str, key: str) -> date:
     try:
-        found = date.fromisoformat(value)
+        parsed_date = date.fromisoformat(value)
     except ValueError as exc:
         raise UnusableValueError(key, "must be a date such as 2027-03-09") from exc
     # Far from both ends of the calendar, so that a few days may be added or taken away.
-    if not 1900 <= found.year <= 2199:
+    if not 1900 <= parsed_date.year <= 2199:
         raise UnusableValueError(key, "must be a date from 1900 to 2199")
-    return found
+    return parsed_date
 
 
 def clock(value: str, key: str) -> time:

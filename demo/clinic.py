@@ -52,12 +52,12 @@ class Clinic:
     def take(self, slot_id: str, key: str) -> tuple[Clinician, str]:
         """The clinician and the time of a free slot."""
         parts = slot_id.split("/")
-        found = next((c for c in CLINICIANS if c.id == parts[0]), None)
-        if found is None or len(parts) != 3 or parts[2] not in open_times(found, day(parts[1], key)):
+        clinician = next((c for c in CLINICIANS if c.id == parts[0]), None)
+        if clinician is None or len(parts) != 3 or parts[2] not in open_times(clinician, day(parts[1], key)):
             raise UnusableValueError(key, "is not a slot that find_appointment_slots gave")
         if not self.is_free(slot_id):
             raise CannotDoError("slot_taken", "This time has just been taken; please choose another.")
-        return found, f"{parts[1]} {parts[2]}"
+        return clinician, f"{parts[1]} {parts[2]}"
 
     def list_clinicians(self, specialty: str = "", store_id: str = "") -> Outputs:
         rows = [
@@ -74,13 +74,13 @@ class Clinic:
         return {"clinicians": rows}
 
     def find_appointment_slots(self, clinician_id: str, from_date: str, days: int = 7) -> Outputs:
-        found = next((c for c in CLINICIANS if c.id == clinician_id), None)
-        if found is None:
+        clinician = next((c for c in CLINICIANS if c.id == clinician_id), None)
+        if clinician is None:
             raise CannotDoError("clinician_not_found", f"There is no clinician {clinician_id}.")
         first = day(from_date, "from_date")
         dates = [first + timedelta(days=n) for n in range(days)]
-        starts = [(d, t) for d in dates for t in open_times(found, d)]
-        rows = [{"slot_id": f"{found.id}/{d}/{t}", "start": f"{d} {t}"} for d, t in starts]
+        starts = [(d, t) for d in dates for t in open_times(clinician, d)]
+        rows = [{"slot_id": f"{clinician.id}/{d}/{t}", "start": f"{d} {t}"} for d, t in starts]
         free = [r for r in rows if self.is_free(r["slot_id"])]
         return {"slots": free, **({"first_slot_id": free[0]["slot_id"]} if free else {})}
 
@@ -107,29 +107,34 @@ class Clinic:
         return {"when": when}
 
     def cancel_appointment(self, appointment_number: str) -> Outputs:
-        gone = self.appointments.pop(self.appointment(appointment_number).number)
-        starts = day(gone.slot_id.split("/")[1], "appointment_number")
+        cancelled = self.appointments.pop(self.appointment(appointment_number).number)
+        starts = day(cancelled.slot_id.split("/")[1], "appointment_number")
         return {"fee_cents": 0 if starts > today() + timedelta(days=1) else 2500}
 
     def list_appointments(self, member_id: str) -> Outputs:
-        own = [a for a in self.appointments.values() if a.member_id == member_id]
-        return {"appointments": [{"appointment_number": a.number, "slot_id": a.slot_id} for a in own]}
+        appointments = [a for a in self.appointments.values() if a.member_id == member_id]
+        return {
+            "appointments": [{"appointment_number": a.number, "slot_id": a.slot_id} for a in appointments]
+        }
 
     def book_vaccination(
         self, member_id: str, store_id: str, vaccine: str, date: str, time: str, dose: int = 1
     ) -> Outputs:
-        when, at = day(date, "date"), clock(time, "time").strftime("%H:%M")
+        when, start_time = day(date, "date"), clock(time, "time").strftime("%H:%M")
         opens, closes = store_with(store_id).hours(when)
-        if not opens <= at < closes:
+        if not opens <= start_time < closes:
             raise CannotDoError("store_closed", f"On that day the store is open from {opens} to {closes}.")
         bring = "Insurance card" if dose == 1 else "Insurance card and the record of earlier doses"
-        return {"confirmation": f"VX-{number(10000, 99999, member_id, vaccine, when, at)}", "bring": bring}
+        return {
+            "confirmation": f"VX-{number(10000, 99999, member_id, vaccine, when, start_time)}",
+            "bring": bring,
+        }
 
     def get_vaccination_record(self, member_id: str) -> Outputs:
-        given = [v for v in VACCINES if number(0, 1, member_id, v)]
+        vaccines = [v for v in VACCINES if number(0, 1, member_id, v)]
         rows = [
             {"vaccine": v, "given_on": f"{today().year - 1}-10-14", "lot": f"L{number(100, 999, v)}"}
-            for v in given
+            for v in vaccines
         ]
         return {"vaccinations": rows, "next_due": pick(VACCINES, member_id)}
 

@@ -82,9 +82,9 @@ class McpApi:
                 about = {"supportedVersions": [MODERN], "capabilities": {"tools": {}}}
                 result = about | {"ttlMs": 0, "cacheScope": "public"}
             case "tools/list":
-                result = self._listed(params) | {"ttlMs": 60_000, "cacheScope": "public"}
+                result = self._list_tools(params) | {"ttlMs": 60_000, "cacheScope": "public"}
             case "tools/call":
-                return self._called(request, message, is_modern=True)
+                return self._call_tool(request, message, is_modern=True)
             case _:
                 raise RpcError(-32601, f"There is no method {method} here.")
         return reply(message, {"resultType": "complete", **result})
@@ -100,13 +100,13 @@ class McpApi:
             case "ping":
                 return reply(message, {})
             case "tools/list":
-                return reply(message, self._listed(params))
+                return reply(message, self._list_tools(params))
             case "tools/call":
-                return self._called(request, message, is_modern=False)
+                return self._call_tool(request, message, is_modern=False)
         raise RpcError(-32601, f"There is no method {method} here.")
 
     def _opened(self, message: Mapping[str, Any]) -> Response:
-        # The oldest session ends, so that clients that never say goodbye do not fill the memory.
+        # The oldest session ends, so that sessions that clients never end do not fill the memory.
         while len(self.sessions) >= MAX_SESSIONS:
             self.sessions.pop(next(iter(self.sessions)), None)
         session = secrets.token_urlsafe(16)
@@ -118,7 +118,7 @@ class McpApi:
         }
         return reply(message, result, {"Mcp-Session-Id": session})
 
-    def _listed(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _list_tools(self, params: Mapping[str, Any]) -> dict[str, Any]:
         tools = list(self.tools.values())
         cursor = params.get("cursor", "after:0")
         start = cursor.removeprefix("after:") if isinstance(cursor, str) else ""
@@ -128,7 +128,7 @@ class McpApi:
         more = {"nextCursor": f"after:{end}"} if end < len(tools) else {}
         return {"tools": [tool.document for tool in tools[int(start) : end]], **more}
 
-    def _called(self, request: Request, message: Mapping[str, Any], *, is_modern: bool) -> Response:
+    def _call_tool(self, request: Request, message: Mapping[str, Any], *, is_modern: bool) -> Response:
         params = message["params"]
         tool = self.tools.get(params.get("name", ""))
         arguments = params.get("arguments", {})
@@ -154,7 +154,7 @@ class McpApi:
             # The earlier revision asks over a stream of its own, which this server does not open.
             if not is_modern:
                 return failure(f"{outcome.message} Please call the museum.")
-            return asked(outcome)
+            return input_required(outcome)
         if isinstance(outcome, list):
             return {"content": outcome}
         return {"content": [text(json.dumps(outcome))], "structuredContent": dict(outcome)}
@@ -226,13 +226,13 @@ def plain(value: str | None) -> str | None:
 
 
 def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    known = schema["properties"]
+    properties = schema["properties"]
     wrong = [f"{name} is missing" for name in schema.get("required", []) if name not in arguments]
     for name, value in arguments.items():
-        if name not in known:
+        if name not in properties:
             wrong.append(f"{name} is not known")
-        elif why := complaint(known[name], value):
-            wrong.append(f"{name} {why}")
+        elif reason := complaint(properties[name], value):
+            wrong.append(f"{name} {reason}")
     return wrong
 
 
@@ -240,7 +240,7 @@ def complaint(schema: Mapping[str, Any], value: Any) -> str:
     # A bool is an int to isinstance().
     if type(value) is not TYPES[schema["type"]]:
         return f"must be of type {schema['type']}"
-    choices = schema.get("enum") or [each["const"] for each in schema.get("oneOf", [])]
+    choices = schema.get("enum") or [item["const"] for item in schema.get("oneOf", [])]
     if choices and value not in choices:
         return f"must be one of {', '.join(choices)}"
     if isinstance(value, str):
@@ -250,7 +250,7 @@ def complaint(schema: Mapping[str, Any], value: Any) -> str:
         low, high = schema.get("minimum", value), schema.get("maximum", value)
         return "" if low <= value <= high else f"must be from {low} to {high}"
     if isinstance(value, list):
-        return next((why for each in value if (why := complaint_in(schema, each))), "")
+        return next((reason for item in value if (reason := complaint_in(schema, item))), "")
     return ""
 
 
@@ -261,17 +261,17 @@ def complaint_in(schema: Mapping[str, Any], value: Any) -> str:
 
 
 def answers_in(params: Mapping[str, Any]) -> dict[str, Any]:
-    given = params.get("inputResponses")
-    if not isinstance(given, dict):
+    responses = params.get("inputResponses")
+    if not isinstance(responses, dict):
         return {}
     return {
-        name: each.get("content") or {} if each.get("action") == "accept" else {}
-        for name, each in given.items()
-        if isinstance(each, dict)
+        name: response.get("content") or {} if response.get("action") == "accept" else {}
+        for name, response in responses.items()
+        if isinstance(response, dict)
     }
 
 
-def asked(question: Question) -> dict[str, Any]:
+def input_required(question: Question) -> dict[str, Any]:
     params = {"mode": "form", "message": question.message, "requestedSchema": question.form}
     return {
         "resultType": "input_required",

@@ -1,9 +1,9 @@
-"""A second entrance to a vendor, for members: the same tools under /members, with an access token.
+"""A second address of a vendor, for members: the same tools below /members, with an access token.
 
-The authorization server beside it is as small as one can be: RFC 6749 with PKCE (RFC 7636), described as
-RFC 8414 and 9728 say. Tokens live for two minutes, so that one can watch them being renewed. A refresh token
-is good for one use; when an old one comes again, the sign-in is over, as RFC 9700 section 4.14.2 wants it.
-Clients on this machine may register themselves (RFC 7591), and end their tokens (RFC 7009).
+The authorization server is as small as possible: RFC 6749 with PKCE (RFC 7636), with the metadata of RFC 8414
+and RFC 9728. Tokens live for two minutes, so that one can watch their renewal. A refresh token is valid once;
+if an old one is used again, the sign-in ends (RFC 9700, section 4.14.2). Clients on this machine may register
+themselves (RFC 7591), and revoke their tokens (RFC 7009).
 """
 
 import base64
@@ -132,23 +132,23 @@ class Membership:
         return self.behind.answer(replace(request, path=request.path.removeprefix(PREFIX) or "/"))
 
     def _consent(self, request: Request) -> Response:
-        asked = request.query
-        back = asked.get("redirect_uri", "")
-        if asked.get("client_id") not in self.clients or urlsplit(back).hostname not in LOOPBACK:
+        query = request.query
+        back = query.get("redirect_uri", "")
+        if query.get("client_id") not in self.clients or urlsplit(back).hostname not in LOOPBACK:
             raise OAuthError("invalid_request", "Only a client on this machine may ask, by its right name.")
-        if asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge"):
+        if query.get("code_challenge_method") != "S256" or not query.get("code_challenge"):
             raise OAuthError("invalid_request", "Sign-ins need PKCE with S256.")
         code = secrets.token_urlsafe(24)
-        scope = " ".join(word for word in asked.get("scope", "").split() if word in SCOPES)
+        scope = " ".join(word for word in query.get("scope", "").split() if word in SCOPES)
         with self.lock:
             self.codes[code] = Code(
                 back,
-                asked["code_challenge"],
-                asked.get("resource", ""),
+                query["code_challenge"],
+                query.get("resource", ""),
                 scope or " ".join(SCOPES),
                 time.monotonic() + CODE_SECONDS,
             )
-        shared = {"state": asked.get("state", ""), "iss": _base(request)}
+        shared = {"state": query.get("state", ""), "iss": _base(request)}
         text = CONSENT.format(
             name=escape(self.vendor.name),
             host=escape(urlsplit(back).netloc),
@@ -180,17 +180,17 @@ class Membership:
     def _registered(self, request: Request) -> Response:
         """Any program on this machine gets a client of its own, which is forgotten when this stops."""
         try:
-            asked = json.loads(request.body)
-            addresses = [urlsplit(str(address)) for address in asked["redirect_uris"]]
+            metadata = json.loads(request.body)
+            addresses = [urlsplit(str(address)) for address in metadata["redirect_uris"]]
         except (ValueError, TypeError, KeyError):
             raise OAuthError("invalid_client_metadata", "Say where to come back to.") from None
         if not addresses or any(address.hostname not in LOOPBACK for address in addresses):
             raise OAuthError("invalid_redirect_uri", "Only clients on this machine register here.")
-        made = {"client_id": f"guest-{secrets.token_hex(4)}", "client_secret": secrets.token_urlsafe(24)}
+        client = {"client_id": f"guest-{secrets.token_hex(4)}", "client_secret": secrets.token_urlsafe(24)}
         with self.lock:
-            self.clients[made["client_id"]] = made["client_secret"]
-        told = {name: asked[name] for name in ECHOED_METADATA if name in asked}
-        return as_json(told | made | {"client_secret_expires_at": 0}, HTTPStatus.CREATED)
+            self.clients[client["client_id"]] = client["client_secret"]
+        echoed = {name: metadata[name] for name in ECHOED_METADATA if name in metadata}
+        return as_json(echoed | client | {"client_secret_expires_at": 0}, HTTPStatus.CREATED)
 
     def _revoked(self, request: Request) -> Response:
         token = self._form_of_a_client(request).get("token", "")
@@ -224,7 +224,7 @@ class Membership:
         access = secrets.token_urlsafe(24)
         now = time.monotonic()
         # Access tokens that have ended are forgotten here, so that they do not pile up.
-        self.access = {token: held for token, held in self.access.items() if held[0] > now}
+        self.access = {token: entry for token, entry in self.access.items() if entry[0] > now}
         self.access[access] = now + TOKEN_SECONDS, sign_in
         document = {
             "access_token": access,

@@ -17,7 +17,7 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Answered instead of a result: the call goes on once a person has filled in `form`."""
+    """A question instead of a result. The call continues once a user has filled in `form`."""
 
     name: str
     message: str
@@ -46,38 +46,38 @@ class Museum:
     def search_objects(self, given: Arguments, answers: Arguments) -> Result:
         words = given["query"].casefold().split()
         every = (object_of(n) for n in range(1000, 1200))
-        wanted = given.get("gallery")
-        found = [
-            each
-            for each in every
-            if all(word in f"{each['what']} {each['maker']}".casefold() for word in words)
-            and wanted in (None, each["gallery"])
+        gallery = given.get("gallery")
+        matches = [
+            item
+            for item in every
+            if all(word in f"{item['what']} {item['maker']}".casefold() for word in words)
+            and gallery in (None, item["gallery"])
         ]
-        return {"total": len(found), "objects": found[: given.get("limit", 10)]}
+        return {"total": len(matches), "objects": matches[: given.get("limit", 10)]}
 
     def get_object(self, given: Arguments, answers: Arguments) -> Result:
-        known = int(given["object_id"].removeprefix("TM-"))
-        if not 1000 <= known < 1200:
+        object_number = int(given["object_id"].removeprefix("TM-"))
+        if not 1000 <= object_number < 1200:
             raise CannotDoError("object_not_found", f"The museum has no object {given['object_id']}.")
-        return object_of(known)
+        return object_of(object_number)
 
     def read_label(self, given: Arguments, answers: Arguments) -> Result:
-        each = dict(self.get_object(given, answers))  # type: ignore[arg-type]  # an object, never a question
-        text = f"{each['what'].capitalize()}, made in {each['year']} by {each['maker']}."
+        item = dict(self.get_object(given, answers))  # type: ignore[arg-type]  # an object, never a question
+        text = f"{item['what'].capitalize()}, made in {item['year']} by {item['maker']}."
         link = {
             "type": "resource_link",
-            "name": f"{each['object_id']}.pdf",
-            "uri": f"https://tiderow-museum.example/labels/{each['object_id']}.pdf",
+            "name": f"{item['object_id']}.pdf",
+            "uri": f"https://tiderow-museum.example/labels/{item['object_id']}.pdf",
             "mimeType": "application/pdf",
         }
         return [{"type": "text", "text": text}, link]
 
     def list_exhibitions(self, given: Arguments, answers: Arguments) -> Result:
         day = given.get("date") or str(today())
-        shown = [
+        exhibitions = [
             {"name": name, "gallery": pick(RECORDS["galleries"], name)} for name in RECORDS["exhibitions"]
         ]
-        return {"date": day, "exhibitions": shown[: number(1, 3, day)]}
+        return {"date": day, "exhibitions": exhibitions[: number(1, 3, day)]}
 
     def get_opening_hours(self, given: Arguments, answers: Arguments) -> Result:
         day = day_of(given["date"])
@@ -87,7 +87,7 @@ class Museum:
 
     def price_tickets(self, given: Arguments, answers: Arguments) -> Result:
         fares = RECORDS["fare_cents"]
-        lines = [{**each, "cents": fares[each["fare"]] * each["count"]} for each in given["visitors"]]
+        lines = [{**group, "cents": fares[group["fare"]] * group["count"]} for group in given["visitors"]]
         return {"lines": lines, "total_cents": sum(line["cents"] for line in lines)}
 
     def book_visit(self, given: Arguments, answers: Arguments) -> Result:
@@ -115,7 +115,7 @@ class Museum:
 
     def plan_route(self, given: Arguments, answers: Arguments) -> Result:
         share = given.get("minutes", 90) // max(1, len(given["galleries"]))
-        return {"stops": [{"gallery": each, "minutes": share} for each in given["galleries"]]}
+        return {"stops": [{"gallery": gallery, "minutes": share} for gallery in given["galleries"]]}
 
     def report_condition(self, given: Arguments, answers: Arguments) -> Result:
         self.get_object(given, answers)

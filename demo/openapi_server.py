@@ -1,4 +1,4 @@
-"""A vendor that describes its API in an OpenAPI document, and answers as the document says."""
+"""A vendor that describes its API in an OpenAPI document, and responds by that document."""
 
 import json
 import re
@@ -29,7 +29,7 @@ Operation = dict[str, Any]
 
 
 class BadRequestError(Exception):
-    """Answered with 400; `fields` says why, by the name of the input."""
+    """A response with status 400. `fields` are the reasons by the name of the input."""
 
     def __init__(self, message: str, fields: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -50,31 +50,33 @@ class OpenApiApi:
             shared = item.get("parameters", [])
             for method, operation in item.items():
                 if method != "parameters":
-                    own = operation.get("parameters", [])
-                    whole = {**operation, "parameters": [*shared, *own]}
-                    yield method.upper(), pattern, whole
+                    own_parameters = operation.get("parameters", [])
+                    complete_operation = {**operation, "parameters": [*shared, *own_parameters]}
+                    yield method.upper(), pattern, complete_operation
 
     def answer(self, request: Request) -> Response:
         if request.path == DOCUMENT_PATH:
             return if_changed(request, as_json(self.document))
         if request.path == "/":
             return self._page()
-        found = [(method, op, m) for method, p, op in self.routes if (m := p.fullmatch(request.path))]
-        if not found:
-            return _said(HTTPStatus.NOT_FOUND, "not_found", "There is nothing at this address.")
-        for method, operation, match in found:
+        matches = [(method, op, m) for method, p, op in self.routes if (m := p.fullmatch(request.path))]
+        if not matches:
+            return _error_response(HTTPStatus.NOT_FOUND, "not_found", "There is nothing at this address.")
+        for method, operation, match in matches:
             if method == request.method:
                 return self._answer(operation, request, match.groupdict())
-        return _said(
-            HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", f"This address takes {found[0][0]}."
+        return _error_response(
+            HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", f"This address takes {matches[0][0]}."
         )
 
     def _answer(self, operation: Operation, request: Request, in_path: Mapping[str, str]) -> Response:
         if operation.get("security") and request.headers.get("x-workshop-key") != KEY:
-            return _said(HTTPStatus.UNAUTHORIZED, "no_key", "Send the workshop's key in X-Workshop-Key.")
+            return _error_response(
+                HTTPStatus.UNAUTHORIZED, "no_key", "Send the workshop's key in X-Workshop-Key."
+            )
         try:
-            given = arguments(operation, request, in_path) | body_of(operation, request, self.document)
-            result = getattr(self.backend, operation.get("operationId", "show_bike"))(**given)
+            input_values = arguments(operation, request, in_path) | body_of(operation, request, self.document)
+            result = getattr(self.backend, operation.get("operationId", "show_bike"))(**input_values)
         except BadRequestError as exc:
             return as_json(exc.document, HTTPStatus.BAD_REQUEST)
         except UnusableValueError as exc:
@@ -83,7 +85,7 @@ class OpenApiApi:
                 BadRequestError("Some inputs cannot be used.", fields).document, HTTPStatus.BAD_REQUEST
             )
         except CannotDoError as exc:
-            return _said(HTTPStatus.CONFLICT, exc.code, exc.message)
+            return _error_response(HTTPStatus.CONFLICT, exc.code, exc.message)
         status = next(int(code) for code in operation["responses"] if code.startswith("2"))
         return Response(status) if result is None else as_json(result, status)
 
@@ -102,24 +104,24 @@ class OpenApiApi:
         return Response(HTTPStatus.OK, text.encode(), HTML, POLICY)
 
 
-def _said(status: int, code: str, message: str) -> Response:
+def _error_response(status: int, code: str, message: str) -> Response:
     return as_json({"code": code, "message": message}, status)
 
 
 def arguments(operation: Operation, request: Request, in_path: Mapping[str, str]) -> dict[str, Any]:
-    """What is given in path, query and headers, by the names of the backend's own arguments."""
+    """Return the values in path, query and headers, by the names of the backend's arguments."""
     query = parse_qsl(request.query_string, keep_blank_values=True)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for parameter in operation["parameters"]:
         name, schema = parameter["name"], parameter["schema"]
         match parameter["in"]:
             case "path":
-                given[name] = unquote(in_path[name])
+                values[name] = unquote(in_path[name])
             case "header" if name.lower() in request.headers:
-                given[name.lower().removeprefix("x-").replace("-", "_")] = request.headers[name.lower()]
+                values[name.lower().removeprefix("x-").replace("-", "_")] = request.headers[name.lower()]
             case "query":
-                given |= in_query(parameter, schema, query)
-    return given
+                values |= in_query(parameter, schema, query)
+    return values
 
 
 def in_query(parameter: Mapping[str, Any], schema: Any, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -166,30 +168,32 @@ def body_of(operation: Operation, request: Request, document: Mapping[str, Any])
     schema = followed(described["schema"], document)
     if media == FORM:
         texts = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
-        known = schema["properties"]
-        value: Any = {m: typed(m, text, known[m]) for m, text in texts.items() if m in known}
+        properties = schema["properties"]
+        value: Any = {m: typed(m, text, properties[m]) for m, text in texts.items() if m in properties}
     elif media == MULTIPART:
         value = read_parts(request)
     else:
         value = read_json(request.body)
     if "properties" not in schema:
         return {"body": value}
-    writable = {name for name, each in schema["properties"].items() if not each.get("readOnly")}
+    writable = {
+        name for name, property_schema in schema["properties"].items() if not property_schema.get("readOnly")
+    }
     needed = [name for name in schema.get("required", ()) if name in writable]
     wrong = dict.fromkeys(value.keys() - writable, "is not an input")
     wrong |= {name: "is required" for name in needed if name not in value}
     if wrong:
         raise BadRequestError("Some inputs cannot be used.", wrong)
     defaults = {name: schema["properties"][name].get("default") for name in writable}
-    given: dict[str, Any] = {name: default for name, default in defaults.items() if default is not None}
-    return {**given, **value}
+    values: dict[str, Any] = {name: default for name, default in defaults.items() if default is not None}
+    return {**values, **value}
 
 
 def read_parts(request: Request) -> dict[str, Any]:
     head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode()
     message = BytesParser(policy=HTTP).parsebytes(head + request.body)
-    parts = {str(each.get_param("name", header="content-disposition")): each for each in message.iter_parts()}
-    return {name: each.get_payload(decode=True) for name, each in parts.items()}
+    parts = {str(part.get_param("name", header="content-disposition")): part for part in message.iter_parts()}
+    return {name: part.get_payload(decode=True) for name, part in parts.items()}
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -205,8 +209,8 @@ def read_json(body: bytes) -> dict[str, Any]:
 def followed(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
     if "$ref" not in schema:
         return schema
-    found: Mapping[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    return found
+    target: Mapping[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return target
 
 
 class OpenApiServer(Server):

@@ -26,7 +26,7 @@ GRANT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{vendor}<
 
 
 class NotRunError(Exception):
-    """Answered with 400, before the tool runs; `missing` says what would let it run."""
+    """A response with status 400 before the tool runs. `missing` lists what would let it run."""
 
     def __init__(self, message: str, missing: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class OxpApi:
 
     def call(self, request: Request) -> Response:
         try:
-            return self._called(self._body(request), request.headers.get("host", ""))
+            return self._call_tool(self._body(request), request.headers.get("host", ""))
         except NotRunError as exc:
             missing = {"missing_requirements": dict(exc.missing)} if exc.missing else {}
             return as_json({"message": exc.message, **missing}, HTTPStatus.BAD_REQUEST)
@@ -98,58 +98,67 @@ class OxpApi:
             raise NotRunError(f'The body misses the required member "{member}".')
         return body
 
-    def _called(self, body: Mapping[str, Any], host: str) -> Response:
+    def _call_tool(self, body: Mapping[str, Any], host: str) -> Response:
         tool, version = self._tool(body["tool_id"])
-        given, context = body.get("input", {}), body.get("context", {})
-        if not isinstance(given, dict) or not isinstance(context, dict):
+        input_values, context = body.get("input", {}), body.get("context", {})
+        if not isinstance(input_values, dict) or not isinstance(context, dict):
             raise NotRunError("“input” and “context” are objects.")
         self._check_requirements(tool.id, context, host)
         call_id = str(body.get("call_id") or f"call-{time.monotonic_ns()}")
         # A call that comes again with its id is answered as before and does not run twice.
         with self.lock:
             if call_id not in self.calls:
-                self.calls[call_id] = self._run(tool, version, given)
+                self.calls[call_id] = self._run(tool, version, input_values)
                 while len(self.calls) > MAX_KEPT_CALLS:
                     self.calls.popitem(last=False)
             result = {"call_id": call_id, **self.calls[call_id]}
         return as_json({"result": result} if self.wraps else result)
 
     def _tool(self, wanted: str) -> tuple[Tool, int]:
-        name, at, _ = wanted.partition("@")
-        tool, asked = self.published_tools.tools.get(name), VERSION.fullmatch(at and wanted[len(name) :])
-        if tool is None or asked is None:
+        name, version_suffix, _ = wanted.partition("@")
+        tool, version_match = (
+            self.published_tools.tools.get(name),
+            VERSION.fullmatch(version_suffix and wanted[len(name) :]),
+        )
+        if tool is None or version_match is None:
             raise NotRunError(f"Tool {wanted} was not found.")
-        if not at:
+        if not version_suffix:
             return tool, tool.current_version
-        text = ".".join(part or "0" for part in asked.groups())
-        known = {version_text(number): number for number in versions_of(tool)}
-        if text not in known:
+        text = ".".join(part or "0" for part in version_match.groups())
+        numbers = {version_text(number): number for number in versions_of(tool)}
+        if text not in numbers:
             raise NotRunError(f"Tool {name} has no version {text}.")
-        return tool, known[text]
+        return tool, numbers[text]
 
     def _check_requirements(self, tool_id: str, context: Mapping[str, Any], host: str) -> None:
-        wanted = self.requirements.get(tool_id, {})
-        asked = [each["id"] for each in wanted.get("authorization", ()) if each["id"] not in self.granted]
-        given = {each.get("id") for each in context.get("authorization", ()) if isinstance(each, dict)}
-        challenges = [challenge(provider, host) for provider in asked if provider not in given]
+        required = self.requirements.get(tool_id, {})
+        missing_authorizations = [
+            entry["id"] for entry in required.get("authorization", ()) if entry["id"] not in self.granted
+        ]
+        granted_ids = {
+            entry.get("id") for entry in context.get("authorization", ()) if isinstance(entry, dict)
+        }
+        challenges = [
+            challenge(provider, host) for provider in missing_authorizations if provider not in granted_ids
+        ]
         missing: dict[str, Any] = {"authorization": challenges} if challenges else {}
-        if wanted.get("user_id") and not context.get("user_id"):
+        if required.get("user_id") and not context.get("user_id"):
             missing["user_id"] = True
         if missing:
             raise NotRunError("This has to be allowed by the customer first.", missing)
-        held = {each.get("id") for each in context.get("secrets", ()) if isinstance(each, dict)}
-        for secret in wanted.get("secrets", ()):
-            if secret["id"] not in held:
+        secret_ids = {entry.get("id") for entry in context.get("secrets", ()) if isinstance(entry, dict)}
+        for secret in required.get("secrets", ()):
+            if secret["id"] not in secret_ids:
                 raise NotRunError(f"The secret {secret['id']} is missing.")
 
     def _run(self, tool: Tool, version: int, given: Mapping[str, Any]) -> dict[str, Any]:
         started = time.monotonic()
         try:
             outputs = self.published_tools.invoke(tool, version, list(given.items()))
-            said: dict[str, Any] = {"success": True, **value_of(outputs, tool.editions[version - 1])}
+            result: dict[str, Any] = {"success": True, **value_of(outputs, tool.editions[version - 1])}
         except CannotDoError as exc:
-            said = {"success": False, "error": tool_error(exc)}
-        return {"duration": round((time.monotonic() - started) * 1000, 3), **said}
+            result = {"success": False, "error": tool_error(exc)}
+        return {"duration": round((time.monotonic() - started) * 1000, 3), **result}
 
     def show_grant(self, request: Request, provider: str) -> Response:
         done = provider in self.granted
@@ -223,14 +232,14 @@ def object_schema(parameters: tuple[Parameter, ...]) -> dict[str, Any]:
 
 
 def schema(parameter: Parameter) -> dict[str, Any]:
-    said: dict[str, Any] = {"type": TYPES[parameter.type]} if parameter.type in TYPES else {}
+    property_schema: dict[str, Any] = {"type": TYPES[parameter.type]} if parameter.type in TYPES else {}
     values = "; ".join(f"{choice.name}: {choice.description}" for choice in parameter.choices)
     if text := " ".join(part for part in (parameter.description, values) if part):
-        said["description"] = text
+        property_schema["description"] = text
     if parameter.choices:
-        said["enum"] = [choice.name for choice in parameter.choices]
-    limits = {"minimum": parameter.low, "maximum": parameter.high, "maxLength": parameter.longest}
-    return said | {member: limit for member, limit in limits.items() if limit is not None}
+        property_schema["enum"] = [choice.name for choice in parameter.choices]
+    limits = {"minimum": parameter.low, "maximum": parameter.high, "maxLength": parameter.max_length}
+    return property_schema | {member: limit for member, limit in limits.items() if limit is not None}
 
 
 def value_of(outputs: Mapping[str, object], edition: Edition) -> dict[str, Any]:
@@ -240,7 +249,8 @@ def value_of(outputs: Mapping[str, object], edition: Edition) -> dict[str, Any]:
 
 
 def tool_error(exc: CannotDoError) -> dict[str, Any]:
-    """What the model should know goes beside the message; the code is for the bank's own people."""
+    """Return the error of a tool. Hints for the model are beside the message; the code is for the bank's
+    staff."""
     error = {"message": exc.message, "developer_message": f"code {exc.code}", "can_retry": bool(exc.hint)}
     return error | ({"additional_prompt_content": exc.hint, "retry_after_ms": 250} if exc.hint else {})
 

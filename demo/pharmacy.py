@@ -41,12 +41,12 @@ class BramblePharmacy(Stores, Clinic):
         self.cancelled: set[str] = set()
 
     def prescription(self, wanted: str) -> Prescription:
-        found = next((p for p in PRESCRIPTIONS if p.number == wanted), None)
-        if found is None:
+        match = next((p for p in PRESCRIPTIONS if p.number == wanted), None)
+        if match is None:
             raise CannotDoError(
                 "prescription_not_found", f"We hold no prescription with the number {wanted}."
             )
-        return found
+        return match
 
     def refills_left(self, prescription: Prescription) -> int:
         used = [n for n, rx in self.refills.items() if rx == prescription.number and n not in self.cancelled]
@@ -58,28 +58,28 @@ class BramblePharmacy(Stores, Clinic):
         return self.prescription(self.refills[wanted])
 
     def list_prescriptions(self, member_id: str, include_expired: bool = False) -> Outputs:
-        held = [
+        prescriptions = [
             p
             for p in PRESCRIPTIONS
             if p.member_id == member_id and (include_expired or p.expires_in_days >= 0)
         ]
         rows = [
             {"number": p.number, "drug": p.drug, "strength": p.strength, "refills_left": self.refills_left(p)}
-            for p in held
+            for p in prescriptions
         ]
         return {"prescriptions": rows, "count": len(rows)}
 
     def get_prescription(self, prescription_number: str) -> Outputs:
-        found = self.prescription(prescription_number)
-        left = self.refills_left(found)
-        expired = found.expires_on < today()
+        row = self.prescription(prescription_number)
+        refills_left = self.refills_left(row)
+        expired = row.expires_on < today()
         return {
-            "drug": found.drug,
-            "strength": found.strength,
-            "prescriber": found.prescriber,
-            "refills_left": left,
-            "expires_on": found.expires_on.isoformat(),
-            "status": "EXPIRED" if expired else "ACTIVE" if left else "NO_REFILLS",
+            "drug": row.drug,
+            "strength": row.strength,
+            "prescriber": row.prescriber,
+            "refills_left": refills_left,
+            "expires_on": row.expires_on.isoformat(),
+            "status": "EXPIRED" if expired else "ACTIVE" if refills_left else "NO_REFILLS",
         }
 
     def refill_prescription(
@@ -89,27 +89,27 @@ class BramblePharmacy(Stores, Clinic):
         notify_by: str = "",
         pickup_method: str = "COUNTER",
     ) -> Outputs:
-        found, store = self.prescription(prescription_number), store_with(store_id)
-        if found.expires_on < today():
+        row, store = self.prescription(prescription_number), store_with(store_id)
+        if row.expires_on < today():
             raise CannotDoError(
-                "prescription_expired", f"Prescription {found.number} expired on {found.expires_on}."
+                "prescription_expired", f"Prescription {row.number} expired on {row.expires_on}."
             )
         if pickup_method == "DRIVE_THROUGH" and "DRIVE_THROUGH" not in store.services:
             raise UnusableValueError("pickup_method", f"{store.name} has no drive-through")
-        refill_number = f"RF-{found.number}-{len(self.refills) + 1}"
-        days = 1 if self.refills_left(found) else 3
-        self.refills[refill_number] = found.number
+        refill_number = f"RF-{row.number}-{len(self.refills) + 1}"
+        days = 1 if self.refills_left(row) else 3
+        self.refills[refill_number] = row.number
         ready_on = today() + timedelta(days=days)
         return {
             "refill_number": refill_number,
             "ready_on": ready_on.isoformat(),
-            "copay_cents": found.copay_cents,
+            "copay_cents": row.copay_cents,
         }
 
     def get_refill_status(self, refill_number: str) -> Outputs:
-        found = self.refill(refill_number)
+        refill = self.refill(refill_number)
         status = "CANCELLED" if refill_number in self.cancelled else "IN_PROGRESS"
-        return {"status": status, "drug": found.drug}
+        return {"status": status, "drug": refill.drug}
 
     def cancel_refill(self, refill_number: str) -> Outputs:
         self.refill(refill_number)
@@ -142,9 +142,9 @@ class BramblePharmacy(Stores, Clinic):
     def request_prior_authorization(
         self, prescription_number: str, diagnosis_code: str, urgency: str = "STANDARD"
     ) -> Outputs:
-        found = self.prescription(prescription_number)
+        row = self.prescription(prescription_number)
         due = today() + timedelta(days=1 if urgency == "EXPEDITED" else 3)
-        case = number(100000, 999999, found.number, diagnosis_code)
+        case = number(100000, 999999, row.number, diagnosis_code)
         return {"case_number": f"PA-{case}", "decision_due_on": due.isoformat()}
 
     def get_prior_authorization(self, case_number: str) -> Outputs:
@@ -168,13 +168,13 @@ class BramblePharmacy(Stores, Clinic):
 
     def check_drug_interactions(self, medicines: str) -> Outputs:
         names = {n.strip().lower() for n in medicines.split(",")}
-        found = [(pair, *finding) for pair, finding in INTERACTIONS.items() if pair <= names]
+        interactions = [(pair, *finding) for pair, finding in INTERACTIONS.items() if pair <= names]
         # MAJOR sorts before MODERATE.
-        found.sort(key=lambda finding: finding[1])
+        interactions.sort(key=lambda finding: finding[1])
         _, severity, explanation = (
-            found[0] if found else (frozenset(), "NONE_KNOWN", "We know of no interaction.")
+            interactions[0] if interactions else (frozenset(), "NONE_KNOWN", "We know of no interaction.")
         )
-        pairs = [{"medicines": sorted(pair), "severity": severity} for pair, severity, _ in found]
+        pairs = [{"medicines": sorted(pair), "severity": severity} for pair, severity, _ in interactions]
         return {"severity": severity, "explanation": explanation, "pairs": pairs}
 
     def get_loyalty_balance(self, member_id: str) -> Outputs:

@@ -36,7 +36,7 @@ class PublishedTools:
 
     @property
     def news(self) -> list[str]:
-        """What the steps published so far have changed, for people."""
+        """The changes of the steps published so far, for people."""
         versions = {t.name: t.current_version for t in self.tools.values()}
         return [
             step["says"].format(version=versions.get(step["tool"])) for step in self.steps[: self.steps_taken]
@@ -47,7 +47,7 @@ class PublishedTools:
         return self.tools.get(tool_id.lower())
 
     def publish(self) -> str | None:
-        """Takes the next step and says what it was; None when there is none left."""
+        """Publish the next step and return its description, None if there is none left."""
         with self._lock:
             if self.steps_taken == len(self.steps):
                 return None
@@ -94,7 +94,7 @@ def _changed(tool: Tool, step: Mapping[str, Any], backend: type[Backend]) -> Too
         choices = (*parameter.choices, *(Choice(name, text) for name, text in more.items()))
         return replace(parameter, name=renamed.get(parameter.key, parameter.name), choices=choices)
 
-    added = [parameter_of(each, backend.world) for each in step.get("adds_inputs", [])]
+    added = [parameter_of(spec, backend.world) for spec in step.get("adds_inputs", [])]
     changes = {
         "description": step.get("description", current.description),
         "inputs": (*map(widened, current.inputs), *added),

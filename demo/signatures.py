@@ -1,7 +1,7 @@
-"""The tools of a demo vendor, out of the file of its world (demo/worlds).
+"""The tools of a demo vendor, from the file of its world (demo/worlds).
 
-A tool is written there once. What came later carries the version it came with (`since`, `widened`,
-`reworded`), so older versions follow from the newest text.
+The file contains each tool once. Later parts state the version that added them (`since`, `widened`,
+`reworded`), so that older versions follow from the newest text.
 """
 
 import re
@@ -14,7 +14,7 @@ World = dict[str, Any]
 
 
 class Backend(Protocol):
-    """What answers a vendor's calls: a method for each tool of its world."""
+    """Executes a vendor's calls: a method for each tool of its world."""
 
     world: World
 
@@ -38,7 +38,7 @@ class Parameter:
     choices: tuple[Choice, ...] = ()
     low: int | None = None
     high: int | None = None
-    longest: int | None = None
+    max_length: int | None = None
     since: int = 1
 
     def as_of(self, version: int) -> "Parameter":
@@ -47,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """What one version of a tool says."""
+    """The content of one version of a tool."""
 
     description: str
     inputs: tuple[Parameter, ...]
@@ -108,7 +108,7 @@ def parameter_of(given: str | dict[str, Any], world: World) -> Parameter:
         ),
         low=spec.get("low"),
         high=spec.get("high"),
-        longest=spec.get("longest"),
+        max_length=spec.get("longest"),
         since=spec.get("since", 1),
     )
 
@@ -118,8 +118,8 @@ def tool_of(name: str, world: World, run: Callable[..., Outputs]) -> Tool:
     `inputs`, `outputs`, and `reworded` with the descriptions of later versions.
     """
     spec = world["tools"][name]
-    inputs = [parameter_of(each, world) for each in spec["inputs"]]
-    outputs = [parameter_of(each, world) for each in spec["outputs"]]
+    inputs = [parameter_of(parameter, world) for parameter in spec["inputs"]]
+    outputs = [parameter_of(parameter, world) for parameter in spec["outputs"]]
     texts = {1: spec["description"]} | {int(v): text for v, text in spec.get("reworded", {}).items()}
     since = [p.since for p in (*inputs, *outputs)] + [c.since for p in (*inputs, *outputs) for c in p.choices]
 
@@ -140,7 +140,7 @@ def tools_of(backend: type[Backend]) -> list[Tool]:
 
 
 def requirements_of(backend: type[Backend]) -> dict[str, dict[str, Any]]:
-    """What a customer has to allow, or a caller has to bring along, by the tool's id."""
+    """Return by the tool's id what a customer has to allow, or a caller has to provide."""
     tools = backend.world["tools"].values()
     return {spec["id"]: spec["requirements"] for spec in tools if "requirements" in spec}
 
@@ -167,7 +167,7 @@ def _wire_parameter(parameter: Parameter, side: str) -> dict[str, object]:
         "type": parameter.type,
         "description": parameter.description,
     }
-    limits = {"min": parameter.low, "max": parameter.high, "max-length": parameter.longest}
+    limits = {"min": parameter.low, "max": parameter.high, "max-length": parameter.max_length}
     members |= {member: limit for member, limit in limits.items() if limit is not None}
     if parameter.choices:
         members["allowed-values"] = [

@@ -127,8 +127,8 @@ class Stays:
         }
 
     def cancel_stay(self, confirmation_number: str) -> Outputs:
-        gone = self.stays.pop(self.stay(confirmation_number).number)
-        return {"refund_cents": nightly_cents(gone.hotel_id, gone.room_type, gone.check_in)}
+        cancelled = self.stays.pop(self.stay(confirmation_number).number)
+        return {"refund_cents": nightly_cents(cancelled.hotel_id, cancelled.room_type, cancelled.check_in)}
 
     def request_late_checkout(self, confirmation_number: str, hour: int) -> Outputs:
         stay = self.stay(confirmation_number)

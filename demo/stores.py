@@ -28,10 +28,10 @@ STORES = [Store(**row) for row in WORLD["records"]["stores"]]
 
 
 def store_with(store_id: str) -> Store:
-    found = next((s for s in STORES if s.id == store_id), None)
-    if found is None:
+    store = next((s for s in STORES if s.id == store_id), None)
+    if store is None:
         raise CannotDoError("store_not_found", f"There is no store {store_id}; find_stores gives the ids.")
-    return found
+    return store
 
 
 class Stores:

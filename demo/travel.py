@@ -13,7 +13,7 @@ RECORDS = WORLD["records"]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One seat on one flight; the id says all, so nothing has to be remembered until it is booked."""
+    """One seat on one flight. The id contains everything, so nothing is stored before the booking."""
 
     flight: str
     origin: str
@@ -63,10 +63,10 @@ class Northwind(Stays):
         self.tickets: dict[str, Ticket] = {}
 
     def ticket(self, reference: str, last_name: str) -> Ticket:
-        found = self.tickets.get(reference.upper())
-        if found is None or found.last_name.casefold() != last_name.casefold():
+        ticket = self.tickets.get(reference.upper())
+        if ticket is None or ticket.last_name.casefold() != last_name.casefold():
             raise CannotDoError("booking_not_found", "No booking has this reference and last name.")
-        return found
+        return ticket
 
     def keep(self, ticket: Ticket) -> None:
         self.tickets[ticket.reference] = ticket
@@ -151,8 +151,8 @@ class Northwind(Stays):
     def cancel_flight(
         self, booking_reference: str, last_name: str, refund_to: str = "ORIGINAL_PAYMENT"
     ) -> Outputs:
-        gone = self.tickets.pop(self.ticket(booking_reference, last_name).reference)
-        return {"refund_cents": gone.offer.cents * (110 if refund_to == "TRAVEL_CREDIT" else 100) // 100}
+        cancelled = self.tickets.pop(self.ticket(booking_reference, last_name).reference)
+        return {"refund_cents": cancelled.offer.cents * (110 if refund_to == "TRAVEL_CREDIT" else 100) // 100}
 
     def get_seat_map(self, booking_reference: str, last_name: str) -> Outputs:
         flight = self.ticket(booking_reference, last_name).offer.flight

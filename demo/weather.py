@@ -62,9 +62,13 @@ class Fairweather:
         start = datetime.combine(today(), datetime.min.time()) + timedelta(hours=12)
         rows = []
         for when in (start + timedelta(hours=n) for n in range(hours)):
-            at = sky(city, when.date(), when.hour)
-            more = {"wind_mph": at.wind_mph, "rain_chance": at.rain_chance} if detail == "FULL" else {}
-            rows.append({"at": when.isoformat(timespec="minutes"), "fahrenheit": at.fahrenheit, **more})
+            forecast = sky(city, when.date(), when.hour)
+            more = (
+                {"wind_mph": forecast.wind_mph, "rain_chance": forecast.rain_chance}
+                if detail == "FULL"
+                else {}
+            )
+            rows.append({"at": when.isoformat(timespec="minutes"), "fahrenheit": forecast.fahrenheit, **more})
         return {"forecast": rows}
 
     def get_daily_forecast(self, city: str, days: int, units: str = "FAHRENHEIT") -> Outputs:
@@ -96,9 +100,9 @@ class Fairweather:
             {"alert_id": i, "severity": pick(SEVERITIES, i), "hazard": pick(HAZARDS, i, "hazard")}
             for i in ids
         ]
-        wanted = SEVERITIES[SEVERITIES.index(minimum_severity) :]
+        severities = SEVERITIES[SEVERITIES.index(minimum_severity) :]
         alerts = sorted(
-            (a for a in alerts if a["severity"] in wanted), key=lambda a: -SEVERITIES.index(a["severity"])
+            (a for a in alerts if a["severity"] in severities), key=lambda a: -SEVERITIES.index(a["severity"])
         )
         return {"alerts": alerts, "count": len(alerts)}
 
@@ -198,8 +202,8 @@ class Fairweather:
         return {"base_in_inches": base, "new_snow_in_inches": fresh, "lifts_open": base // 8}
 
     def assess_outdoor_activity(self, city: str, activity: str, date: str, time: str) -> Outputs:
-        at = sky(city, day(date, "date"), clock(time, "time").hour)
-        windy = at.wind_mph > {"DRONE_FLIGHT": 15, "CYCLING": 22}.get(activity, 28)
-        wet = at.rain_chance > (30 if activity == "PAINTING_OUTDOORS" else 60)
+        forecast = sky(city, day(date, "date"), clock(time, "time").hour)
+        windy = forecast.wind_mph > {"DRONE_FLIGHT": 15, "CYCLING": 22}.get(activity, 28)
+        wet = forecast.rain_chance > (30 if activity == "PAINTING_OUTDOORS" else 60)
         reason = "Too windy." if windy else "Rain is likely." if wet else "Nothing speaks against it."
         return {"advisable": not (windy or wet), "reason": reason}

@@ -60,8 +60,8 @@ def if_changed(request: Request, response: Response) -> Response:
     """304 for a caller that has this very body already."""
     etag = f'"{hashlib.sha256(response.body).hexdigest()[:32]}"'
     headers = {**response.headers, "ETag": etag, "Cache-Control": "no-cache"}
-    held = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-    if etag in held:
+    etags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if etag in etags:
         return Response(HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(response.status, response.body, response.content_type, headers)
 
@@ -154,4 +154,4 @@ class Connection(BaseHTTPRequestHandler):
         return "demo"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: the terminal belongs to the process that started us."""
+        """Log nothing: the terminal belongs to the process that started this one."""

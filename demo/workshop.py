@@ -25,7 +25,7 @@ class Bike:
     is_electric: bool
     frame_cm: int
 
-    def shown(self) -> dict[str, Any]:
+    def as_document(self) -> dict[str, Any]:
         out = number(0, 3, self.number, today()) == 0
         return {
             "number": self.number,
@@ -75,13 +75,13 @@ class Workshop:
             and electric in (None, bike.is_electric)
             and low <= bike.frame_cm <= high
         ]
-        return [bike.shown() for bike in fits[:limit]]
+        return [bike.as_document() for bike in fits[:limit]]
 
     def show_bike(self, bike: str) -> dict[str, Any]:
-        found = next((each for each in BIKES if each.number == bike), None)
-        if found is None:
+        match = next((candidate for candidate in BIKES if candidate.number == bike), None)
+        if match is None:
             raise CannotDoError("no_bike", f"There is no bike {bike}. Numbers run from HC-101 to HC-124.")
-        return found.shown()
+        return match.as_document()
 
     def rent_bike(
         self, bike: str, days: int, name: str, helmet: bool = False, request_id: str = ""
@@ -100,17 +100,17 @@ class Workshop:
         return self.rentals[rental]
 
     def extend_rental(self, rental: str, days: int) -> dict[str, Any]:
-        held = self.show_rental(rental)
-        held["due"] = str(day(held["due"], "due") + timedelta(days=days))
-        return held
+        current_rental = self.show_rental(rental)
+        current_rental["due"] = str(day(current_rental["due"], "due") + timedelta(days=days))
+        return current_rental
 
     def return_bike(self, rental: str) -> None:
         self.show_rental(rental)
         del self.rentals[rental]
 
     def list_repairs(self, state: str | None = None) -> dict[str, Any]:
-        found = [repair for repair in self.repairs.values() if state in (None, repair["state"])]
-        return {"repairs": found, "count": len(found)}
+        repairs = [repair for repair in self.repairs.values() if state in (None, repair["state"])]
+        return {"repairs": repairs, "count": len(repairs)}
 
     def book_repair(self, body: dict[str, Any]) -> dict[str, Any]:
         fault = body.get("fault") or pick(tuple(FAULTS), body.get("says", ""))
@@ -137,10 +137,10 @@ class Workshop:
         self.repairs[ticket]["photo_bytes"] = len(photo)
 
     def find_parts(self, words: list[str]) -> list[dict[str, Any]]:
-        named = [part for part in PARTS if all(word.lower() in part for word in words)]
+        parts = [part for part in PARTS if all(word.lower() in part for word in words)]
         return [
             {"part": part, "price_cents": number(300, 4_900, part), "left": number(0, 40, part)}
-            for part in named
+            for part in parts
         ]
 
     def order_parts(self, part: str, count: int, note: str = "") -> dict[str, Any]:

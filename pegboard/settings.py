@@ -261,7 +261,7 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 1_000
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
 MAX_BODY_BYTES = 12 * 1024**2  # where a document of 10 MB may be sent, which JSON makes longer
 
-# TLS ends at a proxy in front of us; it says so in this header. Set PEGBOARD_HTTPS=1 behind one.
+# TLS ends at a proxy in front, which states it in this header. Set PEGBOARD_HTTPS=1 behind one.
 HTTPS = os.environ.get("PEGBOARD_HTTPS") == "1"
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -276,7 +276,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 # Counted from the sign-in: activity does not make a session longer.
 SESSION_COOKIE_AGE = 3600 * int(os.environ.get("PEGBOARD_SESSION_HOURS", "24"))
-# How many proxies of ours stand in front, each of which appends the address of its client to X-Forwarded-For.
+# The number of trusted proxies in front, each of which appends its client's address to X-Forwarded-For.
 NUM_PROXIES = int(os.environ.get("PEGBOARD_PROXIES", "0"))
 X_FRAME_OPTIONS = "DENY"
 DEFAULT_EXCEPTION_REPORTER = "pegboard.web.error_reports.Reporter"
@@ -287,7 +287,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 # needs, and less than one that calls in a loop makes.
 CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "6000"))
 WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "600"))
-# For so long what a vendor said of one tool stands for what it says now.
+# The time for which a tool that was fetched from its vendor counts as current.
 FRESH_SECONDS = int(os.environ.get("PEGBOARD_FRESH_SECONDS", "60"))
 RELEASE_IN_USE_DAYS = int(os.environ.get("PEGBOARD_RELEASE_IN_USE_DAYS", "30"))
 # For how long enumeration runs without changes and calls of tools are stored; 0: for ever.
@@ -425,7 +425,7 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
 # Networks vendors may live in although they are private: a deployment setting, never an administrator's.
 OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
-# The same for addresses that hear of the end of a call, which keys of runtimes give.
+# The same for addresses that are notified of the end of a call, which keys of runtimes set.
 CALLBACK_ALLOW = os.environ.get("PEGBOARD_CALLBACK_ALLOW", "")
 # Ports of public vendors, instead of the usual ones; entries of OUTBOUND_ALLOW have ports of their own.
 OUTBOUND_PORTS = os.environ.get("PEGBOARD_OUTBOUND_PORTS", "")
@@ -437,7 +437,7 @@ OUTBOUND_PROXY_RESOLVES = os.environ.get("PEGBOARD_OUTBOUND_PROXY_RESOLVES", "")
 KEYS = _words("PEGBOARD_KEYS")
 KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
 
-# `make run` says so: one person on one machine, where much is fine that would not be for others.
+# Set by `make run`: one person on one machine, where much is fine that is not for others.
 LOCAL = os.environ.get("PEGBOARD_LOCAL") == "1"
 MAIL_FROM = DEFAULT_FROM_EMAIL = _mail_sender()
 MAIL_IS_SET_UP = bool(os.environ.get("PEGBOARD_MAIL_URL"))

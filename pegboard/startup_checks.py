@@ -1,4 +1,4 @@
-"""What must be right before anything is served: keys, networks, the pooler. Else no process starts."""
+"""Checks before anything is served: keys, networks, the pooler. If one fails, no process starts."""
 
 from collections.abc import Iterator
 
@@ -58,7 +58,7 @@ def network_problems() -> Iterator[str]:
         yield f"{exc}. Write networks as 10.20.0.0/16:443,8000-8100 and ports as 443,8443."
 
 
-# A process that has passed tells its forks: another check would write to memory that they share with it.
+# A process that has passed sets this for its forks: another check would write to shared memory.
 has_passed = False
 
 
@@ -66,7 +66,7 @@ def refuse_with_problems(**_: object) -> None:
     """Check the settings of a process that serves, before it forks. Raises SystemExit with what is wrong."""
     if has_passed:
         return
-    found = list(problems())
+    messages = list(problems())
     connections.close_all()  # children open their own
-    if found:
-        raise SystemExit("Pegboard does not start.\n" + "\n".join(found))
+    if messages:
+        raise SystemExit("Pegboard does not start.\n" + "\n".join(messages))

@@ -64,9 +64,9 @@ def notice_days(key: ApiKey, now: datetime) -> int | None:
     """
     if key.expires_at is None:
         return None
-    left, life = key.expires_at - now, key.expires_at - key.created_at
+    remaining, life = key.expires_at - now, key.expires_at - key.created_at
     for days in NOTICE_DAYS:
-        if timedelta(0) < left <= timedelta(days=days):
+        if timedelta(0) < remaining <= timedelta(days=days):
             return days if life > timedelta(days=days) else None
     return None
 

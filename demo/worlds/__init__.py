@@ -13,6 +13,6 @@ FOLDER = Path(__file__).parent
 
 @cache
 def world(slug: str) -> dict[str, Any]:
-    """The vendor's file, read once. What its members mean stands in demo/signatures.py."""
-    read: dict[str, Any] = json.loads((FOLDER / f"{slug}.json").read_text(encoding="utf-8"))
-    return read
+    """Return the vendor's file, which is read once. demo/signatures.py explains its members."""
+    document: dict[str, Any] = json.loads((FOLDER / f"{slug}.json").read_text(encoding="utf-8"))
+    return document

@@ -64,8 +64,8 @@ def _as_problem(exc: Exception, *, is_write: bool) -> DomainError | None:  # noq
             return DomainError("invalid_value", "A value is out of range or cannot be stored.")
         case IntegrityError() if isinstance(exc.__cause__, UniqueViolation):
             return DomainError("conflict", "Another user has just saved the same thing.", status=409)
-    if found := outage(exc, is_write=is_write):
-        return DomainError(found.code, found.message, status=503)
+    if problem := outage(exc, is_write=is_write):
+        return DomainError(problem.code, problem.message, status=503)
     return None
 
 

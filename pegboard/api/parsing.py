@@ -18,10 +18,10 @@ SENTENCES = {
 
 
 class StrictJSONParser(BaseParser):
-    """As strict with callers as with vendors: what two parsers would read differently is refused.
+    """Refuses JSON that two parsers would read differently, as replies of vendors are refused.
 
-    A view that takes more than the usual says so in `largest_body`, and one that takes an array in place of
-    an object in `takes_arrays`.
+    A view that accepts larger bodies sets `largest_body`, and one that accepts arrays instead of objects sets
+    `takes_arrays`.
     """
 
     media_type = "application/json"

@@ -1,4 +1,4 @@
-"""What `/api/schema/` says of every call: its errors, and the ways to sign in."""
+"""The OpenAPI document of `/api/schema/`: the errors of each call, and the ways to sign in."""
 
 from typing import Any
 
@@ -76,9 +76,9 @@ class Schema(AutoSchema):
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
         schema: dict[str, Any] = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
-        # As `Input` does it. What we answer stays open: a new member of a reply breaks no program.
-        given = serializer if isinstance(serializer, type) else type(serializer)
-        if direction == "request" and issubclass(given, Input):
+        # As in `Input`. Replies stay open, because a new member breaks no program.
+        serializer_class = serializer if isinstance(serializer, type) else type(serializer)
+        if direction == "request" and issubclass(serializer_class, Input):
             schema["additionalProperties"] = False
         return schema
 

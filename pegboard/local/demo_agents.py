@@ -53,7 +53,7 @@ SEND_EMAIL = Parts(
         "required": ["sent"],
     },
 )
-# By the vendor's slug: the tool that does the same job, its inputs by ours, and its output that says `sent`.
+# By the vendor's slug: the tool for the same job, our inputs by its inputs, and its output that means `sent`.
 SENDERS: dict[str, tuple[str, str, Mapping[str, str], str]] = {
     "pennypost": (
         "Send by Pennypost",
@@ -77,7 +77,7 @@ SENTENCES = (
 
 
 def make_agents(designer: User) -> None:
-    """Those that a person has changed or removed stay as they are."""
+    """Create the demo agents. Those that a user has changed or removed stay as they are."""
     if not Agent.objects.filter(slug=FRONT_DESK).exists():
         make_front_desk(designer)
     if not Agent.objects.filter(slug=REMINDERS).exists():
@@ -133,23 +133,25 @@ def bind(agent: Agent, designer: User, status: Pin, mail: Pin) -> None:
         status: [{"outputs": {"status": "READY", "drug": "Lisinopril 10 mg"}}],
         mail: [{"outputs": {"sent": True}}],
     }
-    for pin, told in examples.items():
-        mocked = mocks.save(pin, actor=designer, config={"examples": told})
+    for pin, replies in examples.items():
+        mocked = mocks.save(pin, actor=designer, config={"examples": replies})
         environments.bind(test, pin.tool, actor=designer, activity=mocked.activity)
-    said = [{"is": "before", "tool": status.name, "other": mail.name}]
-    mocks.set_assertions(agent, actor=designer, said=said)
+    assertions = [{"is": "before", "tool": status.name, "other": mail.name}]
+    mocks.set_assertions(agent, actor=designer, said=assertions)
     senders = [sender(vendor, mail.version, designer) for vendor in SENDERS]
     if first := next(filter(None, senders), None):
         environments.bind(production, mail.tool, actor=designer, activity=first)
 
 
 def sender(vendor: str, interface: ToolVersion, designer: User) -> Activity | None:
-    """What has this vendor send the mail; None where its tool is not offered."""
+    """Return an activity by which this vendor sends the mail, None if its tool is not offered."""
     name, tool_name, inputs, output = SENDERS[vendor]
     tool = Tool.objects.filter(endpoint__vendor__slug=vendor, name=tool_name, status="active").first()
     if tool is None or tool.current is None:
         return None
-    picked: dict[str, Any] = {theirs: {"input": ours} for theirs, ours in inputs.items()}
+    picked: dict[str, Any] = {
+        vendor_name: {"input": input_name} for vendor_name, input_name in inputs.items()
+    }
     step = {"tool": tool.pk, "ordinal": tool.current.ordinal, "inputs": picked}
     config = {"steps": [step], "outputs": {"sent": {"step": 1, "output": output}}}
     return activities.create(actor=designer, name=name, kind="vendor", config=config, interface=interface)

@@ -64,7 +64,7 @@ VOLATILE_POSTGRES_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full
 
 
 class EmbeddedError(StartError):
-    """The servers cannot run here; says why and what to do, for the person who started us."""
+    """The servers cannot run here. The message states the reason and what to do."""
 
 
 def lock(data: Path) -> IO[str]:
@@ -83,11 +83,11 @@ def lock(data: Path) -> IO[str]:
 def own_directory(path: Path) -> Path:
     """Make `path`, entered by its owner alone; refuse one that belongs to another user."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.stat()
-    ours = {os.geteuid(), unprivileged_account().pw_uid if os.geteuid() == 0 else os.geteuid()}
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:
+    status = path.stat()
+    owners = {os.geteuid(), unprivileged_account().pw_uid if os.geteuid() == 0 else os.geteuid()}
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in owners:
         raise EmbeddedError(
-            f"{path} belongs to user {found.st_uid}, not to you. Choose another directory with DATA=..."
+            f"{path} belongs to user {status.st_uid}, not to you. Choose another directory with DATA=..."
         )
     return path
 
@@ -96,11 +96,11 @@ def run_directory(data: Path) -> Path:
     """Where the sockets go: beside the data, or elsewhere if that path is long, odd or root's own."""
     if os.geteuid() == 0:
         return Path("/run") / f"pegboard-{_tag(data)}"
-    beside = data / "run"
-    if len(os.fsencode(beside)) <= MAX_RUN_DIRECTORY_BYTES and re.fullmatch(
-        r"[\w./+-]+", str(beside), re.ASCII
+    directory = data / "run"
+    if len(os.fsencode(directory)) <= MAX_RUN_DIRECTORY_BYTES and re.fullmatch(
+        r"[\w./+-]+", str(directory), re.ASCII
     ):
-        return beside
+        return directory
     # A socket's path is limited, and PostgreSQL takes some characters for separators.
     return Path(tempfile.gettempdir()) / f"pegboard-{os.geteuid()}-{_tag(data)}"
 
@@ -120,8 +120,10 @@ def redis_url(run: Path) -> str:
 
 def _environment() -> dict[str, str]:
     # Without what would make the servers or their clients look elsewhere, or speak another language.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
-    return {**kept, "LC_ALL": "C"}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))
+    }
+    return {**inherited, "LC_ALL": "C"}
 
 
 def _package(name: str) -> Path | None:
@@ -137,8 +139,8 @@ def packaged_programs() -> Path | None:
 
 def embedded_programs() -> Path:
     """PostgreSQL's programs: those that PEGBOARD_PG_BIN names, or those of the package."""
-    if chosen := os.environ.get("PEGBOARD_PG_BIN"):
-        programs = Path(chosen)
+    if directory := os.environ.get("PEGBOARD_PG_BIN"):
+        programs = Path(directory)
     elif package := packaged_programs():
         programs = package
     else:
@@ -154,14 +156,14 @@ def embedded_programs() -> Path:
 def _servers_in(directory: Path) -> list[int]:
     # All of PostgreSQL's processes sit in their data directory; a zombie sits nowhere.
     here = directory.stat()
-    found = []
+    processes = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            there = os.stat(entry / "cwd")
-            is_here = (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+            working_directory = os.stat(entry / "cwd")
+            is_here = (working_directory.st_dev, working_directory.st_ino) == (here.st_dev, here.st_ino)
             if is_here and (entry / "comm").read_text().strip() == "postgres":
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 def _kill(processes: list[int]) -> None:
@@ -267,16 +269,16 @@ class Postgres:
 
     def _major(self) -> int:
         text = self._run(self.programs / "postgres", "--version").stdout
-        found = re.search(r"(\d+)", text)
-        if not found:
+        match = re.search(r"(\d+)", text)
+        if not match:
             raise EmbeddedError(f"{self.programs}/postgres does not run on this machine.")
-        return int(found[1])
+        return int(match[1])
 
     def _refuse_other_major(self) -> None:
-        ours, theirs = self._major(), (self.directory / "PG_VERSION").read_text().strip()
-        if str(ours) != theirs:
+        program_major, data_major = self._major(), (self.directory / "PG_VERSION").read_text().strip()
+        if str(program_major) != data_major:
             raise EmbeddedError(
-                f"{self.directory} was written by PostgreSQL {theirs}, and this is {ours}."
+                f"{self.directory} was written by PostgreSQL {data_major}, and this is {program_major}."
                 " Move the data with pg_dump, or set PEGBOARD_PG_BIN to the old version."
             )
 
@@ -300,12 +302,12 @@ class Postgres:
             self._ask_orphan_to_end(pid_file)
             return
         began = time.monotonic()
-        while left := _servers_in(self.directory):
+        while processes := _servers_in(self.directory):
             waited = time.monotonic() - began
             if waited > timeout:
-                raise EmbeddedError(f"PostgreSQL still runs on {self.directory} as process {min(left)}.")
-            if waited > LINGER and self._main_process() not in left:
-                _kill(left)
+                raise EmbeddedError(f"PostgreSQL still runs on {self.directory} as process {min(processes)}.")
+            if waited > LINGER and self._main_process() not in processes:
+                _kill(processes)
             time.sleep(0.1)
         pid_file.unlink(missing_ok=True)
         (self.run / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
@@ -321,7 +323,7 @@ class Postgres:
             self._run(self.programs / "pg_ctl", "stop", "-D", str(self.directory), "-m", "fast", "-t", "30")
 
     def answers(self) -> bool:
-        """Whether it takes queries; makes the database on the first day."""
+        """Return whether it answers queries. Creates the database at the first start."""
         try:
             with psycopg.connect(
                 host=str(self.run),
@@ -331,8 +333,8 @@ class Postgres:
                 connect_timeout=5,
                 autocommit=True,
             ) as connection:
-                known = connection.execute("select 1 from pg_database where datname = %s", [DATABASE])
-                if not known.fetchone():
+                database_row = connection.execute("select 1 from pg_database where datname = %s", [DATABASE])
+                if not database_row.fetchone():
                     # A server that has just been made has none but its own.
                     connection.execute(f"create database {DATABASE}")
         except psycopg.OperationalError:
@@ -408,7 +410,7 @@ class Embedded:
         self.run, logs = run_directory(self.data), self.data / "log"
         self.servers: list[Postgres | Valkey] = []
         self.services: list[Service] = []
-        self.urls: dict[str, str] = {}  # by the name of the variable that tells the product
+        self.urls: dict[str, str] = {}  # by the environment variable of the product
         if valkey:
             broker = Valkey(self.data, self.run, logs / "valkey.log", durable=durable)
             self._add(broker, Service("valkey", broker.start, is_foundation=True))

@@ -17,7 +17,7 @@ LOG_LIMIT = 10_000_000
 
 
 class StartError(Exception):
-    """A child cannot be started; says why and what to do."""
+    """A child cannot be started. The message states the reason and what to do."""
 
 
 def die_with_parent(parent: int, how: signal.Signals) -> None:
@@ -96,10 +96,10 @@ def how_it_ended(code: int) -> str:
 
 @dataclass
 class Service:
-    """One child: `start` makes it, `ask` is the signal that makes it end by itself within `patience`.
+    """One child process.
 
-    A foundation outlives the services that stand on it.
-
+    start: creates it. ask: the signal that makes it end by itself within `patience`.
+    is_foundation: it outlives the services that need it.
     heartbeat_file: the child touches it every few seconds once it works; None for a child that does not.
     """
 
@@ -179,7 +179,7 @@ class Service:
 
 @dataclass
 class Supervisor:
-    """Keeps services running. `say` tells the person in front of the terminal."""
+    """Keeps services running. `say` prints to the terminal."""
 
     say: Callable[[str], None]
     services: list[Service] = field(default_factory=list)
@@ -204,7 +204,7 @@ class Supervisor:
                 self._begin_again(service)
 
     def _begin_again(self, service: Service) -> None:
-        # What cannot start now, for want of memory or as its predecessor lingers, may a moment later.
+        # A start may fail for lack of memory or while the predecessor ends, and work a moment later.
         try:
             service.begin()
         except (OSError, SubprocessError, StartError) as error:

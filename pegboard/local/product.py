@@ -38,7 +38,7 @@ HANDOVER = 3.0  # how long a predecessor that was killed may take to let go of i
 
 
 class LocalError(Exception):
-    """Something on this machine stands in the way; says what, and what to do."""
+    """This machine is not ready. The message states the reason and what to do."""
 
 
 class Stopped(Exception):  # noqa: N818 - a wish of the person in front of the terminal, not an error
@@ -113,25 +113,26 @@ def plain(value: str) -> str:
 
 
 def keys(data: Path) -> dict[str, str]:
-    """Made once: without them sessions end and stored credentials can no longer be read."""
+    """Return the secret keys, which are created once: without them sessions end and stored credentials are
+    lost."""
     path = data / "secrets"
-    kept = read_variables(path)
-    found = {OLD_NAMES.get(name, name): value for name, value in kept.items()} or {
+    stored = read_variables(path)
+    variables = {OLD_NAMES.get(name, name): value for name, value in stored.items()} or {
         "PEGBOARD_SECRET_KEY": secrets.token_urlsafe(48),
         "PEGBOARD_KEYS": "k1:" + base64.b64encode(secrets.token_bytes(32)).decode(),
     }
-    if found != kept:
-        write_private(path, "".join(f"{name}={value}\n" for name, value in found.items()))
+    if variables != stored:
+        write_private(path, "".join(f"{name}={value}\n" for name, value in variables.items()))
     if os.environ.get("PEGBOARD_KEYS_FILE"):
-        del found["PEGBOARD_KEYS"]
-    return {name: os.environ.get(name, value) for name, value in found.items()}
+        del variables["PEGBOARD_KEYS"]
+    return {name: os.environ.get(name, value) for name, value in variables.items()}
 
 
 def demo_password(data: Path) -> str:
     path = data / "demo-password"
-    kept = path.read_text().strip() if path.exists() else ""
-    password = os.environ.get("PEGBOARD_DEMO_PASSWORD") or kept or secrets.token_urlsafe(9)
-    if password != kept:
+    stored = path.read_text().strip() if path.exists() else ""
+    password = os.environ.get("PEGBOARD_DEMO_PASSWORD") or stored or secrets.token_urlsafe(9)
+    if password != stored:
         write_private(path, password + "\n")
     return password
 
@@ -191,8 +192,8 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        for each in STOP_SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
+        for signal_number in STOP_SIGNALS:
+            signal.signal(signal_number, signal.SIG_IGN)
         raise Stopped
 
     for number in STOP_SIGNALS:
@@ -221,7 +222,7 @@ class LocalProduct:
         self._is_told_to_stop: Callable[[], bool] = lambda: False
 
     def run(self) -> None:
-        held = lock(self.data)
+        data_lock = lock(self.data)
         try:
             with stop_signals() as self._is_told_to_stop:
                 self._start()
@@ -236,7 +237,7 @@ class LocalProduct:
             for listener in (self.listener, self.runtimes, *self.demo_listeners):
                 if listener:
                     listener.close()
-            held.close()
+            data_lock.close()
         self.say("stopped; the data is kept")
 
     def _start(self) -> None:
@@ -289,7 +290,7 @@ class LocalProduct:
             **keys(self.data),
             "PEGBOARD_URL": os.environ.get("PEGBOARD_URL", f"http://{HOST}:{self.wishes.port}"),
             **self._address_for_runtimes(),
-            # Tells `manage.py doctor` that this serves one person on one machine.
+            # For `manage.py doctor`: this product serves one person on one machine.
             "PEGBOARD_LOCAL": "1",
             "PEGBOARD_DATA": str(self.data),
             "PEGBOARD_SEARCH_DIRECTORY": os.environ.get(
@@ -303,11 +304,11 @@ class LocalProduct:
         self.environment |= here
 
     def _address_for_runtimes(self) -> dict[str, str]:
-        if given := os.environ.get("PEGBOARD_RUNTIMES_URL"):
-            return {"PEGBOARD_RUNTIMES_URL": given}
+        if address := os.environ.get("PEGBOARD_RUNTIMES_URL"):
+            return {"PEGBOARD_RUNTIMES_URL": address}
         port = self.runtimes.getsockname()[1] if self.runtimes else 0
-        # The next start may not get another port; the processes of the pages answer too. And a user who says
-        # where Pegboard is has a proxy in front.
+        # The port may be taken at the next start; the processes of the pages answer runtimes, too. If
+        # PEGBOARD_URL is set, there is a proxy in front.
         if port != self.wishes.port + 1 or "PEGBOARD_URL" in os.environ:
             return {}
         return {"PEGBOARD_RUNTIMES_URL": f"http://{HOST}:{port}"}
@@ -413,7 +414,7 @@ class LocalProduct:
         self.supervisor.check()
 
 
-# What must work before the product is ready, beside the pages.
+# Must work before the product is ready, apart from the pages.
 HEARTS = ("worker", "caller", "slow", "beat")
 
 __all__ = ["EmbeddedError", "LocalError", "LocalProduct", "Wishes"]

@@ -42,7 +42,7 @@ UNREADABLE_TABLES = """
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What the backup contains; what was written after it; what is wrong with it, in sentences."""
+    """The content of the backup, what was written after it, and its problems, in sentences."""
 
     tools: int
     releases: int
@@ -145,11 +145,11 @@ def _problems() -> Iterator[str]:
         for key_id, count in sorted(encryption.missing_keys(ring).items()):
             yield f"{count:,} secrets need the key “{key_id}”. Put it back into PEGBOARD_KEYS."
     # The keys are listed above already, by their names.
-    wanted = [claim.name for claim in invariants.claims() if claim.name != "secret_keys"]
+    claim_names = [claim.name for claim in invariants.claims() if claim.name != "secret_keys"]
     with transaction.atomic(), connection.cursor() as cursor:
         # The limit is for pages; these look at every row.
         cursor.execute("SET LOCAL statement_timeout = 0")
-        breaches = invariants.check(only=wanted)
+        breaches = invariants.check(only=claim_names)
     yield from map(str, breaches)
     if broken := verify.verify().broken:
         yield f"The audit trail is broken. {broken}"
@@ -260,9 +260,9 @@ def _access() -> dict[str, str]:
     # In the environment and not as arguments, which every user of the machine can read.
     access = {variable: str(here[name]) for name, variable in names.items() if here[name]}
     stated = here["OPTIONS"].items()
-    kept = ("ssl", "target_session_attrs")
+    options = ("ssl", "target_session_attrs")
     return access | {
         f"PG{name.upper().replace('_', '') if name == 'target_session_attrs' else name.upper()}": str(value)
         for name, value in stated
-        if name.startswith(kept)
+        if name.startswith(options)
     }

@@ -36,7 +36,8 @@ class RestorePlan:
 
 
 def find_client_programs() -> list[ClientPrograms]:
-    """Return those of PEGBOARD_PG_BIN, of PATH, of Debian's packages and of ours, in this order."""
+    """Return the programs of PEGBOARD_PG_BIN, of PATH, of Debian's packages and of Pegboard, in this
+    order."""
     programs = []
     for directory in dict.fromkeys(_directories()):
         if (directory / "pg_dump").exists() and (directory / "pg_restore").exists():
@@ -51,8 +52,8 @@ def find_client_programs() -> list[ClientPrograms]:
 
 
 def _directories() -> Iterator[Path]:
-    if chosen := os.environ.get("PEGBOARD_PG_BIN"):
-        yield Path(chosen)
+    if directory := os.environ.get("PEGBOARD_PG_BIN"):
+        yield Path(directory)
     yield from map(Path, filter(None, os.get_exec_path()))
     yield from sorted(DEBIAN_PROGRAMS.glob("*/bin"))
     if package := packaged_programs():

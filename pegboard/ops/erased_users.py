@@ -75,7 +75,7 @@ def erase_user(user: User, *, why: str) -> ErasureResult:
 
 
 def pseudonym_for(user: User) -> str:
-    """Return a username that says nothing about the user. Raises DomainError if another user has it."""
+    """Return a username that does not identify the user. Raises DomainError if another user has it."""
     pseudonym = f"erased-{user.pk}"
     if User.objects.exclude(pk=user.pk).filter(username__iexact=pseudonym).exists():
         raise DomainError("taken", f"Another user is called {pseudonym}. Rename that user first.", status=409)

@@ -48,9 +48,9 @@ class LineFormatter(logging.Formatter):
     """For people. A traceback follows on lines that begin with a bar, so none looks like an event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(" ", "milliseconds")
-        known = "".join(f" {name}={fact}" for name, fact in _facts(record).items())
-        line = f"{at} {record.levelname} {record.name} {_message(record)}{known}"
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(" ", "milliseconds")
+        facts = "".join(f" {name}={fact}" for name, fact in _facts(record).items())
+        line = f"{time} {record.levelname} {record.name} {_message(record)}{facts}"
         if exception := _exception(record, self):
             line += "\n  | " + exception.replace("\n", "\n  | ")
         return line
@@ -60,9 +60,9 @@ class JsonFormatter(logging.Formatter):
     """For programs: docs/operations.md lists the members."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC).isoformat("T", "milliseconds")
+        time = datetime.fromtimestamp(record.created, UTC).isoformat("T", "milliseconds")
         event: dict[str, object] = {
-            "time": at.replace("+00:00", "Z"),
+            "time": time.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _message(record),
@@ -75,7 +75,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _facts(record: logging.LogRecord) -> dict[str, object]:
-    # What the line is about: known from where it was written, or given as `extra={"facts": ...}`.
+    # The subject of the line: from the context, or from `extra={"facts": ...}`.
     stated: dict[str, object] = getattr(record, "facts", {})
     facts = {**log_context.facts(), **stated}
     return {name: escaped(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
@@ -87,8 +87,8 @@ def formatter() -> logging.Formatter:
 
 def configuration() -> dict[str, Any]:
     """For `logging.config.dictConfig`, and so for Django."""
-    # No line says from which place in the code or which thread it comes, and to find that out takes a
-    # fifth of the time of a line: https://docs.python.org/3/howto/logging.html#optimization
+    # Lines contain neither the source line nor the thread, because finding them takes a fifth of the time of
+    # a line: https://docs.python.org/3/howto/logging.html#optimization
     logging._srcfile = None
     logging.logThreads = logging.logMultiprocessing = False
     return {
@@ -142,9 +142,9 @@ def begin_task(
     if task is None:
         return
     handed = getattr(task.request, HEADER, None)
-    asked = handed if isinstance(handed, dict) else {}
+    headers = handed if isinstance(handed, dict) else {}
     facts = {"task": task.name, "task_id": task_id, **_ids(task.run, args, kwargs or {})}
-    _TRACES[task_id] = log_context.begin({**asked, **facts})
+    _TRACES[task_id] = log_context.begin({**headers, **facts})
 
 
 @signals.task_postrun.connect
@@ -158,7 +158,7 @@ def _ids(run: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
     try:
         bound = inspect.signature(run).bind(*args, **kwargs)
     except TypeError:
-        return {}  # the task itself will say so
+        return {}  # the task itself raises it
     return {
         name: value
         for name, value in bound.arguments.items()

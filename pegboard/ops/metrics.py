@@ -63,13 +63,13 @@ class Metrics(APIView):
 
 
 def _lines() -> Iterator[str]:
-    for name, says, label, figures in GAUGES:
-        yield f"# HELP {name} {says}"
+    for name, help_text, label, figures in GAUGES:
+        yield f"# HELP {name} {help_text}"
         yield f"# TYPE {name} gauge"
         labels = (label,) if label else ()
         for value, figure in figures().items():
             yield f"{name}{metrics.braces(labels, (value,) if label else ())} {figure:g}"
-    with suppress(redis.RedisError):  # pegboard_broker_up has said so
+    with suppress(redis.RedisError):  # pegboard_broker_up reports it
         yield from metrics.lines()
 
 
@@ -86,9 +86,9 @@ def _oldest_run() -> Figures:
 
 def _endpoints() -> Figures:
     counts = dict.fromkeys(EndpointStatus.values, 0)
-    shown = ("removed_at", "held_run", "failures", "is_paused", "last_success_at")
+    columns = ("removed_at", "held_run", "failures", "is_paused", "last_success_at")
     signing_in = ("credential__kind", "credential__grant__access_token")
-    for endpoint in Endpoint.objects.live().with_status().only(*shown, *signing_in):
+    for endpoint in Endpoint.objects.live().with_status().only(*columns, *signing_in):
         counts[endpoint.status] += 1
     del counts[EndpointStatus.REMOVED]
     return {str(status): count for status, count in counts.items()}
@@ -101,7 +101,7 @@ def _open_findings() -> Figures:
 
 def _waiting_notices() -> Figures:
     sendings = (Mail, Delivery)
-    waiting = sum(each.objects.filter(state=SendingState.WAITING).count() for each in sendings)
+    waiting = sum(model.objects.filter(state=SendingState.WAITING).count() for model in sendings)
     return {"": Notice.objects.filter(settled_at=None).count() + waiting}
 
 

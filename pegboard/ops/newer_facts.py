@@ -17,7 +17,7 @@ from pegboard.server_addresses import DatabaseAddress
 from people import audit
 from people.models import ApiKey, AuditEntry
 
-# Where nobody can say what came after the backup: more releases than an agent gets between two backups.
+# Used if it is unknown what came after the backup: more releases than an agent gets between two backups.
 GAP = 1000
 MAX_LISTED = 20
 _RELEASES = """

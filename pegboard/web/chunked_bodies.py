@@ -1,7 +1,7 @@
 """Read bodies that arrive in chunks without a Content-Length, as some programs send all of theirs.
 
 Django reads as many bytes as Content-Length states, so it would read nothing, and a call would lose its
-arguments. This application reads the whole body and sets its length.
+arguments. This application reads the complete body and sets its length.
 """
 
 import io

@@ -17,7 +17,7 @@ from pegboard.web.request_buffer import RequestHead
 from people.models import ApiKey
 
 API = "/api/"
-# What is sent without any credential: a form to sign in, and nothing larger.
+# The largest body without a credential: a form to sign in.
 MAX_ANONYMOUS_BODY_BYTES = 1024**2
 BELIEVED_SECONDS, MAX_BELIEVED_KEYS = 60.0, 10_000
 _found_at: dict[str, float] = {}  # by the digest of a key, on the monotonic clock

@@ -33,8 +33,8 @@ _declared: dict[tuple[type, str], tuple[list[str], bool]] = {}
 
 
 class APIView(AnyAPIView):
-    # Whether a write is one transaction, so that it may be repeated with an Idempotency-Key. Views that send
-    # requests to other servers before they answer are not.
+    # A write is one transaction, so that it may be repeated with an Idempotency-Key. Views that send requests
+    # to other servers before they answer are not.
     takes_idempotency_keys = True
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -53,14 +53,14 @@ class APIView(AnyAPIView):
             raise DomainError("idempotency_key_unsupported", message)
         name = (request.method or "").lower()
         handler = getattr(self, name, self.http_method_not_allowed)
-        sent = f"{request.method} {request.get_full_path()}\n".encode() + request._request.body
+        request_bytes = f"{request.method} {request.get_full_path()}\n".encode() + request._request.body
 
         def answer(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
             stored, is_repeated = idempotent_writes.write_once(
                 key,
                 user=person(request),
                 api_key=key_of(request),
-                request=sent,
+                request=request_bytes,
                 write=lambda: _stored(handler(request, *args, **kwargs)),
             )
             return _response(stored, is_repeated=is_repeated)
@@ -99,19 +99,20 @@ def _response(stored: StoredResponse, *, is_repeated: bool) -> HttpResponse:
 
 
 def takes_idempotency_key(view: AnyAPIView, method: str) -> bool:
-    """Whether this method of the view is one change, which a client may repeat with a key."""
+    """Return whether this method of the view is one change, which a client may repeat with a key."""
     runs_tools = getattr(view, "invokes", False)
     return method not in SAFE_METHODS and not runs_tools and getattr(view, "takes_idempotency_keys", False)
 
 
 def declared(view: AnyAPIView, method: str) -> tuple[list[str], bool]:
-    """What `/api/schema/` says of this call, asked of the same annotations."""
-    known = _declared.get((type(view), method))
-    if known is None:
+    """Return the parameters and the body that `/api/schema/` declares for this call, from the same
+    annotations."""
+    cached = _declared.get((type(view), method))
+    if cached is None:
         schema = schema_of(view, method)
         takes_a_body = method in ("POST", "PUT", "PATCH") and schema.get_request_serializer() is not None
-        known = _declared[type(view), method] = _parameters(schema), takes_a_body
-    return known
+        cached = _declared[type(view), method] = _parameters(schema), takes_a_body
+    return cached
 
 
 def schema_of(view: AnyAPIView, method: str) -> AutoSchema:
@@ -128,11 +129,11 @@ def schema_of(view: AnyAPIView, method: str) -> AutoSchema:
 
 def _parameters(schema: AutoSchema) -> list[str]:
     names: list[str] = []
-    for given in schema.get_override_parameters():
-        if isinstance(given, OpenApiParameter):
-            names += [given.name] if given.location == OpenApiParameter.QUERY else []
+    for override in schema.get_override_parameters():
+        if isinstance(override, OpenApiParameter):
+            names += [override.name] if override.location == OpenApiParameter.QUERY else []
         else:
-            names += (given() if inspect.isclass(given) else given).fields
+            names += (override() if inspect.isclass(override) else override).fields
     if schema.method == "GET" and isinstance(schema.view, generics.ListAPIView):
         paginator: Any = schema.view.paginator
         names += [row["name"] for row in paginator.get_schema_operation_parameters(schema.view)]

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from core.errors import DomainError
 from people.audit import edit_conflicts
 
-# The characters of an ETag in ASCII, apart from the star, which stands for any state.
+# The characters of an ETag in ASCII, apart from the star, which means any state.
 ONE_ETAG = '"[!#-)+-~]+"|[*]'
 IF_MATCH = OpenApiParameter(
     "If-Match",

@@ -44,9 +44,9 @@ class AuditOutput(serializers.ModelSerializer[AuditEntry]):
 
 
 class AuditList(ListAPIView[AuditEntry]):
-    """What people and workers changed, newest first, with the members that differ before and after.
+    """The changes of users and workers, newest first, with the members that differ before and after.
 
-    `position`, `previous` and `hash` are the chain that shows when an entry was changed or taken away.
+    `position`, `previous` and `hash` are the chain that shows when an entry was changed or removed.
     """
 
     serializer_class = AuditOutput

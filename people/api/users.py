@@ -38,8 +38,8 @@ class UserOutput(serializers.ModelSerializer[User]):
 
     @extend_schema_field(serializers.ListField(child=serializers.SlugField()))
     def get_teams(self, user: User) -> list[str]:
-        shown: list[Team] = getattr(user, "shown_teams")  # noqa: B009 - set by people_seen_by
-        return [team.slug for team in shown]
+        teams: list[Team] = getattr(user, "shown_teams")  # noqa: B009 - set by people_seen_by
+        return [team.slug for team in teams]
 
 
 def people_seen_by(reader: User) -> QuerySet[User]:

@@ -51,8 +51,8 @@ class LateEditError(DomainError):
 
 def etag(facts: Facts) -> str:
     """Return the name of a state: equal facts have the same one."""
-    written = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(written.encode()).hexdigest()[:32]
+    encoded = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(encoded.encode()).hexdigest()[:32]
 
 
 def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:

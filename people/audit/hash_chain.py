@@ -30,11 +30,11 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
     Entries that are older than salts, and erased ones, have none.
     """
-    at: datetime = content["at"]
+    written_at: datetime = content["at"]
     members = {name: _normalized(content[name]) for name in CONTENT if name != "at"}
     if salt := content.get("salt"):
         members["salt"] = salt
-    members["at"] = at.astimezone(UTC).isoformat(timespec="microseconds")
+    members["at"] = written_at.astimezone(UTC).isoformat(timespec="microseconds")
     # Canonical JSON: equal contents have one text.
     text = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -79,12 +79,12 @@ def user_password(request: HttpRequest, pk: int) -> HttpResponse:
 def _user_page(
     request: HttpRequest, row: User, form: PersonChangeForm, password_form: PasswordForm
 ) -> HttpResponse:
-    shown = User.objects.get(pk=row.pk)
+    stored_user = User.objects.get(pk=row.pk)
     context = {
-        "person": shown,
+        "person": stored_user,
         "form": form,
         "password_form": password_form,
-        "teams": Team.objects.live().filter(members=shown),
-        "key_count": sum(key.is_usable(timezone.now()) for key in shown.api_keys.all()),
+        "teams": Team.objects.live().filter(members=stored_user),
+        "key_count": sum(key.is_usable(timezone.now()) for key in stored_user.api_keys.all()),
     }
     return render(request, "people/user.html", context, status=form.status)

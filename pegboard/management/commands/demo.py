@@ -21,7 +21,7 @@ from pegboard.ops import logs
 from people import audit, users
 from people.models import Role, User
 
-# Arguments with which a tool succeeds however often it is asked: vendor, tool, name of the example.
+# Arguments with which a tool succeeds at every call: vendor, tool, name of the example.
 EXAMPLES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("bramble-pharmacy", "get_prescription", "Lisinopril"): {"prescription_number": "7043118"},
     ("bramble-pharmacy", "check_drug_interactions", "Two medicines"): {"medicines": "lisinopril, ibuprofen"},

@@ -18,7 +18,7 @@ class Command(BaseCommand):
         "Say what is wrong with this installation, why it matters and what to do. "
         "Ends with status 1 if anything is."
     )
-    # The checks of Django want a database, and one that is away is among what is told here.
+    # Django's checks need a database, and this command also reports that there is none.
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -52,7 +52,7 @@ class Command(BaseCommand):
     def _tell(self, answers: list[Answer], tell_all: bool) -> None:
         troubles = [(answer.check, trouble) for answer in answers for trouble in answer.troubles]
         for check, trouble in troubles:
-            self.stdout.write(f"{trouble.found}\n  {trouble.why}\n  → {trouble.act}\n  ({check.name})\n")
+            self.stdout.write(f"{trouble.summary}\n  {trouble.impact}\n  → {trouble.act}\n  ({check.name})\n")
         if not tell_all:
             # Asked for by --restore, unlike the facts of all other checks.
             restores = [answer for answer in answers if answer.check.name == "restore"]
@@ -61,8 +61,8 @@ class Command(BaseCommand):
         else:
             for answer in answers:
                 if not answer.troubles:
-                    known = "not looked at" if answer.skipped else "well"
-                    self.stdout.write(f"{known}: {answer.check.says} ({answer.check.name})")
+                    state = "not looked at" if answer.skipped else "well"
+                    self.stdout.write(f"{state}: {answer.check.claim} ({answer.check.name})")
                 for fact in answer.facts:
                     self.stdout.write(f"  {fact}")
         looked = sum(not answer.skipped for answer in answers)
@@ -76,8 +76,8 @@ class Command(BaseCommand):
 def _as_document(answer: Answer) -> dict[str, object]:
     return {
         "check": answer.check.name,
-        "says": answer.check.says,
+        "says": answer.check.claim,
         "state": "skipped" if answer.skipped else ("trouble" if answer.troubles else "well"),
         "facts": list(answer.facts),
-        "troubles": [{"found": t.found, "why": t.why, "do": t.act} for t in answer.troubles],
+        "troubles": [{"found": t.summary, "why": t.impact, "do": t.act} for t in answer.troubles],
     }

@@ -16,19 +16,23 @@ class Command(BaseCommand):
         parser.add_argument("--remove", action="store_true", help="take the link away again")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        chosen = provider.configured()
-        if chosen is None:
+        identity_provider = provider.configured()
+        if identity_provider is None:
             raise CommandError("Single sign-on is not set up. Set PEGBOARD_OIDC_ISSUER first.")
         user = User.objects.filter(username__iexact=options["username"]).first()
         if user is None:
             raise CommandError("No user signs in with this name.")
         if options["remove"]:
-            if not accounts.unlink(user, actor=None, issuer=chosen.issuer, subject=options["subject"]):
+            if not accounts.unlink(
+                user, actor=None, issuer=identity_provider.issuer, subject=options["subject"]
+            ):
                 raise CommandError("This account has no such identity.")
             self.stdout.write(f"{user.username} cannot sign in as {options['subject']} any more.")
             return
         try:
-            identity = accounts.link(user, actor=None, issuer=chosen.issuer, subject=options["subject"])
+            identity = accounts.link(
+                user, actor=None, issuer=identity_provider.issuer, subject=options["subject"]
+            )
         except DomainError as error:
             raise CommandError(error.message) from error
         self.stdout.write(f"{user.username} can sign in as {identity}.")

@@ -28,13 +28,15 @@ class Command(BaseCommand):
         address = os.environ.get("REPLACED_DATABASE_URL", "")
         try:
             replaced = parse_database_address("REPLACED_DATABASE_URL", address) if address else None
-            found = restore(file, replaced=replaced, is_newest=newest)
+            restored = restore(file, replaced=replaced, is_newest=newest)
         except (BackupError, ImproperlyConfigured, OSError) as error:
             raise CommandError(str(error)) from error
-        tools, releases = pluralize(found.tools), pluralize(found.releases)
-        self.stdout.write(f"Restored: {found.tools:,} tool{tools}, {found.releases:,} release{releases}.")
-        for sentence in found.newer:
+        tools, releases = pluralize(restored.tools), pluralize(restored.releases)
+        self.stdout.write(
+            f"Restored: {restored.tools:,} tool{tools}, {restored.releases:,} release{releases}."
+        )
+        for sentence in restored.newer:
             self.stdout.write(sentence)
-        if found.problems:
-            raise CommandError("Restored, and not whole:\n" + "\n".join(found.problems))
+        if restored.problems:
+            raise CommandError("Restored, and not whole:\n" + "\n".join(restored.problems))
         self.stdout.write("Every claim about the data holds, and the audit trail is whole.")

@@ -1,8 +1,8 @@
-"""What is wrong with this installation, in plain sentences: `manage.py doctor`.
+"""Checks of this installation, in plain sentences: `manage.py doctor`.
 
-frame      a check, what it finds, and which checks must pass before it can be asked
+frame      a check, its findings, and the checks that must pass before it
 setup      settings, keys and files
 servers    the database and the broker
 outside    the outbound proxy, the identity provider, the mail server, certificate authorities
-work       what should be happening and is not
+work       work that should be running, and the data
 """

@@ -1,4 +1,4 @@
-"""A check is a function that yields what is wrong. It is not asked while one that it depends on fails."""
+"""A check is a function that yields problems. It is skipped while one that it depends on fails."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from graphlib import TopologicalSorter
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What was found, why it matters, and what to do: one sentence each."""
+    """A problem: what happened, why it matters, and what to do. One sentence each."""
 
-    found: str
-    why: str
+    summary: str
+    impact: str
     act: str
 
 
@@ -23,7 +23,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From where on something is trouble; options of the command."""
+    """The limits beyond which a value is a problem; options of the command."""
 
     free_percent: float = 10.0
     skew_seconds: float = 30.0
@@ -31,10 +31,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`says` is what holds when it finds nothing. `deployed` is for installations that serve others."""
+    """A check of this installation.
+
+    claim: what holds if the check finds nothing. deployed: only for installations that serve others.
+    """
 
     name: str
-    says: str
+    claim: str
     find: Callable[[Limits], Iterator[Trouble | Fact]]
     after: tuple[str, ...] = ()
     deployed: bool = False
@@ -42,7 +45,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a check found. `facts` are sentences that are no trouble."""
+    """The result of a check. `facts` are sentences about what is well."""
 
     check: Check
     troubles: tuple[Trouble, ...]
@@ -55,27 +58,27 @@ Find = Callable[[Limits], Iterator[Trouble | Fact]]
 
 
 def check(
-    name: str, says: str, *, after: tuple[str, ...] = (), deployed: bool = False
+    name: str, claim: str, *, after: tuple[str, ...] = (), deployed: bool = False
 ) -> Callable[[Find], Find]:
     """Registers a function. `after` names the checks that it depends on."""
 
     def register(find: Find) -> Find:
-        CHECKS[name] = Check(name, says, find, after, deployed)
+        CHECKS[name] = Check(name, claim, find, after, deployed)
         return find
 
     return register
 
 
 def examine(limits: Limits, *, is_local: bool, skip: Collection[str] = ()) -> Iterator[Answer]:
-    """Each after those that it depends on."""
+    """Run the checks, each after those that it depends on."""
     failed: set[str] = set()
-    order = TopologicalSorter({each.name: each.after for each in CHECKS.values()}).static_order()
-    for each in map(CHECKS.__getitem__, order):
-        if each.name in skip or (each.deployed and is_local) or failed.intersection(each.after):
-            failed |= {each.name} if failed.intersection(each.after) else set()
-            yield Answer(each, (), skipped=True)
+    order = TopologicalSorter({check_.name: check_.after for check_ in CHECKS.values()}).static_order()
+    for check_ in map(CHECKS.__getitem__, order):
+        if check_.name in skip or (check_.deployed and is_local) or failed.intersection(check_.after):
+            failed |= {check_.name} if failed.intersection(check_.after) else set()
+            yield Answer(check_, (), skipped=True)
             continue
-        findings = tuple(each.find(limits))
+        findings = tuple(check_.find(limits))
         troubles = tuple(finding for finding in findings if isinstance(finding, Trouble))
-        failed |= {each.name} if troubles else set()
-        yield Answer(each, troubles, tuple(fact.sentence for fact in findings if isinstance(fact, Fact)))
+        failed |= {check_.name} if troubles else set()
+        yield Answer(check_, troubles, tuple(fact.sentence for fact in findings if isinstance(fact, Fact)))

@@ -120,7 +120,7 @@ def identity_provider(limits: Limits) -> Iterator[Trouble]:
     if configured is None:
         return
     provider.clear_cache()
-    why = "No user can sign in with single sign-on."
+    impact = "No user can sign in with single sign-on."
     try:
         keys = provider.keys(configured)
     except SignInError as error:
@@ -128,14 +128,14 @@ def identity_provider(limits: Limits) -> Iterator[Trouble]:
         reason = f" {cause.message}" if isinstance(cause, ProtocolError) else ""
         yield Trouble(
             f"{error.message}{reason}",
-            why,
+            impact,
             "See PEGBOARD_OIDC_ISSUER, PEGBOARD_CA_FILE and PEGBOARD_OUTBOUND_ALLOW.",
         )
         return
     if not keys:
         yield Trouble(
             "The identity provider publishes no keys.",
-            why,
+            impact,
             "Look at its address “jwks_uri”, or ask who runs the provider.",
         )
 

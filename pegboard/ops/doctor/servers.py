@@ -127,8 +127,10 @@ def _indexes_of_pending_migrations() -> set[str]:
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     operations = [operation for migration, _ in plan for operation in migration.operations]
-    added = {each.index.name for each in operations if isinstance(each, AddIndex)}
-    return added | {each.constraint.name for each in operations if isinstance(each, AddConstraint)}
+    added = {operation.index.name for operation in operations if isinstance(operation, AddIndex)}
+    return added | {
+        operation.constraint.name for operation in operations if isinstance(operation, AddConstraint)
+    }
 
 
 @check("database_clock", "the database's clock and ours agree", after=("database",))
@@ -167,10 +169,10 @@ def pooler_mode(limits: Limits) -> Iterator[Trouble | Fact]:
 @check("connections", "the database has connections to spare", after=("database",))
 def connections(limits: Limits) -> Iterator[Trouble]:
     used = _value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
-    most = _value("SELECT current_setting('max_connections')::int")
-    if used > most * NEARLY_FULL:
+    limit = _value("SELECT current_setting('max_connections')::int")
+    if used > limit * NEARLY_FULL:
         yield Trouble(
-            f"{used} of {most} connections to the database are in use.",
+            f"{used} of {limit} connections to the database are in use.",
             "The next process that asks for one is refused.",
             "Raise max_connections, put a pooler in front, or run fewer web and worker processes.",
         )
@@ -207,7 +209,7 @@ def database_disk(limits: Limits) -> Iterator[Trouble]:
         rows = cursor.fetchall()
     others = {path.stat().st_dev for path in disk_paths()}
     for path in (Path(setting) for (setting,) in rows):
-        # A tunnel on this machine may lead to a server elsewhere.
+        # A tunnel on this machine may connect to a server elsewhere.
         if path.exists() and path.stat().st_dev not in others:
             yield from low_disk(path, limits)
 
@@ -255,10 +257,10 @@ def broker_evicts(limits: Limits) -> Iterator[Trouble]:
 @check("broker_memory", "the broker has memory to spare", after=("broker",))
 def broker_memory(limits: Limits) -> Iterator[Trouble]:
     memory = redis_client.client().info("memory")
-    used, most = memory.get("used_memory", 0), memory.get("maxmemory", 0)
-    if most and used > most * NEARLY_FULL:
+    used, limit = memory.get("used_memory", 0), memory.get("maxmemory", 0)
+    if limit and used > limit * NEARLY_FULL:
         yield Trouble(
-            f"The broker uses {used / most:.0%} of the memory it may use.",
+            f"The broker uses {used / limit:.0%} of the memory it may use.",
             "When it is full, no message can be sent.",
             "Give it more with maxmemory, or see what else uses it.",
         )
@@ -274,9 +276,9 @@ def _skew(server: str, theirs: float, limits: Limits) -> Iterator[Trouble]:
     ahead = float(theirs) - time.time()
     if abs(ahead) > limits.skew_seconds:
         how = "ahead of" if ahead > 0 else "behind"
-        there = timezone.now() + timedelta(seconds=ahead)
+        server_time = timezone.now() + timedelta(seconds=ahead)
         yield Trouble(
-            f"The {server}'s clock is {abs(ahead):.0f} seconds {how} ours: {there:%H:%M:%S} UTC there.",
+            f"The {server}'s clock is {abs(ahead):.0f} seconds {how} ours: {server_time:%H:%M:%S} UTC there.",
             "Leases, tokens and schedules are judged by more than one clock.",
             "Let both machines keep their time by NTP.",
         )

@@ -84,8 +84,10 @@ def failpoints(limits: Limits) -> Iterator[Trouble]:
 @check("networks", "vendors are reached only where this installation means to", deployed=True)
 def networks(limits: Limits) -> Iterator[Trouble]:
     for error in checks.open_networks(None):
-        why = "An administrator could reach programs on this machine, or anything at all, through Pegboard."
-        yield Trouble(error.msg, why, str(error.hint))
+        impact = (
+            "An administrator could reach programs on this machine, or anything at all, through Pegboard."
+        )
+        yield Trouble(error.msg, impact, str(error.hint))
 
 
 @check("hosts", "the product knows under which names it is reached", deployed=True)

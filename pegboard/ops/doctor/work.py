@@ -1,4 +1,4 @@
-"""What should be happening and is not, and what the data itself says."""
+"""Work that should be running and is not, and inconsistent data."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -50,13 +50,13 @@ def worker(limits: Limits) -> Iterator[Trouble]:
             f"Start one: {start_command('worker')}. If one runs, see its log.",
         )
         return
-    taken = {queue["name"] for queues in answers.values() for queue in queues}
+    queues_read = {queue["name"] for queues in answers.values() for queue in queues}
     for name, process, harm in (
         (settings.CELERY_TASK_DEFAULT_QUEUE, "worker", "Vendors are not read."),
         (settings.SLOW_QUEUE, "slow", "Vendors that are slow are not read, and long lists not to their end."),
         (settings.CALLS_QUEUE, "caller", "Tools that people and runtimes call are not run."),
     ):
-        if name not in taken:
+        if name not in queues_read:
             yield Trouble(
                 f"No worker that takes from the queue “{name}” answered within {ANSWER_WITHIN:.0f} seconds.",
                 harm,
@@ -87,8 +87,8 @@ def scheduler(limits: Limits) -> Iterator[Trouble]:
 
 @check("orphans", "every enumeration run under way has a worker", after=READY)
 def orphans(limits: Limits) -> Iterator[Trouble]:
-    lost = Q(lease_until=None) | Q(lease_until__lt=Now() - UNNOTICED)
-    rows = Run.objects.filter(lost, status=RunStatus.RUNNING)
+    is_lost = Q(lease_until=None) | Q(lease_until__lt=Now() - UNNOTICED)
+    rows = Run.objects.filter(is_lost, status=RunStatus.RUNNING)
     if ids := list(rows.values_list("pk", flat=True)[:5]):
         which = ", ".join(f"run {pk}" for pk in ids)
         yield Trouble(
@@ -244,14 +244,14 @@ def audit_chain(limits: Limits) -> Iterator[Trouble]:
 
 @check("data", "the data agrees with itself", after=READY)
 def data(limits: Limits) -> Iterator[Trouble]:
-    wanted = [claim.name for claim in invariants.claims() if claim.name not in ELSEWHERE]
+    claim_names = [claim.name for claim in invariants.claims() if claim.name not in ELSEWHERE]
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = 0")
-        breaches = invariants.check(only=wanted)
+        breaches = invariants.check(only=claim_names)
     for breach in breaches:
         which = "; ".join(breach.examples)
-        found = f"It does not hold that {breach.claim.says}: {breach.count:,}, such as {which}."
-        yield Trouble(found, "Pages and exports may show what is not so.", breach.claim.mend)
+        summary = f"It does not hold that {breach.claim.says}: {breach.count:,}, such as {which}."
+        yield Trouble(summary, "Pages and exports may show what is not so.", breach.claim.mend)
 
 
 def _late(name: str) -> waiting_work.LateWork | None:

@@ -29,7 +29,7 @@ RIGHTS = (
 )
 # The parameters of a connection that state where the server is.
 ADDRESS = ("host", "port", "dbname", "connect_timeout", "sslmode", "sslrootcert")
-# What the owner of the tables does for the role beside granting: registered by apps when the product starts.
+# The owner of the tables runs these for the role after granting. Apps register them when the product starts.
 FOR_THE_ROLE: list[Callable[[], object]] = []
 
 

@@ -228,7 +228,7 @@ def database_disk_troubles(monkeypatch, *other_disks):
 def test_a_full_disk_of_a_database_on_this_machine_is_found(host, monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "HOST", host)
     (trouble,) = database_disk_troubles(monkeypatch)
-    assert str(data_directory()) in trouble.found
+    assert str(data_directory()) in trouble.summary
     assert list(servers.database_disk(Limits(free_percent=0))) == []
 
 
@@ -338,7 +338,7 @@ def test_an_index_that_was_not_built_to_its_end_is_found(index, monkeypatch):
         cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [index])
     assert set(found()) == ({"indexes", "migrations"} if is_pending else {"indexes"})
     (trouble,) = CHECKS["indexes"].find(Limits())
-    assert index in trouble.found
+    assert index in trouble.summary
     assert mend in trouble.act
 
 
@@ -433,7 +433,7 @@ def test_a_slow_run_waits_for_others_like_it_and_raises_no_alarm():
 def test_a_queue_that_no_worker_takes_from_is_found(monkeypatch, taken, missing):
     told = {node: [{"name": name} for name in names] for node, names in taken.items()}
     monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: told)
-    troubles = [trouble.found for trouble in work.worker(Limits())]
+    troubles = [trouble.summary for trouble in work.worker(Limits())]
     assert [found.split("“")[1].split("”")[0] for found in troubles] == missing
     assert all(f"“{name}”" in said for name, said in zip(missing, troubles, strict=True))
 
