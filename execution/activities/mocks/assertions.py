@@ -120,7 +120,7 @@ class Never(Assertion, frozen=True, tag="never"):
         matching = self.calls_of_tool(calls)
         reason = f"{self.tool} was {'called' if matching else 'not called'}."
         call_ids = tuple(call.id for call in matching)
-        return Verdict(self, not matching, reason, call_ids, is_exercised=bool(call_ids))
+        return Verdict(self, not matching, reason, call_ids, is_exercised=bool(calls))
 
 
 AnyAssertion = Before | Called | Never
