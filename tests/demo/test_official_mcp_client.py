@@ -92,7 +92,7 @@ def exported():
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_official_client_reads_what_we_export(museum, monkeypatch, mode):
     document = exported()
-    monkeypatch.setattr(McpApi, "_listed", lambda api, params: {"tools": document["tools"]})
+    monkeypatch.setattr(McpApi, "_list_tools", lambda api, params: {"tools": document["tools"]})
     tools = wait_for(listed(f"http://127.0.0.1:{museum.port}/mcp", mode))
     assert tools == document["tools"]
     schemas = {tool.name: tool.inputs for tool in TOOLS}
