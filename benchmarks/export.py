@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
 
-from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.core.handlers.wsgi import WSGIRequest
 from django.db import connection
 from django.http import HttpResponse, HttpResponseNotModified
 from django.test import RequestFactory
@@ -17,6 +17,7 @@ from designer.agents import agents
 from designer.models import Release
 from designer.pins import pins
 from designer.releases import publishing
+from pegboard import wsgi
 from people import api_keys
 from people.models import Scope, User
 
@@ -30,10 +31,9 @@ BARE = """
 
 
 class Server:
-    """The whole application in this process: every middleware, no sockets."""
+    """The whole application in this process, without sockets."""
 
     def __init__(self, token: str) -> None:
-        self.handler = WSGIHandler()
         self.requests = RequestFactory(headers={"Authorization": f"Bearer {token}"}, SERVER_NAME="127.0.0.1")
 
     def get(self, path: str, expected: HTTPStatus, headers: dict[str, str] | None = None) -> bytes:
@@ -43,7 +43,7 @@ class Server:
             answered.append(status)
             return bytes
 
-        body = b"".join(self.handler(self.requests.get(path, headers=headers).environ, start))
+        body = b"".join(wsgi.application(self.requests.get(path, headers=headers).environ, start))
         if not answered[0].startswith(str(expected.value)):
             raise RuntimeError(f"{path} answers {answered[0]}")
         return body

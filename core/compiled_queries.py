@@ -7,7 +7,7 @@ docs/decisions/0038-compiled-queries.md says why it is done this way, and where.
 
 import copy
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,15 +23,11 @@ from django.db.models import (
     TextField,
     UUIDField,
 )
-from django.db.models.base import ModelState
 from django.db.models.expressions import RawSQL
 
 from core.prepared_statements import Rows, run_prepared
 
 Row = TypeVar("Row", covariant=True)
-Found = TypeVar("Found", bound=Model)
-# Sends a statement with its values, as `run_prepared` does.
-Ask = Callable[[str, Sequence[object]], Rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,62 +84,12 @@ class PreparedQuery(CompiledQuery[Row]):
     """Planned once for each connection, too: for what every call of a runtime asks."""
 
     def rows(self, **values: object) -> list[Row]:
-        return self._made_of(self._asked(run_prepared, values))
-
-    def _asked(self, ask: Ask, values: Mapping[str, object]) -> Rows:
-        return ask(self._sql, [values[p.name] if isinstance(p, Given) else p for p in self._params])
-
-    def _made_of(self, rows: Rows) -> list[Row]:
+        parameters = [values[p.name] if isinstance(p, Given) else p for p in self._params]
+        rows = run_prepared(self._sql, parameters)
         compiler = self._own_compiler()
         # What `execute_sql` gives are chunks of rows.
         compiler.execute_sql = lambda *_, **__: [rows]
         return self._read(compiler)
-
-
-class RepeatedQuery(PreparedQuery[Found]):
-    """Of one object, with those that it leads to, which are mostly as they were when they were read last.
-
-    The row is read each time. Where it is what it was, but for the annotation `fresh`, the objects are
-    copied: making them of a row takes longer than reading it. What is inside of a value, such as that of a
-    JSON column, all copies share.
-    """
-
-    def __init__(self, queryset: QuerySet[Found, Found], *, fresh: str, most: int) -> None:
-        super().__init__(queryset)
-        self._fresh, self._most = fresh, most
-        self._place: int = self._compiler.annotation_col_map[fresh]
-        self._known: dict[tuple[object, ...], tuple[Sequence[Any], Found]] = {}
-
-    def one(self, ask: Ask, **values: object) -> Found | None:
-        rows = self._asked(ask, values)
-        if not rows:
-            return None
-        (row,) = rows
-        place, name = self._place, tuple(values.values())
-        same = row[:place], row[place + 1 :]
-        known = self._known.get(name)
-        if known is None or known[0] != same:
-            (made,) = self._made_of(rows)
-            if len(self._known) >= self._most:
-                self._known.clear()
-            known = self._known[name] = same, made
-        found = _copied(known[1], {})
-        vars(found)[self._fresh] = row[place]
-        return found
-
-
-def _copied(row: Found, copies: dict[int, Model]) -> Found:
-    # With the rows that it leads to, which lead back to it.
-    made = type(row).__new__(type(row))
-    copies[id(row)] = made
-    vars(made).update(vars(row))
-    state = made._state = ModelState()
-    state.adding, state.db = row._state.adding, row._state.db
-    state.fields_cache = {
-        name: copies.get(id(there)) or _copied(there, copies) if isinstance(there, Model) else there
-        for name, there in row._state.fields_cache.items()
-    }
-    return made
 
 
 # What Django gives to the database as it is, by the kind of field. Asking the field takes longer.

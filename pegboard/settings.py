@@ -180,19 +180,25 @@ INSTALLED_APPS = [
     "designer",
     "pegboard",
 ]
-MIDDLEWARE = [
+_EVERY_REQUEST = [
     "pegboard.web.tracing.TraceMiddleware",
     "pegboard.web.middleware.SecurityHeadersMiddleware",
     "pegboard.web.middleware.HostMiddleware",
     "pegboard.web.middleware.ProxySignsMiddleware",
     "pegboard.web.query_deadline.QueryDeadlineMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    # Takes addresses of one form and reads no body, so that it needs no bounds before it.
-    "designer.middleware.UnchangedReleaseMiddleware",
     "pegboard.web.middleware.BoundsMiddleware",
     "pegboard.web.middleware.RefuseNulMiddleware",
+]
+# Of requests with an API key, which serving/gateway passes to their views.
+PROGRAM_MIDDLEWARE = [
+    *_EVERY_REQUEST,
+    "designer.middleware.DeprecationMiddleware",
+    "pegboard.web.middleware.DomainErrorMiddleware",
+]
+MIDDLEWARE = [
+    *_EVERY_REQUEST,
     "pegboard.web.middleware.ProbeMiddleware",
-    "pegboard.web.short_way.ShortWayMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -302,7 +308,7 @@ SEARCH_DIRECTORY = os.environ.get("PEGBOARD_SEARCH_DIRECTORY") or str(
 )
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "designer.agents.access_tokens.RuntimeAuthentication",
+        "designer.api.authentication.ReleaseAuthentication",
         "people.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["people.permissions.RolePermission"],

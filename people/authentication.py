@@ -1,5 +1,6 @@
-from collections.abc import Hashable
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from django.db import connection
 from django.http import HttpRequest
@@ -8,8 +9,8 @@ from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
+from core.prepared_statements import run_prepared
 from core.public_url import foreign_page_message, is_foreign_page
-from core.read_ahead import ReadAhead
 from people.api_keys import is_well_formed
 from people.models import ApiKey, User
 
@@ -17,13 +18,12 @@ from people.models import ApiKey, User
 LAST_USE_INTERVAL = timedelta(hours=1)
 _KEY = [field.attname for field in ApiKey._meta.concrete_fields]
 _USER = [field.attname for field in User._meta.concrete_fields]
-# Every request of a program runs this statement. It is constant and planned once, because compiling an ORM
+# Every request of a program reads a key. The text is constant and planned once, because compiling an ORM
 # query and planning it each took longer than running it.
-_FIND = f"""
-    SELECT {", ".join(f"key.{name}" for name in _KEY)}, {", ".join(f"owner.{name}" for name in _USER)}
-    FROM people_apitoken key JOIN people_user owner ON owner.id = key.user_id
-    WHERE key.digest = %s
-"""  # noqa: S608 - the names of columns, out of the models
+KEY_COLUMNS = ", ".join([*(f"key.{name}" for name in _KEY), *(f"owner.{name}" for name in _USER)])
+KEY_COLUMN_COUNT = len(_KEY) + len(_USER)
+KEY_TABLES = "people_apitoken key JOIN people_user owner ON owner.id = key.user_id"
+_FIND = f"SELECT {KEY_COLUMNS} FROM {KEY_TABLES} WHERE key.digest = %s"  # noqa: S608 - the names of columns
 
 
 class ApiKeyAuthentication(authentication.BaseAuthentication):
@@ -45,8 +45,7 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
 
     def owner_by(self, digest: str, request: HttpRequest | Request) -> tuple[User, ApiKey]:
         """Return the owner and the row of the key with this digest. Raises as `owner_of`."""
-        asks_for = getattr(request, "asks_for", "")
-        key, now = _with_owner(digest, (request.method, request.path, asks_for)), timezone.now()
+        key, now = self.find_key(digest, request), timezone.now()
         if key is None:
             raise AuthenticationFailed("There is no such API key.", "unknown_key")
         # Deactivating a user revokes the keys a moment later; this check applies at once.
@@ -60,6 +59,11 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
         if key.last_used_at is None or now - key.last_used_at > LAST_USE_INTERVAL:
             ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
         return key.user, key
+
+    def find_key(self, digest: str, request: HttpRequest | Request) -> ApiKey | None:
+        """Return the key with its owner. A subclass may read more in the same round trip."""
+        rows = run_prepared(_FIND, [digest])
+        return build_key(rows[0]) if rows else None
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="pegboard"'
@@ -80,13 +84,8 @@ class SessionAuthentication(authentication.SessionAuthentication):
         return 'Bearer realm="pegboard"'
 
 
-def _with_owner(digest: str, request_kind: Hashable) -> ApiKey | None:
-    ahead = ReadAhead((digest, request_kind))
-    rows = ahead.begin(_FIND, [digest])
-    if not rows:
-        return None
-    (row,) = rows
-    key = ApiKey.from_db(connection.alias, _KEY, row[: len(_KEY)])
-    key.read_ahead = ahead
-    key.user = User.from_db(connection.alias, _USER, row[len(_KEY) :])
+def build_key(columns: Sequence[Any]) -> ApiKey:
+    """Return the key with its owner from the values of KEY_COLUMNS."""
+    key = ApiKey.from_db(connection.alias, _KEY, columns[: len(_KEY)])
+    key.user = User.from_db(connection.alias, _USER, columns[len(_KEY) :])
     return key

@@ -1,7 +1,7 @@
 """Users, teams, API keys and the audit trail."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 from typing import Any, ClassVar
@@ -20,8 +20,6 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from core.encryption import EncryptedField, KeyIdField
-from core.prepared_statements import Rows, run_prepared
-from core.read_ahead import ReadAhead
 
 
 class Role(models.TextChoices):
@@ -280,16 +278,8 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
-    # The rows that were prefetched together with this key.
-    read_ahead: ReadAhead | None = None
-
-    @property
-    def ask(self) -> Callable[[str, Sequence[object]], Rows]:
-        """Run a statement that most requests with this key repeat, from the prefetched rows if possible."""
-        return self.read_ahead.rows if self.read_ahead else run_prepared
-
     def is_usable(self, now: datetime) -> bool:
-        return not self.revoked_at and (self.expires_at is None or self.expires_at > now)
+        return is_key_usable(self.revoked_at, self.expires_at, now)
 
     @property
     def state(self) -> str:
@@ -304,6 +294,10 @@ class ApiKey(models.Model):
     @staticmethod
     def digest_of(key: str) -> str:
         return hashlib.sha256(key.encode()).hexdigest()
+
+
+def is_key_usable(revoked_at: datetime | None, expires_at: datetime | None, now: datetime) -> bool:
+    return not revoked_at and (expires_at is None or expires_at > now)
 
 
 # Audit entries never change, so entries that are older than the name `ApiKey` have the second kind.

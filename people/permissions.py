@@ -7,8 +7,8 @@ nothing: the scope of a key treats it as reading. A page has the decorator `requ
 `people.middleware.RoleRequiredMiddleware` enforces.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, cast
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest
@@ -102,7 +102,17 @@ def needed_role(view: Any, method: str) -> Role | None:
     return getattr(view, "write_role", None)
 
 
-def allows(key: ApiKey, view: Any, method: str, required_role: Role) -> bool:
+class ScopedKey(Protocol):
+    """The columns of an API key that decide what it covers."""
+
+    @property
+    def scopes(self) -> Sequence[str]: ...
+
+    @property
+    def is_narrowed(self) -> bool: ...
+
+
+def allows(key: ScopedKey, view: Any, method: str, required_role: Role) -> bool:
     """Return whether the scopes of the key cover this method of the view."""
     scopes = set(key.scopes)
     if key.is_narrowed:

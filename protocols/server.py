@@ -275,11 +275,6 @@ class Server(ABC, Generic[R]):
         line = f'curl -H "Authorization: Bearer $PEGBOARD_TOKEN" {address}'
         return [Snippet("Any program", "a shell", line)]
 
-    def asks_for(self, request: Request) -> str:
-        """Return the subject of a request, such as the name of a tool, if one address serves many.
-        Requests with the same subject are expected to need the same database queries (core/read_ahead.py)."""
-        return ""
-
     @abstractmethod
     def answer(self, request: Request, release: R) -> Reply:
         """Reply to a request. Raises DomainError, which `refusal` converts to the form of the protocol."""

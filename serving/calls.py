@@ -24,7 +24,6 @@ from catalog.rules.retries import Terms
 from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
-from core.prepared_statements import run_prepared
 from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.exports import outputs, transfers, wire
@@ -372,7 +371,7 @@ def _hand_over(
 def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None) -> Call:
     # Returns a new call, or the one that was sent with this id before.
     thread = _own_thread(release, key, wish.thread) if wish.thread else None
-    version = released_version(tool, key)
+    version = released_version(tool)
     signature = version.decoded()
     place, runner = _find_runner(release, tool, wish, key)
     vendor_arguments = names.map_to_vendor(tool.signature, signature, wish.arguments, wish.format_)
@@ -535,9 +534,9 @@ def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
             audit.record(actor, "refuse call", key, after=request_facts, why=reason)
 
 
-def released_version(tool: ReleasedTool, key: ApiKey | None = None) -> ToolVersion:
+def released_version(tool: ReleasedTool) -> ToolVersion:
     """Return the catalog's row of the released version. Raises DomainError if it may not run as released."""
-    version = versions.find(tool.id, tool.version.ordinal, key.ask if key else run_prepared)
+    version = versions.find(tool.id, tool.version.ordinal)
     name = tool.signature.name
     if version is None or version.digest != tool.version.digest:
         message = f"The catalog's version of “{name}” is not the one that was released, so it does not run."

@@ -11,8 +11,9 @@ from rest_framework.request import Request
 
 from core.errors import DomainError
 from designer.api.agents import chosen_agent, django_request, moved
+from designer.api.authentication import take_prefetched_release
 from designer.models import Release, Retirement
-from designer.releases import publishing, retiring
+from designer.releases import publishing, release_access, retiring
 from people.permissions import key_of, person
 
 NUMBER = OpenApiParameter(
@@ -104,11 +105,14 @@ def tell_if_retired(request: HttpRequest | Request, release: Release, *, hands_o
 def found_release(
     request: HttpRequest | Request, slug: str, number: str, formats: Sequence[str] = ()
 ) -> Release:
-    """The release that a program asks for, by one indexed query, without its document; in `written` those of
-    `formats` that are kept of it. Raises DomainError and Http404."""
-    release = publishing.find(slug, number, person(request), key_of(request), formats=formats)
+    """Return the release of a request, without its document; in `written` those of `formats` that are stored.
+    Raises DomainError and Http404.
+    """
+    reader, key = person(request), key_of(request)
+    release = None if formats else take_prefetched_release(request, slug, number)
+    release = release or release_access.find_release(slug, number, reader, key, formats=formats)
     if release is None and (agent := moved(request, slug)):
-        release = publishing.find(agent.slug, number, person(request), key_of(request), formats=formats)
+        release = release_access.find_release(agent.slug, number, reader, key, formats=formats)
     if release is None:
         chosen_agent(request, slug)
         raise publishing.not_found_error(number)

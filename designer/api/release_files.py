@@ -28,7 +28,14 @@ from designer.exports import document as release_document
 from designer.exports import json_schema, transfers
 from designer.exports.base import JSON
 from designer.models import Release
-from designer.releases import fresh_signatures, freshness, publishing, receipts, shown_activities
+from designer.releases import (
+    fresh_signatures,
+    freshness,
+    publishing,
+    receipts,
+    release_access,
+    shown_activities,
+)
 from designer.releases.freshness import Decision
 from people.api.generics import GenericAPIView
 from people.permissions import key_of
@@ -118,6 +125,7 @@ class ReleaseTools(ReleaseBytesView):
         if not stored_name:
             body, stored_name = publishing.export(release, name, is_partial=leaves_out, sub_agent=sub)
         receipts.record_read(key_of(request), release, surface=names[0], name=number)
+        release_access.mark_answered(request.META, key_of(request), release)
         tag = release.digest if stored_name == names[0] else f"{release.digest}{publishing.PARTIAL}"
         format_ = publishing.find_format(name)
 
@@ -264,6 +272,7 @@ class ReleaseBundle(ReleaseBytesView):
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
         release = found_release(request, slug, number)
         receipts.record_read(key_of(request), release, surface="bundle", name=number)
+        release_access.mark_answered(request.META, key_of(request), release)
         return self.answer(request, release.digest, lambda: release.document.encode())
 
 

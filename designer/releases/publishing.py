@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from django.db import connection
 from django.http import Http404
 from django.utils.http import parse_etags
 from msgspec import structs
@@ -13,7 +12,6 @@ from msgspec import structs
 from catalog.models import ToolVersion
 from catalog.notifications import outbox
 from core.errors import DomainError
-from core.prepared_statements import run_prepared
 from core.query_deadline import long_transaction
 from designer import exports
 from designer.agents import agent_addresses, agents, transfers
@@ -22,7 +20,7 @@ from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
-from designer.models import AGENTS_OF_KEY, Agent, Export, Place, Release, Retirement
+from designer.models import Agent, Export, Release
 from designer.releases import (
     binding_snapshots,
     channels,
@@ -36,7 +34,7 @@ from designer.releases.checks import Check, not_accepted
 from designer.releases.composition import Node
 from designer.texts import checked
 from people import audit
-from people.models import TEAMS_OF, ApiKey, User
+from people.models import User
 
 # The client stores it but has to revalidate: another release may become live at any moment.
 CACHE_CONTROL = "private, no-cache"
@@ -46,28 +44,6 @@ PUBLISHED = "release.published"
 # The suffix of an export without the tools that its format cannot carry.
 PARTIAL = ".partial"
 REASONS_SHOWN = 3
-_FIND = """
-    SELECT release.id, release.agent_id, release.number, release.digest, agent.slug, agent.name,
-        retirement.retired_at, retirement.sunset_at, ARRAY(
-        SELECT export.format FROM designer_export export
-        WHERE export.release_id = release.id AND export.format = ANY(%s)
-    ) AS written, ARRAY(
-        SELECT place.id || ' ' || place.is_default || ' ' || place.name
-        FROM designer_environment place WHERE place.agent_id = agent.id ORDER BY place.name
-    ) AS places
-    FROM designer_release release JOIN designer_agent agent ON agent.id = release.agent_id
-    LEFT JOIN designer_retirement retirement ON retirement.release_id = release.id
-    WHERE agent.slug = %s AND agent.removed_at IS NULL {}
-    ORDER BY release.number DESC LIMIT 1
-"""
-_CONDITIONS = {
-    "number": "AND release.number = %s",
-    "digest": "AND release.digest = %s",
-    "channels__name": """AND release.id = (
-        SELECT release_id FROM designer_channel WHERE agent_id = agent.id AND name = %s)""",
-}
-_IN_READERS_TEAMS = f"AND agent.team_id IN ({TEAMS_OF})"
-_ALLOWED_BY_KEY = f"AND agent.id IN ({AGENTS_OF_KEY})"
 
 
 def publish(
@@ -223,46 +199,6 @@ def etag_matches(tag: str, if_none_match: str) -> bool:
     # A list or `*`, compared weakly, because proxies may weaken a tag.
     tags = parse_etags(if_none_match)
     return tags == ["*"] or etag in (tag.removeprefix("W/") for tag in tags)
-
-
-def find(
-    slug: str, name: str, reader: User, key: ApiKey | None = None, *, formats: Sequence[str] = ()
-) -> Release | None:
-    """Return the release with this name, without its document. None if there is none, or if `reader` may not
-    see its agent with this key (`AgentQuerySet.visible_to`).
-
-    Sets `written`: those of `formats` that are stored; `places`: the agent's environments; and the dates of
-        its retirement.
-    """
-    # Runtimes run this query with each call and to check for a new release. Its text is constant, because
-    # building it each time took longer than running it.
-    condition = release_conditions(name)
-    if condition is None:
-        return None
-    filters: list[tuple[str, str | int | None]] = [
-        *((_CONDITIONS[column], value) for column, value in condition.items()),
-        (_IN_READERS_TEAMS, None if reader.can_administer else reader.pk),
-        (_ALLOWED_BY_KEY, key.pk if key and key.is_narrowed else None),
-    ]
-    conditions = " ".join(text for text, value in filters if value is not None)
-    parameters = [list(formats), slug, *(value for _, value in filters if value is not None)]
-    ask = key.ask if key else run_prepared
-    rows = ask(_FIND.format(conditions), parameters)
-    if not rows:
-        return None
-    *release_columns, slug, agent_name, retired_at, sunset_at, stored_formats, places = rows[0]
-    release = Release.from_db(connection.alias, ["id", "agent_id", "number", "digest"], release_columns)
-    release.agent = Agent.from_db(
-        connection.alias, ["id", "slug", "name"], [release.agent_id, slug, agent_name]
-    )
-    release.written = stored_formats
-    release.places = [Place.read(text) for text in places]
-    # As `select_related` sets it, so that no other query checks for one.
-    retirement = (
-        Retirement(release=release, retired_at=retired_at, sunset_at=sunset_at) if retired_at else None
-    )
-    Release.retirement.related.set_cached_value(release, retirement)
-    return release
 
 
 def not_found_error(name: str) -> Exception:

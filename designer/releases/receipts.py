@@ -1,7 +1,7 @@
 """Records which API key read which release, in which form, first and last.
 
-Runtimes read all day, so a receipt is written at most once a minute. The middleware that answers 304 before
-the views (designer/middleware.py) only answers while there is a receipt of that minute.
+Runtimes read all day, so a receipt is written at most once a minute. The gateway answers out of its cache
+(serving/gateway) only while there is a receipt of that minute.
 """
 
 import logging

@@ -10,8 +10,7 @@ from django.db.models.expressions import RawSQL
 
 from catalog.models import ToolVersion
 from catalog.review import holds
-from core.compiled_queries import Ask, RepeatedQuery, given
-from core.prepared_statements import run_prepared
+from core.compiled_queries import PreparedQuery, given
 from execution.calls.requesting import NEXT_CALL
 from protocols.signature import Signature
 
@@ -32,22 +31,23 @@ _UNUSED = (
 )
 
 
-def find(tool: int, ordinal: int, ask: Ask = run_prepared) -> ToolVersion | None:
-    found = _query().one(ask, tool=tool, ordinal=ordinal)
-    if found is None:
+def find(tool: int, ordinal: int) -> ToolVersion | None:
+    rows = _query().rows(tool=tool, ordinal=ordinal)
+    if not rows:
         return None
-    if found.pk not in _signatures:
+    (version,) = rows
+    if version.pk not in _signatures:
         if len(_signatures) >= MAX_KEPT:
             _signatures.clear()
-        _signatures[found.pk] = found.decoded()
-    found.known = _signatures.get(found.pk)
-    found.read_stopping = vars(found).pop("stopping")
-    found.next_call = vars(found).pop("reserved")
-    return found
+        _signatures[version.pk] = version.decoded()
+    version.known = _signatures.get(version.pk)
+    version.read_stopping = vars(version).pop("stopping")
+    version.next_call = vars(version).pop("reserved")
+    return version
 
 
 @cache
-def _query() -> RepeatedQuery[ToolVersion]:
+def _query() -> PreparedQuery[ToolVersion]:
     rows = ToolVersion.objects.filter(tool=given("tool"), ordinal=given("ordinal")).order_by()
     endpoint = "tool__endpoint"
     joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
@@ -55,4 +55,4 @@ def _query() -> RepeatedQuery[ToolVersion]:
     # A call begins with this question, so its id is fetched along with it.
     reserved = RawSQL(NEXT_CALL, [], output_field=BigIntegerField())  # noqa: S611 - a constant text
     rows = rows.annotate(stopping=holds.stopping_of_tool(), reserved=reserved)
-    return RepeatedQuery(rows, fresh="reserved", most=MAX_KEPT)
+    return PreparedQuery(rows)

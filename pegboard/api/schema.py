@@ -123,7 +123,7 @@ class Schema(AutoSchema):
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    target_class = "designer.agents.access_tokens.RuntimeAuthentication"
+    target_class = "designer.api.authentication.ReleaseAuthentication"
     name = "key"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:

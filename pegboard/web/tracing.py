@@ -1,6 +1,5 @@
 """Give each request an id, measure its duration, and write one log line."""
 
-import logging
 import time
 from collections.abc import Callable
 
@@ -8,25 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import LazyObject, empty
 
 from core import log_context
-from core.metrics import Counter, Histogram
+from core.request_log import ID_HEADER, ID_IN_ENVIRON, ROUTE_IN_ENVIRON, record_request
 
-logger = logging.getLogger("pegboard.requests")
-
-HEADER, META, ROUTE = "X-Request-Id", "HTTP_X_REQUEST_ID", "pegboard.route"
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-REQUESTS = Histogram(
-    "pegboard_request_seconds",
-    "How long requests took, by route and class of status.",
-    ("route", "status"),
-    SECONDS,
-)
-RATE_LIMITED = Counter(
-    "pegboard_requests_rate_limited_total",
-    "Requests that exceeded a rate limit and were answered with 429.",
-    ("route",),
-)
-# Machines request these every few seconds: counted, but not logged.
-QUIET = {"healthz", "readyz", "metrics"}
 # Their addresses are secrets: anyone who has one may use it.
 SECRET_ADDRESSES = {"run-hint", "grant-authorize"}
 
@@ -39,7 +21,7 @@ class TraceMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         began = time.perf_counter()
-        request_id = log_context.accept_request_id(request.META.get(META, ""))
+        request_id = log_context.accept_request_id(request.META.get(ID_IN_ENVIRON, ""))
         facts: log_context.Facts = {
             "request_id": request_id,
             "user_id": lambda: known_user(request),
@@ -48,30 +30,19 @@ class TraceMiddleware:
         token = log_context.begin(facts)
         try:
             response = self.get_response(request)
-            response.headers[HEADER] = request_id
-            _count(request, response, time.perf_counter() - began)
+            response.headers[ID_HEADER] = request_id
+            _record(request, response, time.perf_counter() - began)
         finally:
             log_context.end(token)
         return response
 
 
-def _count(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-    route, status = route_of(request) or "none", response.status_code
-    # Read outside of Django by pegboard/web/known_answers.py.
-    request.META[ROUTE] = route
+def _record(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    route = route_of(request) or "none"
+    request.META[ROUTE_IN_ENVIRON] = route
     match = request.resolver_match
     path = f"/{match.route}" if match and route in SECRET_ADDRESSES else request.path
-    tell(route, status, seconds, request.method, path)
-
-
-def tell(route: str, status: int, seconds: float, method: str | None, path: str) -> None:
-    """Count one request and write its log line."""
-    REQUESTS.observe(seconds, route, f"{status // 100}xx")
-    if status == 429:
-        RATE_LIMITED.add(route)
-    if route not in QUIET and logger.isEnabledFor(logging.INFO):
-        facts = {"method": method, "status": status, "ms": round(seconds * 1000, 1)}
-        logger.info("%s %s", method, path, extra={"facts": facts})
+    record_request(route, response.status_code, seconds, request.method, path)
 
 
 def route_of(request: HttpRequest) -> str | None:

@@ -23,9 +23,10 @@ from core.db_errors import database_state
 from core.errors import DomainError
 from core.public_url import is_foreign_page, public_url, runtimes_url
 from designer.agents import access_tokens
-from designer.agents.access_tokens import ROOT, RuntimeAuthentication
+from designer.agents.access_tokens import ROOT
 from designer.api.asked_releases import found_release
-from designer.releases import publishing, readable, receipts
+from designer.api.authentication import ReleaseAuthentication
+from designer.releases import publishing, receipts, release_access
 from people.models import Role
 from people.permissions import allows, public, reason_against
 from protocols.server import Refusal, Reply, Request, Server, json_reply
@@ -33,12 +34,12 @@ from serving import serve as served
 from serving.calls import shown
 from serving.serve.base import Caller, Operations, note_refusal, refusal_of
 
-_keys = RuntimeAuthentication()
+_keys = ReleaseAuthentication()
 # The event that the peer closed the connection: not all systems report it before something is written.
 _PEER_CLOSED_EVENT = getattr(select, "POLLRDHUP", 0)
 
 
-class _Listing:
+class Listing:
     """The attributes of a view that `allows` reads: a key with the scope `invoke` lists what it may run."""
 
     runtime = invokes = True
@@ -59,8 +60,6 @@ def serve(
         protocol_request = _request(request, rest)
         if server and (reply := server.answer_anyone(protocol_request, _is_ready)):
             return _response(request, reply)
-        if server:
-            request.asks_for = server.asks_for(protocol_request)  # type: ignore[attr-defined]
         caller = _caller(request, server.key_header if server else "")
         # A tool call counts as an invocation too.
         caller.spend("read")
@@ -74,7 +73,7 @@ def serve(
     try:
         if reply.status < 400:
             _record_receipt(caller, operations)
-            readable.mark_answered(request.META, caller.key.pk, operations.release.pk)
+            release_access.mark_answered(request.META, caller.key, operations.release)
         return _response(request, reply)
     except BaseException:
         # The server closes only a response that it got, and an open stream occupies a room.
@@ -127,7 +126,7 @@ def _caller(request: HttpRequest, key_header: str) -> Caller:
     # Middleware and helpers of REST read them from the request.
     request.user = user
     request.auth = key  # type: ignore[attr-defined]
-    if not allows(key, _Listing, "GET", Role.VIEWER):
+    if not allows(key, Listing, "GET", Role.VIEWER):
         raise _forbidden("scope_required", "This API key's scope does not cover releases.")
     reason, may_not_run = reason_against(user, Role.DESIGNER), None
     if reason:

@@ -3,14 +3,12 @@ from threading import Thread
 import pytest
 from django.db import connection
 from django.db.models import Count
-from django.db.models.expressions import RawSQL
 from django.db.models.sql.compiler import SQLCompiler
 
-from core.compiled_queries import CompiledQuery, RepeatedQuery, given, given_keys
-from core.prepared_statements import run_prepared
+from core.compiled_queries import CompiledQuery, given, given_keys
 from designer.models import Agent, Pin
 from people import teams
-from people.models import Role, Team, User
+from people.models import Role, User
 from people.permissions import any_user
 from tests.factories import make_agent, make_pin, make_user
 
@@ -88,39 +86,3 @@ def test_every_thread_reads_on_a_connection_of_its_own():
     thread.start()
     thread.join()
     assert len(read) == 1
-
-
-def of_agents() -> RepeatedQuery[Agent]:
-    rows = Agent.objects.filter(pk=given("agent")).select_related("team").order_by()
-    return RepeatedQuery(rows.annotate(number=RawSQL("random()", [])), fresh="number", most=2)
-
-
-def test_a_row_that_is_as_before_is_copied(monkeypatch, django_assert_num_queries):
-    team = Team.objects.create(name="Here", slug="here")
-    agent = make_agent(team=team)
-    query = of_agents()
-    first = query.one(run_prepared, agent=agent.pk)
-    monkeypatch.setattr(Agent, "__init__", lambda *_, **__: pytest.fail("It is made again."))
-    with django_assert_num_queries(1):
-        second = query.one(run_prepared, agent=agent.pk)
-        assert (second, second.name, second.team) == (agent, agent.name, team)
-    assert first.number != second.number
-    # What is done to one of them is not seen by the other.
-    second.name, second.team.name = "Another", "Elsewhere"
-    third = query.one(run_prepared, agent=agent.pk)
-    assert (third.name, third.team.name) == (agent.name, "Here")
-    assert third._state.fields_cache["team"] is third.team
-
-
-def test_a_row_that_has_changed_is_read_anew():
-    agent = make_agent(team=Team.objects.create(name="Here", slug="here"))
-    query = of_agents()
-    assert query.one(run_prepared, agent=agent.pk).team.name == "Here"
-    Team.objects.update(name="There")
-    assert query.one(run_prepared, agent=agent.pk).team.name == "There"
-    Agent.objects.update(team=Team.objects.create(name="Far", slug="far"))
-    assert query.one(run_prepared, agent=agent.pk).team.name == "Far"
-    assert query.one(run_prepared, agent=0) is None
-    for _ in range(3):
-        query.one(run_prepared, agent=make_agent().pk)
-    assert len(query._known) <= 2

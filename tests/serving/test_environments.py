@@ -11,7 +11,7 @@ from designer.agents import agents
 from designer.environments import environments
 from designer.models import Binding, Environment
 from designer.pins import pins
-from designer.releases import publishing
+from designer.releases import publishing, release_access
 from execution.activities import operations as activities
 from people import teams
 from people.models import ApiKey, AuditEntry, Role
@@ -168,7 +168,7 @@ def test_what_a_model_wrote_goes_where_it_was_shown_to_go(owner, vendor, desk):
 
 def test_an_environment_that_is_removed_while_a_call_begins_runs_nothing(owner, vendor, desk, designer):
     made = place(owner, desk, is_default=True, activity=None)
-    release = publishing.find("desk", "live", owner)
+    release = release_access.find_release("desk", "live", owner)
     refused = designer("delete", f"{PLACES}test/")
     assert (refused.status_code, refused.json()["code"]) == (409, "environment_is_default")
     environments.make_default(made, actor=owner, is_default=False)

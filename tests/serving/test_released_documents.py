@@ -97,8 +97,8 @@ def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypa
     assert len([each for each in told if each not in ("SAVEPOINT", "RELEASE")]) <= 7
 
 
-def test_a_call_goes_to_the_database_and_back_three_times(monkeypatch):
-    """All that is read; the row with its audit row; the outcome."""
+def test_a_call_makes_four_round_trips_to_the_database(monkeypatch):
+    """Key and release; version; the row with its audit row; the outcome."""
     monkeypatch.setattr(requesting, "FORGET_EVERY", 10**9)
     owner, conversations = make_user(Role.DESIGNER, username="ada"), []
     converse = prepared_statements._conversation
@@ -123,7 +123,7 @@ def test_a_call_goes_to_the_database_and_back_three_times(monkeypatch):
                 "_conversation",
                 lambda line, asked: conversations.append(len(asked)) or converse(line, asked),
             )
-            for ask, sent in zip(asked, ([3, 3, 1], [2], [3, 3, 1]), strict=True):
+            for ask, sent in zip(asked, ([1, 1, 3, 1], [1], [1, 1, 3, 1]), strict=True):
                 ask()
                 assert conversations == sent
                 conversations.clear()

@@ -12,7 +12,6 @@ from typing import Any
 from django.http import Http404
 
 from core import strict_json
-from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from protocols.mcp import wire
 from protocols.mcp.server import clients, messages, snippets
@@ -71,26 +70,12 @@ KEPT = (
 )
 
 
-MAX_READ_BEFORE_THE_KEY, MAX_ASKED_FOR = 16 * 1024, 300
-
-
 class MCP(Server[Operations]):
     name = "mcp"
     label = "MCP"
 
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
         return snippets.of(address, agent)
-
-    def asks_for(self, request: Request) -> str:
-        # The key is not known yet, so no more is read than a model writes.
-        if len(request.body) > MAX_READ_BEFORE_THE_KEY:
-            return ""
-        try:
-            message = messages.read(request.json())
-        except DomainError:
-            return ""
-        name = message.params.get("name")
-        return f"{message.method} {name}"[:MAX_ASKED_FOR] if isinstance(name, str) else message.method
 
     def answer(self, request: Request, operations: Operations) -> Reply:
         if request.path.strip("/"):

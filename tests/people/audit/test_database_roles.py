@@ -14,7 +14,7 @@ from catalog.review import holds
 from core.errors import DomainError
 from designer.agents import agents
 from designer.pins import pins
-from designer.releases import channels, publishing
+from designer.releases import channels, publishing, release_access
 from people.audit import verify
 from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_tool, make_user
@@ -164,11 +164,11 @@ def test_the_role_cannot_put_in_what_was_not_published(as_role):
         with refusal, transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
             pytest.fail(f"The role put in {what}.")
-    assert publishing.find(agent.slug, channels.LIVE, actor).digest == release.digest
+    assert release_access.find_release(agent.slug, channels.LIVE, actor).digest == release.digest
 
     pins.set_alias(pin, actor=actor, alias="forecast")
     assert publishing.publish(agent, actor=actor, channel="live").number == 2
-    assert publishing.find(agent.slug, channels.LIVE, actor).number == 2
+    assert release_access.find_release(agent.slug, channels.LIVE, actor).number == 2
 
 
 def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_another(as_role, settings):

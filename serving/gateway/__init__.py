@@ -1,0 +1,10 @@
+"""The entry point of programs: a WSGI application in front of the pages.
+
+application    chooses who answers: the response cache, the views of programs, or the pages
+handler        runs a view behind the middleware that programs need
+cacheable      recognizes the reads that a release settles
+response_cache the responses to those reads, each for one key and one release
+
+`designer/releases/release_access.py` decides whether a key may read a release.
+docs/decisions/0096-gateway.md has the reasons.
+"""

@@ -1,0 +1,134 @@
+"""Answers a request out of the response cache, by a view for programs, or by the pages."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.conf import settings
+from django.core.handlers.wsgi import get_path_info
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.http import HttpResponse
+from django.urls import Resolver404, ResolverMatch, resolve
+
+from core import log_context
+from core.query_deadline import limit_queries
+from core.request_log import ID_HEADER, ID_IN_ENVIRON, ROUTE_IN_ENVIRON, record_request
+from designer.agents.access_tokens import ROOT
+from designer.releases import release_access
+from designer.releases.release_access import ANSWERED_IN_ENVIRON, ReadAccess
+from people.throttling import is_within_limit
+from serving.gateway import cacheable, response_cache
+from serving.gateway.cacheable import CacheableRead, Environ
+from serving.gateway.handler import MATCH_IN_ENVIRON
+from serving.gateway.response_cache import CachedResponse
+
+API = "/api/v1/"
+StartResponse = Callable[..., Any]
+Application = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+
+class Gateway:
+    """A WSGI application. programs: a `ProgramHandler`. pages: Django with all middleware."""
+
+    def __init__(self, programs: Application, pages: Application) -> None:
+        self._programs, self._pages = programs, pages
+
+    def __call__(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        began = time.perf_counter()
+        read = cacheable.parse(meta)
+        if read is None:
+            return self._call_view(meta, start_response)
+        if response_cache.has_any(read.facts) and (hit := _find_response(read)):
+            return _send(meta, start_response, read, *hit, began)
+        return self._call_view_and_store(read, meta, start_response)
+
+    def _call_view(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        match = _find_program_view(meta)
+        if match is None:
+            return self._pages(meta, start_response)
+        meta[MATCH_IN_ENVIRON] = match
+        return self._programs(meta, start_response)
+
+    def _call_view_and_store(
+        self, read: CacheableRead, meta: Environ, start_response: StartResponse
+    ) -> Iterable[bytes]:
+        starts: list[tuple[str, list[tuple[str, str]]]] = []
+
+        def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
+            starts.append((status, headers))
+            return start_response(status, headers, *error)
+
+        response = self._call_view(meta, start)
+        if isinstance(response, HttpResponse) and ANSWERED_IN_ENVIRON in meta and len(starts) == 1:
+            _store(read, meta, response, *starts[0])
+        return response
+
+
+def _store(
+    read: CacheableRead, meta: Environ, response: HttpResponse, status: str, headers: list[tuple[str, str]]
+) -> None:
+    before_id, after_id = b"", b""
+    if response.status_code == 200:
+        # An export that has changed is requested once, and may be large.
+        parts = cacheable.split_at_id(read, meta, response.content) if read.message_id else None
+        if parts is None:
+            return
+        before_id, after_id = parts
+    elif response.status_code != 304:
+        return
+    headers = [header for header in headers if header[0] not in (ID_HEADER, "Content-Length")]
+    cached = CachedResponse(status, headers, meta[ROUTE_IN_ENVIRON], before_id, after_id)
+    response_cache.store(read.facts, meta[ANSWERED_IN_ENVIRON], cached, read.size + len(after_id))
+
+
+def _find_program_view(meta: Environ) -> ResolverMatch | None:
+    path = get_path_info(meta)
+    is_served = path.startswith(ROOT)
+    is_api = path.startswith(API) and meta.get("HTTP_AUTHORIZATION", "")[:7].lower() == "bearer "
+    if not (is_served or is_api):
+        return None
+    try:
+        match = resolve(path)
+    except Resolver404:
+        return None
+    # A view that checks its callers itself, as those of the API do.
+    return None if getattr(match.func, "login_required", True) else match
+
+
+def _find_response(read: CacheableRead) -> tuple[ReadAccess, CachedResponse] | None:
+    with limit_queries(settings.QUERY_DEADLINE):
+        access = release_access.find_read_access(read.release)
+    # As at the end of each request of Django's.
+    if not (connection := connections[DEFAULT_DB_ALIAS]).in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
+    if access is None:
+        return None
+    response = response_cache.find(read.facts, access.key_id, access.release_id)
+    # The view counts the request once more and refuses it.
+    if response is None or not is_within_limit("read", access.owner_id, access.key_id, time.time()):
+        return None
+    return access, response
+
+
+def _send(
+    meta: Environ,
+    start_response: StartResponse,
+    read: CacheableRead,
+    access: ReadAccess,
+    response: CachedResponse,
+    began: float,
+) -> Iterable[bytes]:
+    request_id = log_context.accept_request_id(meta.get(ID_IN_ENVIRON, ""))
+    body = response.before_id + read.message_id + response.after_id
+    headers = [*response.headers, (ID_HEADER, request_id)]
+    status = int(response.status[:3])
+    if status == 200:
+        headers.append(("Content-Length", str(len(body))))
+    start_response(response.status, headers)
+    token = log_context.begin({"request_id": request_id, "user_id": access.owner_id, "route": response.route})
+    try:
+        seconds = time.perf_counter() - began
+        record_request(response.route, status, seconds, meta["REQUEST_METHOD"], meta["PATH_INFO"])
+    finally:
+        log_context.end(token)
+    return [body]
