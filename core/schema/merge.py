@@ -93,6 +93,15 @@ def flatten(schema: AnySchema, follow: Follow) -> Level:
     return Level(merged, tuple(apart))
 
 
+def join(levels: Sequence[Schema]) -> Level:
+    """Return one level that says what several say. None of them has a reference or an `allOf`."""
+
+    def follow(reference: str) -> AnySchema:
+        raise LookupError(reference)
+
+    return flatten({"allOf": list(levels)}, follow)
+
+
 def both(one: AnySchema, other: AnySchema) -> AnySchema:
     """Return a schema that accepts what both accept."""
     if one is False or other is False:

@@ -6,16 +6,16 @@ is tried here, UnmetSchemaError says which of its rules stood in the way.
 
 import math
 import string
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from functools import reduce
 from random import Random
 from typing import Any
 from uuid import UUID
 
-from core.schema import pointers, sample_texts, subschemas, validation
+from core.schema import merge, regular_expressions, sample_texts, subschemas, types, validation
+from core.schema.dialects import ANNOTATIONS, Schema, dialect_of, normalize_level
+from core.schema.references import References, UnresolvedReferenceError
 
 # The first tries fill in what is optional as chance has it; the last ones leave out what can be left out.
 MAX_TRIES = 40
@@ -45,16 +45,10 @@ BY_NAME: tuple[tuple[tuple[str, ...], Sequence[str]], ...] = (
     (("time", "_at", "when"), ("2026-03-14T09:30:00Z", "2026-11-02T16:05:00Z")),
     (("language", "locale"), ("en", "pt", "nb")),
 )
-# The types of JSON Schema by those of values that were read from JSON.
-TYPES_OF: dict[type, tuple[str, ...]] = {
-    bool: ("boolean",),
-    int: ("integer", "number"),
-    float: ("number",),
-    str: ("string",),
-    dict: ("object",),
-    list: ("array",),
-    type(None): ("null",),
-}
+# Keywords that decide nothing about a value here, so that a bad one does not stand in the way.
+_HARMLESS = ANNOTATIONS | {"format", "nullable", "uniqueItems", "contentEncoding", "contentMediaType"}
+_LEFT_TO_THE_JUDGE = ("unevaluatedProperties", "unevaluatedItems", "not", "$defs", "definitions")
+_BAD_REFERENCE = "A reference of the schema leads to itself, or leads nowhere."
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -72,12 +66,13 @@ def generate(schema: Any, seed: int, *, fullness: float = USUAL_FULLNESS) -> Any
     fullness: how likely an optional member is there; with 0.0 every part is as small as the schema allows.
     """
     ready = validation.checked(schema)
+    references = References(schema, dialect_of(schema))
     why, work = "", Work()
     for attempt in range(MAX_TRIES):
         # A schema that takes much work is not tried to the end, but tried with little before that.
         is_last = attempt >= MAX_TRIES - LAST_TRIES or work.done > MAX_WORK // 2
         chance = Random(f"{seed}/{attempt}")  # noqa: S311 - makes examples up, protects nothing
-        maker = _Maker(schema, chance, work, fullness=0.0 if is_last else fullness)
+        maker = _Maker(references, chance, work, fullness=0.0 if is_last else fullness)
         try:
             value = maker.value(schema, 0, "")
             faults = validation.faults(ready, value)
@@ -119,8 +114,8 @@ class Work:
 
 
 class _Maker:
-    def __init__(self, root: Any, chance: Random, work: Work, fullness: float) -> None:
-        self.root, self.chance, self.work, self.fullness = root, chance, work, fullness
+    def __init__(self, references: References, chance: Random, work: Work, fullness: float) -> None:
+        self.references, self.chance, self.work, self.fullness = references, chance, work, fullness
         self.nodes = 0
 
     def value(self, schema: Any, depth: int, name: str) -> Any:
@@ -146,42 +141,44 @@ class _Maker:
             return self.chance.random() < 0.5 if kind == "boolean" else None
         return make({**said, "type": kind}, depth, name)
 
-    def settled(self, schema: Any, depth: int) -> dict[str, Any]:
-        """The rules of `schema` in one object: references followed, and one of several forms chosen."""
+    def settled(self, schema: Any, depth: int, trail: frozenset[int] = frozenset()) -> Schema:
+        """Return the rules of `schema` as one level: references followed, and one of several forms chosen.
+
+        trail: the schemas around this one that judge the same value, by their id().
+        """
         self.nodes += 1
         self.work.count()
         if self.nodes > MAX_NODES:
             raise _NoValueError("It is too large.")
         if schema is True:
             return {}
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, dict):
             raise _NoValueError("A rule of the schema allows no value.")
-        said = self.followed(dict(schema))
-        for part in said.pop("allOf", None) or ():
-            said = _both(said, self.settled(part, depth))
-        for keyword in ("anyOf", "oneOf"):
-            if forms := said.pop(keyword, None):
-                said = _both(said, self.settled(self.form(forms, depth), depth))
-        if "if" in said:
-            said = self.conditioned(said, depth)
-        dependent = said.pop("dependentSchemas", None) or {}
+        if id(schema) in trail:
+            raise _NoValueError(_BAD_REFERENCE)
+        trail |= {id(schema)}
+        own, malformed = normalize_level(schema, self.references.dialect)
+        if rules := [keyword for keyword in malformed if keyword not in _HARMLESS]:
+            raise _NoValueError(f"Its rule “{rules[0]}” is not one of JSON Schema.")
+        # What these leave open is judged at the end, with all other rules.
+        for keyword in _LEFT_TO_THE_JUDGE:
+            own.pop(keyword, None)
+        referred = [keyword for keyword in subschemas.REFERENCES if own.pop(keyword, None) is not None]
+        parts = [self.target(keyword, schema) for keyword in referred] + own.pop("allOf", [])
+        parts += [self.form(own.pop(keyword), depth) for keyword in ("anyOf", "oneOf") if keyword in own]
+        parts += self.condition(own)
+        dependent = own.pop("dependentSchemas", {})
+        said = _join([own, *(self.settled(part, depth, trail) for part in parts)])
         for name, rule in dependent.items():
-            if name in (said.get("required") or ()):
-                said = _both(said, self.settled(rule, depth))
+            if name in said.get("required", ()):
+                said = _join([said, self.settled(rule, depth, trail)])
         return said
 
-    def followed(self, said: dict[str, Any]) -> dict[str, Any]:
-        seen = 0
-        while reference := said.pop("$ref", None) or said.pop("$dynamicRef", None):
-            seen += 1
-            try:
-                found = pointers.resolve_reference(self.root, str(reference))
-            except LookupError:
-                found = False
-            if seen > 20 or found is False:
-                raise _NoValueError("A reference of the schema leads nowhere.")
-            said = _both(said, {} if found is True else dict(found))
-        return said
+    def target(self, keyword: str, schema: Schema) -> Any:
+        try:
+            return self.references.target(keyword, schema)[1]
+        except UnresolvedReferenceError as error:
+            raise _NoValueError(_BAD_REFERENCE) from error
 
     def form(self, forms: Sequence[Any], depth: int) -> Any:
         if depth < MAX_DEPTH and self.fullness:
@@ -190,15 +187,15 @@ class _Maker:
         flat = [each for each in forms if isinstance(each, Mapping) and not _refers(each)]
         return (flat or list(forms))[self.chance.randrange(len(flat or forms))]
 
-    def conditioned(self, said: dict[str, Any], depth: int) -> dict[str, Any]:
-        condition, then, other = said.pop("if"), said.pop("then", True), said.pop("else", True)
-        if self.chance.random() < 0.5:
-            return _both(_both(said, self.settled(condition, depth)), self.settled(then, depth))
-        return _both(said, self.settled(other, depth))
+    def condition(self, own: Schema) -> list[Any]:
+        """Return the schemas that hold where a condition does, or where it does not."""
+        condition, then, other = own.pop("if", None), own.pop("then", True), own.pop("else", True)
+        if condition is None:
+            return []
+        return [condition, then] if self.chance.random() < 0.5 else [other]
 
     def kind(self, said: Mapping[str, Any], depth: int) -> str:
-        types = said.get("type")
-        kinds = [types] if isinstance(types, str) else list(types or ())
+        kinds = types.type_words(said)
         if not kinds:
             # Without a type most rules judge only one kind of value, and another kind fits.
             return _likely(said) if self.fullness else self.chance.choice(TYPES)
@@ -213,21 +210,21 @@ class _Maker:
         unit = Fraction(str(step)) if step else Fraction(1) if is_whole else Fraction(1, 100)
         if is_whole:
             unit *= unit.denominator
-        low, high = _bounds(said)
+        low, high = types.lower_bound(said), types.upper_bound(said)
         # How many units the least and the greatest number are that fit; without a bound some hundreds.
         few = (
             None
             if low is None
-            else math.floor(low.at / unit) + 1
-            if low.is_open
-            else math.ceil(low.at / unit)
+            else math.floor(_exact(low) / unit) + 1
+            if low.is_exclusive
+            else math.ceil(_exact(low) / unit)
         )
         most = (
             None
             if high is None
-            else math.ceil(high.at / unit) - 1
-            if high.is_open
-            else math.floor(high.at / unit)
+            else math.ceil(_exact(high) / unit) - 1
+            if high.is_exclusive
+            else math.floor(_exact(high) / unit)
         )
         if few is None:
             few = 0 if most is None else most - 100
@@ -235,8 +232,8 @@ class _Maker:
             most = few + (100 if is_whole or step else 10_000)
         if few <= most:
             number = self.chance.randint(few, most) * unit
-        elif not is_whole and not step and low and high and low.at <= high.at:
-            number = (low.at + high.at) / 2  # closer together than the unit
+        elif not is_whole and not step and low and high and low.value <= high.value:
+            number = (_exact(low) + _exact(high)) / 2  # closer together than the unit
         else:
             raise _NoValueError("No number lies between its bounds.")
         return int(number) if is_whole else float(number)
@@ -307,7 +304,7 @@ class _Maker:
         return made.get(name, "")
 
     def array(self, said: Mapping[str, Any], depth: int, name: str) -> list[Any]:
-        heads, items = _heads_and_items(said)
+        heads, items = said.get("prefixItems", []), said.get("items", True)
         least = int(said.get("minItems") or 0)
         wanted = said.get("contains")
         at_least = int(said.get("minContains", 1)) if wanted is not None else 0
@@ -358,10 +355,8 @@ class _Maker:
         return made
 
     def fill_up(self, said: Mapping[str, Any], chosen: dict[str, None], depth: int) -> None:
-        depends = {**(said.get("dependentRequired") or {}), **(said.get("dependencies") or {})}
         for each in list(chosen):
-            if isinstance(also := depends.get(each), list):
-                chosen.update(dict.fromkeys(also))
+            chosen.update(dict.fromkeys(said.get("dependentRequired", {}).get(each, ())))
         names = [each for each, rule in (said.get("properties") or {}).items() if rule is not False]
         least = int(said.get("minProperties") or 0)
         for each in names:
@@ -385,10 +380,10 @@ class _Maker:
 
 
 def _rule_for(said: Mapping[str, Any], name: str) -> Any:
-    if name in (said.get("properties") or {}):
+    if name in said.get("properties", {}):
         return said["properties"][name]
-    for pattern, rule in (said.get("patternProperties") or {}).items():
-        if not validation.faults(validation.checked({"pattern": pattern}), name):
+    for pattern, rule in said.get("patternProperties", {}).items():
+        if regular_expressions.matches(pattern, name):
             return rule
     rule = said.get("additionalProperties", True)
     return {"type": "string"} if rule is True else rule
@@ -396,12 +391,8 @@ def _rule_for(said: Mapping[str, Any], name: str) -> Any:
 
 def _shown(said: Mapping[str, Any]) -> list[Any]:
     """Values that the schema itself shows, if they are of the right type; its other rules judge the whole."""
-    several = said.get("examples")
-    shown = several if isinstance(several, list) else []
-    shown = [*shown, *(said[name] for name in ("default", "example") if name in said)]
-    types = said.get("type")
-    kinds = (types,) if isinstance(types, str) else types
-    return [each for each in shown if not kinds or set(kinds) & {*TYPES_OF.get(type(each), ())}]
+    shown = [*said.get("examples", ()), *(said[name] for name in ("default", "example") if name in said)]
+    return [value for value in shown if types.type_of(value) in types.types_of(said)]
 
 
 def _refers(schema: Mapping[str, Any]) -> bool:
@@ -418,92 +409,15 @@ def _likely(said: Mapping[str, Any]) -> str:
     return next((kind for kind, words in by_keyword if any(word in said for word in words)), "string")
 
 
-def _heads_and_items(said: Mapping[str, Any]) -> tuple[list[Any], Any]:
-    if isinstance(items := said.get("items"), list):  # before draft 2020-12
-        return items, said.get("additionalItems", True)
-    return list(said.get("prefixItems") or ()), True if items is None else items
+def _exact(bound: types.Bound) -> Fraction:
+    return Fraction(str(bound.value))
 
 
-@dataclass(frozen=True)
-class _Bound:
-    at: Fraction
-    is_open: bool
-
-
-def _bounds(said: Mapping[str, Any]) -> tuple[_Bound | None, _Bound | None]:
-    """The least and the greatest number that fit, as far as they are bounded."""
-
-    def bound(keyword: str, exclusive: str, nearest: Any) -> _Bound | None:
-        given, beyond = said.get(keyword), said.get(exclusive)
-        # Draft 4 says by true or false whether the bound itself is left out.
-        bounds = [] if given is None else [_Bound(Fraction(str(given)), beyond is True)]
-        if isinstance(beyond, int | float) and not isinstance(beyond, bool):
-            bounds.append(_Bound(Fraction(str(beyond)), is_open=True))
-        return nearest(bounds, key=lambda each: each.at) if bounds else None
-
-    return bound("minimum", "exclusiveMinimum", max), bound("maximum", "exclusiveMaximum", min)
-
-
-def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """One set of rules that holds where both hold, as far as that can be written in one."""
-    return reduce(_with, other.items(), dict(one))
-
-
-def _with(said: dict[str, Any], rule: tuple[str, Any]) -> dict[str, Any]:
-    keyword, value = rule
-    if keyword not in said:
-        return {**said, keyword: value}
-    held = said[keyword]
-    if keyword in _JOINED:
-        return {**said, keyword: _JOINED[keyword](held, value)}
-    if keyword in ("anyOf", "oneOf", "not", "if"):
-        return {**said, "allOf": [*(said.get("allOf") or ()), {keyword: value}]}
-    return {**said, keyword: value}
-
-
-def _types(held: Any, value: Any) -> Any:
-    kinds, others = ([each] if isinstance(each, str) else list(each) for each in (held, value))
-    common = [each for each in kinds if each in others]
-    common += ["integer"] if not common and {"integer", "number"} <= {*kinds, *others} else []
-    if not common:
-        raise _NoValueError("Two rules of the schema ask for different types.")
-    return common[0] if len(common) == 1 else common
-
-
-def _heads(held: list[Any], value: list[Any]) -> list[Any]:
-    shared = [_all_of(one, other) for one, other in zip(held, value, strict=False)]
-    longer = held if len(held) > len(value) else value
-    return shared + longer[len(shared) :]
-
-
-def _members(held: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **held,
-        **{name: _all_of(held[name], rule) if name in held else rule for name, rule in value.items()},
-    }
-
-
-def _all_of(held: Any, value: Any) -> dict[str, Any]:
-    return {"allOf": [held, value]}
-
-
-def _union(held: Sequence[Any], value: Sequence[Any]) -> list[Any]:
-    return [*held, *(each for each in value if each not in held)]
-
-
-def _common(held: Sequence[Any], value: Sequence[Any]) -> list[Any]:
-    return [each for each in held if each in value]
-
-
-# What holds of a keyword where two schemas both give it.
-_JOINED: dict[str, Callable[[Any, Any], Any]] = {
-    "type": _types,
-    "enum": _common,
-    "required": _union,
-    "allOf": _union,
-    "properties": _members,
-    "prefixItems": _heads,
-    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
-    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
-    **dict.fromkeys(("items", "contains", "propertyNames", "additionalProperties"), _all_of),
-}
+def _join(levels: list[Schema]) -> Schema:
+    """Return one level that holds where all hold, without what no keyword can express."""
+    if len(levels) == 1:
+        return levels[0]
+    joined = merge.join(levels).schema
+    if joined.get("not") == {}:
+        raise _NoValueError("Two rules of the schema ask for different types or values.")
+    return joined
