@@ -125,14 +125,7 @@ def _alternative_members(
     document: Document, parts: Sequence[Schema], depth: int
 ) -> Iterator[tuple[str, AnySchema]]:
     for part in parts if depth else ():
-        branches = [
-            *part.get("anyOf", ()),
-            *part.get("oneOf", ()),
-            *part.get("dependentSchemas", {}).values(),
-        ]
-        if "if" in part:
-            branches += [part["if"], *(part[keyword] for keyword in ("then", "else") if keyword in part)]
-        for branch in branches:
+        for branch in branches_of(part):
             inner = parts_of(document, branch)
             for each in inner:
                 yield from each.get("properties", {}).items()
@@ -151,6 +144,15 @@ def _alternative_names(document: Document, parts: Sequence[Schema], depth: int) 
             for each in inner:
                 yield from (*each.get("properties", ()), *each.get("required", ()))
             yield from _alternative_names(document, inner, depth - 1)
+
+
+def branches_of(part: Schema) -> list[AnySchema]:
+    """Return the schemas of one level that may hold for the same value."""
+    branches = [branch for keyword in ("anyOf", "oneOf") for branch in part.get(keyword, ())]
+    branches += part.get("dependentSchemas", {}).values()
+    if "if" in part:
+        branches += [part[keyword] for keyword in ("if", "then", "else") if keyword in part]
+    return branches
 
 
 def parts_of(document: Document, schema: AnySchema) -> list[Schema]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from core.schema import pointers, subschemas
+from core.schema.dialects import AnySchema, Schema
+from core.schema.document import Document
+from core.schema.objects import branches_of, parts_of
 
 MAX_REPORTED = 10
 # Objects of the value and schemas that are looked at; what lies beyond is not reported.
@@ -36,26 +38,23 @@ class _Members:
     `takes_others`: they state that other names are welcome.
     """
 
-    described: dict[str, list[Any]] = field(default_factory=dict)
+    described: dict[str, list[AnySchema]] = field(default_factory=dict)
     takes_others: bool = False
-    entries: list[Any] = field(default_factory=list)
+    entries: list[AnySchema] = field(default_factory=list)
 
 
-def unknown_names(document: Any, value: Any) -> list[UnknownName]:
-    """Return the unknown names in `value`, which fits the schema `document`, in the order of the value.
-
-    References in `document` are JSON Pointers into it.
-    """
+def unknown_names(document: Document, value: Any) -> list[UnknownName]:
+    """Return the unknown names in `value`, which fits the document, in the order of the value."""
     return _Search(document).run(value)
 
 
 class _Search:
-    def __init__(self, document: Any) -> None:
+    def __init__(self, document: Document) -> None:
         self._document = document
         self._objects = self._schemas = 0
 
     def run(self, value: Any) -> list[UnknownName]:
-        waiting: list[tuple[Any, list[Any], Path]] = [(value, [self._document], ())]
+        waiting: list[tuple[Any, list[AnySchema], Path]] = [(value, [self._document.root], ())]
         reported: list[UnknownName] = []
         while waiting and len(reported) < MAX_REPORTED and self._objects < MAX_OBJECTS:
             value, schemas, path = waiting.pop()
@@ -72,47 +71,27 @@ class _Search:
             waiting += [each for each in reversed(inside) if isinstance(each[0], dict | list) and each[1]]
         return reported[:MAX_REPORTED]
 
-    def _members(self, schemas: Sequence[Any]) -> _Members:
+    def _members(self, schemas: Sequence[AnySchema]) -> _Members:
         members, waiting, seen = _Members(), list(schemas), set()
         while waiting and self._schemas < MAX_SCHEMAS:
-            schema = waiting.pop()
-            if not isinstance(schema, dict) or id(schema) in seen:
-                continue
-            seen.add(id(schema))
-            self._schemas += 1
-            _add(members, schema)
-            waiting += self._in_place(schema)
+            for part in parts_of(self._document, waiting.pop()):
+                if id(part) in seen:
+                    continue
+                seen.add(id(part))
+                self._schemas += 1
+                _add(members, part)
+                waiting += branches_of(part)
         return members
 
-    def _in_place(self, schema: Mapping[str, Any]) -> Iterator[Any]:
-        for keyword in subschemas.IN_PLACE:
-            if keyword != "not":
-                yield schema.get(keyword)
-        for keyword in subschemas.IN_PLACE_LISTS:
-            yield from schema[keyword] if isinstance(schema.get(keyword), list) else ()
-        for keyword in subschemas.IN_PLACE_MAPS:
-            yield from schema[keyword].values() if isinstance(schema.get(keyword), dict) else ()
-        for keyword in subschemas.REFERENCES:
-            if isinstance(reference := schema.get(keyword), str):
-                try:
-                    yield pointers.resolve_reference(self._document, reference)
-                except LookupError:
-                    continue
 
-
-def _add(members: _Members, schema: Mapping[str, Any]) -> None:
-    properties = schema.get("properties")
-    for name, each in properties.items() if isinstance(properties, dict) else ():
-        members.described.setdefault(name, []).append(each)
-    required = schema.get("required")
-    for name in required if isinstance(required, list) else ():
-        if isinstance(name, str):
-            members.described.setdefault(name, [])
-    is_map = any(schema.get(keyword, False) is not False for keyword in (*_OTHERS, "propertyNames"))
-    members.takes_others = members.takes_others or is_map or "patternProperties" in schema
-    for keyword in ("items", "additionalItems", "prefixItems"):
-        entries = schema.get(keyword)
-        members.entries += entries if isinstance(entries, list) else [entries]
+def _add(members: _Members, part: Schema) -> None:
+    for name, schema in part.get("properties", {}).items():
+        members.described.setdefault(name, []).append(schema)
+    for name in part.get("required", ()):
+        members.described.setdefault(name, [])
+    is_map = any(part.get(keyword, False) is not False for keyword in (*_OTHERS, "propertyNames"))
+    members.takes_others = members.takes_others or is_map or "patternProperties" in part
+    members.entries += [*part.get("prefixItems", ()), *([part["items"]] if "items" in part else ())]
 
 
 def _unknown(value: Mapping[str, Any], members: _Members, path: Path) -> Iterator[UnknownName]:

@@ -23,7 +23,7 @@ from core.outbound.errors import printable
 from core.schema import complexity, error_messages, subschemas
 from core.schema.bounds import SchemaBoundsError
 from core.schema.dialects import Dialect, dialect_of
-from core.schema.document import Finding, read_document
+from core.schema.document import Document, Finding, read_document
 from core.schema.pointers import Steps
 from core.schema.references import children
 
@@ -67,15 +67,20 @@ class Fault:
 
 @dataclass(slots=True)
 class Checked:
-    """A compiled schema. `left_out` names the rules that are not checked.
-
-    References in `schema` are JSON Pointers into it.
-    """
+    """A compiled schema in the internal form. `left_out` names the rules that are not checked."""
 
     schema: Any
     validator: jsonschema_rs.Validator | None
     left_out: list[str] = field(default_factory=list)
     _costs: dict[int, float] = field(default_factory=dict)
+    _document: Document | None = None
+
+    @property
+    def document(self) -> Document:
+        """Return the schema with its levels, which are kept for the next value."""
+        if self._document is None or self._document.root is not self.schema:
+            self._document = Document(self.schema, Dialect.DRAFT_2020)
+        return self._document
 
     def cost_at(self, depth: int) -> float:
         """Return how many schemas may meet at one part of a value that is nested `depth` levels deep."""

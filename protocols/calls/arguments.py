@@ -108,11 +108,11 @@ def unknown_inputs(signature: Signature, arguments: Mapping[str, Any]) -> list[U
     names = {parameter.name for parameter in signature.inputs}
     if arguments.keys() <= names and not any(isinstance(value, dict | list) for value in arguments.values()):
         return []
-    schema = _compiled(signature).schema
+    document = _compiled(signature).document
     if whole := _whole(signature):
-        unknown = unknown_names(schema, arguments.get(whole.name))
+        unknown = unknown_names(document, arguments.get(whole.name))
         return [UnknownName((whole.name, *name.path), name.proposal) for name in unknown]
-    return unknown_names(schema, dict(arguments))
+    return unknown_names(document, dict(arguments))
 
 
 def note_on(name: UnknownName) -> Note:

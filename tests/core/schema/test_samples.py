@@ -60,6 +60,9 @@ def test_seeds_differ():
         {"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {
             "children": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/node"}}}}}},
         {"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 3}]},
+        {"$ref": "#count", "minimum": 3, "$defs": {"Count": {"$anchor": "count", "enum": [1, 2, 4]}}},
+        {"allOf": [{"patternProperties": {"^a": {"const": 1}}}, {"required": ["a1"]}]},
+        {"type": "integer", "minimum": 1, "exclusiveMinimum": True, "maximum": 2},
         {"oneOf": [{"type": "string", "maxLength": 3}, {"type": "string", "minLength": 5}]},
         {"type": "array", "prefixItems": [{"const": "a"}], "items": False, "minItems": 1},
         {"type": "object", "minProperties": 3, "propertyNames": {"pattern": "^x_"}},

@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.schema import read_document
 from core.schema import unknown_names as subject
 from core.schema.unknown_names import UnknownName, unknown_names
 
@@ -24,12 +25,15 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}, "country": 
         ({"allOf": [CITY, {"properties": {"street": {}}}]}, {"street": 1, "citty": 1}, [("citty",)]),
         ({"anyOf": [CITY, {"properties": {"street": {}}}]}, {"street": 1, "city": 1}, []),
         ({"$ref": "#/$defs/City", "$defs": {"City": CITY}}, {"citty": 1}, [("citty",)]),
+        ({"$ref": "#city", "$defs": {"City": CITY | {"$anchor": "city"}}}, {"citty": 1}, [("citty",)]),
+        ({"if": {"required": ["a"]}, "then": CITY}, {"a": 1, "citty": 1}, [("citty",)]),
+        ({"items": [CITY], "additionalItems": CITY}, [{"city": 1}, {"citty": 1}], [(1, "citty")]),
         (CITY, ["citty"], []),
     ],
     ids=str,
 )
 def test_unknown_names(schema, value, expected):
-    found = unknown_names(schema, value)
+    found = unknown_names(read_document(schema), value)
     if expected and isinstance(expected[0], tuple) and not isinstance(expected[0], UnknownName):
         assert [each.path for each in found] == expected
     elif expected and isinstance(expected[0], str):
@@ -40,10 +44,12 @@ def test_unknown_names(schema, value, expected):
 
 def test_the_first_ten_are_reported_in_the_order_of_the_value():
     value = {f"zzz{number}": number for number in range(30)}
-    assert [each.path for each in unknown_names(CITY, value)] == [(f"zzz{number}",) for number in range(10)]
+    assert [each.path for each in unknown_names(read_document(CITY), value)] == [
+        (f"zzz{number}",) for number in range(10)
+    ]
 
 
 def test_search_ends_after_many_objects(monkeypatch):
     monkeypatch.setattr(subject, "MAX_OBJECTS", 3)
     value = [{"citty": number} for number in range(5)]
-    assert len(unknown_names({"items": CITY}, value)) == 2
+    assert len(unknown_names(read_document({"items": CITY}), value)) == 2
