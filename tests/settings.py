@@ -35,3 +35,6 @@ os.environ["PEGBOARD_HOSTS"] = "127.0.0.1 localhost testserver"
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 from pegboard.settings import *  # noqa: E402, F403
+
+# A test is one transaction, in which a busy machine may compute for longer than the product ever would.
+DATABASES["default"]["OPTIONS"]["limits"]["idle_in_transaction_session_timeout"] = "5min"  # noqa: F405

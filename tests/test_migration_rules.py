@@ -25,6 +25,9 @@ LISTED: dict[tuple[str, str], str] = {
         "catalog.0083_log_changes_of_tools",
         "Raw SQL operation",
     ): "writers wait a second for the triggers; old code finds new tools by plain words until it ends",
+    ("catalog.0084_credential_details", "Raw SQL operation"): (
+        "a trigger on a table of some dozen rows, which keeps the columns of old code and the new one equal"
+    ),
 }
 
 # Operations of migrations that are not atomic, beside those of core/migration_operations.py: why each may be

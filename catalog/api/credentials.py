@@ -12,16 +12,16 @@ from rest_framework.response import Response
 
 import protocols
 from catalog.api.vendors import Address
+from catalog.credentials import kinds, sessions
 from catalog.credentials import operations as credential_operations
-from catalog.credentials import sessions
 from catalog.credentials import status as credential_status
+from catalog.credentials.kinds.base import Detail
 from catalog.credentials.oauth import client_registration, clients, discovery, sign_in
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
 from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
 from catalog.credentials.oauth.token_replies import words_of
-from catalog.credentials.sessions import MAX_LIFE_SECONDS
 from catalog.models import Credential, Endpoint, Grant
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from core.errors import invalid
 from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import MAX_URL_LENGTH
@@ -68,29 +68,40 @@ class NewClientInput(ClientInput):
     )
 
 
+def detail_fields(*, is_change: bool = False) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+    """Return a field for each detail of each kind of credential, by name."""
+    return {name: _detail_field(detail, is_change=is_change) for name, detail in kinds.DETAILS.items()}
+
+
+def _detail_field(detail: Detail, *, is_change: bool) -> serializers.Field[Any, Any, Any, Any]:
+    if detail.is_number:
+        return serializers.IntegerField(
+            min_value=detail.minimum, max_value=detail.maximum, required=False, help_text=detail.help
+        )
+    return serializers.CharField(
+        max_length=detail.max_length,
+        required=False,
+        allow_blank=not (is_change and detail.is_required),
+        help_text=detail.help,
+    )
+
+
 class CredentialInput(Input):
     name = serializers.CharField(max_length=100)
-    kind = serializers.ChoiceField(choices=CredentialKind.choices)
+    kind = serializers.ChoiceField(choices=kinds.CHOICES)
     url = Address(max_length=MAX_URL_LENGTH, help_text="An address of the origin it may be sent to.")
     secret = serializers.CharField(
         max_length=8_000,
         write_only=True,
         trim_whitespace=False,
         required=False,
-        help_text="With OAuth the client's; left out for a public client and for one with a key of Pegboard.",
+        help_text="With OAuth the client's; left out for a public client. With `key` a private key that the "
+        "server issued (PEM or JWK); without one Pegboard makes it.",
     )
     client = NewClientInput(required=False, help_text="Needed with OAuth, and not taken otherwise.")
-    header = serializers.CharField(max_length=64, required=False, allow_blank=True)
-    username = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    parameter = serializers.CharField(
-        max_length=64, required=False, allow_blank=True, help_text="The query parameter that carries the key."
-    )
-    issuer = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    subject = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    audience = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    lifetime_seconds = serializers.IntegerField(
-        min_value=30, max_value=MAX_LIFE_SECONDS, required=False, help_text="600 unless told."
-    )
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return super().get_fields() | detail_fields()
 
 
 class SecretInput(Input):
@@ -111,13 +122,9 @@ class CredentialChange(Input):
     secret = serializers.CharField(
         max_length=8_000, write_only=True, trim_whitespace=False, required=False, help_text="Another one."
     )
-    header = serializers.CharField(max_length=64, required=False)
-    username = serializers.CharField(max_length=200, required=False)
-    parameter = serializers.CharField(max_length=64, required=False)
-    issuer = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    subject = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    audience = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    lifetime_seconds = serializers.IntegerField(min_value=30, max_value=MAX_LIFE_SECONDS, required=False)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return super().get_fields() | detail_fields(is_change=True)
 
 
 class ClientOutput(serializers.ModelSerializer[Grant]):
@@ -181,6 +188,26 @@ class UsedOutput(serializers.ModelSerializer[Endpoint]):
         read_only_fields = fields
 
 
+class StoredText(serializers.CharField):
+    """A detail of a credential; empty where its kind has none."""
+
+    def get_attribute(self, instance: Credential) -> Any:
+        return instance.details.get(self.field_name, "")
+
+
+class StoredNumber(serializers.IntegerField):
+    """A detail of a credential; null where its kind has none."""
+
+    def get_attribute(self, instance: Credential) -> Any:
+        return instance.details.get(self.field_name)
+
+
+def _shown_detail(detail: Detail) -> serializers.Field[Any, Any, Any, Any]:
+    if detail.is_number:
+        return StoredNumber(read_only=True, allow_null=True)
+    return StoredText(read_only=True)
+
+
 class CredentialOutput(serializers.ModelSerializer[Credential]):
     """State only; there is no call that gives a secret back."""
 
@@ -192,11 +219,14 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
     class Meta:
         model = Credential
         fields = [
-            "id", "name", "kind", "origin", "header", "username", "parameter", "issuer", "subject",
-            "audience", "lifetime_seconds", "fingerprint", "set_at", "set_by", "client", "status",
+            "id", "name", "kind", "origin", "fingerprint", "set_at", "set_by", "client", "status",
             "endpoints",
         ]  # fmt: skip
         read_only_fields = fields
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        details = {name: _shown_detail(detail) for name, detail in kinds.DETAILS.items()}
+        return super().get_fields() | details
 
     @extend_schema_field(ClientOutput(allow_null=True))
     def get_client(self, row: Credential) -> dict[str, Any] | None:
@@ -377,7 +407,7 @@ class CredentialDetail(GenericAPIView[Credential]):
 
 def _check_registered(details: dict[str, Any], client: dict[str, Any]) -> None:
     # The registration sets these members, so values of the caller would be lost.
-    if details["kind"] != CredentialKind.OAUTH_CODE:
+    if details["kind"] != OAuthKind.CODE:
         raise invalid(client="Only a credential that a person signs in for registers itself.")
     if "client_id" in client or details.get("secret"):
         raise invalid(client="Give either a client that you have, or the address to register at.")

@@ -5,29 +5,25 @@ attaches
 credentials to requests.
 """
 
-import re
+from contextlib import suppress
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from catalog.credentials import sessions
+from catalog.credentials import kinds, sessions
+from catalog.credentials.kinds.base import Kind
 from catalog.credentials.oauth import clients, revocation, tokens
 from catalog.credentials.oauth.clients import Registered
 from catalog.credentials.oauth.revocation import Revocation
 from catalog.locking import check_name, locked, origin_of
 from catalog.models import Credential, Grant
-from catalog.models.vendors import CredentialKind
-from core.encryption import Secret
+from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
-
-HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
-RESERVED_HEADERS = {"host", "content-length", "transfer-encoding", "connection", "content-type", "cookie"}
-QUERY_NAME = re.compile(r"[A-Za-z0-9._~\[\]$-]{1,64}")
 
 
 @transaction.atomic
@@ -43,7 +39,7 @@ def create_credential(
 ) -> Credential:
     """Create a credential. `url`: any address of the origin to which the secret may be sent.
 
-    details: the members that `credentials.DETAILS` lists for the kind, or `clients.DETAILS` for OAuth.
+    details: those of its kind (`kinds.KINDS`), or `clients.DETAILS` for OAuth.
     secret: for OAuth the client's, which is sent only to the token endpoint, "" for a public client.
     registered: a registered client, which replaces both.
     """
@@ -64,7 +60,7 @@ def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: 
     credential = Credential(
         name=name.strip(),
         kind=kind,
-        **{name: details[name] for name in sessions.DETAILS.get(kind, ()) if details.get(name)},
+        details={name: details[name] for name in _details_of_kind(kind) if details.get(name)},
         origin=origin_of(in_ascii(url.strip())),
     )
     _check_credential(credential)
@@ -96,19 +92,21 @@ def update_credential(
     if registered:
         client_details, secret = clients.from_registration(registered)
         changes |= client_details
-    before = sessions.facts(_with_grant(credential))
+    before, old_details = sessions.facts(_with_grant(credential)), credential.details
     _check_asked(credential, changes)
     credential.name = changes.get("name", credential.name).strip()
     revoked = _change_details(credential, changes, has_new_secret=bool(secret))
+    _check_credential(credential)
     if secret or (
         clients.uses_oauth(credential) and clients.has_key(credential.grant) and not credential.sealed
     ):
         _enter(credential, secret, actor)
-    _check_credential(credential)
+    elif credential.details != old_details:
+        _check_stored_secret(credential)
     after = sessions.facts(credential)
     edit_conflicts.check(credential, expected, now=before, wanted=after)
     if after != before:
-        credential.save(update_fields=[*("name", "used_at", "refused_at"), *_columns_of(credential)])
+        credential.save(update_fields=["name", "details", "used_at", "refused_at"])
         audit.record(actor, "edit", credential, before=before, after=after)
     if revoked:
         revoked.after_commit(actor)
@@ -123,11 +121,11 @@ def widen(credential: Credential, *, actor: User) -> Credential:
 
 def details_of(credential: Credential) -> tuple[str, ...]:
     """Return the details that can be changed, besides name and secret."""
-    return clients.DETAILS if clients.uses_oauth(credential) else _columns_of(credential)
+    return clients.DETAILS if clients.uses_oauth(credential) else _details_of_kind(credential.kind)
 
 
-def _columns_of(credential: Credential) -> tuple[str, ...]:
-    return sessions.DETAILS.get(credential.kind, ())
+def _details_of_kind(kind: str) -> tuple[str, ...]:
+    return tuple(detail.name for detail in kinds.KINDS[kind].details) if kind in kinds.KINDS else ()
 
 
 def _with_grant(credential: Credential) -> Credential:
@@ -141,7 +139,7 @@ def _with_grant(credential: Credential) -> Credential:
 def _check_asked(credential: Credential, changes: dict[str, Any]) -> None:
     allowed_names = {"name", *details_of(credential), *clients.REGISTERED}
     if others := [name for name in changes if name not in allowed_names and changes[name] is not None]:
-        kind = credential.get_kind_display()
+        kind = kinds.label_of(credential.kind)
         raise invalid(**dict.fromkeys(others, f"A credential of the kind “{kind}” does not have this."))
 
 
@@ -153,12 +151,14 @@ def _change_details(
         revoked = revocation.prepare(credential.grant)
         went = clients.change(credential.grant, changes, has_new_secret=has_new_secret)
         return revoked if went else None
-    new_values = {name: changes[name] for name in _columns_of(credential) if changes.get(name) is not None}
-    if any(getattr(credential, name) != value for name, value in new_values.items()):
+    names = _details_of_kind(credential.kind)
+    new_details = credential.details | {
+        name: changes[name] for name in names if changes.get(name) is not None
+    }
+    if new_details != credential.details:
         # Refusals of the old secret prove nothing about the new one.
         credential.used_at = credential.refused_at = None
-    for name, value in new_values.items():
-        setattr(credential, name, value)
+    credential.details = new_details
     return None
 
 
@@ -179,7 +179,7 @@ def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
 
 @transaction.atomic
 def replace_secret(credential: Credential, *, actor: User, secret: str = "") -> Credential:
-    """Replace the secret, or create a new key for a client that signs its assertions."""
+    """Replace the secret. A client that signs its assertions gets a new key, or the one in `secret`."""
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     before = sessions.facts(credential)
     if clients.uses_oauth(credential) and credential.grant.secret_expires_at:
@@ -231,36 +231,22 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
 
 def _check_credential(credential: Credential) -> None:
     check_name(credential.name, 100)
-    match credential.kind:
-        case CredentialKind.HEADER:
-            name = credential.header
-            if not HEADER_NAME.fullmatch(name) or name.lower() in RESERVED_HEADERS:
-                raise invalid(header="Give the name of one request header, such as X-Api-Key.")
-        case CredentialKind.BASIC:
-            if not credential.username or len(credential.username) > 200 or ":" in credential.username:
-                raise invalid(username="Give the user name, without a colon.")
-        case CredentialKind.QUERY:
-            if not QUERY_NAME.fullmatch(credential.parameter):
-                raise invalid(parameter="Give the name of one query parameter, such as api_key.")
-        case CredentialKind.JWT:
-            _check_token(credential)
-        case CredentialKind.BEARER | CredentialKind.OAUTH_CLIENT:
-            pass
-        case CredentialKind.OAUTH_CODE | CredentialKind.OAUTH_USERS:
-            pass
-        case _:
-            raise invalid(kind=f"Choose one of: {', '.join(CredentialKind.values)}.")
+    if clients.uses_oauth(credential):
+        return
+    kind = kinds.KINDS.get(credential.kind)
+    if kind is None:
+        raise invalid(kind=f"Choose one of: {', '.join(name for name, _ in kinds.CHOICES)}.")
+    if kind.needs_https and not credential.origin.startswith("https:"):
+        raise invalid(url="This kind of credential needs an address that begins with https://.")
+    credential.details = kind.check(credential.details)
 
 
-def _check_token(credential: Credential) -> None:
-    for name in ("issuer", "subject", "audience"):
-        value = getattr(credential, name)
-        if len(value) > 200 or not value.isprintable():
-            raise invalid(**{name: "Give up to 200 characters on one line."})
-    life = credential.lifetime_seconds or sessions.DEFAULT_LIFE_SECONDS
-    if not 30 <= life <= sessions.MAX_LIFE_SECONDS:
-        raise invalid(lifetime_seconds="A token lives from 30 seconds to 15 minutes (900).")
-    credential.lifetime_seconds = life
+def _check_stored_secret(credential: Credential) -> None:
+    # Changed details may need another secret. One that cannot be decrypted has to be entered again anyway.
+    with suppress(UndecryptableError):
+        secret = sessions.decrypt(credential).reveal()
+        if kind := kinds.KINDS.get(credential.kind):
+            kind.check_secret(secret, credential.details)
 
 
 def _encrypt(credential: Credential, secret: str) -> None:
@@ -270,10 +256,7 @@ def _encrypt(credential: Credential, secret: str) -> None:
             raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
         return
     if clients.uses_oauth(credential) and clients.has_key(credential.grant):
-        if secret:
-            raise invalid(secret="Pegboard makes the key of this client itself. Leave this empty.")  # noqa: S106
-        sessions.encrypt(credential, clients.make_key(credential.grant))
+        sessions.encrypt(credential, clients.new_key(credential.grant, secret))
         return
-    if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
-        raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
-    sessions.encrypt(credential, Secret(secret))
+    kind = kinds.KINDS.get(credential.kind, Kind)  # the secret of an OAuth client is a plain one
+    sessions.encrypt(credential, Secret(kind.check_secret(secret, credential.details)))

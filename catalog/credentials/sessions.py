@@ -1,14 +1,12 @@
 """Sessions with vendors: the only place that attaches secrets to requests. core/encryption.py stores them."""
 
-import base64
 import copy
-import hmac
-import json
+import hashlib
 import logging
 import time
 from collections.abc import Iterator, MutableSequence, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
@@ -20,10 +18,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from catalog import bounds
-from catalog.credentials import rate_limit
+from catalog.credentials import kinds, rate_limit
+from catalog.credentials.kinds.base import Kind
 from catalog.credentials.oauth import clients, renewal, tokens
 from catalog.models import Credential, Endpoint
-from catalog.models.vendors import CredentialKind
 from core import encryption, open_replies
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
@@ -32,29 +30,21 @@ from core.outbound.challenges import scope_asked, wants_more_scope
 from core.outbound.connection_pool import KeptFor
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
+from core.outbound.outgoing import Carried, apply_headers
 from core.outbound.policy import AddressSource, Door, origin_of, policy_for
-from core.outbound.session import Carried, Follower, Session
+from core.outbound.session import Follower, Session
 from people import audit
 
 logger = logging.getLogger(__name__)
 
-MAX_LIFE_SECONDS = 900  # seconds that a signed token may live
-DEFAULT_LIFE_SECONDS = 600
 # Not with each request: every call of a tool would be one more write.
 NOTE_USE_EVERY = timedelta(minutes=10)
 FIELD = "catalog.credential.sealed"
-# The details of each kind, besides the secret.
-DETAILS: dict[str, tuple[str, ...]] = {
-    CredentialKind.HEADER: ("header",),
-    CredentialKind.BASIC: ("username",),
-    CredentialKind.QUERY: ("parameter",),
-    CredentialKind.JWT: ("issuer", "subject", "audience", "lifetime_seconds"),
-}
 
 
 def facts(credential: Credential) -> dict[str, Any]:
     """Return the facts of a credential that pages and the audit trail may show."""
-    details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
+    details = dict(map(_shown_detail, credential.details.items()))
     if clients.uses_oauth(credential):
         details |= clients.facts(credential.grant)
     return {
@@ -64,6 +54,19 @@ def facts(credential: Credential) -> dict[str, Any]:
         **{name: value for name, value in details.items() if value},
         "fingerprint": credential.fingerprint,
     }
+
+
+def _shown_detail(detail: tuple[str, Any]) -> tuple[str, Any]:
+    # A long detail is shown by its digest, so that a change of it is visible.
+    name, value = detail
+    is_long = name in kinds.DETAILS and kinds.DETAILS[name].is_long
+    return name, f"sha256:{hashlib.sha256(value.encode()).hexdigest()[:16]}" if is_long else value
+
+
+def labelled_details(credential: Credential) -> list[tuple[str, Any]]:
+    """Return the label and the value of each detail, as pages show them."""
+    shown = dict(map(_shown_detail, credential.details.items()))
+    return [(detail.label, shown[name]) for name, detail in kinds.DETAILS.items() if shown.get(name)]
 
 
 def encrypt(credential: Credential, secret: Secret) -> None:
@@ -77,24 +80,12 @@ def decrypt(credential: Credential) -> Secret:
     return encryption.decrypt(credential.sealed, row=credential.pk, field=FIELD, name=credential.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The parts of a request that carry a credential, and all texts that a reply must not repeat."""
-
-    headers: dict[str, str]
-    query: dict[str, str]
-    secrets: tuple[str, ...]
-
-
-def proof(credential: Credential) -> Proof:
-    """Decrypted for one conversation; a signed token is made anew for each, and before it runs out. With
-    OAuth see `_Renewal`."""
-    secret = decrypt(credential).reveal()
-    headers, query = _headers(credential, secret), {}
-    if credential.kind == CredentialKind.QUERY:
-        query = {credential.parameter: secret}
-    carried = [value.split()[-1] for value in headers.values()]
-    return Proof(headers, query, (secret, quote(secret, safe=""), *carried))
+def open_kind(credential: Credential) -> Kind:
+    """Return the credential decrypted, for one conversation. With OAuth see `_Renewal`."""
+    kind = kinds.KINDS.get(credential.kind)
+    if kind is None:
+        raise UndecryptableError(credential.name, f"is of a kind that is not known here: {credential.kind}.")
+    return kind(credential.details, decrypt(credential).reveal())
 
 
 class _Renewal:
@@ -105,6 +96,8 @@ class _Renewal:
     own, because an enumeration run occupies its own.
     """
 
+    certificate = None
+
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
         self._may_renew = True
@@ -114,7 +107,7 @@ class _Renewal:
     def current(self) -> Carried:
         if self._worn_out_at is not None and time.monotonic() >= self._worn_out_at:
             self._carry(tokens.apart(partial(tokens.token_for, self._credential)))
-        return self._carried.headers, self._carried.secrets
+        return self._carried
 
     def answered(self, status: int, challenge: str) -> bool:
         """Return whether there is another token after a 401.
@@ -144,8 +137,22 @@ class _Renewal:
     def _carry(self, token: renewal.Token) -> None:
         text = token.secret.reveal()
         self._token = token
-        self._carried = Proof({"Authorization": f"Bearer {text}"}, {}, (text, quote(text, safe="")))
+        apply = partial(apply_headers, {"Authorization": f"Bearer {text}"})
+        self._carried = Carried(apply, (text, quote(text, safe="")))
         self._worn_out_at = None if token.good_for is None else time.monotonic() + token.good_for
+
+
+class _Unnoted:
+    """A credential whose acceptance or refusal by the vendor is not recorded."""
+
+    def __init__(self, carried: Carried) -> None:
+        self.carried = carried
+
+    def current(self) -> Carried:
+        return self.carried
+
+    def answered(self, status: int, challenge: str) -> bool:
+        return False
 
 
 class _Use:
@@ -155,19 +162,11 @@ class _Use:
         self._credential = credential
         self._is_taken: bool | None = None
         self._is_used = False
-        self._open()
-
-    def _open(self) -> None:
-        self._opened_at = time.time()
-        opened = proof(self._credential)
-        self.query = opened.query
-        self._carried = (opened.headers, opened.secrets)
+        kind = open_kind(credential)
+        self.certificate = kind.certificate
+        self._carried = Carried(kind.apply, kind.secrets)
 
     def current(self) -> Carried:
-        # The request may take a while too, so the second half of a signed token's lifetime is not used.
-        life = self._credential.lifetime_seconds or DEFAULT_LIFE_SECONDS
-        if self._credential.kind == CredentialKind.JWT and time.time() - self._opened_at >= life / 2:
-            self._open()
         return self._carried
 
     def answered(self, status: int, challenge: str) -> bool:
@@ -197,37 +196,6 @@ class _Use:
         with transaction.atomic():
             if rows.update(refused_at=refused_at):
                 audit.record(None, verdict, self._credential, why=reason)
-
-
-def _headers(credential: Credential, secret: str) -> dict[str, str]:
-    # The request headers that carry this credential.
-    match credential.kind:
-        case CredentialKind.BEARER:
-            return {"Authorization": f"Bearer {secret}"}
-        case CredentialKind.BASIC:
-            pair = base64.b64encode(f"{credential.username}:{secret}".encode()).decode()
-            return {"Authorization": f"Basic {pair}"}
-        case CredentialKind.HEADER:
-            return {credential.header: secret}
-        case CredentialKind.JWT:
-            return {"Authorization": f"Bearer {_signed_token(credential, secret, int(time.time()))}"}
-        case CredentialKind.QUERY:
-            return {}
-    raise UndecryptableError(credential.name, f"is of a kind that is not known here: {credential.kind}.")
-
-
-def _signed_token(credential: Credential, secret: str, now: int) -> str:
-    # A JSON Web Token under HS256: https://www.rfc-editor.org/rfc/rfc7519, rfc7515 section 3.1.
-    stated = {"iss": credential.issuer, "sub": credential.subject, "aud": credential.audience}
-    claims = {name: value for name, value in stated.items() if value}
-    life = credential.lifetime_seconds or DEFAULT_LIFE_SECONDS
-    parts = ({"alg": "HS256", "typ": "JWT"}, claims | {"iat": now, "exp": now + life})
-    signed = ".".join(_in_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
-    return f"{signed}.{_in_base64url(hmac.digest(secret.encode(), signed.encode(), 'sha256'))}"
-
-
-def _in_base64url(text: bytes) -> str:
-    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
 def open_session(
@@ -287,9 +255,9 @@ def open_address(
     session = Session(
         url,
         policy=policy_for(Door.ACTIVITY, source),
-        authorization_query=carrier.query if isinstance(carrier, _Use) else {},
         authorized_for=credential.origin if credential else None,
         renewal=carrier,
+        certificate=carrier.certificate if carrier else None,
         exchanges=exchanges,
         limits=limits,
         mark=mark,
@@ -312,7 +280,7 @@ def _vendor_policy() -> Policy:
 def _kept_for(endpoint: Endpoint) -> KeptFor:
     # Everything that distinguishes two sessions of an endpoint for the vendor, or the server for Pegboard.
     credential = endpoint.credential
-    proves = (credential.pk, credential.set_at) if credential else None
+    proves = (credential.pk, credential.set_at, str(credential.details)) if credential else None
     return KeptFor(endpoint.pk, (endpoint.url, endpoint.authorities, proves))
 
 
@@ -321,15 +289,14 @@ def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: boo
     # The endpoint and its credential record nothing of this session, because the vendor's refusal of another
     # caller concerns neither. A reply that repeats the secret is still refused.
     carrier = _carrier(endpoint)
-    headers, secrets = carrier.current() if carrier else ({}, ())
-    query = carrier.query if isinstance(carrier, _Use) else {}
+    unnoted = _Unnoted(carrier.current()) if carrier else None
     return Session(
         endpoint.url,
         policy=_vendor_policy(),
-        authorization=headers if with_credential else {},
-        authorization_query=query if with_credential else {},
         authorized_for=endpoint.credential.origin if endpoint.credential else None,
-        secrets=secrets,
+        secrets=unnoted.carried.secrets if unnoted else (),
+        renewal=unnoted if with_credential else None,
+        certificate=carrier.certificate if carrier and with_credential else None,
         memory=copy.deepcopy(endpoint.memory),
         turns=rate_limit.turns(endpoint),
         limits=bounds.limits_of(endpoint),
@@ -396,9 +363,9 @@ def _session(
         endpoint.url,
         policy=policy,
         secrets=carried,
-        authorization_query=carrier.query if isinstance(carrier, _Use) else {},
         authorized_for=endpoint.credential.origin if endpoint.credential else None,
         renewal=carrier,
+        certificate=carrier.certificate if carrier else None,
         memory=copy.deepcopy(endpoint.memory),
         exchanges=exchanges,
         reached=reached,

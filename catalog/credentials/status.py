@@ -1,14 +1,14 @@
 """The status of a credential, as pages and REST show it. For OAuth see oauth/grant_status.py."""
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
-from catalog.credentials import sessions
+from catalog.credentials import kinds, sessions
 from catalog.credentials.oauth import clients, grant_status
 from catalog.credentials.oauth.errors import moment
 from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
 from catalog.models import Credential
-from catalog.models.vendors import CredentialKind
 from core.encryption import UndecryptableError
 from core.outbound import secret_echo
 
@@ -16,6 +16,10 @@ TOO_SHORT = (
     f"Its secret has fewer than {secret_echo.MIN_SECRET_LENGTH} characters: too few to tell it from ordinary "
     "words, so a reply that repeats it is not refused. Ask the vendor for a longer one."
 )
+
+
+# So long before its end a credential that nobody can renew but a person is shown as expiring.
+EXPIRES_SOON = timedelta(days=21)
 
 
 def status_of(credential: Credential, now: datetime) -> CredentialStatus:
@@ -31,13 +35,26 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
         secret = sessions.decrypt(credential).reveal()
     except UndecryptableError as error:
         return _locked(error.problem)
-    # A signed token is sent in its place, and is long.
-    is_short = credential.kind != CredentialKind.JWT and secret_echo.is_too_short(secret)
+    kind = kinds.KINDS.get(credential.kind)
+    if kind is None:
+        return _locked(f"is of a kind that is not known here: {credential.kind}.")
+    # What is sent in place of a secret is long.
+    is_short = kind.sends_secret and secret_echo.is_too_short(secret)
     warning = f" {TOO_SHORT}" if is_short else ""
     if credential.refused_at:
         host = urlsplit(credential.origin).netloc
         message = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized).{warning}"
         return _plain(State.REFUSED, message, Remedy.ENTER_SECRET, credential.refused_at)
+    expires_at = kind.expires_at(credential.details)
+    if expires_at and expires_at - now < EXPIRES_SOON:
+        is_over = expires_at <= now
+        message = f"It {'ended' if is_over else 'ends'} on {moment(expires_at)}. Enter its replacement."
+        state = State.REFUSED if is_over else State.EXPIRING
+        return replace(_plain(state, message, Remedy.EDIT), expires_at=expires_at)
+    return replace(_usual_status(credential, warning), expires_at=expires_at)
+
+
+def _usual_status(credential: Credential, warning: str) -> CredentialStatus:
     if credential.used_at is None:
         return _plain(State.NEW, f"No vendor has been sent it yet.{warning}", None)
     return _plain(State.OK, f"The vendor took it when it was last sent.{warning}", None)

@@ -9,14 +9,15 @@ from django.http import QueryDict
 from django.template.defaultfilters import filesizeformat
 
 import protocols
+from catalog.credentials import kinds
 from catalog.credentials import operations as credential_operations
+from catalog.credentials.kinds.base import Detail, Kind
 from catalog.credentials.oauth import clients
-from catalog.credentials.sessions import DEFAULT_LIFE_SECONDS, MAX_LIFE_SECONDS
 from catalog.forms.policy_fields import PREFIX
 from catalog.forms.reach_fields import ReachForm
 from catalog.forms.setting_fields import DocumentField, setting_field
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from catalog.rules import retries
 from catalog.vendors import operations as vendor_operations
 from core.outbound.addresses import without_keys
@@ -33,7 +34,7 @@ INTERVALS = {
     10_080: "Once a week",
 }
 NEW = "new"
-FOR_ENDPOINTS = Credential.objects.filter(removed_at=None).exclude(kind=CredentialKind.OAUTH_USERS)
+FOR_ENDPOINTS = Credential.objects.filter(removed_at=None).exclude(kind=OAuthKind.USERS)
 
 
 class VendorForm(OperationForm):
@@ -138,31 +139,32 @@ class CredentialDetailsForm(OperationForm):
     """The fields of each kind of credential, without the secret. The page shows the fields of the chosen
     kind."""
 
-    header = forms.CharField(max_length=64, required=False, label="Header name", initial="X-Api-Key")
-    parameter = forms.CharField(
-        max_length=64,
-        required=False,
-        label="Name in the address",
-        initial="api_key",
-        help_text="The query parameter with the key. Pegboard hides its value wherever it shows an address.",
-    )
-    username = forms.CharField(max_length=200, required=False, label="User name")
-    issuer = forms.CharField(max_length=200, required=False, label="Issuer (iss)")
-    subject = forms.CharField(max_length=200, required=False, label="Subject (sub)")
-    audience = forms.CharField(
-        max_length=200, required=False, label="Audience (aud)", help_text="If the vendor checks it."
-    )
-    lifetime_seconds = forms.IntegerField(
-        required=False,
-        min_value=30,
-        max_value=MAX_LIFE_SECONDS,
-        initial=DEFAULT_LIFE_SECONDS,
-        label="Lifetime of a token in seconds",
-        help_text="Pegboard signs a new token with the secret for each session.",
-    )
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, detail in kinds.DETAILS.items():
+            self.fields[name] = _detail_field(detail)
+        self.order_fields(self.field_order)
+
+    def credential_kinds(self) -> Iterator[tuple[type[Kind], list[tuple[Detail, BoundField]]]]:
+        """Yield each kind with its details and their fields, in the order of the choice."""
+        for kind in kinds.ALL:
+            yield kind, [(detail, self[detail.name]) for detail in kind.details]
 
     def details(self) -> dict[str, Any]:
-        return {name: self.cleaned_data[name] for name in CredentialDetailsForm.base_fields}
+        return {name: self.cleaned_data[name] for name in kinds.DETAILS}
+
+
+def _detail_field(detail: Detail) -> forms.Field:
+    options: dict[str, Any] = {
+        "required": False,  # the operation checks the details of the chosen kind
+        "label": detail.label,
+        "help_text": detail.help,
+        "initial": detail.initial,
+    }
+    if detail.is_number:
+        return forms.IntegerField(min_value=detail.minimum, max_value=detail.maximum, **options)
+    widget = forms.Textarea(attrs={"rows": 6, "class": "mono"}) if detail.is_long else forms.TextInput
+    return forms.CharField(max_length=detail.max_length, widget=widget, **options)
 
 
 class CredentialChangeForm(CredentialDetailsForm):
@@ -173,7 +175,7 @@ class CredentialChangeForm(CredentialDetailsForm):
 
     def __init__(self, *args: Any, credential: Credential, **kwargs: Any) -> None:
         details = credential_operations.details_of(credential)
-        kwargs["initial"] = {name: getattr(credential, name) for name in ("name", *details)}
+        kwargs["initial"] = {"name": credential.name, **credential.details}
         super().__init__(*args, **kwargs)
         for name in self.fields.keys() - {"name", *details}:
             del self.fields[name]
@@ -187,7 +189,7 @@ class CredentialForm(CredentialDetailsForm):
         widget=AddressInput,
         help_text="The secret, and tokens that are derived from it, are sent only to this address.",
     )
-    kind = forms.ChoiceField(choices=CredentialKind.choices)
+    kind = forms.ChoiceField(choices=kinds.CHOICES)
     secret = forms.CharField(
         max_length=8_000,
         required=False,
@@ -252,7 +254,7 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     )
     credential = forms.ChoiceField()
     kind = forms.ChoiceField(
-        choices=[choice for choice in CredentialKind.choices if choice[0] != CredentialKind.OAUTH_USERS],
+        choices=[choice for choice in kinds.CHOICES if choice[0] != OAuthKind.USERS],
         required=False,
         label="Kind",
         help_text="Not sure? “Preview the tools” shows the kind that the vendor requires.",

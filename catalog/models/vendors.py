@@ -61,35 +61,24 @@ class Vendor(models.Model):
         return self.name
 
 
-class CredentialKind(models.TextChoices):
-    BEARER = "bearer", "Bearer token"
-    HEADER = "header", "API key in a header"
-    QUERY = "query", "API key in the address"
-    BASIC = "basic", "User name and password"
-    JWT = "jwt", "Signed token (JWT, HS256)"
-    OAUTH_CLIENT = "oauth_client", "OAuth 2, as ourselves (client credentials)"
-    OAUTH_CODE = "oauth_code", "OAuth 2, after a sign-in (authorization code)"
-    OAUTH_USERS = "oauth_users", "OAuth 2, for each user of an agent (authorization code)"
+class OAuthKind(models.TextChoices):
+    """The kinds of credential with a grant. catalog/credentials/kinds has the others."""
+
+    CLIENT = "oauth_client", "OAuth 2, as ourselves (client credentials)"
+    CODE = "oauth_code", "OAuth 2, after a sign-in (authorization code)"
+    USERS = "oauth_users", "OAuth 2, for each user of an agent (authorization code)"
 
 
 class Credential(models.Model):
     """A credential. `sealed`: the ciphertext, bound to this row, which is never shown.
 
-    parameter: the query parameter of a key in the address. issuer, subject, audience, lifetime_seconds: parts
-    of signed
-    tokens, which are created for each session.
+    details: what its kind needs besides the secret, by name: see catalog/credentials/kinds.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=100)
-    kind = models.CharField(max_length=20, choices=CredentialKind.choices)
-    header = models.CharField(max_length=64, blank=True)
-    username = models.CharField(max_length=200, blank=True)
-    parameter = models.CharField(max_length=64, blank=True)
-    issuer = models.CharField(max_length=200, blank=True)
-    subject = models.CharField(max_length=200, blank=True)
-    audience = models.CharField(max_length=200, blank=True)
-    lifetime_seconds = models.PositiveIntegerField(null=True)
+    kind = models.CharField(max_length=20)
+    details = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
     origin = models.CharField(max_length=300, help_text="The only origin this may be sent to.")
     sealed = EncryptedField()
     key_id = KeyIdField("sealed")
@@ -111,7 +100,7 @@ class Credential(models.Model):
     @property
     def awaits_sign_in(self) -> bool:
         """Return whether it needs a sign-in: there was none, or the last one has ended. Reads its grant."""
-        return self.kind == CredentialKind.OAUTH_CODE and not self.grant.access_token
+        return self.kind == OAuthKind.CODE and not self.grant.access_token
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
@@ -124,9 +113,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 
     def needing_action(self) -> "EndpointQuerySet":
         """Return the endpoints that need a user: the last run failed or is held, or they need a sign-in."""
-        awaits_sign_in = models.Q(
-            credential__kind=CredentialKind.OAUTH_CODE, credential__grant__access_token=""
-        )
+        awaits_sign_in = models.Q(credential__kind=OAuthKind.CODE, credential__grant__access_token="")
         return self.live().filter(
             models.Q(failures__gt=0) | models.Q(held_run__isnull=False) | awaits_sign_in
         )

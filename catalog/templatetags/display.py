@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from catalog.credentials import kinds
 from catalog.models.tools import ItemKind
 from catalog.search.job_words import ENGLISH, stem
 from catalog.search.words import fold, parts
@@ -108,6 +109,11 @@ def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> Sa
 @cache
 def _hue(vendor: str) -> int:
     return hashlib.sha256(vendor.encode()).digest()[0] % HUES
+
+
+@register.filter
+def credential_kind(name: str) -> str:
+    return kinds.label_of(name)
 
 
 @register.filter

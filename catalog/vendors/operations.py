@@ -26,7 +26,7 @@ from catalog.models import Credential, Endpoint, Finding, Tool, Vendor, VendorRe
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ItemKind, ToolStatus, lock_in_order
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from catalog.notifications import outbox
 from catalog.review import policy_changes
 from catalog.rules import policy as policies
@@ -332,7 +332,7 @@ def _check_endpoint(
     if endpoint.credential is None:
         return
     credential = locked(endpoint.credential, Credential.objects.filter(removed_at=None))
-    if credential.kind == CredentialKind.OAUTH_USERS:
+    if credential.kind == OAuthKind.USERS:
         raise invalid(credential=f"“{credential}” is for users of agents, and not for the endpoint itself.")
     if credential.origin == origin:
         return

@@ -22,7 +22,7 @@ from catalog.credentials.oauth.revocation import Revocation
 from catalog.forms import CredentialChangeForm, CredentialForm, KeyForm, SecretForm
 from catalog.forms.client_fields import ClientChangeForm, ClientForm
 from catalog.models import Credential, Endpoint, Grant, Run
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from catalog.vendors import onboarding
 from catalog.views import offers
 from catalog.views.asked import number
@@ -36,8 +36,8 @@ from people.permissions import person, public, requires
 IN_USE = Count("endpoints", filter=Q(endpoints__removed_at=None, endpoints__vendor__removed_at=None))
 CHOOSE_IT = "Choose it where an endpoint asks for a credential."
 NEXT_STEPS: dict[str, str] = {
-    CredentialKind.OAUTH_CODE: "Sign in at the vendor, and it can be used.",
-    CredentialKind.OAUTH_USERS: "Register the redirect address there, and choose it for an endpoint.",
+    OAuthKind.CODE: "Sign in at the vendor, and it can be used.",
+    OAuthKind.USERS: "Register the redirect address there, and choose it for an endpoint.",
 }
 ROWS = Credential.objects.filter(removed_at=None).select_related("set_by", "grant__signed_in_by")
 
@@ -57,7 +57,7 @@ def credential_new(request: HttpRequest) -> HttpResponse:
     offer = offers.accepted_offer(request)
     data = request.POST.copy()
     if offers.decides_kind(request, offer):
-        data["kind"], data["secret"] = CredentialKind.OAUTH_CODE, ""
+        data["kind"], data["secret"] = OAuthKind.CODE, ""
     form = CredentialForm(data or None, initial={"url": request.GET.get("url", "")})
     client = ClientForm(data if form.is_oauth else None, prefix="client")
     addresses = {
@@ -124,7 +124,8 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
     is_oauth = clients.uses_oauth(row)
     has_key = is_oauth and clients.has_key(row.grant)
-    form = KeyForm(request.POST or None) if has_key else SecretForm(request.POST or None)
+    creates_key = has_key and "secret" not in request.POST
+    form = KeyForm(request.POST or None) if creates_key else SecretForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             credential_operations.replace_secret(row, actor=person(request), **form.cleaned_data)
@@ -133,13 +134,15 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
         else:
             new_key = "Another key was made. Give its public part to the server now."
             message = "The secret was replaced. The next enumeration run uses it."
-            messages.success(request, new_key if has_key else message)
+            messages.success(request, new_key if creates_key else message)
             return redirect("credential", row.pk)
     context = {
         "credential": row,
         "status": credential_status.status_of(row, timezone.now()),
         "used_at": credential_status.used_at(row),
+        "details": sessions.labelled_details(row),
         "form": form,
+        "issued_key": form if isinstance(form, SecretForm) else SecretForm(),
         "grant": row.grant if is_oauth else None,
         "has_key": has_key,
         "public_key": json.dumps({"keys": [row.grant.public_key]}, indent=2) if has_key else "",
@@ -186,7 +189,7 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
 
 
 def _redirect_uri(request: HttpRequest, row: Credential) -> str:
-    is_for_users = row.kind == CredentialKind.OAUTH_USERS
+    is_for_users = row.kind == OAuthKind.USERS
     return client_metadata.users_redirect_uri(request) if is_for_users else redirect_uri(request)
 
 
@@ -225,7 +228,7 @@ def _is_changed(
 def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
     """Begin a sign-in with the scopes that the vendor requires too. Clients without users need none."""
     row = get_object_or_404(ROWS, pk=pk)
-    if row.kind == CredentialKind.OAUTH_CLIENT and row.grant.wanted_scope:
+    if row.kind == OAuthKind.CLIENT and row.grant.wanted_scope:
         credential_operations.widen(row, actor=person(request))
         return _go_on(request, row, "Saved. The next token is asked for with these scopes.")
     if clients.uses_oauth(row) and row.grant.issuer and (row.grant.ended_at or row.grant.refused_at):

@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 import protocols
-from catalog.credentials import circuit_breaker
+from catalog.credentials import circuit_breaker, kinds
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth.client_metadata import redirect_uri
@@ -23,7 +23,7 @@ from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.forms.client_fields import ClientForm
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.runs import RunStatus
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from catalog.second_look import runs as second_look
 from catalog.twins import already_connected
 from catalog.vendors import onboarding
@@ -42,7 +42,6 @@ RUNS_SHOWN = 20
 ENTER = "enter"
 # The button that accepts the detected protocol.
 READ_AS = "read_as"
-NAMED_IN: dict[str, str] = {CredentialKind.HEADER: "header", CredentialKind.QUERY: "parameter"}
 
 
 @sensitive_post_parameters("secret")
@@ -100,8 +99,8 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
     if data is not None and (chosen or ENTER in data):
         entered, _, name = request.POST.get(ENTER, "").partition(":")
         data["kind"] = _kind_for(request, chosen) if chosen else entered
-        if name and (place := NAMED_IN.get(entered)):
-            data[place] = name
+        if name and entered in kinds.KINDS:
+            data[kinds.KINDS[entered].details[0].name] = name
         data["credential"] = NEW
         if not (data.get("vendor") or data.get("vendor_name")):
             data["vendor_name"] = _host_of(request.POST.get("url", ""))
@@ -131,7 +130,7 @@ def _kind_for(request: HttpRequest, chosen: dict[str, Any]) -> str:
     stated = request.POST.get("kind", "") if request.POST.get("credential") == NEW else ""
     if offers.FILL in request.POST and stated in clients.KINDS:
         return stated
-    return CredentialKind.OAUTH_CODE if chosen.get("authorization_url") else CredentialKind.OAUTH_CLIENT
+    return OAuthKind.CODE if chosen.get("authorization_url") else OAuthKind.CLIENT
 
 
 def _host_of(address: str) -> str:

@@ -30,7 +30,13 @@ from core.outbound.connection_pool import ConnectionKey, KeptFor, is_usable, poo
 from core.outbound.egress import Proxy, authority_of, proxy_failure, tunnel_refusal
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.limits import DEFAULT_LIMITS, Budget
-from core.outbound.sockets import BoundedSocket, BoundedTlsSocket, tls_context, tls_problem
+from core.outbound.sockets import (
+    BoundedSocket,
+    BoundedTlsSocket,
+    ClientCertificate,
+    tls_context,
+    tls_problem,
+)
 from core.outbound.tunnel import LayeredTlsSocket, open_tunnel
 
 # A row of socket.getaddrinfo: family, type, protocol, canonical name, socket address.
@@ -102,6 +108,7 @@ class Connection(HTTPConnection):
         authorities: str = "",
         reached: dict[str, str] | None = None,
         kept_for: KeptFor | None = None,
+        certificate: ClientCertificate | None = None,
     ) -> None:
         """Prepare a connection.
 
@@ -114,6 +121,7 @@ class Connection(HTTPConnection):
         self._policy = policy
         self._resolver = resolver
         self._authorities = authorities
+        self._certificate = certificate
         self._reached = {} if reached is None else reached
         self._key = ConnectionKey(kept_for, url.origin, policy, authorities) if kept_for else None
         self._dialled: BoundedSocket | None = None
@@ -309,7 +317,7 @@ class Connection(HTTPConnection):
         return sock
 
     def _secured(self, sock: BoundedSocket) -> BoundedSocket:
-        context = tls_context(self._authorities, self._policy.egress.authorities)
+        context = tls_context(self._authorities, self._policy.egress.authorities, self._certificate)
         with ExitStack() as undoing:
             undoing.callback(sock.close)
             try:

@@ -20,7 +20,7 @@ from http import HTTPStatus
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from typing import Protocol as Interface
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import unquote
 
 from urllib3 import HTTPHeaderDict
 
@@ -39,12 +39,14 @@ from core.outbound.incoming import Incoming
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
 from core.outbound.listening import Listening, Together
 from core.outbound.open_reply import OpenReplies, OpenReply
+from core.outbound.outgoing import Apply, Carried, OutgoingRequest, apply_headers, check_header
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request, RequestMethods
 from core.outbound.response import read_body, with_converted_errors
 from core.outbound.rest import Line, Rest
 from core.outbound.secret_echo import SecretScanner
+from core.outbound.sockets import ClientCertificate
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "PROXY", "RATE_LIMITED"}
 _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
@@ -52,10 +54,6 @@ _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 # For the closing requests of an interrupted session.
 PARTING_SECONDS = 5.0
-_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
-# The headers of a credential, and all texts of it that a reply must not contain.
-Carried = tuple[Mapping[str, str], Sequence[str]]
 # Waits up to the first number of seconds until a request that takes up to the second may be sent.
 Turns = Callable[[float, float], AbstractContextManager[None]]
 # Receives the partial results of a reply.
@@ -65,7 +63,7 @@ AGENT = "Pegboard"
 
 
 class Renewal(Interface):
-    """Renews the access token of a session."""
+    """The credential of a session, which may change while the session is open."""
 
     def current(self) -> Carried: ...
 
@@ -87,9 +85,9 @@ class Session(RequestMethods):
 
     authorization: headers with the credential, sent only to `authorized_for` (an origin; None: that of
     `root`).
-    authorization_query: parameters with the credential, added to addresses on the wire and to no stored ones.
     secrets: a reply that contains one of these is refused, so that nothing stored or shown contains it.
-    renewal: returns the current credential before each request.
+    renewal: returns the current credential before each request, in place of `authorization`.
+    certificate: proves to `authorized_for` who opens the connection.
     exchanges: a list that receives a record of every request, or None.
     reached: receives the policy entry for each private address of a connection.
     turns: makes each request wait for its turn.
@@ -104,10 +102,10 @@ class Session(RequestMethods):
         *,
         policy: Policy,
         authorization: Mapping[str, str] = _NO_HEADERS,
-        authorization_query: Mapping[str, str] = _NO_HEADERS,
         authorized_for: str | None = None,
         secrets: Sequence[str] = (),
         renewal: Renewal | None = None,
+        certificate: ClientCertificate | None = None,
         memory: dict[str, Any] | None = None,
         exchanges: MutableSequence[Exchange] | None = None,
         reached: dict[str, str] | None = None,
@@ -151,17 +149,21 @@ class Session(RequestMethods):
             kept_for=kept_for,
         )
         url = self._check(root)
-        self._authorized = (authorized_for or url.origin, authorization, authorization_query, renewal)
+        for header in authorization.items():
+            check_header(*header)
+        self._authorized = (authorized_for or url.origin, authorization, renewal, certificate)
         self._speak_to(url)
 
     def _speak_to(self, url: CheckedUrl) -> None:
-        origin, authorization, query, renewal = self._authorized
+        origin, authorization, renewal, certificate = self._authorized
         is_authorized = url.origin == origin
         self.root, self._url = str(url), url
-        self._authorization = _checked(authorization) if is_authorized else _NO_HEADERS
-        self._query = urlencode(query, quote_via=quote) if is_authorized else ""
+        self._apply: Apply | None = None
+        if is_authorized and authorization:
+            self._apply = partial(apply_headers, authorization)
         self._renewal = renewal if is_authorized else None
-        self._connection = self._connect(url)
+        self._certificate = certificate if is_authorized else None
+        self._connection = self._connect(url, certificate=self._certificate)
         self._others: list[Session] = []
         self.bytes_read = 0
         self._status, self._challenge = 0, ""
@@ -240,7 +242,7 @@ class Session(RequestMethods):
         other = copy.copy(self)
         other._speak_to(self._url)
         other._interrupted, other.exchanges, other._renewal = threading.Event(), None, None
-        other._authorization, other._turns = self._authorization, no_turns
+        other._apply, other._turns = self._apply, no_turns
         self._others.append(other)
         if seconds:
             other._limits = replace(self._limits, request=seconds, session=seconds, is_asked_for=True)
@@ -378,9 +380,8 @@ class Session(RequestMethods):
             return error
 
     def _carry(self, carried: Carried) -> None:
-        headers, secrets = carried
-        self._authorization = _checked(headers)
-        self._secrets.add(secrets)
+        self._apply = carried.apply
+        self._secrets.add(carried.secrets)
 
     def _exchange_once(self, request: Request, target: str) -> Reply:
         try:
@@ -413,7 +414,6 @@ class Session(RequestMethods):
         )
 
     def _ask(self, request: Request, target: str) -> Reply:
-        headers = self._headers(request.headers)
         budget = self._budget = Budget(
             self._url.authority, self._limits, time.monotonic() + self._time_left()
         )
@@ -424,7 +424,7 @@ class Session(RequestMethods):
         incoming = Incoming()
         began = time.monotonic()
         pieces = with_converted_errors(
-            budget, self._receive(request, target, headers, budget, incoming, parts)
+            budget, self._receive(request, self._outgoing(request, target), budget, incoming, parts)
         )
         url = self._url.origin + target
         try:
@@ -445,7 +445,7 @@ class Session(RequestMethods):
             if not is_done:
                 if rest is None:
                     line.abandon()
-                self._connection = self._connect(self._url)
+                self._connection = self._connect(self._url, certificate=self._certificate)
             if self.exchanges is not None:
                 exchange = recorded(request, url, incoming.response, parts, began, self._secrets)
                 self.exchanges.append(exchange)
@@ -454,21 +454,22 @@ class Session(RequestMethods):
     def _receive(
         self,
         request: Request,
-        target: str,
-        headers: HTTPHeaderDict,
+        outgoing: OutgoingRequest,
         budget: Budget,
         incoming: Incoming,
         parts: list[bytes],
     ) -> Iterator[bytes]:
         """Send the request and yield the pieces of the body. `parts` receives the start of a refused
         reply."""
-        # The key is part of the address on the wire only, and of no stored one.
-        target_with_key = f"{target}{'&' if '?' in target else '?'}{self._query}" if self._query else target
+        target = outgoing.target
+        if self._apply:
+            self._apply(outgoing)
+            self._secrets.add(outgoing.secrets)
         incoming.response = response = self._connection.ask(
-            request.method,
-            target_with_key,
-            headers,
-            request.content,
+            outgoing.method,
+            outgoing.target,
+            outgoing.headers,
+            outgoing.content,
             budget,
             is_repeatable=request.is_repeatable,
             is_unwanted=lambda: self.is_interrupted and not request.is_closing,
@@ -482,16 +483,17 @@ class Session(RequestMethods):
         if response.status not in request.accept or is_too_narrow:
             if self.exchanges is not None:
                 glimpse(response, budget, parts)
-            has_credential = bool(self._authorization or self._query)
+            has_credential = bool(self._apply or self._certificate)
             raise refusal(response, self._url, target, self._challenge, has_credential=has_credential)
         yield from read_body(response, budget)
 
-    def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
-        merged = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
-        for name, value in (*_checked(headers).items(), *self._authorization.items()):
-            merged[name] = value
-        merged["Accept-Encoding"] = "gzip"
-        return merged
+    def _outgoing(self, request: Request, target: str) -> OutgoingRequest:
+        headers = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
+        for name, value in request.headers.items():
+            check_header(name, value)
+            headers[name] = value
+        headers["Accept-Encoding"] = "gzip"
+        return OutgoingRequest(request.method, self._url.authority, target, headers, request.content)
 
     def _time_left(self) -> float:
         if self._ends is None:
@@ -525,13 +527,3 @@ class Session(RequestMethods):
             pause = error.retry_after
         too_late = self._ends is not None and time.monotonic() + pause >= self._ends
         return None if too_late or pause > self._limits.patience else pause
-
-
-def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
-    # The error does not repeat the value of the header, which may be secret.
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise RefusedError(
-                "HEADER", f"The header {printable(name)} contains a character that HTTP does not allow."
-            )
-    return headers

@@ -2,14 +2,24 @@
 
 import functools
 import os
+import secrets
 import socket
 import ssl
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from core.outbound.errors import UnavailableError
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.limits import KIB, Budget, size_text
 
 
@@ -56,6 +66,11 @@ class BoundedSocket(socket.socket):
             yield
         except TimeoutError as exc:
             raise self.budget.late() from exc
+        except ssl.SSLError as exc:
+            # With TLS 1.3 a server refuses the certificate of a client after the handshake.
+            if exc.reason in _CERTIFICATE_ALERTS:
+                raise RefusedError("TLS", f"{self.budget.host}: {tls_problem(exc)}.") from exc
+            raise self.budget.reset() from exc
         except OSError as exc:
             raise self.budget.reset() from exc
 
@@ -85,17 +100,42 @@ def verifying_context(authorities: str = "", *, with_public: bool = True) -> ssl
     return context
 
 
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A chain of certificates and the private key of the first one, both PEM."""
+
+    chain: str
+    key: str = field(repr=False)
+
+
 @functools.lru_cache(maxsize=64)
-def tls_context(endpoint_authorities: str = "", authorities: str = "") -> ssl.SSLContext:
+def tls_context(
+    endpoint_authorities: str = "", authorities: str = "", certificate: ClientCertificate | None = None
+) -> ssl.SSLContext:
     """Return the context of outbound requests.
 
     It trusts the authorities of the endpoint alone where there are any; otherwise the public ones and those
-    of the installation (`authorities`). Both are PEM.
+    of the installation (`authorities`). Both are PEM. certificate: shown to a server that asks for one.
     """
     context = verifying_context(endpoint_authorities or authorities, with_public=not endpoint_authorities)
     context.sslsocket_class = BoundedTlsSocket
     context.set_alpn_protocols(["http/1.1"])
+    if certificate:
+        _load_certificate(context, certificate)
     return context
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+    # The ssl module reads keys only from files, so the file has the key encrypted under a password that
+    # exists only here.
+    password = secrets.token_bytes(24).hex()
+    key = load_pem_private_key(certificate.key.encode(), None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
+    )
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate.chain.strip().encode() + b"\n" + key)
+        file.flush()
+        context.load_cert_chain(file.name, password=password)
 
 
 MAX_AUTHORITIES_BYTES = 64 * KIB
@@ -129,10 +169,24 @@ _CERTIFICATE_COMPLAINTS = {
 }
 
 
+# TLS alerts of a server about the certificate of its client: RFC 8446 section 6.2.
+_CERTIFICATE_ALERTS = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it requires a client certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept the client certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept the client certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it does not accept the client certificate, which has expired",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "it does not accept the client certificate, which was revoked",
+    "TLSV1_ALERT_UNKNOWN_CA": "it does not know the authority of the client certificate",
+    "TLSV1_ALERT_ACCESS_DENIED": "it does not admit the owner of the client certificate",
+}
+
+
 def tls_problem(exc: ssl.SSLError) -> str:
     if isinstance(exc, ssl.SSLCertVerificationError):
         return _CERTIFICATE_COMPLAINTS.get(exc.verify_code, "its certificate could not be verified")
     reason = exc.reason or "unknown reason"
+    if reason in _CERTIFICATE_ALERTS:
+        return _CERTIFICATE_ALERTS[reason]
     if reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION"):
         return "it supports no TLS version that is safe (1.2 or newer)"
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):

@@ -13,7 +13,7 @@ import msgspec
 
 from catalog.credentials import sessions
 from catalog.models import Credential
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from core.errors import DomainError, invalid
 from core.outbound.errors import RefusedError
 from core.outbound.policy import origin_of, source_of
@@ -120,7 +120,7 @@ def _faults_in_credential(credential: str, origin: str) -> Iterable[Fault]:
     row = _find_credential(credential)
     if row is None:
         yield Fault("credential", "unknown_credential", "There is no such credential.")
-    elif row.kind == CredentialKind.OAUTH_USERS:
+    elif row.kind == OAuthKind.USERS:
         message = f"“{row}” is for users of agents, and not for an activity."
         yield Fault("credential", "credential_of_users", message)
     elif row.origin != origin:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast, get_args
 
 from catalog.models import Credential
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from execution.activities.callees import CalleesByReference, Reference
 from execution.activities.http_request import METHODS, Form, OutputSource, Template
 from execution.forms import source_rows
@@ -135,7 +135,7 @@ class HttpEditor(Editor):
 
     def credentials(self) -> list[tuple[str, str]]:
         """Return the credentials that an activity may send, with their addresses, for administrators."""
-        rows = Credential.objects.filter(removed_at=None).exclude(kind=CredentialKind.OAUTH_USERS)
+        rows = Credential.objects.filter(removed_at=None).exclude(kind=OAuthKind.USERS)
         return [(str(row.pk), f"{row}, for {row.origin}") for row in rows.order_by("name")]
 
     @property

@@ -9,7 +9,7 @@ sent only there.
 from django.db import transaction
 
 from catalog.models import Credential, Endpoint, ProviderClient
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from core.errors import DomainError, invalid
 from core.outbound.policy import origin_of
 from people import audit
@@ -29,7 +29,7 @@ def clients(endpoint: Endpoint) -> dict[str, Credential]:
 
 def choices(endpoint: Endpoint) -> list[Credential]:
     origin = origin_of(endpoint.credential_url, may_ask=True)
-    rows = Credential.objects.filter(removed_at=None, kind=CredentialKind.OAUTH_USERS, origin=origin)
+    rows = Credential.objects.filter(removed_at=None, kind=OAuthKind.USERS, origin=origin)
     return list(rows)
 
 

@@ -19,7 +19,7 @@ from catalog.credentials.oauth.renewal import NO_ERROR, NO_LEASE, NO_TOKENS
 from catalog.credentials.oauth.server_metadata import origin
 from catalog.credentials.oauth.tokens import MAX_SCOPE_LENGTH
 from catalog.models import Credential, Grant, SignIn
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from catalog.notifications import outbox
 from core.encryption import Secret
 from core.errors import invalid
@@ -29,9 +29,9 @@ from core.outbound.addresses import check_url
 from core.outbound.errors import RefusedError
 from core.outbound.policy import AddressSource, Door, origin_of, policy_for
 
-KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE, CredentialKind.OAUTH_USERS)
+KINDS = (OAuthKind.CLIENT, OAuthKind.CODE, OAuthKind.USERS)
 # Sign-ins with the browser of an administrator, or of each user.
-SIGNING_IN = (CredentialKind.OAUTH_CODE, CredentialKind.OAUTH_USERS)
+SIGNING_IN = (OAuthKind.CODE, OAuthKind.USERS)
 # The details that `operations.create_credential` and `update_credential` accept for these kinds.
 DETAILS = (
     *("token_url", "authorization_url", "revocation_url", "issuer", "states_issuer"),
@@ -72,9 +72,17 @@ def has_key(grant: Grant) -> bool:
     return grant.client_authentication == ClientAuthentication.KEY
 
 
-def make_key(grant: Grant) -> Secret:
-    """Another private key; the public part is noted in `grant`, which is not saved."""
-    private = client_keys.create_key()
+def new_key(grant: Grant, issued: str = "") -> Secret:
+    """Return another private key. The public part is set in `grant`, which is not saved.
+
+    issued: the key that the server issued, as `client_keys.import_key` takes it; "" creates one.
+    Raises DomainError "invalid" about `secret`.
+    """
+    try:
+        private = client_keys.import_key(issued) if issued else client_keys.create_key()
+    except ValueError:
+        message = "Enter a private key as PEM without a passphrase or as JWK (RSA, P-256, P-384 or Ed25519), "
+        raise invalid(secret=message + "or nothing: Pegboard makes the key then.") from None
     grant.public_key = client_keys.public_part(private)
     return private
 
@@ -86,7 +94,7 @@ def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant
     Raises DomainError "invalid" with a message for each field.
     """
     columns = {name: details[name] for name in DETAILS if details.get(name) is not None}
-    if credential.kind == CredentialKind.OAUTH_CODE:
+    if credential.kind == OAuthKind.CODE:
         columns.setdefault("resource", url.strip())
     columns |= {name: details.get(name) for name in REGISTERED}
     grant = Grant(credential=credential, **_tidied(columns))
@@ -143,7 +151,7 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
     if any(getattr(grant, name) != before[name] for name in WHOSE_TOKENS):
         forget_tokens(grant, "the client or its server was changed, so its token was forgotten")
         return True
-    if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
+    if grant.credential.kind == OAuthKind.CLIENT:
         _start_over(grant)
     else:
         try_again(grant.credential)
@@ -167,7 +175,7 @@ def _forget_secret(grant: Grant, was: str, *, is_elsewhere: bool) -> None:
 def forget_tokens(grant: Grant, why: str) -> None:
     # They are deleted at once, and a process that renews them stores nothing. A user must sign in again.
     _start_over(grant)
-    if grant.credential.kind == CredentialKind.OAUTH_CODE and grant.generation:
+    if grant.credential.kind == OAuthKind.CODE and grant.generation:
         now = Grant.objects.timed().get(pk=grant.pk).now
         Grant.objects.filter(pk=grant.pk).update(
             ended_at=Now(),
@@ -259,8 +267,7 @@ def _faulty_choices(grant: Grant) -> dict[str, str]:
     if grant.client_authentication not in ClientAuthentication.values:
         faults["client_authentication"] = f"Choose one of: {', '.join(ClientAuthentication.values)}."
     elif (
-        grant.client_authentication == ClientAuthentication.NONE
-        and grant.credential.kind == CredentialKind.OAUTH_CLIENT
+        grant.client_authentication == ClientAuthentication.NONE and grant.credential.kind == OAuthKind.CLIENT
     ):
         # RFC 6749 section 4.4
         faults["client_authentication"] = (

@@ -9,7 +9,7 @@ from django.db import models
 from catalog.credentials.oauth.errors import moment, sign_in_again
 from catalog.credentials.oauth.token_replies import words_of
 from catalog.models import Grant
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 
 SOON = timedelta(days=1)
 NEXT_WEEK = timedelta(days=7)
@@ -62,7 +62,7 @@ class CredentialStatus:
 
 def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     """`now` as the database has it (`Grant.objects.timed()`) or as we do."""
-    if grant.credential.kind == CredentialKind.OAUTH_USERS:
+    if grant.credential.kind == OAuthKind.USERS:
         message = "Users of agents authorize with it, each for a token of their own."
         usual: tuple[State, str, Remedy | None] = State.OK, message, None
     else:
@@ -93,7 +93,7 @@ def status_of(grant: Grant, now: datetime) -> CredentialStatus:
 
 
 def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:
-    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
+    is_code = grant.credential.kind == OAuthKind.CODE
     if grant.ended_at:
         return State.NEEDS_SIGN_IN, grant.error_message, Remedy.SIGN_IN
     if is_code and not grant.access_token:
@@ -127,7 +127,7 @@ def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
     if required <= set(words_of(grant.granted_scope)):
         again = "The token has that scope already, so another one would be refused too. Ask the vendor why."
         return State.NEEDS_SCOPE, f"{message} {again}", None
-    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
+    is_code = grant.credential.kind == OAuthKind.CODE
     if required <= set(words_of(grant.scope)):
         host = urlsplit(grant.authorization_url or grant.token_url).netloc
         again = f"It was asked for, and {host} did not grant it. Have it allowed there first."
@@ -168,7 +168,7 @@ def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] |
 
 def _in_doubt_since(grant: Grant, now: datetime) -> datetime | None:
     is_under_way = grant.lease_until is not None and grant.lease_until > now
-    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
+    is_code = grant.credential.kind == OAuthKind.CODE
     return grant.started_at if is_code and grant.access_token and not is_under_way else None
 
 

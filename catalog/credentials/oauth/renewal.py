@@ -29,7 +29,7 @@ from catalog.credentials.oauth.errors import NeedsSignInError, moment, sign_in_a
 from catalog.credentials.oauth.token_replies import OAuthError, Tokens
 from catalog.credentials.oauth.token_request import REQUESTS
 from catalog.models import Grant
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from catalog.notifications import outbox
 from core import encryption
 from core.encryption import Secret
@@ -129,7 +129,7 @@ def renew(grant: Grant) -> Token | None:
     Raises the error after storing it in the row.
     """
     sent_secrets: list[Secret] = []
-    if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
+    if grant.credential.kind == OAuthKind.CLIENT:
         fields = grant_requests.client_fields(grant)
     else:
         sent_secrets = [token_request.decrypted(grant, "refresh_token")]
@@ -176,7 +176,7 @@ def _request_renewal(
 
 def _is_lost(grant: Grant, error: ProtocolError) -> bool:
     # Whether a lost reply may have contained a new refresh token.
-    return grant.credential.kind == CredentialKind.OAUTH_CODE and error.code in _LOST
+    return grant.credential.kind == OAuthKind.CODE and error.code in _LOST
 
 
 def _claim(grant: Grant) -> uuid.UUID | None:
@@ -225,7 +225,7 @@ def _store_columns(grant: Grant, changes: dict[str, Any]) -> None:
     scope = changes.get("granted_scope", grant.granted_scope)
     before = {"error": grant.error_code, "scope": grant.granted_scope}
     after = {"error": "", "scope": scope, "server": _server(grant)}
-    was_lost = grant.started_at is not None and grant.credential.kind == CredentialKind.OAUTH_CODE
+    was_lost = grant.started_at is not None and grant.credential.kind == OAuthKind.CODE
     if grant.error_code or was_lost:
         reason = "Its token was renewed."
         if was_lost and grant.started_at:
@@ -247,7 +247,7 @@ def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: boo
     """Return the columns of a token reply. `elapsed`: the seconds since its request."""
     # A reply without a refresh token keeps the old one. A reply without a scope means the requested one or
     # the previous one (RFC 6749 sections 5.1 and 6).
-    is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
+    is_code = grant.credential.kind == OAuthKind.CODE
     changes: dict[str, Any] = {
         **NO_ERROR,
         **NO_LEASE,
@@ -288,7 +288,7 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
     leased_grant = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
     REQUESTS.add(error.code)
     is_over = isinstance(error, OAuthError) and error.error == "invalid_grant"
-    if is_over and grant.credential.kind == CredentialKind.OAUTH_CODE:
+    if is_over and grant.credential.kind == OAuthKind.CODE:
         message = sign_in_again(grant.now, error.message.removesuffix("."))
         if grant.started_at:
             reason = (

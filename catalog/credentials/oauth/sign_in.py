@@ -17,7 +17,7 @@ from catalog.credentials.oauth import discovery, grant_requests, renewal, token_
 from catalog.credentials.oauth.clients import WHOSE_TOKENS
 from catalog.credentials.oauth.token_replies import Answer, Tokens
 from catalog.models import Credential, Grant, SignIn
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from core import encryption
 from core.encryption import Secret
 from core.errors import DomainError
@@ -136,7 +136,7 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
 def _grant_of(credential: Credential) -> Grant:
     rows = Grant.objects.filter(credential_id=credential.pk, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
-    if grant is None or credential.kind != CredentialKind.OAUTH_CODE:
+    if grant is None or credential.kind != OAuthKind.CODE:
         raise DomainError("sign_in_kind", "This credential does not take a sign-in.", status=409)
     return grant
 

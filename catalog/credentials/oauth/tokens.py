@@ -19,7 +19,7 @@ from catalog.credentials.oauth import grant_requests, renewal, token_request
 from catalog.credentials.oauth.errors import BusyError, NeedsSignInError, sign_in_again
 from catalog.credentials.oauth.renewal import Token
 from catalog.models import Credential, Grant
-from catalog.models.vendors import CredentialKind
+from catalog.models.vendors import OAuthKind
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.postgresql.base import give_back
@@ -47,7 +47,7 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
     ProtocolErrors,
     DomainError.
     """
-    if credential.kind == CredentialKind.OAUTH_USERS:
+    if credential.kind == OAuthKind.USERS:
         raise RefusedError(
             "FOR_USERS", f"“{credential}” is for users of agents, and has no token of its own."
         )
@@ -128,7 +128,7 @@ def _raise_if_over(grant: Grant, refused: int | None) -> None:
         raise NeedsSignInError(grant.error_message)
     if grant.generation == refused and grant.error_code == NOT_TAKEN_CODE:
         raise RefusedError(NOT_TAKEN_CODE, NOT_TAKEN)
-    if grant.credential.kind != CredentialKind.OAUTH_CODE or grant.refresh_token:
+    if grant.credential.kind != OAuthKind.CODE or grant.refresh_token:
         return
     if not grant.access_token:
         raise NeedsSignInError(f"“{grant.credential}” needs a sign-in before it can be used.")
@@ -144,7 +144,7 @@ def _raise_if_over(grant: Grant, refused: int | None) -> None:
 
 def _passing_token(credential: Credential) -> Token:
     grant = credential.grant
-    if credential.kind == CredentialKind.OAUTH_CODE:
+    if credential.kind == OAuthKind.CODE:
         raise NeedsSignInError(
             "This can be looked at after a sign-in. Save the credential and sign in first."
         )

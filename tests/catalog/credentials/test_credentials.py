@@ -11,6 +11,7 @@ from django.conf import settings as django_settings
 from django.core import serializers
 from django.db import connection
 from rest_framework.test import APIClient
+from urllib3 import HTTPHeaderDict
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
@@ -21,6 +22,7 @@ from catalog.vendors import operations as vendor_operations
 from core.encryption import Secret
 from core.errors import DomainError
 from core.outbound.errors import RefusedError
+from core.outbound.outgoing import OutgoingRequest
 from people.models import Role
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, raw, reply
@@ -143,7 +145,9 @@ def test_first_key_encrypts_and_all_keys_decrypt(settings):
     ],
 )
 def test_each_kind_has_its_own_header(fields, headers):
-    assert sessions.proof(make_credential(**fields)).headers == headers
+    request = OutgoingRequest("GET", "api.example", "/", HTTPHeaderDict(), None)
+    sessions.open_kind(make_credential(**fields)).apply(request)
+    assert dict(request.headers) == headers
 
 
 @pytest.mark.django_db

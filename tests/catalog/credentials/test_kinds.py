@@ -8,9 +8,10 @@ import time
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from django.db import connection
 
+from catalog.credentials import kinds, sessions
 from catalog.credentials import operations as credential_operations
-from catalog.credentials import sessions
 from catalog.models import Credential
 from core.outbound.errors import RefusedError
 from people.models import AuditEntry, Role
@@ -127,12 +128,12 @@ def test_a_conversation_that_lasts_gets_another_token_before_its_own_runs_out(ti
         endpoint = make_endpoint(url=vendor.url, credential=credential)
         time_machine.move_to("2026-11-21T10:00Z", tick=False)
         with sessions.open_session(endpoint) as session:
-            for moment in ("2026-11-21T10:00:30Z", "2026-11-21T10:01Z", "2026-11-21T10:11Z"):
-                time_machine.move_to(moment, tick=False)
+            for moment in ("10:00", "10:00:30", "10:01", "10:11"):
+                time_machine.move_to(f"2026-11-21T{moment}Z", tick=False)
                 session.get("/a")
 
-    first, second, third = (claims_of(request)["iat"] for request in vendor.requests)
-    assert (second - first, third - first) == (60, 660)
+    first, *later = (claims_of(request)["iat"] for request in vendor.requests)
+    assert [moment - first for moment in later] == [0, 60, 660]
 
 
 def test_reply_that_repeats_the_token_is_not_taken():
@@ -148,7 +149,7 @@ def test_reply_that_repeats_the_token_is_not_taken():
 def test_details_of_other_kinds_are_not_kept():
     made = make_credential("http://127.0.0.1:9100/", kind="jwt", audience="worker", header="X-Key")
 
-    assert (made.header, made.parameter, made.audience, made.lifetime_seconds) == ("", "", "worker", 600)
+    assert made.details == {"audience": "worker", "lifetime_seconds": 600}
     assert AuditEntry.objects.latest("pk").after["audience"] == "worker"
 
 
@@ -159,6 +160,44 @@ def test_a_person_enters_both_kinds_on_the_page():
     query = admin.post("/credentials/new/", given | {"kind": "query", "parameter": "key"}, follow=True)
     token = admin.post("/credentials/new/", given | {"kind": "jwt", "audience": "worker"}, follow=True)
 
-    assert "In the address ?key=•••" in text_of(query)
-    assert "Audience worker" in text_of(token)
-    assert "Tokens live 300 seconds" in text_of(token)
+    assert "Name in the address key" in text_of(query)
+    assert "Audience (aud) worker" in text_of(token)
+    assert "Lifetime of a token in seconds 300" in text_of(token)
+
+
+OLD_COLUMNS = "header, username, parameter, issuer, subject, audience, lifetime_seconds"
+
+
+def old_columns() -> tuple:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {OLD_COLUMNS} FROM catalog_credential")
+        return cursor.fetchone()
+
+
+def test_code_of_yesterday_and_today_read_each_others_details():
+    credential = make_credential("http://127.0.0.1:9100/", kind="jwt", issuer="us", lifetime_seconds=60)
+    assert old_columns() == ("", "", "", "us", "", "", 60)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE catalog_credential SET issuer = '', subject = 'desk', lifetime_seconds = 90")
+    credential.refresh_from_db()
+    assert credential.details == {"subject": "desk", "lifetime_seconds": 90}
+    credential_operations.update_credential(
+        credential, actor=make_user(Role.ADMIN), subject="", audience="worker"
+    )
+    assert old_columns() == ("", "", "", "", "", "worker", 90)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO catalog_credential (id, name, kind, header, username, parameter, issuer, subject,"
+            " audience, origin, sealed, fingerprint, set_at)"
+            " SELECT gen_random_uuid(), name, 'header', 'X-Key', '', '', '', '', '',"
+            " origin, sealed, fingerprint, set_at FROM catalog_credential"
+        )
+    assert Credential.objects.get(kind="header").details == {"header": "X-Key"}
+
+
+def test_every_kind_has_details_of_its_own_names():
+    names = [detail.name for kind in kinds.ALL for detail in kind.details]
+    assert len(names) == len(set(names))
+    reserved = {"name", "kind", "url", "secret", "client", "origin", "fingerprint", "status", "endpoints"}
+    assert not reserved & set(names)
+    assert len({kind.name for kind in kinds.ALL}) == len(kinds.ALL)

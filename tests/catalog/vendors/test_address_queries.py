@@ -15,6 +15,7 @@ from tests.factories import make_endpoint, make_user, make_vendor
 from tests.hostile.dialects import DIALECTS
 from tests.hostile.shop import Shop
 from tests.hostile_vendor import HostileVendor, json_reply, reply
+from tests.query_key import QueryKey
 
 LOOPBACK = Policy.parse("127.0.0.1/32")
 QUERY = "profile=a%20b&view=x/y"
@@ -77,7 +78,7 @@ def test_what_a_request_asks_itself_stands_beside_it(vendor, root, ask, target):
 
 
 def test_a_key_of_a_credential_comes_after_it(vendor):
-    with Session(f"{vendor.url}/?v=1", policy=LOOPBACK, authorization_query={"api_key": "s3cr3t"}) as session:
+    with Session(f"{vendor.url}/?v=1", policy=LOOPBACK, renewal=QueryKey("api_key", "s3cr3t")) as session:
         answer = session.get("/tools")
     assert vendor.requests[0].target == "/tools?v=1&api_key=s3cr3t"
     assert answer.url == f"{vendor.url}/tools?v=1"

@@ -284,7 +284,7 @@ def test_details_of_a_plain_credential_are_edited(admin):
 
     assert admin.post(path, seen).status_code == 302
     after = Credential.objects.get()
-    assert (after.name, after.header, after.fingerprint, after.sealed) == (
+    assert (after.name, after.details["header"], after.fingerprint, after.sealed) == (
         "Main key",
         "X-Api-Key",
         row.fingerprint,

@@ -29,7 +29,7 @@ def test_a_credential_is_entered_and_never_shown(admin):
 
     response = admin.post("/credentials/new/", form, follow=True)
 
-    assert Credential.objects.get().header == "X-Api-Key"
+    assert Credential.objects.get().details == {"header": "X-Api-Key"}
     assert SECRET not in response.content.decode()
 
 

@@ -1,13 +1,20 @@
 """Clients that prove who they are with a key of ours: private_key_jwt."""
 
+import json
+
 import jwt
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from django.test import Client
+from jwt.algorithms import get_default_algorithms
 
 from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
 from catalog.credentials.oauth import grant_requests, renewal, tokens
 from catalog.models import Credential, Grant
 from core.encryption import Secret
+from core.errors import DomainError
 from core.oauth import client_keys
 from core.outbound.errors import RefusedError
 from people.models import AuditEntry, Role
@@ -145,7 +152,8 @@ def test_the_form_offers_it_and_takes_no_secret(server):
     admin = browser(Role.ADMIN)
     given = {f"client-{name}": value for name, value in server.settings(states_issuer="on").items()}
     asked = {"name": "Signs", "kind": "oauth_client", "url": server.url, **given}
-    assert "Pegboard makes the key" in text_of(admin.post("/credentials/new/", asked | {"secret": "mine"}))
+    admin.post("/credentials/new/", asked | {"secret": "mine"})
+    assert not Credential.objects.exists()
     admin.post("/credentials/new/", asked)
     row = Credential.objects.get()
     server.public_keys = keys_of(row)
@@ -159,3 +167,69 @@ def test_names_of_keys_are_their_digests():
     assert client_keys.public_part(Secret(private.reveal())) == public
     assert "d" not in public
     assert jwt.PyJWK(public).key.key_size == 2048
+
+
+def pem_of(key) -> str:
+    encoding = serialization.Encoding.PEM
+    form, encryption = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(encoding, form, encryption).decode()
+
+
+ISSUED = {
+    "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "ES384": ec.generate_private_key(ec.SECP384R1()),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+}
+
+
+@pytest.mark.parametrize("algorithm", ISSUED)
+@pytest.mark.parametrize("is_jwk", [False, True])
+def test_a_key_that_the_server_issued_signs(server, credential, algorithm, is_jwk):
+    key, actor = ISSUED[algorithm], make_user(Role.ADMIN)
+    text = pem_of(key).replace("\n", "")  # as a password field pastes it
+    if is_jwk:
+        text = json.dumps(get_default_algorithms()[algorithm].to_jwk(key, as_dict=True) | {"kid": "theirs"})
+    credential = credential_operations.replace_secret(credential, actor=actor, secret=text)
+    (public,) = keys_of(credential)
+    assert (public["alg"], "d" in public, public["kid"] == "theirs") == (algorithm, False, is_jwk)
+    private = sessions.decrypt(credential)
+    statement = client_keys.create_assertion(private, client_id="me", audience="https://as.example", now=0)
+    options = {"verify_exp": False, "verify_aud": False}
+    decoded = jwt.decode(statement, key.public_key(), algorithms=[algorithm], options=options)
+    assert (decoded["sub"], jwt.get_unverified_header(statement)["kid"]) == ("me", public["kid"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mine",
+        "{}",
+        "[1]",
+        '{"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQ"}',
+        pem_of(rsa.generate_private_key(public_exponent=65537, key_size=1024)),
+        pem_of(ec.generate_private_key(ec.SECP521R1())),
+        "-----BEGIN PRIVATE KEY-----AAAA-----END PRIVATE KEY-----",
+    ],
+    ids=["no key", "empty", "a list", "symmetric", "short", "unknown curve", "no DER"],
+)
+def test_other_texts_are_refused_as_a_key(credential, text):
+    before = Credential.objects.values().get()
+    with pytest.raises(DomainError) as refused:
+        credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret=text)
+    assert set(refused.value.fields) == {"secret"}
+    assert Credential.objects.values().get() == before
+
+
+def test_a_public_jwk_is_no_private_key(credential):
+    public = json.dumps(client_keys.public_part(client_keys.create_key()))
+    with pytest.raises(DomainError):
+        credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret=public)
+
+
+def test_an_administrator_enters_the_key_that_the_server_issued(credential):
+    admin = browser(Role.ADMIN)
+    (old,) = keys_of(credential)
+    admin.post(f"/credentials/{credential.pk}/", {"secret": pem_of(ISSUED["ES256"])})
+    (new,) = keys_of(credential)
+    assert (old["alg"], new["alg"]) == ("RS256", "ES256")

@@ -1,0 +1,23 @@
+import base64
+
+from catalog.credentials.kinds.base import Detail, Kind
+from core.outbound.outgoing import OutgoingRequest
+
+
+class Password(Kind):
+    """A user name and a password (RFC 7617)."""
+
+    name, label = "basic", "User name and password"
+    details = (
+        Detail(
+            "username",
+            "User name",
+            is_required=True,
+            pattern="[^:]+",
+            problem="Give the user name, without a colon.",
+        ),
+    )
+
+    def apply(self, request: OutgoingRequest) -> None:
+        pair = base64.b64encode(f"{self.values['username']}:{self.secret}".encode()).decode()
+        request.set_header("Authorization", f"Basic {pair}")

@@ -1,0 +1,27 @@
+from typing import Any
+
+from catalog.credentials.kinds.base import Detail, Kind
+from core.outbound.outgoing import OutgoingRequest
+
+_SET_BY_HTTP = "host|content-length|transfer-encoding|connection|content-type|cookie"
+
+
+class HeaderKey(Kind):
+    """A key in a header that the vendor names."""
+
+    name, label = "header", "API key in a header"
+    details = (
+        Detail(
+            "header",
+            "Header name",
+            initial="X-Api-Key",
+            max_length=64,
+            is_required=True,
+            pattern=rf"(?i:(?!(?:{_SET_BY_HTTP})\Z))[A-Za-z0-9!#$%&'*+.^_`|~-]{{1,64}}",
+            problem="Give the name of one request header, such as X-Api-Key.",
+        ),
+    )
+
+    def apply(self, request: OutgoingRequest) -> None:
+        header: Any = self.values["header"]
+        request.set_header(header, self.secret)
