@@ -84,9 +84,7 @@ NAMES_NO_PERSON = {
     "vendors state them": """
         catalog_endpointdocument.name catalog_tool.name catalog_toolversion.label catalog_endpointsecret.name
     """,
-    "accounts of Pegboard at vendors": """
-        catalog_credential.username catalog_credential.subject catalog_secondlook.other_name
-    """,
+    "accounts of Pegboard at vendors": "catalog_secondlook.other_name",
     "a network address of a vendor": "catalog_vendorrequest.address catalog_toolpicture.address",
     "the number or the code of a thing": """
         catalog_finding.subject catalog_waitingdecision.subject notifications_notice.subject

@@ -28,6 +28,8 @@ EXCEPTIONS = {
     "credential.sealed": "the column of a secret's ciphertext",
     "c.sealed": "the same in SQL",
     "`sealed`": "the same in a decision record",
+    "secret access key": "AWS's term for its secret",
+    "ccess key ID": "AWS's term for the name of a secret access key",
 }
 
 
