@@ -7,6 +7,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count, QuerySet, Value
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from catalog.models import Endpoint, Thread, WaitingDecision
@@ -14,6 +15,7 @@ from designer import exports
 from designer.models import Agent, Pin, Procedure, Rehearsal, Release
 from designer.news import following
 from designer.upgrades import pending_work
+from people.models import Role
 from people.permissions import person
 
 THEMES = ("light", "dark")
@@ -21,47 +23,106 @@ THEMES = ("light", "dark")
 
 @dataclass(frozen=True)
 class NavigationEntry:
-    """One entry of the navigation. `under` lists the paths that belong to it."""
+    """One entry of the navigation. `under`: the paths that belong to it. `role`: the least that sees it."""
 
     label: str
     icon: str
     url_name: str
     under: tuple[str, ...]
+    role: Role = Role.VIEWER
     count: int = 0
     count_says: str = ""
     is_current: bool = False
-    for_administrators: bool = False
 
 
 NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
-    ("", (NavigationEntry("Home", "home", "home", ()),)),
     (
-        "Catalog",
-        (
-            NavigationEntry("Tools", "tool", "tool-list", ("/tools/", "/activities/")),
-            NavigationEntry("Vendors", "vendor", "vendor-list", ("/vendors/", "/endpoints/", "/runs/")),
-            NavigationEntry("Review", "review", "review", ("/review/",)),
-        ),
-    ),
-    (
-        "Design",
+        "Build",
         (
             NavigationEntry("Agents", "agent", "agent-list", ("/agents/",)),
-            NavigationEntry("Runtimes", "play", "runtime-list", ("/runtimes/",)),
+            NavigationEntry("Tools", "tool", "tool-list", ("/tools/", "/activities/")),
         ),
     ),
     (
-        "Settings",
+        "Watch",
         (
-            NavigationEntry("Credentials", "credential", "credential-list", ("/credentials/",)),
-            NavigationEntry("Grants", "check", "grant-list", ("/grants/",)),
+            NavigationEntry("Inbox", "review", "home", ("/review/",)),
+            NavigationEntry("Vendors", "vendor", "vendor-list", ("/vendors/", "/endpoints/", "/runs/")),
+            NavigationEntry("Runtimes", "release", "runtime-list", ("/runtimes/",)),
+        ),
+    ),
+    (
+        "Manage",
+        (
+            NavigationEntry("Credentials", "credential", "credential-list", ("/credentials/",), Role.ADMIN),
+            NavigationEntry("User consents", "check", "grant-list", ("/grants/",), Role.DESIGNER),
             NavigationEntry("API keys", "key", "key-list", ("/keys/",)),
-            NavigationEntry("Notifications", "bell", "notifications", ("/notifications/",)),
-            NavigationEntry("People", "people", "user-list", ("/users/",)),
-            NavigationEntry("Judges", "play", "judge-list", ("/judges/",), for_administrators=True),
-            NavigationEntry("Teams", "people", "team-list", ("/teams/",), for_administrators=True),
+            NavigationEntry("People", "people", "user-list", ("/users/",), Role.ADMIN),
+            NavigationEntry("Teams", "agent", "team-list", ("/teams/",), Role.ADMIN),
+            NavigationEntry("Evaluation models", "diff", "judge-list", ("/judges/",), Role.ADMIN),
             NavigationEntry("Audit trail", "audit", "audit", ("/audit/",)),
         ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class TabPage:
+    """One page of a tab. `count_of`: its figure in `_tab_counts`. `also`: more paths below the agent's."""
+
+    label: str
+    url_name: str
+    count_of: str = ""
+    also: tuple[str, ...] = ()
+    is_hidden_when_empty: bool = False
+    url: str = ""
+    count: int = 0
+    is_current: bool = False
+
+
+@dataclass(frozen=True)
+class AgentTab:
+    """One of the four tabs of an agent, with the pages below it. The count is that of its first page."""
+
+    label: str
+    pages: tuple[TabPage, ...]
+    has_count: bool = False
+    is_notice: bool = False
+
+    @property
+    def is_current(self) -> bool:
+        return any(page.is_current for page in self.pages)
+
+    @property
+    def count(self) -> int:
+        return self.pages[0].count if self.has_count else 0
+
+
+AGENT_TABS = (
+    AgentTab(
+        "Build",
+        (
+            TabPage("Tools", "agent", "tools"),
+            TabPage("Procedures", "procedure-list", "procedures"),
+            TabPage("Sub-agents", "agent-tree", also=("transfers/",)),
+        ),
+    ),
+    AgentTab(
+        "Test",
+        (
+            TabPage("Test phrases", "rehearsals", "rehearsals"),
+            TabPage("Mocks", "mocks"),
+            TabPage("Environments", "agent-environments"),
+        ),
+    ),
+    AgentTab("Updates", (TabPage("Updates", "agent-upgrades", "upgrades"),), has_count=True, is_notice=True),
+    AgentTab(
+        "Releases",
+        (
+            TabPage("Releases", "release-list", "releases", also=("publish/", "channels/", "received/")),
+            TabPage("Threads", "agent-threads", "threads", is_hidden_when_empty=True),
+        ),
+        has_count=True,
     ),
 )
 
@@ -74,7 +135,7 @@ def navigation(request: HttpRequest) -> dict[str, object]:
         "counted_as": exports.USUAL.label,
         "navigation": SimpleLazyObject(lambda: _navigation_groups(request)),
         "is_followed": SimpleLazyObject(lambda: _is_followed(request)),
-        "tab_counts": SimpleLazyObject(lambda: _tab_counts(request)),
+        "agent_tabs": SimpleLazyObject(lambda: _agent_tabs(request)),
     }
 
 
@@ -86,9 +147,36 @@ def _is_followed(request: HttpRequest) -> bool:
     return following.followed_tools(person(request)).filter(pk=url_arguments["pk"]).exists()
 
 
-def _tab_counts(request: HttpRequest) -> dict[str, int]:
-    """Return the number on each tab of the agent in the address."""
+def _agent_tabs(request: HttpRequest) -> list[AgentTab]:
+    """Return the tabs of the agent in the address. The page with the longest matching path is current."""
     slug = request.resolver_match.kwargs.get("slug", "") if request.resolver_match else ""
+    counts, root = _tab_counts(slug), reverse("agent", args=[slug])
+    urls = {page.url_name: reverse(page.url_name, args=[slug]) for tab in AGENT_TABS for page in tab.pages}
+    matches = [
+        (len(path), page.url_name)
+        for tab in AGENT_TABS
+        for page in tab.pages
+        for path in (urls[page.url_name], *(root + path for path in page.also))
+        if request.path.startswith(path)
+    ]
+    current = max(matches, default=(0, ""))[1]
+
+    def filled(page: TabPage) -> TabPage:
+        count = counts.get(page.count_of, 0)
+        return replace(page, url=urls[page.url_name], count=count, is_current=page.url_name == current)
+
+    return [
+        replace(tab, pages=tuple(page for page in map(filled, tab.pages) if _is_shown(page)))
+        for tab in AGENT_TABS
+    ]
+
+
+def _is_shown(page: TabPage) -> bool:
+    return bool(page.count) or page.is_current or not page.is_hidden_when_empty
+
+
+def _tab_counts(slug: str) -> dict[str, int]:
+    """Return the figures on the tabs of an agent."""
     agent_rows = Agent.objects.live().filter(slug=slug)
     rows_by_tab: dict[str, QuerySet[Any]] = {
         "tools": Pin.objects.live().of_tools().filter(agent__in=agent_rows),
@@ -115,16 +203,16 @@ def _navigation_groups(request: HttpRequest) -> list[tuple[str, list[NavigationE
         cursor.execute(*_count_statement())
         findings, endpoints = cursor.fetchone()
     act = "endpoint needs action" if endpoints == 1 else "endpoints need action"
-    counts = {"review": (findings, "waiting for review"), "vendor-list": (endpoints, act)}
-    is_administrator = person(request).can_administer
+    counts = {"home": (findings, "waiting for review"), "vendor-list": (endpoints, act)}
+    role = Role(person(request).role)
 
     def filled(entry: NavigationEntry) -> NavigationEntry:
         count, label = counts.get(entry.url_name, (0, ""))
-        is_current = request.path.startswith(entry.under) if entry.under else request.path == "/"
+        is_current = request.path.startswith(entry.under) or request.path == reverse(entry.url_name)
         return replace(entry, count=count, count_says=label, is_current=is_current)
 
     return [
-        (title, [filled(entry) for entry in entries if is_administrator or not entry.for_administrators])
+        (title, [filled(entry) for entry in entries if role.includes(entry.role)])
         for title, entries in NAVIGATION
     ]
 
