@@ -26,11 +26,11 @@ class Bound:
 TOOLS = Bound("max_tools", "Tools in the list, at most", "", 1_000_000)
 MINUTES = Bound(
     "max_minutes",
-    "Minutes a run may take",
-    "A long run goes on in parts, so that other vendors get their turn.",
+    "Minutes for a sync, at most",
+    "Pegboard syncs a long list in parts.",
     1_440,
 )
-MEGABYTES = Bound("max_megabytes", "Megabytes of all replies to one run", "", 4_096)
+MEGABYTES = Bound("max_megabytes", "Megabytes of all replies of one sync", "", 4_096)
 REPLY_MEGABYTES = Bound(
     "max_reply_megabytes", "Megabytes of one reply", "One page of the list, or the whole document.", 256
 )

@@ -28,9 +28,9 @@ class WorkKind:
 
 KINDS = (
     WorkKind("calls", "Calls of tools", 60),
-    WorkKind("runs", "Enumeration runs", 300),
+    WorkKind("runs", "Syncs", 300),
     # Longer, because few processes read slow vendors, and each run may take minutes.
-    WorkKind("slow_runs", "Enumeration runs of slow vendors", 7_200),
+    WorkKind("slow_runs", "Syncs of slow vendors", 7_200),
     WorkKind("inspection", "Inspection of new versions", 600),
     WorkKind("index", "Search index", 600),
     WorkKind("notifications", "Notifications", 600),

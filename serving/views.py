@@ -125,7 +125,7 @@ def agent_thread_end(request: HttpRequest, slug: str, thread: str) -> HttpRespon
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("agent-thread", slug, thread)
-    messages.success(request, f"{row} was ended, at its vendor too.")
+    messages.success(request, f"{row} was deleted, also at its vendor.")
     return redirect("agent-threads", slug)
 
 
@@ -149,7 +149,7 @@ def grant_forget(request: HttpRequest, grant: str) -> HttpResponse:
     row = get_object_or_404(grants.visible_to(person(request)), pk=grant)
     revoked = grants.forget(row, actor=person(request))
     vendor_message = f" {revoked.message}" if revoked and revoked.message else ""
-    messages.success(request, f"Forgotten. The next call that needs it asks the user again.{vendor_message}")
+    messages.success(request, f"Deleted. The next call that needs it asks the user again.{vendor_message}")
     return redirect("grant-list")
 
 

@@ -154,7 +154,7 @@ CHANGE_TOOLS = (
         state, note, raised_at, against_id)
     SELECT %(endpoint)s, s.tool_pk, s.version_pk, %(run)s, 'DRIFT', 'high', s.digest,
         'The vendor changed version ' || s.label || ' of “' || left(s.name, 200) ||
-        '” in place. Agents that pinned it keep what they pinned.', 'open', '', now(),
+        '” in place. Agents that pinned it keep their version.', 'open', '', now(),
         (SELECT v.id FROM catalog_toolversion v
         WHERE v.tool_id = s.tool_pk AND v.label = s.label AND v.id <> s.version_pk
         ORDER BY v.ordinal DESC LIMIT 1)

@@ -277,7 +277,7 @@ def _raise_drift(tool: Tool, version: ToolVersion) -> None:
                 subject=version.digest,
                 message=f"The vendor's history shows version {version.label} of {_quoted_name(tool)} with "
                 "other "
-                "content than when we first read it. Agents that pinned it keep what they pinned.",
+                "content than when we first read it. Agents that pinned it keep their version.",
             )
         ],
         ignore_conflicts=True,

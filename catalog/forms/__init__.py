@@ -51,7 +51,7 @@ def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
         choices=sorted(choices.items()),
         coerce=int,
         initial=minutes,
-        label="Read again",
+        label="Sync interval",
         help_text="How often Pegboard looks for new and changed tools.",
     )
 

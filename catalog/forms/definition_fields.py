@@ -181,10 +181,10 @@ class DefinitionForm(OperationForm):
         choices = [
             (DECIDED_ELSEWHERE, "Decided in the environments of each agent"),
             ("", "The model itself writes the output"),
-            *((name, f"The activity “{name}”") for name in activity_names),
+            *((name, f"The implementation “{name}”") for name in activity_names),
         ]
         if parts.activity and parts.activity not in dict(choices):
-            choices.append((parts.activity, f"The activity “{parts.activity}”, which does not exist"))
+            choices.append((parts.activity, f"The implementation “{parts.activity}”, which does not exist"))
         cast(forms.ChoiceField, self.fields["activity"]).choices = choices
 
     def field_for(self, path: str) -> str:

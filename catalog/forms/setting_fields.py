@@ -35,7 +35,7 @@ class DocumentWidget(forms.MultiWidget):
             "rows": 1,
             "spellcheck": "false",
             "placeholder": "Or paste it here",
-            "aria-label": "Its text",
+            "aria-label": "Text",
         }
         super().__init__(
             {"file": forms.FileInput(attrs={"aria-label": "A file"}), "text": forms.Textarea(attrs=pasted)}

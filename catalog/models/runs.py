@@ -29,9 +29,9 @@ class RunState(models.TextChoices):
 
 class Trigger(models.TextChoices):
     SCHEDULE = "schedule", "On schedule"
-    PERSON = "person", "Started by a person"
+    PERSON = "person", "Started by a user"
     COMMAND = "command", "Started from the command line"
-    RUNTIME = "runtime", "A runtime asked for one tool"
+    RUNTIME = "runtime", "Requested by a runtime, one tool"
 
 
 HELD_CODES = ("EMPTY_HELD", "SHRINK_HELD")  # the errors of a run that a person decides about

@@ -19,8 +19,8 @@ class OtherClient(models.TextChoices):
 
 
 class LookResult(models.TextChoices):
-    SAME = "same", "The same for others"
-    OTHER = "other", "Something else for others"
+    SAME = "same", "Same for other clients"
+    OTHER = "other", "Different for other clients"
     UNSURE = "unsure", "Not clear"
     NOTHING = "nothing", "Nothing to compare"
     FAILED = "failed", "Failed"

@@ -146,8 +146,8 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 
 
 class EndpointStatus(models.TextChoices):
-    NEW = "new", "Not read yet"
-    OK = "ok", "Up to date"
+    NEW = "new", "Not synced yet"
+    OK = "ok", "Synced"
     FAILING = "failing", "Failing"
     HELD = "held", "Waiting for your decision"
     NEEDS_SIGN_IN = "needs_sign_in", "Waiting for a sign-in"

@@ -15,18 +15,18 @@ from core.encryption import EncryptedField, KeyIdField
 class Event(models.TextChoices):
     """The kinds of events of the catalog. `kinds` contains all kinds."""
 
-    BROKEN = "endpoint.broken", "An endpoint cannot be read"
-    RECOVERED = "endpoint.recovered", "An endpoint can be read again"
-    HELD = "endpoint.held", "A run waits for a decision"
-    REVIEW = "review.waiting", "Something waits for review"
+    BROKEN = "endpoint.broken", "An endpoint cannot be synced"
+    RECOVERED = "endpoint.recovered", "An endpoint can be synced again"
+    HELD = "endpoint.held", "A sync waits for a decision"
+    REVIEW = "review.waiting", "New items in review"
     SIGN_IN = "credential.sign_in", "A credential needs a sign-in"
     WEBHOOK_PAUSED = "webhook.paused", "A webhook was paused after failures"
     KEY_REPORTED = "key.reported", "An API key was reported as leaked"
-    KEY_ENDING = "key.ending", "An API key ends soon"
-    VENDOR_REQUESTED = "vendor.requested", "A designer asks for a vendor"
-    VENDOR_ANSWERED = "vendor.answered", "A vendor that was asked for is connected or declined"
+    KEY_ENDING = "key.ending", "An API key expires soon"
+    VENDOR_REQUESTED = "vendor.requested", "A designer requests a vendor"
+    VENDOR_ANSWERED = "vendor.answered", "A vendor request was answered"
     TOOLS_CHANGED = "tool.changed", "A vendor changed tools"
-    TOOLS_WITHDRAWN = "tool.withdrawn", "A vendor offers tools no more"
+    TOOLS_WITHDRAWN = "tool.withdrawn", "A vendor withdrew tools"
 
 
 TEST = "test"

@@ -10,7 +10,7 @@ from collections.abc import Collection
 OTHER = "other"
 # Label and codes of each cause.
 CAUSES: dict[str, tuple[str, frozenset[str]]] = {
-    "cloaking": ("Shows others something else", frozenset({"CLOAKING"})),
+    "cloaking": ("Different for other clients", frozenset({"CLOAKING"})),
     "hidden": (
         "Hidden text",
         frozenset(
@@ -30,7 +30,7 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
         ),
     ),
     "orders": (
-        "Orders to a model",
+        "Instructions to a model",
         frozenset(
             {
                 *("CONCEAL", "OVERRIDE", "PSEUDO_TAG", "SHADOW", "SECRET_FILES", "CONTEXT_LEAK", "ROLE"),
@@ -52,12 +52,12 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
             }
         ),
     ),
-    "drift": ("Rewritten in place", frozenset({"DRIFT"})),
+    "drift": ("Changed without a new version", frozenset({"DRIFT"})),
     "promises": (
-        "Broken promise",
+        "Reliability",
         frozenset({"VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"}),
     ),
-    "refuses": ("Refuses what it allows", frozenset({"REFUSES_VALID"})),
+    "refuses": ("Refuses valid inputs", frozenset({"REFUSES_VALID"})),
     "changes": ("Breaking change", frozenset({"BREAKING", "CHANGED"})),
     "held": ("Held by policy", frozenset({"HELD"})),
     "shape": (
@@ -70,7 +70,7 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
             }
         ),
     ),
-    OTHER: ("Something else", frozenset()),
+    OTHER: ("Other", frozenset()),
 }
 _BY_CODE = {code: cause for cause, (_, codes) in CAUSES.items() for code in codes}
 KNOWN_CODES = frozenset(_BY_CODE)

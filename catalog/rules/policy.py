@@ -34,21 +34,21 @@ ACTIONS: dict[Action, str] = {
 }
 # Label of each class, and its reason in a message about a held version.
 CLASSES: dict[Class, tuple[str, str]] = {
-    "new_tool": ("A tool that was not there before", "no person has looked at this tool yet"),
+    "new_tool": ("New tool", "no person has looked at this tool yet"),
     "drift": (
-        "A published version that was rewritten in place",
+        "Changed without a new version",
         "the vendor rewrote a version that it had published",
     ),
-    "breaks_callers": ("Calls that worked may fail", "calls that worked may fail"),
-    "breaks_readers": ("Outputs that were there may be missing", "outputs that were there may be missing"),
+    "breaks_callers": ("Breaking for agents", "calls that worked may fail"),
+    "breaks_readers": ("Outputs may be missing", "outputs that were there may be missing"),
     "widens_risk": (
-        "A call may do more or asks for less caution than before, or it is unclear",
+        "More risk, or an unclear change",
         "a call may do more or asks for less caution than before, or it is unclear what changed",
     ),
-    "text": ("Words that a model reads", "words that a model reads have changed"),
-    "compatible": ("Compatible and cosmetic changes", "it has changed, if only a little"),
-    "alarm_medium": ("An alarm of medium severity", "its text raised an alarm"),
-    "alarm_high": ("An alarm of high severity", "its text raised a severe alarm"),
+    "text": ("Changed text", "words that a model reads have changed"),
+    "compatible": ("Compatible changes", "it has changed, if only a little"),
+    "alarm_medium": ("Finding of medium severity", "its text raised an alarm"),
+    "alarm_high": ("Finding of high severity", "its text raised a severe alarm"),
 }
 # Pins never move by themselves, so most changes may be offered at once. Exceptions are hidden text, and a new
 # text under the label of a version that users have approved.

@@ -20,7 +20,7 @@ PROMISES: dict[Promise, tuple[str, tuple[str, ...]]] = {
     "growing_versions": ("Versions only go up", ("VERSION_BACK",)),
     "additive_changes": ("A new version only adds", ("BREAKING",)),
     "unique_names": ("No two tools share a name", ("SAME_NAME",)),
-    "stable_ids": ("What keeps its name keeps its id", ("NEW_TOOL_ID", "NEW_PARAMETER_ID")),
+    "stable_ids": ("A tool with the same name keeps its id", ("NEW_TOOL_ID", "NEW_PARAMETER_ID")),
 }
 CODES: tuple[str, ...] = tuple(code for _, codes in PROMISES.values() for code in codes)
 

@@ -21,8 +21,8 @@ Stated = Mapping[str, Any]
 # Labels, in the order of increasing risk.
 WHENS: dict[When, str] = {
     "none": "Never",
-    "safe": "When it does no harm",
-    "all": "Always, even if it may run twice",
+    "safe": "Only when safe",
+    "all": "Always, even if the tool may run twice",
 }
 MAX_GIVE_UP_SECONDS = 120
 MAX_ATTEMPTS = 10
@@ -101,11 +101,11 @@ def sentence(policy: RetryPolicy) -> str:
     gives_up = f"gives up after {policy.give_up_after_seconds} s"
     match policy.retry:
         case "none":
-            return f"never sends it again, {gives_up}"
+            return f"never retries, {gives_up}"
         case "safe":
-            return f"sends it again when that does no harm, {policy.attempts} attempts at most, {gives_up}"
+            return f"retries only when safe, {policy.attempts} attempts at most, {gives_up}"
         case "all":
-            return f"sends it again in any case, {policy.attempts} attempts at most, {gives_up}"
+            return f"always retries, {policy.attempts} attempts at most, {gives_up}"
 
 
 def is_harmless(effects: Annotations) -> bool:

@@ -31,6 +31,13 @@ class Progress:
     def is_complete(self) -> bool:
         return self.searchable == self.inspected == self.tools
 
+    @property
+    def label(self) -> str:
+        """The step that is running, with its count, as in "Indexing 3,200 of 8,600"."""
+        if self.searchable < self.tools:
+            return f"Indexing {self.searchable:,} of {self.tools:,}"
+        return f"Inspecting {self.inspected:,} of {self.tools:,}"
+
 
 def progress_of(endpoints: Collection[int] | None = None) -> Progress:
     """Return the progress of these endpoints, or of all that are live."""

@@ -33,7 +33,7 @@ def verdict(comparison: Comparison, *, name: str, label: str, client: str) -> tu
     them alone, has no such reason.
     """
     what = f"version {printable(label)} of “{printable(name, 200)}”" if label else f"“{printable(name, 200)}”"
-    pins = "Agents that pinned it keep what they pinned."
+    pins = "Agents that pinned it keep their version."
     if comparison.effects <= _ONLY_MORE:
         says = f"The vendor shows {client} less of {what} than us, and nothing else."
         return "medium", f"{says} That may be a matter of the plan: then accept it. {pins}"

@@ -20,28 +20,28 @@ from protocols.signature import Parameter
 
 register = template.Library()
 
-OUTCOMES: dict[str, tuple[str, str]] = {
-    "ok": ("ok", "Worked"),
-    "tool_error": ("bad", "The tool failed"),
-    "invalid_arguments": ("warn", "Inputs refused"),
-    "needs_authorization": ("warn", "Needs permission"),
-    "needs_input": ("info", "Asks for more"),
-    "unavailable": ("bad", "Not available"),
-    "refused": ("bad", "Refused"),
-    "cancelled": ("warn", "Cancelled"),
-    "latent": ("info", "Waits for its output"),
-    "unknown": ("warn", "Not known whether it ran"),
+OUTCOMES = {
+    "ok": "Succeeded",
+    "tool_error": "The tool failed",
+    "invalid_arguments": "Invalid inputs",
+    "needs_authorization": "Needs permission",
+    "needs_input": "Needs an answer",
+    "unavailable": "Not available",
+    "refused": "Refused",
+    "cancelled": "Cancelled",
+    "latent": "Waits for output",
+    "unknown": "Unknown result",
 }
 NEXT_STEPS = {
-    "tool_error": "The vendor says that it ran and failed. Read why, then change the inputs.",
-    "invalid_arguments": "Correct the inputs above and run it again.",
-    "unavailable": "Try again later. If it stays, look at the vendor's endpoint.",
-    "refused": "Trying again will not help. An administrator can look at the endpoint and its credential.",
-    "needs_authorization": "A person has to let the tool act, then it can go on.",
-    "needs_input": "Answer below, and the call goes on where it stopped.",
-    "latent": "Give the output below, or leave it to the model that made the call.",
-    "unknown": "Look for its effect before you run it again.",
-    "cancelled": "Run it again when you want it to run after all.",
+    "tool_error": "The vendor reports an error. Read it, then change the inputs.",
+    "invalid_arguments": "Correct the inputs, then run the tool again.",
+    "unavailable": "Try again later. If it fails again, check the endpoint.",
+    "refused": "A retry does not help. Ask an administrator to check the endpoint and its credential.",
+    "needs_authorization": "A person must grant access before the call can continue.",
+    "needs_input": "Answer below to continue the call.",
+    "latent": "Enter the output below, or wait for the model to send it.",
+    "unknown": "Check whether it had an effect before you run it again.",
+    "cancelled": "Run the tool again if you need the result.",
 }
 MAX_TEXT_LENGTH = 4_000
 MAX_DOCUMENT_LENGTH = 20_000
@@ -49,23 +49,18 @@ MAX_ROWS, MAX_COLUMNS = 50, 8
 
 
 @register.filter
-def call_tone(call: Call) -> str:
-    return OUTCOMES[call.outcome][0] if call.outcome else "info"
+def call_state(call: Call) -> str:
+    return call.outcome or "running"
 
 
 @register.filter
 def call_word(call: Call) -> str:
-    return OUTCOMES[call.outcome][1] if call.outcome else str(call.get_status_display())
+    return OUTCOMES[call.outcome] if call.outcome else str(call.get_status_display())
 
 
 @register.filter
 def outcome_word(outcome: str) -> str:
-    return OUTCOMES[outcome][1] if outcome in OUTCOMES else outcome
-
-
-@register.filter
-def outcome_tone(outcome: str) -> str:
-    return OUTCOMES[outcome][0] if outcome in OUTCOMES else "info"
+    return OUTCOMES.get(outcome, outcome)
 
 
 @register.filter
@@ -85,13 +80,17 @@ def on_a_time_line(attempts: list[Attempt]) -> list[dict[str, Any]]:
 @register.filter
 def next_step(call: Call, retry: Retry | None = None) -> str:
     if call.error_code == "AUTH":
-        return "An administrator can look at the endpoint's credential, and enter it again if it is wrong."
+        return "Ask an administrator to check the endpoint's credential."
     after = "" if retry is None or not retry.after_ms else f", after {milliseconds(retry.after_ms)}"
     if retry and retry.can_retry and call.outcome == "tool_error":
-        return f"The vendor says that it may be tried again{after}."
+        return f"The vendor allows a retry{after}."
     if retry and after and call.outcome == "unavailable":
-        again = "Try again" if retry.can_retry else "It may have run already. If it may run twice, try again"
-        return f"{again}{after}. If it stays, look at the vendor's endpoint."
+        again = (
+            "Try again"
+            if retry.can_retry
+            else "The tool may have run already. If it can safely run twice, try again"
+        )
+        return f"{again}{after}. If it fails again, check the endpoint."
     return NEXT_STEPS.get(call.outcome, "")
 
 

@@ -13,31 +13,31 @@ from catalog.templatetags.display import plain, shown
 
 register = template.Library()
 
-# Label, colour and explanation of each effect.
+# Label, state and explanation of each effect.
 EFFECTS = {
-    "breaks_callers": ("breaks callers", "bad", "A call that worked before may now be refused."),
+    "breaks_callers": ("breaking", "breaking", "A call that worked before may now be refused."),
     "breaks_readers": (
-        "breaks readers",
-        "bad",
-        "What was read from answers may be gone or different.",
+        "outputs may be missing",
+        "breaking",
+        "Outputs that an agent used may be missing or different.",
     ),
-    "widens_risk": ("more risk", "warn", "A call may do more, or ask for more, than before."),
-    "compatible": ("compatible", "ok", "Whatever worked before still works."),
-    "text": ("wording", "info", "Words that people and models read."),
-    "cosmetic": ("no effect", "idle", "It is written differently and means the same."),
+    "widens_risk": ("more risk", "warning", "A call may do more, or ask for more, than before."),
+    "compatible": ("compatible", "compatible", "Everything that worked before still works."),
+    "text": ("wording", "info", "A text that people and models read."),
+    "cosmetic": ("no effect", "idle", "A different notation with the same meaning."),
 }
 UNDECIDED = (
     "compare",
-    "warn",
-    "The rule alone does not tell what still fits. Please compare the two.",
+    "warning",
+    "It is unclear what still works. Compare both versions.",
 )
 
 
 @register.inclusion_tag("_effect.html")
 def effect(change: Change) -> dict[str, str]:
     """A label for what a change does, in words."""
-    word, tone, explanation = UNDECIDED if change.is_undecided else EFFECTS[change.effect]
-    return {"word": word, "tone": tone, "meaning": explanation}
+    word, state, explanation = UNDECIDED if change.is_undecided else EFFECTS[change.effect]
+    return {"word": word, "state": state, "meaning": explanation}
 
 
 @register.inclusion_tag("_status.html")
@@ -45,33 +45,52 @@ def verdict(comparison: Comparison) -> dict[str, str]:
     """Summarize all changes, for a user who decides about the new version."""
     effects, class_ = comparison.effects, comparison.class_
     if {"breaks_callers", "breaks_readers"} <= effects:
-        return {"tone": "bad", "word": "Breaks callers and readers"}
-    for name, word in (("breaks_callers", "Breaks callers"), ("breaks_readers", "Breaks readers")):
+        return {"state": "breaking", "word": "Breaking for agents"}
+    for name, word in (
+        ("breaks_callers", "Breaking for agents"),
+        ("breaks_readers", "Outputs may be missing"),
+    ):
         if name in effects:
-            return {"tone": "bad", "word": word}
+            return {"state": "breaking", "word": word}
     if class_ == "breaking":
-        return {"tone": "bad", "word": "Needs more than before"}
+        return {"state": "breaking", "word": "Needs more rights"}
     if "widens_risk" in effects:
         is_undecided = all(c.is_undecided for c in comparison.changes if c.effect == "widens_risk")
-        return {"tone": "warn", "word": "Compare before you move" if is_undecided else "Widens the risk"}
+        return {"state": "warning", "word": "Compare first" if is_undecided else "More risk"}
     if not effects - {"cosmetic"}:
-        return {"tone": "ok", "word": "No effect" if effects else "No difference"}
+        return {"state": "none", "word": "No effect" if effects else "No changes"}
     if class_ == "notice":
-        return {"tone": "warn", "word": "Read before you move"}
-    return {"tone": "ok", "word": "Safe to move"}
+        return {"state": "warning", "word": "Read first"}
+    return {"state": "safe", "word": "Safe"}
 
 
 @register.inclusion_tag("_diff_sides.html")
-def diff_sides(before: object, after: object) -> dict[str, SafeString | None]:
-    """Render both sides. None: there is no value on that side."""
+def diff_sides(before: object, after: object) -> dict[str, SafeString | bool | None]:
+    """Render both sides. None: there is no value on that side. JSON is shown to users who open it."""
     if isinstance(before, str) and isinstance(after, str):
         old, new = word_diff.mark_differences([before, after])
-        return {"old": _joined(old, "del"), "new": _joined(new, "ins")}
-    return {"old": _unmarked(before), "new": _unmarked(after)}
+        return {"old": _joined(old, "del"), "new": _joined(new, "ins"), "is_raw": False}
+    is_raw = any(map(_is_structure, (before, after)))
+    return {"old": _unmarked(before), "new": _unmarked(after), "is_raw": is_raw}
+
+
+def _is_structure(value: object) -> bool:
+    """Return whether a value reads as JSON: an object, or a list of objects or lists."""
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, dict | list | tuple) for item in value)
+    return isinstance(value, dict)
 
 
 def _unmarked(value: object) -> SafeString | None:
-    return None if value is None else shown(plain(value))
+    match value:
+        case None:
+            return None
+        case bool():
+            return shown("yes" if value else "no")
+        case [*items] if not _is_structure(items):
+            return shown(", ".join(map(plain, items)) or "none")
+        case _:
+            return shown(plain(value))
 
 
 @register.simple_tag

@@ -19,7 +19,9 @@ from django.utils.safestring import SafeString, mark_safe
 
 from catalog.credentials import kinds
 from catalog.models.tools import ItemKind
+from catalog.models.vendors import EndpointStatus
 from catalog.search.job_words import ENGLISH, stem
+from catalog.search.progress import Progress
 from catalog.search.words import fold, parts
 from catalog.token_estimate import estimate_tokens
 from core.invisible_characters import HIDDEN, decoded_tags, hidden
@@ -32,11 +34,13 @@ _JOINT = re.compile(r"_(?=[^\W_])")
 BRIEF = 180
 HUES = 12  # of tiles, in static/css/components.css
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
+# The one place that decides the colour of a state. Green: something was checked, or has just succeeded.
+# A state that is normal, or that nothing has exercised yet, has no colour, like every state not listed here.
 TONES = {
     word: name
     for name, words in {
-        "ok": ("ok", "active", "succeeded", "accepted", "success", "compatible", "none", "same"),
-        "info": ("queued", "running", "info"),
+        "ok": ("success", "passed", "proven", "better", "compatible", "safe"),
+        "info": ("queued", "running", "info", "needs_input", "latent"),
         "warn": (
             "needs_sign_in",
             "needs_scope",
@@ -50,8 +54,24 @@ TONES = {
             "expired",
             "expiring",
             "unsure",
+            "invalid_arguments",
+            "needs_authorization",
+            "cancelled",
+            "unknown",
         ),
-        "bad": ("failing", "failed", "blocked", "error", "breaking", "high", "revoked", "refused", "other"),
+        "bad": (
+            "failing",
+            "failed",
+            "blocked",
+            "error",
+            "breaking",
+            "high",
+            "revoked",
+            "refused",
+            "other",
+            "tool_error",
+            "unavailable",
+        ),
     }.items()
     for word in words
 }
@@ -259,20 +279,28 @@ def milliseconds(number: int) -> str:
 
 @register.filter
 def tone(word: str) -> str:
-    """Return the colour of a state, a class of change, a severity or a message level."""
+    """Return the colour of a state, a class of change, a severity, an outcome or a message level."""
     return TONES.get(str(word), "idle")
 
 
 @register.simple_tag
-def status_word(choice: Choices) -> SafeString:
-    """The state of a run or an endpoint: its word, and the dot that repeats it in colour."""
-    return format_html('<span class="status is-{}">{}</span>', tone(choice.value), choice.label)
+def status_word(choice: Choices, progress: Progress | None = None) -> SafeString:
+    """The state of a run or an endpoint: its word, and the dot that repeats it in colour.
+
+    progress: of the endpoint's tools. A synced endpoint is not shown as done while its tools are indexed.
+    """
+    state, word = choice.value, str(choice.label)
+    if progress and not progress.is_complete and choice == EndpointStatus.OK:
+        state, word = "running", progress.label
+    return format_html('<span class="status is-{}">{}</span>', tone(state), word)
 
 
 @register.simple_tag
 @cache
 def effect_word(effect: Effect) -> SafeString:
-    """Describe the effect of a call (`Annotations.effect`), with the same words on all pages."""
+    """Describe the effect of a call (`Annotations.effect`); nothing while it is unknown."""
+    if effect == "unknown":
+        return SafeString("")
     return format_html('<span class="label is-{}">{}</span>', effect, EFFECTS[effect])
 
 

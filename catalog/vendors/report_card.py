@@ -35,12 +35,22 @@ WHERE e.vendor_id = %s AND e.removed_at IS NULL AND r.finished_at >= now() - int
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One promise, and how often it was broken."""
+    """One promise, and how often it was broken.
+
+    is_exercised: the vendor's lists could have broken it; until then, that it is kept says nothing.
+    """
 
     promise: str
     says: str
     breaches: int
     last_at: datetime | None
+    is_exercised: bool
+
+    @property
+    def state(self) -> str:
+        if self.breaches:
+            return "failed"
+        return "passed" if self.is_exercised else "not_tested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +84,8 @@ class ReportCard:
     oddities: tuple[Oddity, ...]
 
     @property
-    def kept(self) -> int:
-        return sum(1 for promise in self.promises if not promise.breaches)
+    def passed(self) -> int:
+        return sum(promise.state == "passed" for promise in self.promises)
 
     @property
     def availability(self) -> float | None:
@@ -93,7 +103,7 @@ def report_card_for(vendor: Vendor) -> ReportCard:
     last_runs = endpoints.annotate(last=Subquery(ofs[:1])).values("last")
     last = list(Run.objects.filter(pk__in=last_runs).order_by().values_list("rejected", "notes"))
     return ReportCard(
-        promises=_promises(vendor),
+        promises=_promises(vendor, succeeded, changed),
         since=since,
         runs=runs,
         succeeded=succeeded,
@@ -106,7 +116,19 @@ def report_card_for(vendor: Vendor) -> ReportCard:
     )
 
 
-def _promises(vendor: Vendor) -> tuple[Kept, ...]:
+def is_exercised(promise: str, *, list_count: int, changed_tool_count: int) -> bool:
+    """Return whether lists of a vendor could have broken the promise.
+
+    One list shows that names are unique. The others compare: two lists, or two versions of a tool.
+    """
+    if promise == "unique_names":
+        return list_count > 0
+    if promise in ("growing_versions", "additive_changes"):
+        return changed_tool_count > 0
+    return list_count > 1
+
+
+def _promises(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple[Kept, ...]:
     # The promises of all protocols of the vendor, in the order of the page.
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None)
     protocol_names = endpoints.order_by().values_list("protocol", flat=True).distinct()
@@ -119,7 +141,9 @@ def _promises(vendor: Vendor) -> tuple[Kept, ...]:
         if promise in promised:
             breaches_of_promise = [breaches[code] for code in codes if code in breaches]
             last = max((time for _, time in breaches_of_promise), default=None)
-            promises.append(Kept(promise, text, sum(count for count, _ in breaches_of_promise), last))
+            breach_count = sum(count for count, _ in breaches_of_promise)
+            exercised = is_exercised(promise, list_count=list_count, changed_tool_count=changed_tool_count)
+            promises.append(Kept(promise, text, breach_count, last, exercised))
     return tuple(promises)
 
 

@@ -27,7 +27,7 @@ MAX_PREVIEWS = 10
 
 class TooManyPreviewsError(DomainError):
     def __init__(self, wait: int) -> None:
-        message = f"You have looked at {MAX_PREVIEWS} addresses in this minute. Look again in {wait} seconds."
+        message = f"You have checked {MAX_PREVIEWS} addresses in this minute. Try again in {wait} seconds."
         super().__init__("too_many_previews", message, status=429)
         self.retry_after = wait
 
@@ -52,7 +52,7 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
         url=draft.url,
         address=address_of(draft),
         vendor_name=vendor_name.strip(),
-        reason=_checked(reason, "reason", "Say what the tools are needed for."),
+        reason=_checked(reason, "reason", "Enter what the tools are needed for."),
         asked_by=actor,
     )
     if existing := already_connected(draft):
@@ -61,9 +61,7 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
         raise DomainError("already_connected", message, fields={"url": message}, status=409)
     User.objects.select_for_update(no_key=True).get(pk=actor.pk)
     if waiting().filter(asked_by=actor).count() >= MAX_WAITING:
-        message = (
-            f"{MAX_WAITING} vendors that you asked for are not answered yet. Ask an administrator first."
-        )
+        message = f"{MAX_WAITING} of your vendor requests are not answered yet. Ask an administrator first."
         raise DomainError("too_many_requests", message, status=409)
     try:
         with transaction.atomic():
@@ -71,7 +69,7 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
     except IntegrityError as exc:
         if not unique_violations.is_taken(exc):
             raise
-        message = "This address was asked for already. An administrator answers it."
+        message = "This address was requested already. An administrator will answer."
         raise DomainError("already_asked", message, fields={"url": message}, status=409) from exc
     audit.record(actor, "ask", row, after=facts(row))
     outbox.vendor_requested(row.pk)
@@ -81,7 +79,7 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
 @transaction.atomic
 def decline(row: VendorRequest, *, actor: User, answer: str) -> VendorRequest:
     row = _locked(row)
-    row.answer = _checked(answer, "answer", "Say why, for the one who asked.")
+    row.answer = _checked(answer, "answer", "Enter a reason for the user who requested it.")
     return _answered(row, RequestState.DECLINED, actor)
 
 
@@ -90,7 +88,7 @@ def take_back(row: VendorRequest, *, actor: User) -> None:
     """Withdraw a request that waits for an answer. Only the audit trail keeps it."""
     row = _locked(row)
     if row.asked_by_id != actor.pk:
-        message = f"“{row}” was asked for by another user, who alone can take it back."
+        message = f"“{row}” was requested by another user. Only that user can withdraw it."
         raise DomainError("not_yours", message, status=403)
     audit.record(actor, "take back", row, before=facts(row))
     row.delete()
@@ -131,7 +129,7 @@ def facts(row: VendorRequest) -> dict[str, object]:
 def _locked(row: VendorRequest) -> VendorRequest:
     locked_request = VendorRequest.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
     if locked_request is None:
-        message = f"“{row}” was taken back by the user who asked for it."
+        message = f"“{row}” was withdrawn by the user who requested it."
         raise DomainError("request_answered", message, status=409)
     if not locked_request.is_waiting:
         message = f"“{locked_request}” was answered already: {locked_request.get_state_display().lower()}."

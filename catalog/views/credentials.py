@@ -132,8 +132,8 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            new_key = "Another key was made. Give its public part to the server now."
-            message = "The secret was replaced. The next enumeration run uses it."
+            new_key = "Another key was created. Register its public part at the server now."
+            message = "The secret was replaced. The next sync uses it."
             messages.success(request, new_key if creates_key else message)
             return redirect("credential", row.pk)
     context = {
@@ -300,7 +300,7 @@ def client_document(request: HttpRequest) -> HttpResponse:
 def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
     revoked = credential_operations.sign_out(row, actor=person(request))
-    messages.success(request, _and_there("Its tokens are forgotten.", revoked))
+    messages.success(request, _and_there("Its tokens were deleted.", revoked))
     return redirect("credential", row.pk)
 
 
@@ -313,7 +313,7 @@ def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential", row.pk)
-    messages.success(request, _and_there(f"“{row}” was removed and its secret forgotten.", revoked))
+    messages.success(request, _and_there(f"“{row}” was removed, and its secret was deleted.", revoked))
     return redirect("credential-list")
 
 

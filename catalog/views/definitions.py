@@ -51,7 +51,7 @@ def definition_change(request: HttpRequest, pk: int) -> HttpResponse:
 def definition_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_definition(pk)
     definitions.withdraw(row, actor=person(request))
-    messages.success(request, f"“{row}” can be pinned no more. What was pinned and published stays.")
+    messages.success(request, f"“{row}” was withdrawn. Existing pins and releases stay.")
     return redirect("tool", row.pk)
 
 
@@ -107,9 +107,9 @@ def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts
         editor.refuse(error)
         return None
     if changed.current == tool.current:
-        messages.info(request, "Nothing was changed, so there is no new version.")
+        messages.info(request, "No changes, so there is no new version.")
     else:
-        message = "Agents that pin it stay on the version that they have until you move them."
+        message = "Agents keep their pinned version until you update them."
         messages.success(request, f"Saved as version {changed.current}. {message}")
     return changed
 

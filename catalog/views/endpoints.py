@@ -24,6 +24,7 @@ from catalog.forms.client_fields import ClientForm
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.runs import RunStatus
 from catalog.models.vendors import OAuthKind
+from catalog.search.progress import progress_of
 from catalog.second_look import runs as second_look
 from catalog.twins import already_connected
 from catalog.vendors import onboarding
@@ -209,6 +210,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "look": second_look.of(row),
         "signs_in_at": signs_in_at,
         "counts": Endpoint.objects.with_item_counts().only("pk").get(pk=row.pk),
+        "progress": progress_of([row.pk]),
         "spoken": protocols.get(row.protocol).spoken(row.memory),
     }
 
@@ -230,7 +232,7 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
             if error.code == "already_connected":
                 more["already"] = already(row.protocol, form["url"].value(), instead_of=row)
         else:
-            messages.success(request, "Saved. The next enumeration run uses these settings.")
+            messages.success(request, "Saved. The next sync uses these settings.")
             return redirect("endpoint", row.pk)
     context = endpoint_context(row, form, request.GET) | more
     if not person(request).can_administer and (moment := pace.possible_from(row)):
@@ -256,7 +258,9 @@ def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
     row = vendor_operations.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
     messages.success(
         request,
-        "Paused. It is read only when a user asks." if row.is_paused else "Reading on schedule again.",
+        "Paused. It is synced only when a user presses “Sync now”."
+        if row.is_paused
+        else "Synced on schedule again.",
     )
     return redirect("endpoint", row.pk)
 

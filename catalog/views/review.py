@@ -118,15 +118,15 @@ def _decide(request: HttpRequest, asked: Question) -> None:
             if remaining == 1
             else f"{remaining:,} findings of high severity were"
         )
-        messages.warning(request, f"{what} left: read the text and accept each one by its own button.")
+        messages.warning(request, f"{what} left. Read the text, and accept each one with its own button.")
     if not count and not remaining:
-        messages.error(request, "Nothing was ticked, so nothing was decided.")
+        messages.error(request, "Nothing was selected.")
     if not count:
         return
     did = {"accept": "accepted", "block": "blocked"}[decision]
     what = "One finding was" if count == 1 else f"{count:,} findings were"
     more = f" Press again for the next {inbox.AT_ONCE}." if is_bulk and count == inbox.AT_ONCE else ""
-    messages.success(request, f"{what} {did}. You can change your mind under “{did.capitalize()}”.{more}")
+    messages.success(request, f"{what} {did}. You can change decisions under “{did.capitalize()}”.{more}")
 
 
 def _parse_decision(data: QueryDict, question: Question) -> tuple[decisions.Decision, FindingQuerySet, bool]:

@@ -47,7 +47,7 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
                 row = vendor_requests.ask(
                     draft, actor=actor, vendor_name=values["vendor_name"], reason=values["reason"]
                 )
-                messages.success(request, f"You asked for “{row}”. An administrator decides.")
+                messages.success(request, f"You requested “{row}”. An administrator decides.")
                 return redirect("vendor-request-list")
         except DomainError as error:
             form.refuse(error)
@@ -69,7 +69,7 @@ def vendor_request_take_back(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"You took “{row}” back. No administrator decides about it any more.")
+        messages.success(request, f"You withdrew the request for “{row}”.")
     return redirect("vendor-request-list")
 
 
@@ -84,5 +84,5 @@ def vendor_request_decline(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, next(iter(error.fields.values()), error.message))
     else:
-        messages.success(request, f"“{row}” is declined, and the one who asked is told why.")
+        messages.success(request, f"“{row}” is declined. The user who requested it is notified.")
     return redirect(f"{reverse('vendor-request-list')}#request-{row.pk}")

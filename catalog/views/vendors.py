@@ -5,7 +5,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from catalog.forms import VendorForm
 from catalog.models import Endpoint, Vendor, WaitingDecision
-from catalog.search.progress import progress_of
+from catalog.search.progress import catalog_progress, is_catching_up, progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
 from core.errors import DomainError
@@ -23,7 +23,8 @@ def vendor_list(request: HttpRequest) -> HttpResponse:
     )
     vendors = vendor_operations.vendors_with_counts().prefetch_related(live)
     page = Keyset(vendors, "name").page(request.GET.get("cursor"), PAGE_SIZE)
-    return render(request, "catalog/vendors.html", {"page": page})
+    progress = catalog_progress() if is_catching_up() else None
+    return render(request, "catalog/vendors.html", {"page": page, "progress": progress})
 
 
 @requires(write=Role.ADMIN)
@@ -42,13 +43,16 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, "Saved.")
             return redirect("vendor", row.slug)
     endpoints = row.endpoints.filter(removed_at=None).with_status().with_item_counts()
+    progress = progress_of([endpoint.pk for endpoint in endpoints])
     findings = WaitingDecision.objects.filter(endpoint__vendor=row).count()
     context = {
         "vendor": row,
         "form": form,
-        "endpoints": endpoints,
+        "endpoints": [
+            (endpoint, None if progress.is_complete else progress_of([endpoint.pk])) for endpoint in endpoints
+        ],
         "finding_count": findings,
         "card": report_card.report_card_for(row),
-        "progress": progress_of([endpoint.pk for endpoint in endpoints]),
+        "progress": progress,
     }
     return render(request, "catalog/vendor.html", context, status=form.status)

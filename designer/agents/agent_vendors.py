@@ -93,7 +93,7 @@ class AllowedVendors:
                 return (
                     f"“{version.activity}” sends requests to {printable(origin, 100)}, which is no vendor's "
                     f"address, and “{agent}” is limited to the vendors on the edit page of “{limiting_agent}”"
-                    ". Choose an activity that calls one of their tools."
+                    ". Choose an implementation that calls one of their tools."
                 )
         return next(filter(None, (self.refusal(agent, row.tool) for row in activity.tools)), "")
 

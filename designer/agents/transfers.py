@@ -142,7 +142,7 @@ def _locked(transfer: Transfer) -> Transfer:
     # The agent is locked too, as by every edit of its pins.
     current = rows.select_for_update(of=("self", "agent"), no_key=True).first()
     if current is None:
-        message = f"“{transfer.agent}” does not hand over to “{transfer.child}” any more."
+        message = f"“{transfer.agent}” does not transfer to “{transfer.child}” any more."
         raise DomainError("transfer_removed", message, status=409)
     if current.child.archived_at:
         raise archived(current.child)

@@ -23,7 +23,7 @@ class ActivityUpdate:
 
 _REPLACEMENT = ActivityChange(
     "notice",
-    ("Another activity has this name now. Nothing runs for the tool until you choose a version of it.",),
+    ("Another implementation has this name now. Choose a version of it before the tool can run.",),
 )
 
 

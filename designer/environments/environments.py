@@ -138,7 +138,7 @@ def _check_protection(environment: Environment, actor: User, version: ActivityVe
     if version.created_by_id == actor.pk:
         message = (
             f"“{environment.name}” is protected, and you have saved this version. Another designer or an "
-            "administrator has to bind it."
+            "administrator has to choose it."
         )
         raise DomainError("environment_protected", message, status=403)
 
@@ -223,7 +223,7 @@ def move_named(
     row, _ = NamedActivity.objects.update_or_create(
         agent=agent, tool=tool, name=activity.name, defaults={"activity_version": version}
     )
-    facts = {"tool": pin.name, "runs": f"activity “{activity}”", "activity_version": version.number}
+    facts = {"tool": pin.name, "runs": f"implementation “{activity}”", "activity_version": version.number}
     facts_before = {"activity_version": before.activity_version.number} if before else {}
     audit.record(actor, "bind", row, before=facts_before, after=facts, why=reason, agent=agent.pk)
 
@@ -272,7 +272,7 @@ def state(binding: Binding | None) -> str:
 
 
 def describe_binding(binding: Binding) -> str:
-    return f"activity “{binding.activity}”" if binding.activity else "latent"
+    return f"implementation “{binding.activity}”" if binding.activity else "latent"
 
 
 def _binding_facts(binding: Binding) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def _binding_facts(binding: Binding) -> dict[str, Any]:
 def check(pin: Pin, activity: Activity, version: ActivityVersion) -> None:
     """Raises DomainError if the activity's version cannot run for this tool."""
     if activity.removed_at:
-        message = f"“{activity}” was removed. Choose another activity."
+        message = f"“{activity}” was removed. Choose another implementation."
         raise DomainError("activity_removed", message, fields={"activity": message}, status=409)
     if activity.agent is not None and (activity.agent, activity.tool_id) != (pin.agent_id, pin.tool_id):
         raise invalid(activity="This is the mock of another tool.")
@@ -304,7 +304,7 @@ def check_name(actor: User, name: str) -> None:
     """
     if not actor.can_administer and _is_name_of_others(actor, name):
         message = (
-            "Agents of other teams use a tool that is defined here and that runs the activity of this name. "
+            "Agents of other teams use a tool defined here that runs the implementation with this name. "
             "Choose another name, or ask an administrator to save it."
         )
         raise DomainError("forbidden", message, fields={"name": message}, status=403)
@@ -323,8 +323,8 @@ def check_change(actor: User, activity: Activity) -> None:
     # The stored names count, not those that were just entered.
     if bindings_of_others.exists() or any(_is_name_of_others(actor, row.name) for row in dependents):
         message = (
-            "Agents of other teams run this activity. Ask an administrator to change it, or save another one "
-            "for your own agents."
+            "Agents of other teams use this implementation. Ask an administrator to change it, or save "
+            "another one for your own agents."
         )
         raise DomainError("forbidden", message, status=403)
 

@@ -76,11 +76,11 @@ class Rehearsal:
         return sum(step.went_well for step in self.steps)
 
     @property
-    def tone(self) -> str:
-        """Return "ok" if every step succeeded, "warn" if a step that ran did not, else "idle"."""
-        if self.done == len(self.steps):
-            return "ok"
-        return "warn" if any(step.call and not step.went_well for step in self.steps) else "idle"
+    def state(self) -> str:
+        """Return "passed" if every step succeeded, "warning" if one that ran did not, else "not_tested"."""
+        if self.steps and self.done == len(self.steps):
+            return "passed"
+        return "warning" if any(step.call and not step.went_well for step in self.steps) else "not_tested"
 
     @property
     def next(self) -> int:

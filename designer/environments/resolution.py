@@ -81,18 +81,18 @@ def resolve_facts(facts: Facts) -> Resolution:
         return Resolution("nothing", "bound", explicit=facts.explicit, fault=fault)
     if facts.is_bound:
         if facts.is_removed:
-            message = "The activity that is bound to this tool was removed. Bind another one."
+            message = "The implementation of this tool was removed. Choose another one."
             fault = DomainError("activity_removed", message, status=409)
             return Resolution("nothing", "bound", explicit=facts.explicit, fault=fault)
         if facts.activity is None:
             return Resolution("latent", "bound", explicit=facts.explicit)
-        return _run_activity(facts, "bound", facts.activity, "The activity that is bound to this tool")
+        return _run_activity(facts, "bound", facts.activity, "The implementation of this tool")
     if not facts.is_own:
         return VENDOR
     if facts.explicit and facts.named is None:
         message = (
-            f"Its definition names the activity “{printable(facts.explicit, 100)}”, and there is none. "
-            "Register one of that name, or bind another in the environment."
+            f"Its definition names the implementation “{printable(facts.explicit, 100)}”, and there is none. "
+            "Create one with this name, or choose another in the environment."
         )
         fault = DomainError("unknown_activity", message, status=409)
         return Resolution("nothing", "explicit", explicit=facts.explicit, fault=fault)
@@ -100,16 +100,20 @@ def resolve_facts(facts: Facts) -> Resolution:
         return Resolution("latent", "explicit", explicit="")
     if facts.named is not None:
         if facts.explicit:
-            return _run_activity(facts, "explicit", facts.named, "The activity that its definition names")
-        return _run_activity(facts, "same_name", facts.named, "The activity that has the name of this tool")
+            return _run_activity(
+                facts, "explicit", facts.named, "The implementation that its definition names"
+            )
+        return _run_activity(
+            facts, "same_name", facts.named, "The implementation that has the name of this tool"
+        )
     return Resolution("latent", "no_activity")
 
 
 def _run_activity(facts: Facts, why: Why, activity: int, subject: str) -> Resolution:
     if why != "bound" and facts.is_replaced and not facts.unfit:
         message = (
-            f"Another activity has the name “{printable(facts.name, 100)}” now. Choose a version of it under "
-            "Updates, or bind an activity in the environment."
+            f"Another implementation has the name “{printable(facts.name, 100)}” now. Choose a version under "
+            "Updates, or choose an implementation in the environment."
         )
         fault = DomainError(ACTIVITY_REPLACED, message, status=409)
         return Resolution("nothing", why, explicit=facts.explicit, fault=fault)
@@ -123,6 +127,6 @@ def _run_activity(facts: Facts, why: Why, activity: int, subject: str) -> Resolu
             version=facts.version,
             unrecorded_name="" if is_recorded else facts.name,
         )
-    message = f"{subject} cannot run for it. {facts.unfit} Bind one that fits, or mend it."
+    message = f"{subject} cannot run for it. {facts.unfit} Choose one that fits, or correct it."
     fault = DomainError("activity_unfit", message, status=409)
     return Resolution("nothing", why, explicit=facts.explicit, fault=fault)

@@ -25,7 +25,7 @@ class AgentForm(OperationForm):
         max_length=slugs.MAX_LENGTH,
         required=False,
         label="Address",
-        help_text="Made from the name if you leave it out.",
+        help_text="Empty: created from the name.",
     )
     description = forms.CharField(
         max_length=MAX_DESCRIPTION_LENGTH,
@@ -44,7 +44,7 @@ class AgentForm(OperationForm):
         queryset=Team.objects.none(),
         to_field_name="slug",
         empty_label=None,
-        help_text="Its people see this agent and work on it. A sub-agent goes with its parent.",
+        help_text="Members see and edit this agent. A sub-agent has its parent's team.",
     )
 
     def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
@@ -64,9 +64,9 @@ class AgentForm(OperationForm):
 class AgentEditForm(RetryForm, AgentForm):
     """`named` are the vendors that are named for the agent; removed ones stay on offer."""
 
-    limits_vendors = forms.BooleanField(required=False, label="Only the vendors ticked here")
+    limits_vendors = forms.BooleanField(required=False, label="Only selected vendors")
     vendors = forms.ModelMultipleChoiceField(
-        queryset=Vendor.objects.none(), required=False, to_field_name="slug", label="Which vendors it may use"
+        queryset=Vendor.objects.none(), required=False, to_field_name="slug", label="Vendors"
     )
 
     def __init__(self, *args: Any, named: Sequence[Vendor], retry: Stated, **kwargs: Any) -> None:
@@ -89,7 +89,7 @@ class AgentEditForm(RetryForm, AgentForm):
         values = super().clean() or self.cleaned_data
         was_limited = self.initial.get("limits_vendors")
         if values.get("vendors") and not values.get("limits_vendors") and not was_limited:
-            self.add_error("vendors", "Tick “Only the vendors ticked here” as well, or no vendor.")
+            self.add_error("vendors", "Select “Only selected vendors” too, or no vendor.")
         return values
 
     def facts(self) -> dict[str, Any]:
@@ -109,9 +109,9 @@ class TokenLimitForm(OperationForm):
         required=False,
         min_value=1,
         max_value=agent_budgets.MAX_TOKENS,
-        label="Tokens that tools and procedures may take",
+        label="Token limit of tools and procedures",
     )
-    stops = forms.BooleanField(required=False, label="More than that stops publishing")
+    stops = forms.BooleanField(required=False, label="Block publishing above the limit")
 
 
 class CopyAgentForm(OperationForm):
@@ -130,7 +130,7 @@ class AgentImportForm(OperationForm):
     file = forms.FileField(
         required=False,
         label="File of an agent",
-        help_text="Another Pegboard gives one out on the page where an agent is edited.",
+        help_text="Download it in another Pegboard on the edit page of the agent.",
         widget=forms.ClearableFileInput(attrs={"accept": ".json,application/json"}),
     )
     text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)

@@ -12,4 +12,4 @@ class EnvironmentForm(OperationForm):
         help_text="Such as “prototype”, “test” or “production”.",
         error_messages={"invalid": environments.NAME_RULE},
     )
-    is_default = forms.BooleanField(required=False, label="The default, for callers who name none")
+    is_default = forms.BooleanField(required=False, label="Use it when no environment is selected")

@@ -20,10 +20,10 @@ KEY_SCOPES = {
 }
 KEY_CHOICES = [
     ("runtime", "Runtime", "Reads published releases and nothing else. For an agent in production."),
-    ("invoke", "Runtime that runs tools", "Also runs the tools of the agents ticked below, if you may."),
-    ("read", "Read", "Reads whatever you may read."),
-    ("design", "Design", "Also edits agents, if you may."),
-    ("admin", "Everything", "May do whatever you may do."),
+    ("invoke", "Runtime that runs tools", "Also runs the tools of the selected agents, if you can."),
+    ("read", "Read", "Reads everything that you can read."),
+    ("design", "Design", "Also edits agents, if you can."),
+    ("admin", "Everything", "Has all your rights."),
 ]
 
 
@@ -31,25 +31,25 @@ class KeyForm(OperationForm):
     """`agents` are those that the owner may name, with their depth in the tree."""
 
     name = forms.CharField(
-        max_length=100, help_text="What will use it, so that you know it again: “Order agent, production”."
+        max_length=100, help_text="The program that uses it, such as “Order agent, production”."
     )
-    scope = ExplainedChoiceField(KEY_CHOICES, initial="runtime", label="What it may do")
-    agents = forms.MultipleChoiceField(required=False, label="Which agents it reaches")
+    scope = ExplainedChoiceField(KEY_CHOICES, initial="runtime", label="Rights")
+    agents = forms.MultipleChoiceField(required=False, label="Agents")
     calls_at_once = forms.IntegerField(
         min_value=1,
         max_value=MAX_CALLS_AT_ONCE,
         initial=CALLS_AT_ONCE,
-        label="Calls at once",
+        label="Concurrent calls",
         required=False,
-        help_text="How many calls of tools may be under way with it. More are refused.",
+        help_text="More concurrent calls of tools are refused.",
     )
     environment = forms.ChoiceField(
         required=False,
-        label="Where it runs them",
-        help_text="An environment of each of the agents ticked above. What is bound to a tool there runs.",
+        label="Environment",
+        help_text="An environment of all selected agents. Its implementations are used.",
     )
     days = forms.TypedChoiceField(
-        choices=list(KEY_LIFETIMES.items()), coerce=int, initial=90, label="Stops working after"
+        choices=list(KEY_LIFETIMES.items()), coerce=int, initial=90, label="Expires after"
     )
 
     def __init__(
@@ -62,7 +62,7 @@ class KeyForm(OperationForm):
         super().__init__(*args, **kwargs)
         if environments:
             self.fields["environment"].choices = [  # type: ignore[attr-defined]
-                ("", "As each call says, else in the default environment"),
+                ("", "Selected by each call, or the default environment"),
                 *((name, name) for name in environments),
             ]
         else:
@@ -70,10 +70,10 @@ class KeyForm(OperationForm):
         self.tree = agents
         self.fields["agents"].choices = [(row.slug, row.name) for _, row in agents]  # type: ignore[attr-defined]
         self.fields["agents"].help_text = (
-            "Tick none and a key with the runtime scope reads all releases you may see. One that runs tools "
-            "needs at least one tick. A sub-agent is ticked by itself."
+            "Without a selection, a key with the runtime scope reads all releases that you can see. A key "
+            "that runs tools needs at least one agent. Select sub-agents separately."
             if agents
-            else "There is no agent yet. A key with the runtime scope reads all releases you may see."
+            else "There is no agent yet. A key with the runtime scope reads all releases that you can see."
         )
 
     def named(self) -> list[tuple[int, Agent, bool]]:

@@ -16,7 +16,7 @@ IS: dict[str, type[Assertion]] = {str(row.__struct_config__.tag): row for row in
 def _own_fields() -> dict[str, dict[str, forms.Field]]:
     # The members that a situation has besides its trigger, in plain fields. The API has the rest.
     return {
-        "invalid_input": {"why": forms.CharField(label="What is wrong with the input", max_length=200)},
+        "invalid_input": {"why": forms.CharField(label="Error of the input", max_length=200)},
         "can_retry": {
             "hint": forms.CharField(label="Hint for the model", max_length=1000),
             "after_ms": forms.IntegerField(
@@ -29,7 +29,7 @@ def _own_fields() -> dict[str, dict[str, forms.Field]]:
         "authorization": {
             "provider": forms.CharField(label="Provider", max_length=100),
             "polls": forms.IntegerField(
-                label="Given when it is asked again for the time number",
+                label="Granted at attempt number",
                 min_value=1,
                 max_value=situations.MAX_POLLS,
             ),
@@ -37,7 +37,7 @@ def _own_fields() -> dict[str, dict[str, forms.Field]]:
         "interrupt": {},
         "unavailable": {
             "retry_after": forms.IntegerField(
-                label="Seconds until it is back", min_value=0, max_value=situations.MAX_SECONDS
+                label="Seconds until it is available again", min_value=0, max_value=situations.MAX_SECONDS
             )
         },
         "slow": {
@@ -68,7 +68,7 @@ class SituationForm(OperationForm):
             field.initial = defaults.get(name)
             self.fields[name] = field
         if kind == "interrupt":
-            self.fields["message"] = forms.CharField(label="What it asks", max_length=500, required=False)
+            self.fields["message"] = forms.CharField(label="Question", max_length=500, required=False)
         names = [(row.name, row.name) for row in signature.inputs]
         self.fields["input"] = forms.ChoiceField(
             label="For", required=False, choices=[("", "every call"), *names]
@@ -77,7 +77,7 @@ class SituationForm(OperationForm):
             label="whose value is",
             required=False,
             max_length=200,
-            help_text="* stands for any characters. Only where an input is chosen.",
+            help_text="* matches any characters. Only with an input.",
         )
 
     def situation(self) -> dict[str, Any]:
@@ -99,23 +99,23 @@ class AssertionForm(OperationForm):
         choices = [(name, name) for name in names]
         self.fields["tool"] = forms.ChoiceField(choices=choices)
         self.fields["is"] = forms.ChoiceField(
-            label="What must be true of it", choices=[(name, each.label) for name, each in IS.items()]
+            label="Rule", choices=[(name, each.label) for name, each in IS.items()]
         )
         self.fields["other"] = forms.ChoiceField(
             label="The other tool", required=False, choices=[("", "none"), *choices]
         )
         self.fields["times"] = forms.IntegerField(
-            label="How often",
+            label="Number of calls",
             required=False,
             min_value=1,
             max_value=1000,
-            help_text="For “is called”; empty: at least once.",
+            help_text="For “is called”. Empty: at least once.",
         )
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("is") == "before" and not cleaned.get("other"):
-            self.add_error("other", "Choose the tool that comes after.")
+            self.add_error("other", "Choose the tool that is called later.")
         return cleaned
 
     def assertion(self) -> dict[str, Any]:

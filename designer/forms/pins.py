@@ -40,8 +40,8 @@ class PinModeForm(OperationForm):
         [
             (
                 PinMode.CACHED,
-                "Keep it as published",
-                "Runtimes are shown what the release holds, whatever the vendor does.",
+                "As published",
+                "Runtimes get the tool of the release, whatever the vendor changes.",
             ),
             (
                 PinMode.FRESH,
@@ -51,7 +51,7 @@ class PinModeForm(OperationForm):
                 "there, would break calls, raises an alarm or waits for review.",
             ),
         ],
-        label="What a runtime is shown",
+        label="When the vendor changes the tool",
     )
 
     def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
@@ -62,7 +62,7 @@ class ConfigurationNameForm(OperationForm):
     name = forms.CharField(
         max_length=60,
         label="Name",
-        help_text="Other values under the same name become its next state.",
+        help_text="Saving other values under the same name adds a version.",
     )
 
 
@@ -71,7 +71,7 @@ class PinConfigurationForm(OperationForm):
 
     configuration = forms.ChoiceField(
         required=False,
-        label="Set up in every call as",
+        label="Configuration of every call",
         help_text="A model is not shown this input. What you choose stays as it is, whatever is kept "
         "under its name later.",
     )
@@ -81,7 +81,7 @@ class PinConfigurationForm(OperationForm):
         super().__init__(*args, initial={"configuration": now}, **kwargs)
         options = [str(row) for row in configurations.newest(pin.tool)]
         choices_kept = [now, *(row for row in options if row != now)] if now else options
-        choices = [("", "None: each call says it"), *((row, row) for row in choices_kept)]
+        choices = [("", "None, set by each call"), *((row, row) for row in choices_kept)]
         self.fields["configuration"].choices = choices  # type: ignore[attr-defined]
 
 
@@ -178,7 +178,7 @@ class MovePinsForm(OperationForm):
     """Which pins of a tree go to which of its agents."""
 
     pins = forms.ModelMultipleChoiceField(
-        queryset=Pin.objects.none(), error_messages={"required": "Tick the tools to move."}
+        queryset=Pin.objects.none(), error_messages={"required": "Select the tools to move."}
     )
     to = forms.ModelChoiceField(
         queryset=Agent.objects.none(), to_field_name="slug", label="Move to", empty_label="Choose an agent"

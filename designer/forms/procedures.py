@@ -26,7 +26,7 @@ class ProcedureForm(OperationForm):
     why = forms.CharField(
         max_length=MAX_REASON_LENGTH,
         required=False,
-        label="What you changed, for the history",
+        label="Note for the history",
     )
 
     def __init__(self, *args: Any, known: Vocabulary, **kwargs: Any) -> None:

@@ -26,7 +26,7 @@ class RehearsalForm(OperationForm):
         label="What a user says",
         widget=forms.Textarea(attrs={"rows": 2}),
     )
-    tool = forms.ChoiceField(label="The tool for it")
+    tool = forms.ChoiceField(label="Expected tool")
 
     def __init__(self, *args: Any, names: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -54,30 +54,30 @@ class ExpectedInputsForm(ArgumentsForm):
 
 
 class RehearsalGateForm(OperationForm):
-    judge = forms.ChoiceField(required=False, label="Whose answers count")
+    judge = forms.ChoiceField(required=False, label="Evaluation model")
     gate = forms.ChoiceField(
         choices=[
-            (Gate.OFF, "Nothing is said"),
-            (Gate.WARN, "It is a warning"),
-            (Gate.REFUSE, "It stops publishing until it is accepted"),
+            (Gate.OFF, "Ignore"),
+            (Gate.WARN, "Show a warning"),
+            (Gate.REFUSE, "Block publishing until accepted"),
         ],
-        label="When too few sentences work",
+        label="If too few tests pass",
     )
     on_flips = forms.BooleanField(
-        required=False, label="Also when one that worked in the last release does not"
+        required=False, label="Also if a test fails that passed in the last release"
     )
     at_least = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=sentences.MAX_SENTENCES,
-        label="Sentences that have to work",
-        help_text="Empty: any number is enough.",
+        label="Tests that must pass",
+        help_text="Empty: no minimum.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         rows = [(str(row.pk), row.name) for row in judges.live()]
-        self.fields["judge"].choices = [(built_in.NAME, "The built-in judge"), *rows]  # type: ignore[attr-defined]
+        self.fields["judge"].choices = [(built_in.NAME, "Built-in evaluation"), *rows]  # type: ignore[attr-defined]
 
 
 class JudgeForm(OperationForm):
@@ -85,28 +85,28 @@ class JudgeForm(OperationForm):
     url = forms.CharField(
         max_length=MAX_URL_LENGTH,
         label="Base address",
-        help_text="Such as https://api.openai.com/v1: what stands before /chat/completions.",
+        help_text="Such as https://api.openai.com/v1, without /chat/completions.",
     )
     model = forms.CharField(max_length=judges.MAX_MODEL_LENGTH, label="Model")
     key = forms.CharField(
         required=False,
         max_length=judges.MAX_KEY_LENGTH,
         label="API key",
-        help_text="It is encrypted and never shown again.",
+        help_text="Stored encrypted and never shown again.",
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
     )
     tries = forms.IntegerField(
-        min_value=1, max_value=judges.MAX_TRIES, initial=3, label="Tries for each sentence"
+        min_value=1, max_value=judges.MAX_TRIES, initial=3, label="Attempts for each test"
     )
     seconds = forms.IntegerField(
-        min_value=1, max_value=judges.MAX_SECONDS, initial=30, label="Seconds that one answer may take"
+        min_value=1, max_value=judges.MAX_SECONDS, initial=30, label="Seconds for each answer, at most"
     )
 
 
 class RehearsalLinesForm(OperationForm):
     lines = forms.CharField(
         max_length=MAX_LINES_LENGTH,
-        label="Several sentences",
+        label="Several tests",
         help_text="One on each line: what a user says => tool_name. What it says for the inputs may stand "
         "behind the tool: => book_room city: Paris, nights: 3",
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
@@ -117,5 +117,7 @@ class RehearsalLinesForm(OperationForm):
         signatures = {tool.name: as_shown(tool) for tool in tools}
         new_sentences = sentences.read_lines(self.cleaned_data["lines"], signatures)
         if not new_sentences:
-            raise DomainError("invalid", "There is no line to add.", fields={"lines": "Write a line."})
+            raise DomainError(
+                "invalid", "Enter at least one line.", fields={"lines": "Enter at least one line."}
+            )
         return new_sentences

@@ -43,7 +43,7 @@ class PublishForm(OperationForm):
     def clean_reason(self) -> str:
         reason: str = self.cleaned_data["reason"].strip()
         if self.accepted() and not reason:
-            raise forms.ValidationError("Say why it is published although a check failed.")
+            raise forms.ValidationError("Enter why the agent is published with failed checks.")
         return reason
 
     def facts(self) -> dict[str, Any]:
@@ -65,13 +65,13 @@ class RetireForm(OperationForm):
     reason = forms.CharField(
         max_length=retiring.MAX_REASON_LENGTH,
         label="Why",
-        help_text="It stands on the release and in the audit trail, and builds read it when they check.",
+        help_text="Shown on the release, in the audit trail, and in checks of builds.",
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     sunset_at = forms.DateTimeField(
         required=False,
-        label="Answers API keys until (UTC)",
-        help_text="Left empty, it goes on answering, and says that it is retired.",
+        label="Available to API keys until (UTC)",
+        help_text="Empty: it stays available, and each reply states that it is retired.",
         widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M", attrs={"type": "datetime-local"}),
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
     )

@@ -11,9 +11,7 @@ class RemovalForm(OperationForm):
 
     name = forms.CharField(max_length=2_048)
     with_credentials = forms.BooleanField(required=False)
-    why = forms.CharField(
-        max_length=500, required=False, help_text="For the audit trail.", label="Why it is removed"
-    )
+    why = forms.CharField(max_length=500, required=False, help_text="For the audit trail.", label="Reason")
 
     def __init__(self, *args: Any, name: str, use: VendorUse, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

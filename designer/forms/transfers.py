@@ -16,8 +16,8 @@ class TransferForm(OperationForm):
     description = forms.CharField(
         max_length=transfers.MAX_DESCRIPTION_LENGTH,
         required=False,
-        label="When to hand over",
-        help_text="The model reads this beside the tools. Empty: the first sentence about the sub-agent.",
+        label="When to transfer",
+        help_text="The model reads this with the tools. Empty: the first sentence about the sub-agent.",
         widget=forms.Textarea(attrs=COUNTED_TEXTAREA),
     )
 

@@ -31,7 +31,11 @@ MAX_VALUES = 100
 EFFECT_WORDS = {
     "read_only": (EFFECTS["read_only"], "It reads and changes nothing", "It changes something"),
     "destructive": (EFFECTS["destructive"], "It may destroy something", "It destroys nothing"),
-    "idempotent": (EFFECTS["idempotent"], "The same call twice does no more than once", "Each call counts"),
+    "idempotent": (
+        EFFECTS["idempotent"],
+        "Repeating a call has no further effect",
+        "Every call has an effect",
+    ),
 }
 
 
@@ -142,13 +146,11 @@ class WordsForm(OperationForm):
             label, yes, no = EFFECT_WORDS[kind]
             inherited_value = self.inherited[path]
             choice_text = "nothing" if inherited_value is None else f"“{yes if inherited_value else no}”"
-            layer_text = "Words for all agents say" if path in self.catalog else "The vendor says"
+            layer_text = "Your text (all agents)" if path in self.catalog else "Vendor text"
             choices = [("", f"{layer_text} {choice_text}"), ("true", yes), ("false", no)]
             return forms.ChoiceField(choices=choices, required=False, label=label)
         if kind == "hidden":
-            label = (
-                "Leave it out of what a call answers" if path[0] == "outputs" else "Hide it from the model"
-            )
+            label = "Remove from the result of a call" if path[0] == "outputs" else "Hide from the model"
             label = f"Hide {subject}" if "values" in path[2:3] else label
             return forms.BooleanField(required=False, label=label)
         if kind == "preset":
@@ -175,20 +177,20 @@ class WordsForm(OperationForm):
 
     def member(self, name: str) -> Member:
         path = self.paths[name]
-        below = [("Vendor", self._display_value(path, self.vendor[path]))]
-        source = "Vendor"
+        below = [("Vendor text", self._display_value(path, self.vendor[path]))]
+        source = "Vendor text"
         if path in self.catalog:
-            source = "All agents"
+            source = "Your text (all agents)"
             below.insert(0, (source, self._display_value(path, self.catalog[path])))
         if path in self.own:
-            source = "This agent" if self.is_of_an_agent else "All agents"
+            source = "Your text (this agent)" if self.is_of_an_agent else "Your text (all agents)"
         return Member(self[name], source, below, is_ours=path in self.own)
 
     def _display_value(self, path: Path, value: Any) -> str:
         if path[0] == "effects":
             return "" if value is None else EFFECT_WORDS[path[1]][1 if value else 2]
         if path[-1] == "hidden":
-            return "Hidden" if value else "Shown"
+            return "Hidden" if value else "Visible"
         return str(self._field_value(path, value))
 
     # Named unlike the fields, because a template would find those first.
@@ -257,7 +259,7 @@ class WordsForm(OperationForm):
         version: int = self.cleaned_data["version"]
         # The texts were edited next to those of another version.
         if version != self.ordinal:
-            raise forms.ValidationError("Another user has moved this to another version. Look at it again.")
+            raise forms.ValidationError("Another user has changed the version. Check the texts again.")
         return version
 
     def words(self) -> dict[str, Any]:
@@ -336,7 +338,7 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
         return forms.CharField(strip=False, required=False, label=label)
     # A value from another version remains a choice.
     if now and now not in dict(offered):
-        offered.append((now, f"{now} (not taken by this version)"))
+        offered.append((now, f"{now} (not accepted by this version)"))
     wrong = f"“{parameter.name}” takes one of: {', '.join(value for value, _ in offered)}."
     return forms.ChoiceField(
         choices=[("", "None"), *offered],

@@ -63,9 +63,9 @@ class RehearsalJudge(models.Model):
 
 
 class Gate(models.TextChoices):
-    OFF = "off", "Say nothing"
+    OFF = "off", "Ignore"
     WARN = "warn", "Warn"
-    REFUSE = "refuse", "Refuse to publish until it is accepted"
+    REFUSE = "refuse", "Block publishing until accepted"
 
 
 class RehearsalPlan(models.Model):

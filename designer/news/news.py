@@ -65,7 +65,7 @@ def describe_release(subject: str) -> NotificationText | None:
     channel_names = channels.by_release(channels.states(release.agent)).get(release.number, [])
     verb = "leads" if len(channel_names) == 1 else "lead"
     channel_text = (
-        f"{_quoted(channel_names)} {verb} to it." if channel_names else "No channel leads to it yet."
+        f"{_quoted(channel_names)} {verb} to it." if channel_names else "No channel points to it yet."
     )
     author, note = printable(str(release.created_by), 150), printable(release.note, MAX_NOTE_SHOWN)
     text = f"By {author}. {channel_text} {note}"
@@ -89,8 +89,8 @@ def describe_move(subject: str) -> NotificationText | None:
     agent = move.channel.agent
     if agent.removed_at:
         return None
-    target_text = f"leads to release {move.release.number}" if move.release else "leads nowhere"
-    earlier_text = f" It led to release {move.before.number}." if move.before else ""
+    target_text = f"now points to release {move.release.number}" if move.release else "is closed"
+    earlier_text = f" Before: release {move.before.number}." if move.before else ""
     note = printable(move.note, MAX_NOTE_SHOWN)
     text = f"{printable(str(move.moved_by), 150)} moved it.{earlier_text} {note}"
     facts = {
@@ -122,7 +122,9 @@ def describe_behind(subject: str) -> NotificationText | None:
         for pin in pins[:MAX_NAMES]
     ]
     more = f" And {count - MAX_NAMES:,} more." if count > MAX_NAMES else ""
-    text = f"Their vendors went on: {', '.join(moved)}.{more} Nothing moves until a designer moves it."
+    text = (
+        f"New versions: {', '.join(moved)}.{more} Pinned versions change only when a designer updates them."
+    )
     facts = {
         "count": count,
         "pins": [
@@ -135,7 +137,7 @@ def describe_behind(subject: str) -> NotificationText | None:
             for pin in pins
         ],
     }
-    title = "1 pin of “{}” is behind" if count == 1 else f"{count:,} pins of “{{}}” are behind"
+    title = "1 update for “{}”" if count == 1 else f"{count:,} updates for “{{}}”"
     return _build_notice(agent, title, text, f"/agents/{agent.slug}/upgrades/", facts)
 
 
@@ -186,8 +188,8 @@ def register() -> None:
         Kind(
             name=publishing.PUBLISHED,
             label="A release was published",
-            explained="Of an agent that you follow, by another user.",
-            to_webhooks="Of its agents, or of every agent where it names none, by any user, you too.",
+            explained="For agents that you follow, by other users.",
+            to_webhooks="For its agents, or all agents if none is selected, by any user.",
             tell=describe_release,
             readers=release_readers,
             receivers=release_webhooks,
@@ -198,7 +200,7 @@ def register() -> None:
         Kind(
             name=channels.MOVED,
             label="A channel was moved",
-            explained="Runtimes that ask for it get another release from now on.",
+            explained="Runtimes that use the channel get another release.",
             tell=describe_move,
             readers=move_readers,
             receivers=move_webhooks,
@@ -208,7 +210,7 @@ def register() -> None:
     kinds.register(
         Kind(
             name=BEHIND,
-            label="A pin is behind its vendor",
+            label="An update of a pinned tool",
             explained="A newer version was let through. One message for an agent, at most every hour.",
             tell=describe_behind,
             readers=behind_readers,

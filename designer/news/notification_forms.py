@@ -31,7 +31,7 @@ class EventsField(forms.MultipleChoiceField):
 
 
 class EventsForm(OperationForm):
-    events = EventsField(required=False, label="Tell me when")
+    events = EventsField(required=False, label="Notify me when")
 
 
 class AddressForm(OperationForm):
@@ -41,7 +41,7 @@ class AddressForm(OperationForm):
         coerce=int,
         initial=5,
         label="How often",
-        help_text="What happens meanwhile comes together in one mail.",
+        help_text="Events in between are combined in one mail.",
     )
 
 
@@ -50,7 +50,7 @@ class WebhookForm(OperationForm):
     an owner belongs to the administrators and may be for all agents.
     """
 
-    name = forms.CharField(max_length=100, help_text="Who listens there: “On-call chat”.")
+    name = forms.CharField(max_length=100, help_text="The receiver, such as “On-call chat”.")
     url = forms.CharField(
         max_length=2048, label="Address", widget=forms.URLInput, help_text="Requests are sent there by POST."
     )
@@ -66,9 +66,9 @@ class WebhookForm(OperationForm):
         if owner:
             self.fields["events"].offer(kinds.agent_kinds())  # type: ignore[attr-defined]
         self.fields["agents"].help_text = (
-            "It hears of these, and of what is above and below them."
+            "Events of these agents, their parents and sub-agents are sent."
             if owner
-            else "Tick none, and it hears of all. With some it hears of what happens to these alone."
+            else "Without a selection, events of all agents are sent."
         )
 
     def named(self) -> list[tuple[int, Agent, bool]]:

@@ -57,9 +57,9 @@ _STATES: Mapping[str, tuple[str, str, str, str]] = {
     ),
 }
 _GONE: Mapping[str, tuple[str, str]] = {
-    "removed": ("“{}” was removed, so nothing can be handed over to it.", "Take {}() out of the text."),
+    "removed": ("“{}” was removed, so no transfer to it is possible.", "Take {}() out of the text."),
     "archived": (
-        "“{}” is archived, so nothing can be handed over to it.",
+        "“{}” is archived, so no transfer to it is possible.",
         "Bring it back, or take {}() out.",
     ),
     "moved": (
@@ -159,7 +159,7 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
             line=None,
             code="agent_unreachable",
             severity="warning",
-            message=f"No procedure says when to hand over to “{agent.title}”.",
+            message=f"No procedure says when to transfer to “{agent.title}”.",
             fix=f"Write {agent.name}() where the conversation should go there.",
         )
         for agent in vocabulary.agents
@@ -226,7 +226,7 @@ def _unresolved_issue(
     if elsewhere.agents:
         agent_names = " and ".join(f"“{agent}”" for agent in elsewhere.agents[:3])
         message = f"“{name}()” is a tool of {agent_names}, and this agent is not shown it."
-        fix = "Pin it here too, or hand over to that agent."
+        fix = "Pin it here too, or transfer to that agent."
         return _issue(piece, "other_agents_tool", message, fix, name=name, tool=elsewhere.tool)
     if elsewhere.tools:
         message = f"“{name}()” is in the catalog and not pinned by this agent."

@@ -154,10 +154,10 @@ def judge_procedure(facts: ProcedureFacts) -> tuple[State, ...]:
         message = f"{count} of {_count(total, 'tool')} with a warning."
         states.append(State("tools_warned", "warning", message))
     if count := counts.get("neutral", 0):
-        message = f"{count} of {_count(total, 'tool')} not proven to run."
+        message = f"{count} of {_count(total, 'tool')} not tested yet."
         states.append(State("tools_unproven", "neutral", message))
     if not total:
-        states.append(State("tools_missing", "neutral", "It names no tool."))
+        states.append(State("tools_missing", "neutral", "The text names no tool."))
     return _worst_first(states)
 
 
@@ -207,7 +207,7 @@ def _update_state(update: BreakingUpdate) -> State:
     lines += f" and {more} more" if more > 0 else ""
     tool = f" of “{printable(update.tool, 64)}”" if update.tool else ""
     message = f"Version {printable(update.version, 60)}{tool} breaks {lines}."
-    return State(UPDATE_BREAKS, "warning", message, "Change the text before you move the pin.")
+    return State(UPDATE_BREAKS, "warning", message, "Change the text before you update the pin.")
 
 
 def _runner_states(facts: ToolFacts, now: datetime) -> Iterator[State]:
@@ -216,15 +216,15 @@ def _runner_states(facts: ToolFacts, now: datetime) -> Iterator[State]:
         return  # nothing runs, and the obstacle states why
     if resolution.runs == "latent":
         if resolution.why == "no_activity":
-            message = "Nothing is connected: the model would invent the answer."
-            to_do = "Bind an activity to it under Environments, or register one of its name."
+            message = "No implementation: the model would invent the answer."
+            to_do = "Choose an implementation under Environments, or create one with its name."
             yield State("not_connected", "error", message, to_do, stops_publishing=True)
         else:
-            yield State("simulated", "warning", "Simulated by the model: nothing runs.")
+            yield State("simulated", "warning", "Simulated by the model.")
         return
     runner = printable(facts.runner, 60)
     if facts.invents:
-        yield State("mock", "neutral", f"The mock “{runner}” answers: nothing runs.")
+        yield State("mock", "neutral", f"The mock “{runner}” answers.")
         return
     runs = f"Runs at {runner}" if resolution.runs == "vendor" else f"Runs by “{runner}”"
     if last_call is None:
@@ -238,7 +238,7 @@ def _runner_states(facts: ToolFacts, now: datetime) -> Iterator[State]:
         elapsed = format_elapsed(now - last_call.finished_at)
         code = printable(last_call.error_code or "no code", 60)
         message = f"{runs}, but its last call failed {elapsed} ({code})."
-        yield State("last_call_failed", "warning", message, "Try it, and look at the answer.")
+        yield State("last_call_failed", "warning", message, "Run it under “Try it”, and check the answer.")
 
 
 def format_elapsed(elapsed: timedelta) -> str:

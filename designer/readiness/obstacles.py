@@ -244,14 +244,14 @@ def _without_vendor(
     activity_reach: "_ActivityReach",
 ) -> Iterator[Obstacle]:
     if runs.fault:
-        to_do = "Bind an activity to it in the environment."
+        to_do = "Choose an implementation in the environment."
         yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do, stops_publishing=True)
     elif runs.runs == "latent":
         message = "Nothing runs for it here, so the model gives its output itself."
         yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
     elif activity and kinds.get(activity.kind).acts:
         if why := activity_reach.refusal(slugs, activity):
-            to_do = "Bind another activity to it, or name the vendor for the agent."
+            to_do = "Choose another implementation, or allow the vendor for the agent."
             yield Obstacle(agent_vendors.CODE, "stops", why, to_do, stops_publishing=True)
         reached = activity_reach.reached[activity.pk]
         destroys = checks.why_confirm_reached(reached, tool.effects, activity_reach.whys)

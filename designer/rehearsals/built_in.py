@@ -57,5 +57,5 @@ def _rank_tools(sentence: Sentence, tools: Mapping[str, Effective], scores: Sequ
         else 0.0,
         choices={chosen_tool: 1},
         inputs=input_answers,
-        message=sentence.explain_miss(chosen_tool, none="No tool has a word of this sentence."),
+        message=sentence.explain_miss(chosen_tool, none="No tool matches this phrase."),
     )

@@ -60,7 +60,7 @@ def _check_input(says: str, name: str, value: Any, tool: str, parameter: Paramet
     ]:
         message = f"“{name}” does not accept “{value}”."
     elif not contains_value(says, value, parameter):
-        message = f"The sentence does not contain “{value}” for “{name}”."
+        message = f"The phrase does not contain “{value}” for “{name}”."
     else:
         message = ""
     return InputAnswer(name=name, expected=value, right=not message, message=message)

@@ -47,7 +47,9 @@ def create(
     shown again.
     """
     if live().count() >= MAX_JUDGES:
-        raise DomainError("too_many_judges", f"There are {MAX_JUDGES} judges. Remove one first.", status=409)
+        raise DomainError(
+            "too_many_judges", f"There are {MAX_JUDGES} evaluation models. Remove one first.", status=409
+        )
     judge = RehearsalJudge()
     _apply(judge, {"name": name, "url": url, "model": model, "tries": tries, "seconds": seconds})
     _store_key(judge, key)

@@ -32,7 +32,7 @@ RETRY_DELAYS = (timedelta(seconds=15), timedelta(minutes=1), timedelta(minutes=4
 MAX_WAIT = timedelta(hours=1)
 # After this many failures in a row the other requests would fail too.
 MAX_FAILURES_IN_A_ROW = 3
-NOT_REQUESTED = "This sentence has not been sent to the model yet."
+NOT_REQUESTED = "Not tested yet."
 
 
 def identity(judge: RehearsalJudge) -> list[object]:

@@ -58,7 +58,7 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
     agent = agents.locked(agent)
     additions = list(new_sentences)
     if not additions:
-        raise invalid(says="Write a sentence that a user may say.")
+        raise invalid(says="Enter a phrase that a user may say.")
     if agent.rehearsals.count() + len(additions) > MAX_SENTENCES:
         message = f"An agent has at most {MAX_SENTENCES} tests. Remove some first."
         raise DomainError("too_many_rehearsals", message, status=409)
@@ -178,7 +178,7 @@ def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
     if "says" in changes:
         row.says = checked(" ".join(changes["says"].split()), field="says", limit=MAX_LENGTH)
         if not row.says:
-            raise invalid(says="Write a sentence that a user may say.")
+            raise invalid(says="Enter a phrase that a user may say.")
     if "tool" in changes:
         name = changes["tool"].strip()
         if name not in targets:

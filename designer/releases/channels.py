@@ -131,9 +131,7 @@ def move(
     if not action:
         return current_state
     if release is None and name == LIVE:
-        raise DomainError(
-            "live_stays", "“live” always leads to a release. Move it to another one.", status=409
-        )
+        raise DomainError("live_stays", "“live” cannot be closed. Point it to another release.", status=409)
     # `retiring.retire` acquires the agent's lock too, so that a release cannot be retired while a channel
     # moves to it.
     if release and Retirement.objects.filter(release=release).exists():
@@ -163,7 +161,7 @@ def move(
 
 def _moved_since(current_state: ChannelState) -> DomainError:
     target = f"release {current_state.number}" if current_state.release else "no release"
-    message = f"“{current_state.name}” leads to {target} by now"
+    message = f"“{current_state.name}” now points to {target}"
     if current_state.last_move:
         mover = current_state.last_move.moved_by
         message = f"{mover} has moved “{current_state.name}” since you opened this: it leads to {target} now"

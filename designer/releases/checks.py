@@ -298,7 +298,7 @@ def _rehearsals(facts: Facts) -> Iterator[Check]:
         )
         return
     earlier = f", was {comparison.before} in release {comparison.against}" if comparison.before else ""
-    message = f"{comparison.now} rehearsed sentences are answered as expected{earlier}."
+    message = f"{comparison.now} tests passed{earlier}."
     gate_state = results.gate(
         comparison.now, comparison.flips, at_least=comparison.at_least, on_flips=comparison.on_flips
     )

@@ -171,7 +171,7 @@ def readiness_checks(pins: Iterable[Pin], root: Agent, ready: Sequence[Readiness
                 accepted_by="designer" if stops else "",
             )
     if ready and all(tool.state.severity == "proven" for tool in ready):
-        yield Check(code="readiness", severity="ok", message="Every tool has answered a call lately.")
+        yield Check(code="readiness", severity="ok", message="Every tool answered a call recently.")
 
 
 def _check_procedures(

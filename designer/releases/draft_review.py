@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from designer import exports
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
-from designer.models import Agent, Release
+from designer.models import Agent, Release, Retirement
 from designer.pins import token_budget
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import Comparison
@@ -104,6 +104,8 @@ def review_draft(agent: Agent, reader: User) -> DraftReview:
 class Summary:
     """How far an agent differs from what `live` points to, or else from its newest release.
 
+    live: the release that `live` points to.
+    promotable: the newest release, if publishing would only repeat it and `live` does not point to it.
     tokens: the growth of what it and its sub-agents show, their tools in the usual format.
     bindings: the differences from what that release recorded as running in the default environment.
     """
@@ -111,19 +113,32 @@ class Summary:
     changes: int
     tokens: int
     against: Release | None
+    live: Release | None
+    promotable: Release | None
     bindings: list[BindingChange]
 
 
 def summary(agent: Agent) -> Summary:
     draft = composition.draft(agent)
-    against = channels.baseline(agent)
+    live = channels.state(agent, channels.LIVE).release
+    newest = agent.releases.order_by("-number").first()
+    against = live or newest
     old = release_document.decode(against.document) if against else None
     return Summary(
         changes=diff.compare_releases(old, draft).count,
         tokens=_size(draft) - (_size(old) if old else 0),
         against=against,
+        live=live,
+        promotable=newest if newest and newest != live and _can_promote(agent, draft, newest) else None,
         bindings=binding_snapshots.list_moved_bindings(agent.pk, against, draft),
     )
+
+
+def _can_promote(agent: Agent, draft: ReleaseDocument, release: Release) -> bool:
+    if Retirement.objects.filter(release=release).exists():
+        return False  # a channel cannot point to it
+    is_same = composition.is_same(draft, release_document.decode(release.document))
+    return is_same and not binding_snapshots.list_moved_bindings(agent.pk, release, draft)
 
 
 def _size(document: ReleaseDocument) -> int:

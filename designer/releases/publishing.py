@@ -205,7 +205,7 @@ def not_found_error(name: str) -> Exception:
     """Return the error for a release that does not exist, of an agent that the caller may see."""
     if not channels.NAME.fullmatch(name):
         return Http404()
-    message = f"“{name}” leads to no release of this agent yet. A designer promotes one to it."
+    message = f"“{name}” points to no release of this agent yet. A designer can promote one."
     return DomainError("channel_empty", message, status=404)
 
 
@@ -343,7 +343,7 @@ def _describe_failed_checks(agent: Agent, failed: Sequence[Check]) -> str:
     reasons = " ".join(check.message for check in failed[:REASONS_SHOWN])
     only_admins = any(check.accepted_by == "admin" for check in failed)
     advice = "an administrator accepts it" if only_admins else "accept it by its code, with a reason"
-    return f"“{agent}” is not published: {reasons}{more} Mend that, or {advice}."
+    return f"“{agent}” is not published: {reasons}{more} Fix this, or {advice}."
 
 
 def _build_export(

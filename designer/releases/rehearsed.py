@@ -29,12 +29,12 @@ from designer.releases.composition import Node
 from people.models import User
 
 # A judge over the network costs money, so only a user starts it.
-NOT_STARTED = "“{}” has not judged what would be published. Run the rehearsals, then look here again."
-RUNNING = "“{}” is judging what would be published. Look again in a moment."
-FAILED = "“{}” could not judge what would be published: {} Run the rehearsals again."
+NOT_STARTED = "“{}” has not tested the draft. Run the tests, then reload this page."
+RUNNING = "“{}” is testing the draft. Reload this page in a moment."
+FAILED = "“{}” could not test the draft: {} Run the tests again."
 PENDING = (
-    "The rehearsals of what would be published are not judged yet, which takes a few seconds. Look again in "
-    "a moment, or run them now on the page of the rehearsals."
+    "The tests of the draft have not finished yet, which takes a few seconds. Reload this page in "
+    "a moment, or run them now on the page of the tests."
 )
 
 

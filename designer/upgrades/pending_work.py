@@ -88,9 +88,7 @@ def reviews(pins: Sequence[Pin]) -> dict[int, Review]:
             review_by_pin[pin.pk] = Review("warn", "Under review", finding.message, finding.pk)
         elif change and pin.tool.stopped:
             version = printable(pin.tool.stopped.name, 60)
-            message = (
-                f"The vendor lists version {version}, which waits for review. The agent keeps what it pinned."
-            )
+            message = f"Version {version} of the vendor waits for review. The agent keeps its pinned version."
             review_by_pin[pin.pk] = Review("warn", "Change in review", message, change.pk)
     return review_by_pin
 

@@ -115,7 +115,7 @@ def _calls(version: ActivityVersion) -> list[Reference]:
 
 
 def _words(reference: Reference, known: Mapping[Reference, Callee]) -> str:
-    return known[reference].words if reference in known else "what is not there any more"
+    return known[reference].words if reference in known else "a tool that was removed"
 
 
 def _address(version: ActivityVersion) -> list[str]:

@@ -25,7 +25,7 @@ def agent_import(request: HttpRequest) -> HttpResponse:
             if form.cleaned_data["act"] == "import":
                 done = _brought_in(form, filed, is_dry_run=False)
                 first = next(iter(done.agents.values()))
-                messages.success(request, f"“{first}” is there. Look at its tools and words, then publish.")
+                messages.success(request, f"“{first}” was imported. Check its tools and texts, then publish.")
                 return redirect("agent", first.slug)
         except DomainError as error:
             form.refuse(error)

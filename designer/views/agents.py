@@ -32,7 +32,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{row}” is there. Pin its first tool next.")
+            messages.success(request, f"“{row}” was created. Pin its first tool next.")
             return redirect("agent", row.slug)
     is_archived = request.GET.get("archived") == "1"
     rows = agents.ordered(drafts.agents_visible_to(actor, is_archived=is_archived))
@@ -75,7 +75,7 @@ def _budget(panes: dict[str, Any]) -> dict[str, Any]:
     # The biggest parts of the bar each, and the rest as one.
     largest, others = sizes[:PARTS_SHOWN], sizes[PARTS_SHOWN:]
     if others:
-        largest.append((sum(tokens for tokens, _ in others), f"{len(others)} smaller ones"))
+        largest.append((sum(tokens for tokens, _ in others), f"{len(others)} smaller tools"))
     bar, start = [], 0.0
     for tokens, name in largest:
         width = 100 * tokens / total
@@ -120,7 +120,7 @@ def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{copy}” is there. It has not been published.")
+            messages.success(request, f"“{copy}” was created. It is not published yet.")
             return redirect("agent", copy.slug)
     context = {
         "agent": row,
@@ -171,7 +171,7 @@ def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved. The review before publishing goes by it.")
+            messages.success(request, "Saved. The checks before publishing use it.")
     for errors in form.errors.values():
         messages.error(request, f"The limit was not saved: {' '.join(map(str, errors))}")
     return redirect("agent", row.slug)
@@ -180,20 +180,20 @@ def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def agent_archive(request: HttpRequest, slug: str) -> HttpResponse:
-    message = "“{}” is archived. Runtimes go on getting its releases."
+    message = "“{}” is archived. Runtimes still get its releases."
     return _decide(request, slug, agents.archive_agent, message)
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_restore(request: HttpRequest, slug: str) -> HttpResponse:
-    return _decide(request, slug, agents.restore_agent, "“{}” is back.")
+    return _decide(request, slug, agents.restore_agent, "“{}” was restored.")
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
-    message = "“{}” was removed. Its releases stay as they are."
+    message = "“{}” was removed. Its releases stay available."
     return _decide(request, slug, agents.remove_agent, message, goes_away=True)
 
 

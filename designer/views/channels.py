@@ -68,8 +68,8 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            leads = f"leads to release {release.number}" if release else "is closed"
-            messages.success(request, f"“{channel}” {leads}. Runtimes that ask for it see that at once.")
+            leads = f"now points to release {release.number}" if release else "is closed"
+            messages.success(request, f"“{channel}” {leads}. Runtimes get the change immediately.")
             return redirect("release-list", agent.slug)
     now = channels.state(agent, channel)
     release_number = number_in(request.POST.get("release", "") or request.GET.get("release", ""))

@@ -46,7 +46,7 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
             name.refuse(error)
         else:
             messages.success(
-                request, f"Kept as “{saved}”. Choose it on the page of a pin, or name it in a call."
+                request, f"Kept as “{saved}”. Choose it for a pinned tool, or name it in a call."
             )
             return redirect("tool-configurations", row.pk)
     context = {
@@ -68,7 +68,7 @@ def tool_configuration_remove(request: HttpRequest, pk: int, configuration: int)
     row = find_tool(pk)
     saved = get_object_or_404(row.configurations, pk=configuration)
     configurations.remove(row, actor=person(request), name=saved.name)
-    messages.success(request, f"“{saved.name}” is offered no more. What has chosen it goes on with it.")
+    messages.success(request, f"“{saved.name}” was removed from the list. Pins that use it keep it.")
     return redirect("tool-configurations", row.pk)
 
 

@@ -75,7 +75,8 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
             if form.is_valid():
                 created = binding_moves.create_environment(agent, actor=person(request), **form.cleaned_data)
                 messages.success(
-                    request, f"“{created.name}” is there. Until you bind anything, tools run as usual."
+                    request,
+                    f"“{created.name}” was created. Tools run as by default until you choose.",
                 )
                 return redirect("agent-environments", slug)
         except DomainError as error:
@@ -117,8 +118,8 @@ def environment_default(request: HttpRequest, slug: str, env: str) -> HttpRespon
         codes = error.failed_codes if isinstance(error, ChecksFailedError) else acceptance.codes
         query = urlencode({"default": row.name, "accept": codes}, doseq=True)
         return redirect(f"{page}?{query}" if codes else page)
-    what = f"in “{row.name}” now" if is_default else "in no environment now"
-    messages.success(request, f"Callers who name no environment run {what}.")
+    what = f"“{row.name}” is now the default." if is_default else "No environment is the default now."
+    messages.success(request, what)
     return redirect(page)
 
 
@@ -132,8 +133,12 @@ def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpRespon
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        rule = "Only an administrator or a second person moves" if is_protected else "Every designer moves"
-        messages.success(request, f"{rule} bindings in “{row.name}” from now on.")
+        rule = (
+            "Only an administrator or a second person can change"
+            if is_protected
+            else "Every designer can change"
+        )
+        messages.success(request, f"{rule} the implementations in “{row.name}” from now on.")
     return redirect("agent-environments", slug)
 
 
@@ -142,7 +147,7 @@ def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpRespon
 def environment_remove(request: HttpRequest, slug: str, env: str) -> HttpResponse:
     row = _environment(request, slug, env)
     environments.remove(row, actor=person(request))
-    messages.success(request, f"“{row.name}” is removed. Keys and callers that name it are refused.")
+    messages.success(request, f"“{row.name}” was removed. Calls and keys that select it are refused.")
     return redirect("agent-environments", slug)
 
 
@@ -155,8 +160,8 @@ def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse
     except DomainError as error:
         messages.error(request, " ".join([error.message, *list(error.fields.values())[:3]]))
     else:
-        bound = f"{count} more tools" if count != 1 else "One more tool"
-        messages.success(request, f"{bound} bound to mocks. In “{row.name}” no vendor is asked any more.")
+        bound = f"{count} tools now use" if count != 1 else "One tool now uses"
+        messages.success(request, f"{bound} mocks. No tool in “{row.name}” calls a vendor.")
     return redirect("agent-environments", slug)
 
 
@@ -177,14 +182,14 @@ def _rows(
     offered, usual = environments.fitting_activities(pins), environments.unbound_in(agent, pins)
     rows = []
     for index, pin in enumerate(pins):
-        choices = [("", f"As usual: {_words(usual[index])}"), ("latent", "Latent: the model answers")]
+        choices = [("", f"Default ({_words(usual[index])})"), ("latent", "Simulated by the model")]
         choices += [(str(row.pk), f"{kind_of(row)}: {row}") for row in offered[pin]]
         values, cells = {value for value, _ in choices}, []
         for place in places:
             bound, name = bound_rows[place.pk][index], _name(pin, place)
             was = environments.state(bound.binding)
             if was not in values:
-                choices.append((was, f"{bound.activity}, which does not run"))
+                choices.append((was, f"{bound.activity} (cannot run)"))
                 values.add(was)
             cells.append(
                 Cell(
@@ -207,9 +212,9 @@ def _words(bound: Bound) -> str:
     """Return what runs, in a few words."""
     match bound.resolution.runs:
         case "vendor":
-            return "its vendor"
+            return "vendor"
         case "latent":
-            return "latent, the model answers"
+            return "simulated by the model"
         case "activity" if bound.activity:
             return f"{kind_of(bound.activity).lower()} “{bound.activity}”"
     return "nothing"
@@ -248,7 +253,7 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
                     Activity.objects.select_related("current__interface").filter(pk=number(choice)).first()
                 )
                 if activity is None:
-                    raise DomainError("unknown_activity", "There is no such activity any more.", status=409)
+                    raise DomainError("unknown_activity", "This implementation was removed.", status=409)
             binding_moves.bind(
                 place,
                 pin.tool,
@@ -262,9 +267,9 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
 
 def _said(changed: int) -> str:
     if not changed:
-        return "Nothing was changed."
-    what = "One tool runs" if changed == 1 else f"{changed} cells are saved: tools run"
-    return f"{what} as chosen from the next call on. No signature and no release has changed."
+        return "No changes."
+    what = "1 change was saved" if changed == 1 else f"{changed} changes were saved"
+    return f"{what}. They apply from the next call on. Signatures and releases did not change."
 
 
 def _keys(agent: Agent) -> dict[str, int]:

@@ -24,7 +24,7 @@ def judge_list(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{made}” is set up. Choose it on the page of an agent's rehearsals.")
+            messages.success(request, f"“{made}” was added. Choose it in the tests of an agent.")
             return redirect("judge-list")
     context: dict[str, Any] = {"rows": judges.live(), "form": form}
     return render(request, "designer/judges.html", context, status=400 if form.errors else 200)
@@ -59,5 +59,5 @@ def judge_remove(request: HttpRequest, pk: UUID) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("judge", pk)
-    messages.success(request, "The judge was removed, and its key is forgotten.")
+    messages.success(request, "The evaluation model and its key were removed.")
     return redirect("judge-list")

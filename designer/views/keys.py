@@ -83,7 +83,7 @@ def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.fields["calls_at_once"])
     else:
-        messages.success(request, f"{key.name} may have {requested} calls under way from now on.")
+        messages.success(request, f"{key.name} may have {requested} concurrent calls from now on.")
     return redirect("key-list")
 
 
@@ -98,7 +98,9 @@ def key_environment(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, next(iter(error.fields.values()), error.message))
     else:
         where = (
-            f"in “{requested}” alone" if requested else "where its calls say, or in the default environment"
+            f"in “{requested}” only"
+            if requested
+            else "in the environment of each call, or the default environment"
         )
         messages.success(request, f"{key.name} runs tools {where} from now on.")
     return redirect("key-list")
@@ -109,7 +111,7 @@ def key_environment(request: HttpRequest, pk: int) -> HttpResponse:
 def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     api_keys.revoke(key, actor=person(request))
-    messages.success(request, f"{key.name} is revoked. Whatever used it is refused from now on.")
+    messages.success(request, f"{key.name} is revoked. Programs that use it are refused from now on.")
     return redirect("key-list")
 
 
@@ -118,5 +120,5 @@ def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
 def key_restore(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     api_keys.restore(key, actor=person(request))
-    messages.success(request, f"Clients that {key.user} signs in may use the agent again.")
+    messages.success(request, f"Clients that {key.user} signs in can use the agent again.")
     return redirect("key-list")

@@ -30,7 +30,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     form = EventsForm(request.POST or None, initial={"events": _chosen(user)})
     if request.method == "POST" and form.is_valid():
         subscriptions.choose(user, form.cleaned_data["events"])
-        messages.success(request, "Saved. You hear of these from now on.")
+        messages.success(request, "Saved. You get these notifications from now on.")
         return redirect("notifications")
     return _page(request, user, form=form)
 
@@ -51,7 +51,7 @@ def address(request: HttpRequest) -> HttpResponse:
     if row.confirmed_at:
         messages.success(request, "Saved.")
     else:
-        messages.success(request, f"A mail with a link is on its way to {row.address}. Open it within a day.")
+        messages.success(request, f"A mail with a link was sent to {row.address}. Open it within a day.")
     return redirect("notifications")
 
 
@@ -59,7 +59,7 @@ def address(request: HttpRequest) -> HttpResponse:
 @require_POST
 def address_forget(request: HttpRequest) -> HttpResponse:
     subscriptions.forget_address(person(request))
-    messages.success(request, "Forgotten. You get no mail any more.")
+    messages.success(request, "The address was removed. You get no more mail.")
     return redirect("notifications")
 
 
@@ -138,9 +138,9 @@ def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     delivery = webhooks.send_test(row, actor=person(request))
     if delivery.error:
-        messages.error(request, f"The test was not taken. {delivery.error}")
+        messages.error(request, f"The test failed. {delivery.error}")
     else:
-        messages.success(request, f"The test was taken: the address answered {delivery.status}.")
+        messages.success(request, f"The test was delivered: the address answered {delivery.status}.")
     return redirect("webhook", row.pk)
 
 
@@ -150,10 +150,10 @@ def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     if row.is_paused:
         webhooks.resume(row, actor=person(request))
-        messages.success(request, "Resumed. What waited is sent now.")
+        messages.success(request, "Resumed. Waiting deliveries are sent now.")
     else:
         webhooks.pause(row, actor=person(request))
-        messages.success(request, "Paused. What happens meanwhile waits for up to three days.")
+        messages.success(request, "Paused. Events wait for up to three days.")
     return redirect("webhook", row.pk)
 
 
@@ -171,7 +171,7 @@ def webhook_secret(request: HttpRequest, pk: Any) -> HttpResponse:
 def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     webhooks.remove(row, actor=person(request))
-    messages.success(request, f"“{row}” was removed and its secret forgotten.")
+    messages.success(request, f"“{row}” and its secret were removed.")
     return redirect("notifications")
 
 
@@ -198,7 +198,7 @@ def _followed(request: HttpRequest, what: Agent | Tool, page: HttpResponse) -> H
     is_following = request.POST.get("follow") == "1"
     following.follow(person(request), what, is_following=is_following)
     if is_following:
-        messages.success(request, f"You follow {what} from now on. Its news are on the page Notifications.")
+        messages.success(request, f"You follow {what} from now on. See “Notifications” for its news.")
     else:
         messages.success(request, f"You do not follow {what} any more.")
     return redirect("notifications") if request.POST.get("back") == "notifications" else page

@@ -181,7 +181,7 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     except LateEditError as error:
         return _refused(request, slug, pk, OperationForm(request.POST), error)
     except NameTakenError as error:
-        messages.error(request, f"It was not moved. {error.message}")
+        messages.error(request, f"The version was not changed. {error.message}")
         return _refused(request, slug, pk, AliasForm({"alias": error.proposal}), error)
     except DomainError as error:
         messages.error(request, error.message)
@@ -312,7 +312,7 @@ def _refused_beside_words(request: HttpRequest, row: Pin, form: OperationForm, *
 def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     tunings.revert(row, actor=person(request))
-    messages.success(request, "Back to the words below yours.")
+    messages.success(request, "The text was restored.")
     return redirect("pin", slug, row.pk)
 
 

@@ -127,7 +127,7 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
     row = _procedure(request, slug, procedure)
     # No 404 for a tool that is gone by now, which would lose what was typed.
     tool = Tool.objects.filter(pk=asked_number(request.POST.get("tool", ""))).first()
-    refused = "" if tool else "The catalog does not have this tool any more. Name another one."
+    refused = "" if tool else "This tool was removed from the catalog. Choose another one."
     pin = None
     try:
         if tool:

@@ -27,7 +27,9 @@ from people.permissions import person, requires
 OPENED = 12
 # Checks with the same message for many tools: this many are listed, the others counted.
 LISTED = 3
-FOLDED = {"never_referenced": "{:,} pinned tools are in no procedure, so none says when to use them."}
+FOLDED = {
+    "never_referenced": "{:,} pinned tools are in no procedure, so the model does not know when to use them."
+}
 TONES = {"error": "bad", "warning": "warn", "ok": "ok"}
 
 
@@ -167,5 +169,5 @@ def _for_admins(failed: list[Check]) -> list[Check]:
 
 def _says_published(number: int, channel: str) -> str:
     if channel:
-        return f"Release {number} is published, and “{channel}” leads to it. Runtimes get it now."
-    return f"Release {number} is published. No channel leads to it yet: promote it when it should be live."
+        return f"Release {number} is published, and “{channel}” points to it. Runtimes get it now."
+    return f"Release {number} is published. No channel points to it yet. Promote it to make it live."

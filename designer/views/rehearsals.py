@@ -45,11 +45,9 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
             sent_form.refuse(error)
         else:
             message = (
-                "The sentence is added. It is"
-                if len(rows) == 1
-                else f"{len(rows)} sentences are added. They are"
+                "The test was added and runs" if len(rows) == 1 else f"{len(rows)} tests were added and run"
             )
-            messages.success(request, f"{message} rehearsed in a moment.")
+            messages.success(request, f"{message} in a moment.")
             if "inputs" in request.POST:
                 return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, rows[0].pk])}#inputs")
             return redirect("rehearsals", agent.slug)
@@ -83,8 +81,10 @@ def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        figure = f"Rehearsed: {runs.figure_of(run)} as expected."
-        messages.success(request, f"“{run.asks}” is asked. Look again in a moment." if run.asks else figure)
+        figure = f"Tests finished: {runs.figure_of(run)} as expected."
+        messages.success(
+            request, f"“{run.asks}” runs the tests. Reload the page in a moment." if run.asks else figure
+        )
     return redirect("rehearsals", agent.slug)
 
 
@@ -99,9 +99,9 @@ def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved. The review before publishing goes by it.")
+            messages.success(request, "Saved. The checks before publishing use it.")
     for message in form.errors.values():
-        messages.error(request, f"It was not saved: {' '.join(map(str, message))}")
+        messages.error(request, f"Not saved: {' '.join(map(str, message))}")
     return redirect("rehearsals", agent.slug)
 
 
@@ -115,7 +115,7 @@ def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, " ".join(dict.fromkeys((error.message, *error.fields.values()))))
     else:
-        messages.success(request, f"The words about “{tool}” say now when “{other}” is meant.")
+        messages.success(request, f"The text of “{tool}” now states when “{other}” is meant.")
     return redirect("rehearsals", agent.slug)
 
 
@@ -140,9 +140,9 @@ def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         tool = form.cleaned_data["tool"]
         if _saved(request, row, form, inputs if inputs and inputs.tool == tool else None):
             if tool_name != tool and tools[tool].inputs:
-                messages.success(request, f"Saved. Now say what the sentence says for “{tool}”.")
+                messages.success(request, f"Saved. Now enter the expected inputs of “{tool}”.")
                 return redirect(f"{reverse('rehearsal-edit', args=[slug, pk])}#inputs")
-            messages.success(request, "Saved. It is rehearsed again in a moment.")
+            messages.success(request, "Saved. The test runs again in a moment.")
             return redirect("rehearsals", slug)
     context = {"agent": row.agent, "row": row, "asked": current_sentence, "form": form, "inputs": inputs}
     refused = form.errors or (inputs is not None and inputs.errors)
@@ -172,7 +172,7 @@ def rehearsal_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, "The sentence was removed.")
+        messages.success(request, "The test was removed.")
     return redirect("rehearsals", slug)
 
 

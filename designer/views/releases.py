@@ -178,7 +178,7 @@ def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"Release {number} is retired. Runtimes that read it are told so.")
+            messages.success(request, f"Release {number} is retired. Replies to runtimes announce it.")
             return redirect("release", agent.slug, number)
     context = {
         "agent": agent,
@@ -202,7 +202,7 @@ def release_restore(request: HttpRequest, slug: str, number: int) -> HttpRespons
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"Release {number} is not retired any more. Runtimes get it as before.")
+        messages.success(request, f"Release {number} was restored.")
     return redirect("release", agent.slug, number)
 
 

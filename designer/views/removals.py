@@ -46,7 +46,7 @@ def _remove(
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{row}” was removed. What agents have pinned and published stays.")
+            messages.success(request, f"“{row}” was removed. Pins and releases of agents stay.")
             return redirect(then)
     context = {
         "row": row,

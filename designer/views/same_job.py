@@ -191,5 +191,5 @@ def _place(request: HttpRequest, row: Tool) -> Environment:
         None,
     )
     if environment is None:
-        raise invalid(environment="Choose in which environment it shall run.")
+        raise invalid(environment="Choose an environment.")
     return environment

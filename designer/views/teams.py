@@ -29,7 +29,7 @@ def team_list(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{row}” is there. Add its people next.")
+            messages.success(request, f"“{row}” was created. Add its members next.")
             return redirect("team", row.slug)
     rows = Team.objects.live().annotate(
         member_count=Count("members", filter=Q(members__is_active=True), distinct=True),

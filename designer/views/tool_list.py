@@ -103,7 +103,7 @@ def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         | {
             "used_by": use.get(row["id"], 0),
             "address": f"{before}{row['id']}{after}",
-            "says_status": "Not let through" if row["is_stopped"] else ToolStatus(row["status"]).label,
+            "says_status": "Not released by review" if row["is_stopped"] else ToolStatus(row["status"]).label,
         }
         for row in with_pictures(rows)
     ]

@@ -73,10 +73,10 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
 
 def _defined(row: Tool) -> dict[str, Any]:
     activity_name = definitions.parts_of(row).activity
-    answers = {None: "that is decided in the environments of each agent", "": "the model itself"}
+    answers = {None: "chosen in the environments of each agent", "": "simulated by the model"}
     return {
         "why_not_pinned": "It was withdrawn.",
-        "answers": answers.get(activity_name, f"the activity “{activity_name}”"),
+        "answers": answers.get(activity_name, f"“{activity_name}”"),
         "history": definitions.history(row)[:CHANGES_SHOWN],
         "activities": _activities_for(row),
         "interface": Reference(tool=row.pk, ordinal=row.current.ordinal) if row.current else "",
@@ -115,7 +115,7 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _what_answers(row: Tool) -> str:
     # What to decide next about a tool without a vendor.
-    return " What answers for it is chosen under “Environments”." if row.endpoint.vendor.is_own else ""
+    return " Choose its implementation under “Environments”." if row.endpoint.vendor.is_own else ""
 
 
 @transaction.atomic
@@ -219,7 +219,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
             form.refuse(error)
         else:
             messages.success(
-                request, "Saved. Agents that pin this tool show your words after their next release."
+                request, "Saved. Agents that pin this tool use your text from their next release on."
             )
             return redirect("tool-tuning", row.pk)
     history = tunings.history(row).select_related("actor")[:20]
@@ -243,7 +243,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
 def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     tunings.revert(row, actor=person(request))
-    messages.success(request, "Back to the vendor's words.")
+    messages.success(request, "The vendor's text was restored.")
     return redirect("tool-tuning", row.pk)
 
 

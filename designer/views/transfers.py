@@ -44,7 +44,7 @@ def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
 def transfer_revert(request: HttpRequest, slug: str, child: str) -> HttpResponse:
     row = _transfer(request, slug, child)
     transfers.word_transfer(row, actor=person(request))
-    messages.success(request, "Back to the default name and words.")
+    messages.success(request, "The default name and description were restored.")
     return redirect("transfer", slug, child)
 
 

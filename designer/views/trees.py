@@ -39,7 +39,7 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
         form.refuse(error)
         return _page(request, row, form)
     what = f"“{moved[0].name}” is" if len(moved) == 1 else f"{len(moved)} tools are"
-    messages.success(request, f"{what} now in “{to}”. Procedures that name what has moved are listed below.")
+    messages.success(request, f"{what} now in “{to}”. Procedures that name moved tools are listed below.")
     return redirect("agent-tree", slug)
 
 
@@ -59,7 +59,7 @@ def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
         return _page(request, row, form)
     messages.success(
         request,
-        f"“{agent}” is now below “{parent}”." if parent else f"“{agent}” is the root of its own tree.",
+        f"“{agent}” is now a sub-agent of “{parent}”." if parent else f"“{agent}” has no parent now.",
     )
     return redirect("agent-tree", slug)
 

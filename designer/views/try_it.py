@@ -196,7 +196,7 @@ def tool_thread_end(request: HttpRequest, pk: int, thread: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"{thread_row} was ended, at its vendor too.")
+        messages.success(request, f"{thread_row} was deleted, also at its vendor.")
     return redirect("tool-try", pk)
 
 
@@ -314,7 +314,9 @@ def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, next(iter(error.fields.values()), error.message))
     else:
-        messages.success(request, f"“{example}” is kept. It fills the form, or runs again, from the list.")
+        messages.success(
+            request, f"“{example}” is saved. Choose it in the list to fill the form or to run it again."
+        )
     return _to(call)
 
 
@@ -377,7 +379,7 @@ def _thread(request: HttpRequest, version: ToolVersion) -> Thread | None:
     except ValueError:
         thread_row = None
     if thread_row is None:
-        raise DomainError("thread_removed", "This thread is gone. Choose another one, or begin one.")
+        raise DomainError("thread_removed", "This thread was removed. Choose another one, or start one.")
     return threads.begin(thread_row, version)
 
 

@@ -25,13 +25,13 @@ def restored(request: HttpRequest, target: Pin | Tool) -> None:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, "The words are as they were after that change.")
+        messages.success(request, "The text was restored.")
 
 
 def settled(request: HttpRequest, target: Pin | Tool) -> None:
     take = request.POST.get("take", "")
     if take not in ("ours", "theirs", "merged"):
-        messages.error(request, "Choose which text is to stay.")
+        messages.error(request, "Choose which text to keep.")
         return
     try:
         tunings.settle(

@@ -59,7 +59,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     earlier_versions = _parse_moves(request.POST.getlist("move"))
     asks_for_safe = request.POST.get("do") == "look-safe"
     if not earlier_versions and not asks_for_safe:
-        messages.error(request, "Tick what is to move, or choose all that are safe.")
+        messages.error(request, "Select updates, or choose all safe updates.")
         return redirect("agent-upgrades", slug)
     is_dry = request.POST.get("do") != "move"
     try:
@@ -83,7 +83,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         return render(request, "designer/upgrades_move.html", context)
     for row in results:
         if row.error is not None:
-            messages.error(request, f"“{row.name}” was not moved. {row.error.message}")
+            messages.error(request, f"“{row.name}” was not updated. {row.error.message}")
         else:
             for lost_words in row.upgrade.lost:
                 messages.warning(request, lost_words.message)
@@ -92,13 +92,15 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     if request.POST.get("undo"):
         names = ", ".join(f"“{row.name}”" for row in done[:5])
         more = f" and {len(done) - 5} more" if len(done) > 5 else ""
-        messages.success(request, f"Moved back: {names}{more}.")
+        messages.success(request, f"Undone: {names}{more}.")
         return redirect("agent-upgrades", slug)
     if len(done) == 1:
         version = printable(done[0].upgrade.version.name, 60)
         messages.success(request, f"“{done[0].name}” is now pinned to version {version}.")
     else:
-        messages.success(request, f"{len(done)} pins are moved. Publish the agent for runtimes to get them.")
+        messages.success(
+            request, f"{len(done)} tools were updated. Publish the agent to release the updates."
+        )
     back = [_written(row.upgrade.pin, row.upgrade.pin.version.ordinal) for row in done]
     query = urlencode({"back": back}, doseq=True)
     return redirect(f"{reverse('agent-upgrades', args=[slug])}?{query}")
@@ -114,7 +116,7 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
     version = rows.filter(pk=number(request.POST.get("version", ""))).first()
     if pin is None or version is None:
-        messages.error(request, "The tool or the version is not there any more.")
+        messages.error(request, "The tool or the version was removed.")
         return redirect("agent-upgrades", slug)
     env = request.POST.get("environment", "")
     acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())

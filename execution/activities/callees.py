@@ -47,7 +47,7 @@ class Callee:
     @property
     def words(self) -> str:
         name = printable(self.name, 60)
-        return f"{name} of {self.vendor}" if self.vendor else f"the activity “{name}”"
+        return f"{name} of {self.vendor}" if self.vendor else f"the implementation “{name}”"
 
 
 CalleesByReference = Mapping[Reference, Callee]

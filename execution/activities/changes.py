@@ -72,11 +72,11 @@ def _callee_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterat
             continue
         name = printable(str((new or old or after).activity), 100)
         if new is None:
-            yield f"It does not run the activity “{name}” any more."
+            yield f"It does not run the implementation “{name}” any more."
         elif old is None:
-            yield f"It runs the activity “{name}” too."
+            yield f"It runs the implementation “{name}” too."
         else:
-            yield f"It runs version {new.number} of the activity “{name}” instead of version {old.number}."
+            yield f"It runs the implementation “{name}” in version {new.number}, not {old.number}."
 
 
 def _changed_members(before: Any, after: Any, path: str = "") -> Iterator[str]:

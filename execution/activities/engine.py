@@ -72,7 +72,7 @@ def _refuse_endless(call: Call) -> None:
             raise DomainError("activity_reaches_itself", message, status=409)
         above = above.parent
     if depth > MAX_DEPTH:
-        message = f"Activities run each other {MAX_DEPTH} deep at most."
+        message = f"Implementations run each other {MAX_DEPTH} deep at most."
         raise DomainError("activity_too_deep", message, status=409)
 
 
@@ -121,7 +121,7 @@ def _callee_of(step: Step, call: Call) -> tuple[int, int, ActivityVersion | None
         caller = call.activity_id or 0
         callee = pinned_callees.find_callees({caller: {step.activity}})[caller].get(step.activity)
         if callee is None or callee.interface is None:
-            raise DomainError("unknown_activity", "The activity was removed.", status=409)
+            raise DomainError("unknown_activity", "The implementation was removed.", status=409)
         interface = callee.interface
         return interface.tool_id, interface.ordinal, callee, interface.decoded()
     version = ToolVersion.objects.filter(tool=step.tool, ordinal=step.ordinal).first()

@@ -27,7 +27,7 @@ class Hit:
 
     @property
     def whose(self) -> str:
-        return f"{self.vendor}, version {self.version}" if self.vendor else "an activity"
+        return f"{self.vendor}, version {self.version}" if self.vendor else "an implementation"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _ACCEPTED = {*range(200, 300), *range(400, 500)} - {401, 408, 425, 429}
 class Http(Kind):
     name: ClassVar[str] = "http"
     label = "An HTTP request"
-    summary = "Sends one request to an address of your own, and takes the outputs from the reply."
+    summary = "Sends one request to your own address, and reads the outputs from the reply."
 
     def check(self, config: Mapping[str, Any], interface: Signature | None) -> dict[str, Any]:
         if faults := list(self.faults(config, interface)):
@@ -104,7 +104,9 @@ def credential_of(template: Template) -> Credential | None:
         return None
     credential = _find_credential(template.credential)
     if credential is None:
-        raise DomainError("credential_removed", "The credential of this activity was removed.", status=409)
+        raise DomainError(
+            "credential_removed", "The credential of this implementation was removed.", status=409
+        )
     return credential
 
 
@@ -121,7 +123,7 @@ def _faults_in_credential(credential: str, origin: str) -> Iterable[Fault]:
     if row is None:
         yield Fault("credential", "unknown_credential", "There is no such credential.")
     elif row.kind == OAuthKind.USERS:
-        message = f"“{row}” is for users of agents, and not for an activity."
+        message = f"“{row}” is for users of agents, and not for an implementation."
         yield Fault("credential", "credential_of_users", message)
     elif row.origin != origin:
         message = f"“{row}” was entered for {row.origin} and is not sent anywhere else."

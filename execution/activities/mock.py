@@ -27,7 +27,7 @@ TOO_SLOW = "The mock was told to be slower than the call may last."
 class Mock(Kind):
     name = "mock"
     label = "A mock"
-    summary = "Answers from examples, from situations, or by a seed from the output schema."
+    summary = "Answers from examples and situations, or generates an answer from the output schema."
     acts = False
 
     def check(self, config: Mapping[str, Any], interface: Signature | None) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def change(
         _add_version(activity, actor, now.kind, config, interface)
     reason = ""
     if proposed_facts == before:
-        newer = "The same steps, with the newest versions of the activities that they run."
+        newer = "The same steps, with the newest versions of the implementations that they run."
         reason = newer if takes_newer_callees else "As it was, by an administrator."
     audit.record(
         actor, "edit", activity, before=before, after=facts(activity), why=reason, agent=activity.agent
@@ -202,7 +202,7 @@ def _checked(
 def _refuse_credentials(actor: User, kind: str, config: Mapping[str, Any]) -> None:
     # A user who writes the requests that carry a credential can do with it what its owner can.
     if list(kinds.get(kind).credentials(config)) and not actor.can_administer:
-        message = "Only an administrator chooses a credential, and changes an activity that has one."
+        message = "Only an administrator chooses a credential, and changes an implementation that has one."
         raise DomainError("forbidden", message, fields={"credential": message}, status=403)
 
 
@@ -235,7 +235,7 @@ def _save(activity: Activity) -> None:
     except IntegrityError as exc:
         if not unique_violations.is_taken(exc):
             raise
-        message = f"There is an activity “{activity.name}” already. Choose another name."
+        message = f"There is an implementation “{activity.name}” already. Choose another name."
         raise DomainError("name_taken", message, fields={"name": message}, status=409) from exc
 
 

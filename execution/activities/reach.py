@@ -64,13 +64,13 @@ def refuse_too_many_steps(version: ActivityVersion) -> None:
 def _too_much(extent: Extent | None) -> tuple[str, str] | None:
     # As a code and a sentence.
     if extent is None:
-        return "activity_reaches_itself", "An activity would run itself. Choose another one."
+        return "activity_reaches_itself", "An implementation would run itself. Choose another one."
     if extent.depth > MAX_DEPTH:
-        return "activity_too_deep", f"Activities run each other {MAX_DEPTH} deep at most. Take one out."
+        return "activity_too_deep", f"Implementations run each other {MAX_DEPTH} deep at most. Take one out."
     if extent.steps > MAX_STEPS_IN_ALL:
         message = (
             f"A call of it would make {extent.steps:,} steps in all, and {MAX_STEPS_IN_ALL} is the most. "
-            "Those of the activities that it runs count. Take some out."
+            "Those of the implementations that it runs count. Take some out."
         )
         return "activity_too_many_steps", message
     return None

@@ -26,7 +26,7 @@ Reason = tuple[str, str]
 class Vendor(Kind):
     name = "vendor"
     label = "A vendor's tool"
-    summary = "Calls one tool of a vendor, under the names of the interface."
+    summary = "Calls one tool of a vendor, with the names of the interface."
     max_steps: ClassVar[int] = 1
     unclear: ClassVar[str] = "Choose a version of a tool."
 
@@ -43,7 +43,7 @@ class Vendor(Kind):
         steps = read_steps(config)
         if not 1 <= len(steps.steps) <= self.max_steps:
             what = "one step" if self.max_steps == 1 else f"1 to {self.max_steps} steps"
-            yield Fault("steps", "invalid", f"This kind of activity has {what}.")
+            yield Fault("steps", "invalid", f"This kind of implementation has {what}.")
             return
         inputs = None if interface is None else {parameter.name: parameter for parameter in interface.inputs}
         outputs: list[dict[str, Any]] = []
@@ -88,9 +88,9 @@ class Vendor(Kind):
 class Composite(Vendor):
     name = "composite"
     label = "Several steps"
-    summary = "Calls tools and other activities one after the other, and hands outputs on as inputs."
+    summary = "Calls tools and other implementations in order, and uses outputs as inputs."
     max_steps = MAX_STEPS
-    unclear = "Choose a version of a tool, or an activity."
+    unclear = "Choose a version of a tool, or an implementation."
 
 
 def read_steps(config: Mapping[str, Any]) -> Steps:
@@ -128,7 +128,7 @@ def _why_not(version: ToolVersion, state: FindingState | None) -> Reason | None:
 
 def _of_activities(keys: set[int]) -> dict[int, Signature | Reason]:
     results: dict[int, Signature | Reason] = {
-        pk: ("unknown_activity", f"There is no activity {pk}.") for pk in keys
+        pk: ("unknown_activity", f"There is no implementation {pk}.") for pk in keys
     }
     if not keys:
         return results

@@ -30,7 +30,9 @@ NOTIFYING = "The vendor is being notified."
 NOTIFIED = "The vendor was notified."
 NOT_NOTIFIED = "The vendor could not be notified."
 # Also cancels the steps of the activity.
-PERFORMED = "The call was cancelled while its activity was running. It may have done all or part of its work."
+PERFORMED = (
+    "The call was cancelled while its implementation was running. It may have done all or part of its work."
+)
 
 
 def cancel(call: Call, *, actor: User, why: str = "") -> Call:

@@ -20,7 +20,7 @@ from protocols.calls import outcomes
 LATENT = outcomes.failed(
     "latent",
     "LATENT",
-    "This tool has no activity: the model writes the output itself, by the output schema.",
+    "This tool has no implementation: the model writes the output itself, by the output schema.",
 )
 BY_MODEL = Note("MODEL_OUTPUT", "The model wrote this output itself.")
 BY_PERSON = Note("PERSON_OUTPUT", "A user entered this output on the page, in place of the model.")
@@ -57,7 +57,7 @@ def answer(call: Call, *, actor: User, output: Outcome, why: str = "") -> Call:
     call.refresh_from_db()
     result = call.decoded()
     if not {note["code"] for note in result.notes} & {BY_MODEL.code, BY_PERSON.code}:
-        message = "This call waits for no output of a model, because the tool has an activity."
+        message = "This call waits for no output of a model, because the tool has an implementation."
         raise DomainError("not_latent", message, status=409)
     if canonical(result.outputs) != canonical(output.outputs):
         message = "This call has another output already, which stays. Send a new call."

@@ -29,8 +29,8 @@ EDITORS: dict[str, type[Editor]] = {
 }
 # `bind` is pressed where an activity is saved and bound at once.
 SAVING = (ENTER, "save", "bind")
-NOT_TAKEN_OVER = "What you typed here is not taken over yet. Take it over, or forget it."
-ONLY_ADMINISTRATORS = "Only an administrator changes an activity that has a credential."
+NOT_TAKEN_OVER = "The JSON is not applied yet. Apply or discard it."
+ONLY_ADMINISTRATORS = "Only an administrator can change an implementation with a credential."
 
 
 @requires(Role.DESIGNER)
@@ -58,7 +58,7 @@ def activity_remove(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("activity", pk)
-    messages.success(request, f"“{activity}” runs no more. The calls that it made stay.")
+    messages.success(request, f"“{activity}” was removed. Its calls stay in the history.")
     return redirect("activity-list")
 
 
@@ -151,7 +151,7 @@ def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> A
                 config=editor.config,
                 interface=interface_of(editor),
             )
-            messages.success(request, f"“{activity}” is saved. Bind it in an environment, and it runs there.")
+            messages.success(request, f"“{activity}” is saved. Choose it in an environment to use it.")
             return activity
         # Compare the decoded configurations, whatever their spelling over REST.
         is_same = editor.draft.config == draft_of(activity).config
@@ -168,9 +168,9 @@ def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> A
         editor.refuse(error)
         return None
     if changed.current == activity.current:
-        messages.info(request, "Saved. What runs is as it was, so there is no new version.")
+        messages.info(request, "Saved. The configuration is unchanged, so there is no new version.")
     else:
-        message = "What is bound keeps its version until someone moves it under Updates."
+        message = "Environments keep their version until you update them under Updates."
         messages.success(request, f"Saved as version {operations.current(changed).number}. {message}")
     return changed
 

@@ -53,10 +53,11 @@ def test_from_a_prototype_to_production_under_one_signature(
 
 
 def one_tool_runs_in_three_ways(page):
-    page.get_by_role("navigation", name="Agent").get_by_role("link", name="Environments").click()
+    page.get_by_role("navigation", name="About this agent").get_by_role("link", name="Test").click()
+    page.get_by_role("navigation", name="Test").get_by_role("link", name="Environments").click()
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="sendEmail", exact=True))
     for place, runs in (
-        ("prototype", "Latent: the model answers"),
+        ("prototype", "Simulated by the model"),
         ("test", "A mock: Mock of sendEmail"),
         ("production", "A vendor's tool: Send by Pennypost"),
     ):
@@ -70,10 +71,10 @@ def one_tool_runs_in_three_ways(page):
 def the_model_answers_in_the_prototype(page):
     page.get_by_role("link", name="Try it as sendEmail in prototype").click()
     send(page)
-    answer = page.get_by_role("region", name="What came back")
-    expect(answer.get_by_text("Waits for its output")).to_be_visible()
+    answer = page.get_by_role("region", name="Result")
+    expect(answer.get_by_text("Waits for output")).to_be_visible()
     answer.get_by_label("sent").check()
-    answer.get_by_role("button", name="Give the output").click()
+    answer.get_by_role("button", name="Enter the output").click()
     it_was_sent(answer)
 
 
@@ -81,7 +82,7 @@ def its_mock_answers_in_the_test(page):
     expect(page.get_by_label("in", exact=True).locator(":checked")).to_have_text("Reminders: prototype")
     page.get_by_label("in", exact=True).select_option("Reminders: test")
     send(page)
-    answer = page.get_by_role("region", name="What came back")
+    answer = page.get_by_role("region", name="Result")
     expect(answer.get_by_text("by the activity Mock of sendEmail")).to_be_visible()
     it_was_sent(answer)
 
@@ -89,7 +90,7 @@ def its_mock_answers_in_the_test(page):
 def a_vendor_sends_it_in_production(page):
     page.get_by_label("in", exact=True).select_option("Reminders: production")
     send(page)
-    answer = page.get_by_role("region", name="What came back")
+    answer = page.get_by_role("region", name="Result")
     expect(answer.get_by_text("by the activity Send by Pennypost")).to_be_visible()
     it_was_sent(answer)
 
@@ -101,7 +102,7 @@ def send(page):
 
 
 def it_was_sent(answer):
-    expect(answer.get_by_text("Worked")).to_be_visible()
+    expect(answer.get_by_text("Succeeded")).to_be_visible()
     answer.get_by_text("As JSON", exact=True).click()
     expect(answer.get_by_text('"sent": true')).to_be_visible()
 
@@ -109,7 +110,7 @@ def it_was_sent(answer):
 def a_procedure_is_rehearsed_against_mocks(page):
     page.goto("/agents/reminders/mocks/")
     page.get_by_role("link", name="Remind a patient").click()
-    expect(page.get_by_text("0 of 2 steps went well")).to_be_visible()
+    expect(page.get_by_text("0 of 2 steps succeeded")).to_be_visible()
     page.get_by_label("refill_number").first.fill("RF-20391")
     page.get_by_role("button", name="Run the step").first.click()
     first = page.get_by_role("region", name="1. get_refill_status")
@@ -117,7 +118,7 @@ def a_procedure_is_rehearsed_against_mocks(page):
     for name, value in MAIL.items():
         page.locator("#step-2").get_by_label(name, exact=True).fill(value)
     page.locator("#step-2").get_by_role("button", name="Run the step").click()
-    expect(page.get_by_text("2 of 2 steps went well")).to_be_visible()
-    said = page.get_by_role("region", name="What must be true of the calls")
-    expect(said.get_by_text("Holds")).to_be_visible()
+    expect(page.get_by_text("2 of 2 steps succeeded")).to_be_visible()
+    said = page.get_by_role("region", name="Rules")
+    expect(said.get_by_text("Passed")).to_be_visible()
     expect(said.get_by_text("get_refill_status before sendEmail")).to_be_visible()

@@ -37,14 +37,14 @@ def sign_in(page):
     page.get_by_label("User name").fill("ada")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_text("Five steps from a vendor's address")).to_be_visible()
+    expect(page.get_by_text("Five steps from a vendor")).to_be_visible()
 
 
 def connect(page, url):
     page.get_by_role("link", name="Connect a vendor").click()
     page.get_by_label("Name of the new vendor").fill("Fair Weather")
     page.get_by_role("textbox", name="Address", exact=True).fill(url)
-    page.get_by_role("button", name="Save and read the tools").click()
+    page.get_by_role("button", name="Save and sync tools").click()
 
 
 def watch_the_first_reading(page):

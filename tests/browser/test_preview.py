@@ -46,6 +46,6 @@ def test_preview_stands_beside_a_form_that_keeps_what_was_typed(open_browser):
     assert "X-Key" in preview.inner_text()
     assert shut_out(page) == []
 
-    page.get_by_role("button", name="Save and read the tools").click()
+    page.get_by_role("button", name="Save and sync tools").click()
     page.wait_for_url("**/runs/*/")
     assert json.loads(EndpointDocument.objects.get().text) == DOCUMENT

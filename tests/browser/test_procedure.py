@@ -168,7 +168,7 @@ def test_a_tool_is_inserted_by_a_press_and_a_remark_leads_to_its_line(page, comp
 def test_what_was_typed_is_there_after_the_window_was_closed(page, pins):
     page.goto("/agents/desk/procedures/refill/")
     page.get_by_label("Text", exact=True).fill("Half a thought")
-    expect(page.get_by_text("draft kept")).to_be_visible()
+    expect(page.get_by_text("draft saved")).to_be_visible()
 
     page.goto("/agents/")
     page.goto("/agents/desk/procedures/refill/")

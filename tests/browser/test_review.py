@@ -146,7 +146,7 @@ def test_the_keyboard_goes_through_the_inbox(page, waiting):
     page.keyboard.press("j")
     settled_on(page, "tool_1")
     page.keyboard.press("x")
-    expect(page.get_by_role("checkbox", name="Tick tool_1")).to_be_checked()
+    expect(page.get_by_role("checkbox", name="Select tool_1")).to_be_checked()
     page.keyboard.press("x")
     page.keyboard.press("b")
     expect(page.get_by_text("One finding was blocked.")).to_be_visible()
@@ -177,7 +177,7 @@ def test_keys_stay_letters_where_a_note_is_typed(page, waiting):
 @pytest.mark.parametrize("role", [Role.ADMIN])
 def test_one_box_ticks_its_group(page, waiting):
     page.goto("/review/")
-    page.get_by_role("checkbox", name="Tick Orders to a model").check()
+    page.get_by_role("checkbox", name="Select Instructions to a model").check()
     page.locator(".tray").get_by_role("button", name="Block all").click()
 
     expect(page.get_by_text("4 findings were blocked.")).to_be_visible()

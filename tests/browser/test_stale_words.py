@@ -57,7 +57,7 @@ def test_stale_texts_are_settled_by_keyboard(open_browser, complaints, pin, size
     mark = page.get_by_role("link", name="vendor changed 3 texts you replaced")
     mark.focus()
     page.keyboard.press("Enter")
-    panel = page.get_by_role("region", name="The vendor has changed what these words replaced")
+    panel = page.get_by_role("region", name="The vendor changed the text that yours replaces")
     expect(panel.locator("form")).to_have_count(3)
     for place in ("Description", "What “C” of “unit” means", "May destroy"):
         expect(panel.get_by_text(place, exact=True)).to_be_visible()
@@ -72,15 +72,15 @@ def test_stale_texts_are_settled_by_keyboard(open_browser, complaints, pin, size
     assert wide <= 0, "nothing has to be scrolled sideways"
     tops = [
         panel.get_by_text(text, exact=True).first.bounding_box()["y"]
-        for text in ("The vendor, then", "The vendor, now", "Yours")
+        for text in ("Vendor text, before", "Vendor text, now", "Yours")
     ]
     assert (len(set(tops)) == 1) == (size == DESKTOP), "beside each other where there is room"
 
-    press(page, panel, "Take the merged text")
+    press(page, panel, "Use the merged text")
     expect(panel.locator("form")).to_have_count(2)
-    press(page, panel, "Keep yours")
+    press(page, panel, "Keep your text")
     expect(panel.locator("form")).to_have_count(1)
-    press(page, panel, "Take the vendor's")
+    press(page, panel, "Use the vendor's text")
     expect(panel).to_have_count(0)
 
     words = Tuning.objects.get(pin=pin)

@@ -45,19 +45,19 @@ def test_a_tool_is_tried_kept_and_run_again(page, complaints, worker):
         page.get_by_label("city").fill("Oslo")
         page.get_by_label("days").fill("2")
         page.get_by_role("button", name="Run").click()
-        result = page.get_by_role("region", name="What came back")
-        expect(result.get_by_text("Worked")).to_be_visible()
+        result = page.get_by_role("region", name="Result")
+        expect(result.get_by_text("Succeeded")).to_be_visible()
         expect(result.get_by_role("cell", name="<b>fair</b>")).to_be_visible()
-        expect(page.get_by_role("region", name="Tried before").get_by_text("Worked")).to_be_visible()
-        result.get_by_text("What went over the wire").click()
+        expect(page.get_by_role("region", name="Recent calls").get_by_text("Succeeded")).to_be_visible()
+        result.get_by_text("Requests and replies").click()
         expect(result.get_by_label("Request")).to_contain_text('"value": "Oslo"')
 
-        page.get_by_label("Keep these inputs, for all users, as").fill("Capital")
+        page.get_by_label("Save these inputs for all users as").fill("Capital")
         page.get_by_role("button", name="Keep").click()
         examples = page.get_by_role("region", name="Examples")
         examples.get_by_role("button", name="Run").click()
-        expect(page.get_by_role("region", name="Tried before").get_by_role("row")).to_have_count(3)
-        expect(result.get_by_text("Worked")).to_be_visible()
+        expect(page.get_by_role("region", name="Recent calls").get_by_role("row")).to_have_count(3)
+        expect(result.get_by_text("Succeeded")).to_be_visible()
 
     assert heard == []
     assert [request.method for request in vendor.requests] == ["POST", "POST"]
@@ -75,7 +75,7 @@ def test_nobody_is_shut_out_of_trying(open_browser, worker, viewport):
         page.get_by_label("city").fill("Oslo")
         page.get_by_label("Yes, run it").check()
         page.get_by_role("button", name="Run").click()
-        expect(page.get_by_role("region", name="What came back").get_by_text("Worked")).to_be_visible()
+        expect(page.get_by_role("region", name="Result").get_by_text("Succeeded")).to_be_visible()
         page.evaluate(
             "document.querySelectorAll('details:not(.menu)').forEach(each => { each.open = true; })"
         )
@@ -92,8 +92,8 @@ def test_trying_works_without_the_script(open_browser):
         page.goto(f"/tools/{tool.pk}/try/")
         page.get_by_label("city").fill("Oslo")
         page.get_by_role("button", name="Run").click()
-        result = page.get_by_role("region", name="What came back")
+        result = page.get_by_role("region", name="Result")
         expect(result.get_by_text("Waiting for a worker.")).to_be_visible()
 
         invocation.perform_due_calls()
-        expect(result.get_by_text("Worked")).to_be_visible()
+        expect(result.get_by_text("Succeeded")).to_be_visible()

@@ -52,7 +52,7 @@ def test_a_vendor_that_wants_a_sign_in_is_connected_in_one_go(open_browser, comp
         page.get_by_role("radio", name="MCP").check()
         page.get_by_label("Address", exact=True).fill(server.resource)
         page.get_by_role("button", name="Preview the tools").click()
-        page.get_by_role("heading", name="This vendor wants to know who asks").wait_for()
+        page.get_by_role("heading", name="This vendor requires a sign-in").wait_for()
         page.get_by_role("button", name=re.compile("register Pegboard at 127")).click()
         page.get_by_text("can be used now.").wait_for()
 

@@ -81,7 +81,7 @@ def test_a_vendor_is_swapped_and_signature_release_and_procedure_stay(tools):
     assert "“message” is required. Say what stands in." in shown
     typed = {f"{row_of(page, 'message')}-otherwise": "(no text)", "environment": str(place.pk)}
     done = press(client, here, page, "bind", **typed)
-    assert "are untouched" in text_of(client.get(done.headers["Location"]))
+    assert "do not change" in text_of(client.get(done.headers["Location"]))
     assert Activity.objects.get().current.config["steps"][0]["inputs"] == {
         "email_address": {"input": "To"},
         "title": {"input": "Heading"},

@@ -130,7 +130,7 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     finding = Finding.objects.get(endpoint=bench.endpoint, code="CLOAKING")
     sentence = (
         f"The vendor shows {who} other content for {named(bench)} than us. Compare the two. "
-        "Agents that pinned it keep what they pinned."
+        "Agents that pinned it keep their version."
     )
     assert (finding.message, finding.severity, finding.state) == (sentence, "high", "open")
     assert (finding.tool, finding.version) == (first(bench), first(bench).current)
@@ -233,7 +233,7 @@ def test_less_of_a_tool_may_be_the_plan_and_is_accepted_once(bench):
     (finding,) = found(bench)
     assert finding.message == (
         f"The vendor shows a client without our credential less of {named(bench)} than us, and nothing else. "
-        "That may be a matter of the plan: then accept it. Agents that pinned it keep what they pinned."
+        "That may be a matter of the plan: then accept it. Agents that pinned it keep their version."
     )
     assert (finding.severity, finding.state) == ("medium", "open")
     decisions.resolve(finding, actor=bench.admin, decision="accept", note="We pay for that.")

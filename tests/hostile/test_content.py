@@ -119,7 +119,7 @@ def test_58_a_version_that_changes_in_place_is_an_incident(bench):
     assert ("DRIFT", "high") in findings(bench)
     pin.refresh_from_db()
     assert pin.version.raw == served
-    assert "in place. Agents that pinned it keep what they pinned." in bench.shown(run)
+    assert "in place. Agents that pinned it keep their version." in bench.shown(run)
     assert first(bench).versions.count() == 2
     well_again(bench)
     assert first(bench).versions.count() == 2

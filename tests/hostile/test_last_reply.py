@@ -49,10 +49,10 @@ def test_the_reply_of_a_failed_run_is_shown_when_asked_for(bench):
 
 def test_the_page_says_when_it_is_tried_again(bench):
     run = fails_with(bench, reply(status=503))
-    assert "By itself it is tried again in" in bench.shown(run)
+    assert "Automatic retry: in" in bench.shown(run)
     bench.shop.well()
     bench.read()
-    assert "By itself it is tried again" not in bench.shown(run)
+    assert "Automatic retry:" not in bench.shown(run)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_only_the_last_ten_of_an_endpoint_are_kept(bench):
 def test_only_administrators_see_it(bench):
     run = fails_with(bench, reply(b"{"))
     designer = signed_in(Role.DESIGNER)
-    assert "What the vendor answered" not in text_of(designer.get(f"/runs/{run.pk}/reply/"))
-    assert "See what the vendor answered" not in text_of(designer.get(f"/runs/{run.pk}/"))
+    assert "The vendor's reply" not in text_of(designer.get(f"/runs/{run.pk}/reply/"))
+    assert "Show the vendor's reply" not in text_of(designer.get(f"/runs/{run.pk}/"))
 
 
 def test_a_run_that_went_well_keeps_nothing(bench):

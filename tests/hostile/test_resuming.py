@@ -355,7 +355,7 @@ def test_a_list_read_in_several_runs_may_be_no_longer_than_one_read_in_one(bench
     run = bench.read()
     assert run.error_code == "BODY_TOO_LARGE"
     assert f"{bench.host} sent more than" in run.error_message
-    assert "raise “Megabytes of all replies to one run”" in run.error_message
+    assert "raise “Megabytes of all replies of one sync”" in run.error_message
     assert not KeptReply.objects.exists()
 
 

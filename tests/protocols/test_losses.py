@@ -146,7 +146,7 @@ def test_loss_report_comes_with_the_version(visitor):
 def test_raw_tab_says_when_nothing_is_lost(visitor):
     version = version_of(tool(1, 2))
 
-    assert "exactly as it came" in visitor.get(f"/tools/{version.tool_id}/raw/").content.decode()
+    assert "exactly as it was imported" in visitor.get(f"/tools/{version.tool_id}/raw/").content.decode()
 
 
 def test_a_member_of_the_wrong_kind_still_costs_the_item():

@@ -99,7 +99,7 @@ def test_who_has_made_the_key_goes_back_to_the_texts_that_it_is_for(browser, des
     answer = make_the_key(browser, came_from)
     page = answer.content.decode()
     assert texts(page) == [f"export PEGBOARD_TOKEN={answer.context['plain']}"]
-    assert "in the place of pgb_…" in text_of(answer)
+    assert "replace pgb_…" in text_of(answer)
     assert len(re.findall(rf'href="{re.escape(came_from)}"[^>]*>Back to Connect', page)) == 1
     assert "/serve/desk/1/mcp" in browser.get(came_from).content.decode()
 

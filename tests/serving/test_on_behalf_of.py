@@ -470,7 +470,7 @@ def test_a_grant_is_forgotten_on_the_page_with_the_name_of_the_user(owner, vendo
     assert (entry.actor, entry.agent) == (owner, agent.pk)
     gone = runtime(owner, agent).post(answer.json()["resume"], {}, format="json")
     assert gone.status_code == 404  # another key's call
-    assert "No grant yet" in text_of(pages.get("/grants/"))
+    assert "No user consents yet" in text_of(pages.get("/grants/"))
 
 
 SECRET = "vault-value-5f2c9e81"
@@ -708,7 +708,7 @@ def test_what_was_authorized_goes_on_while_the_user_is_asked_for_more(owner, ven
     (row,) = pages.get("/api/v1/grants/").json()["results"]
     assert (row["state"], row["granted_scopes"]) == ("pending", ["mail.read"])
     assert row["scopes"] == ["mail.read", "mail.send"]
-    assert "Authorized, asked for more" in text_of(pages.get("/grants/"))
+    assert "Granted, more requested" in text_of(pages.get("/grants/"))
     ready = readiness_of_send(client)
     assert "authorize more at “google”" in ready["obstacles"][0]["message"]
     # A user who does not authorize more keeps what was authorized.

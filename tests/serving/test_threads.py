@@ -193,7 +193,7 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     assert all(word in listed for word in (f"Thread {thread[:8]}", "sky", "Desk key", "Idle"))
     at_page = f"/agents/desk/threads/{thread}/"
     shown = text_of(pages.get(at_page))
-    assert "Worked" in shown
+    assert "Succeeded" in shown
     assert "0150" not in shown
     asked = text_of(pages.get(f"{at_page}?ask=1"))
     assert "0150" in asked
@@ -201,7 +201,7 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     busy = pages.post(f"{at_page}end/", follow=True)
     assert "A call is running on this thread" in text_of(busy)
     client.post(at(Call.objects.latest("pk").pk, "cancel/"))
-    assert "was ended" in text_of(pages.post(f"{at_page}end/", follow=True))
+    assert "was deleted" in text_of(pages.post(f"{at_page}end/", follow=True))
     assert runs.removed == [of_vendor(thread)]
     assert pages.get(at_page).status_code == 404
 
@@ -214,13 +214,13 @@ def test_the_history_says_which_state_is_the_one_of_now(client, runs, owner, mon
         client.post(url(), {"arguments": {"Zip_code": zip_code}, "thread": thread})
     page = f"/agents/desk/threads/{thread}/?ask=1"
     asked = text_of(pages.get(page))
-    assert "History The newest state first. 1 {" in asked
-    assert "is what it holds now" not in asked, "this vendor tells the states before it alone"
+    assert "History Newest first 1 {" in asked
+    assert "current contents" not in asked, "this vendor tells the states before it alone"
     present = threads.state(Thread.objects.get())
     earlier = threads.history(Thread.objects.get(), limit=5)
     monkeypatch.setattr(threads, "history", lambda *_, **__: [replace(present, checkpoint="2"), *earlier])
     asked = text_of(pages.get(page))
-    assert "History The newest state first. 2 is what it holds now {" in asked
+    assert "History Newest first 2 current contents {" in asked
     assert "Before," not in asked
 
 
@@ -245,9 +245,9 @@ def test_a_tool_is_tried_on_a_thread(client, runs, owner):
     assert list(runs.on_thread.values()) == [of_vendor(str(first.thread.key))] * 2
     assert f"{first.thread}" in text_of(pages.get(page))
     gone = pages.post(page, {"ordinal": 1, "json": '{"Zip code": "0150"}', "thread": str(uuid.uuid4())})
-    assert "This thread is gone" in text_of(gone)
+    assert "This thread was removed" in text_of(gone)
     ended = pages.post(f"/tools/{tool.pk}/threads/{first.thread.key}/end/", follow=True)
-    assert "was ended" in text_of(ended)
+    assert "was deleted" in text_of(ended)
     other = Client()
     other.force_login(make_user(Role.DESIGNER))
     other_thread = ran("new").thread

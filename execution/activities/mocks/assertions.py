@@ -61,7 +61,7 @@ class Assertion(
 class Before(Assertion, frozen=True, tag="before"):
     """Each call of `other` comes after a successful call of `tool`."""
 
-    label = "went well before each call of"
+    label = "must succeed before"
     other: Name
 
     @property

@@ -199,7 +199,7 @@ def test_a_person_signs_in_at_the_vendor_and_sees_what_was_granted(admin, server
     assert "Signed in. “Weather” can be used now." in said
     assert "Not granted: write ." in said
     assert "Granted as well: profile ." in said
-    assert "Scopes asked read write Scopes granted read profile" in said
+    assert "Requested scopes read write Granted scopes read profile" in said
     assert PRIMARY.findall(page.content.decode()) == []
     assert "no-store" in page.headers["Cache-Control"]
     for secret in (*server.access, "refresh-token", CLIENT_SECRET):
@@ -363,7 +363,7 @@ def test_an_address_behind_us_is_not_looked_up(admin, admin_api, settings):
 
     page = admin.post("/credentials/new/", {"kind": "oauth_code", "url": "http://10.0.0.1/", "look-up": "1"})
 
-    assert "This address cannot be asked" in text_of(page)
+    assert "This address cannot be used" in text_of(page)
     answer = admin_api.post(f"{API}look-up/", {"url": "http://10.0.0.1/"})
     assert (answer.status_code, set(answer.json()["fields"])) == (400, {"url"})
 

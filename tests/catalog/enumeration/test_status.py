@@ -40,10 +40,8 @@ def test_a_reading_that_fails_after_a_held_one_is_told_apart_from_it(admin, held
     said = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
     home = text_of(admin.get("/"))
 
-    assert (
-        "An enumeration run waits for your decision 3 of 4 tools are missing from the vendor's list." in said
-    )
-    assert "The last run failed It could not be reached." in said
+    assert "A sync waits for your decision 3 of 4 tools are missing from the vendor's list." in said
+    assert "The last sync failed It could not be reached." in said
     assert "It could not be reached." not in home
     assert f'href="/runs/{held.pk}/">Decide</a>' in admin.get("/").content.decode()
 
@@ -165,4 +163,4 @@ def test_an_endpoint_without_changes_says_so():
 
     said = text_of(signed_in(Role.VIEWER).get(f"/endpoints/{endpoint.pk}/?runs=changes"))
 
-    assert "No run changed anything" in said
+    assert "No sync with changes" in said

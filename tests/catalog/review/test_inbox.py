@@ -87,9 +87,9 @@ def test_the_heaviest_stand_first_and_one_vendor_and_cause_together(admin, endpo
 
     assert listed(response) == ["orders", "hides_too", "hides", "mild", "low"]
     said = text_of(response)
-    assert "High Acme · Orders to a model" in said
+    assert "High Acme · Instructions to a model" in said
     assert "High Fair Weather · Hidden text 2" in said
-    assert "Medium Fair Weather · Orders to a model" in said
+    assert "Medium Fair Weather · Instructions to a model" in said
 
 
 def test_a_decision_stands_once_under_its_heaviest_reason(admin, endpoint):
@@ -135,7 +135,7 @@ def test_filters_say_how_much_each_would_show(admin, endpoint):
     assert "High (2) Medium (1)" in said
     assert "Fair Weather (2)" in said
     assert "Acme (" not in said
-    assert "Hidden text (1) Orders to a model (1)" in said
+    assert "Hidden text (1) Instructions to a model (1)" in said
 
 
 def test_a_long_list_has_pages(admin, endpoint, monkeypatch):

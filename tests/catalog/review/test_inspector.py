@@ -197,7 +197,7 @@ def wants(*names, **said):
     [
         (wants("city"), wants("city", "notes"), "“notes”"),
         (wants("city"), wants("city") + wants("reason", description=""), "“reason”"),
-        (wants("city"), wants("city") + wants("reason", description="Why"), None),
+        (wants("city"), wants("city") + wants("reason", description="Reason"), None),
         (wants("city") + wants("context", required=False), wants("city", "context"), "“context”"),
         (wants("city", "notes"), wants("notes"), None),
         (wants("city"), wants("city") + wants("metadata", required=False), None),

@@ -360,19 +360,19 @@ def test_the_page_of_an_endpoint_shows_it_and_has_the_button(endpoint):
     admin, path = signed_in(Role.ADMIN), f"/endpoints/{endpoint.pk}/"
     off = text_of(admin.get(path))
     assert "It is off until you turn it on." in off
-    assert "Look now" not in off
+    assert "Check now" not in off
     assert "Turn on" not in text_of(signed_in(Role.VIEWER).get(path))
     refused = admin.post(f"{path}second-look/", {"is_on": "1", "other_name": ""}, follow=True)
     assert "only another name makes Pegboard another client" in text_of(refused)
     admin.post(f"{path}second-look/", {"is_on": "1", "other_name": OTHER})
-    assert "No second look has been taken yet." in text_of(admin.get(path))
-    assert "Look now" in text_of(admin.get(path))
+    assert "Not checked yet." in text_of(admin.get(path))
+    assert "Check now" in text_of(admin.get(path))
     admin.post(f"{path}second-look/")
-    assert "Looking. This takes a moment." in text_of(admin.get(path))
+    assert "Checking. This takes a moment." in text_of(admin.get(path))
     assert f'hx-get="{path}" hx-trigger="every 2s"' in admin.get(path).content.decode()
     second_look.perform(endpoint.pk)
     page = admin.get(path)
-    assert "The same for others" in text_of(page)
+    assert "Same for other clients" in text_of(page)
     assert "every 2s" not in page.content.decode()
     admin.post(f"{path}second-look/", {"is_on": "0"})
     assert "It is off until you turn it on." in text_of(admin.get(path))

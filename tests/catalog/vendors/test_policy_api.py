@@ -1,4 +1,4 @@
-"""What becomes of new versions: set over REST and on the page of an endpoint."""
+"""When a tool changes: set over REST and on the page of an endpoint."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_what_is_no_policy_is_refused(admin_api, given):
 def test_the_page_of_an_endpoint_shows_and_sets_it():
     endpoint, admin = make_endpoint(), signed_in(Role.ADMIN)
     page = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
-    assert "Calls that worked may fail" in page
+    assert "Breaking for agents" in page
 
     sent = {"url": endpoint.url, "interval_minutes": 60, "policy-breaks_callers": "hold"}
     admin.post(f"/endpoints/{endpoint.pk}/", sent)

@@ -37,7 +37,11 @@ def endpoint():
 def test_a_vendor_without_runs_has_an_empty_card(endpoint):
     card = report_card.report_card_for(endpoint.vendor)
     assert (card.runs, card.availability, card.page_ms, card.since) == (0, None, None, None)
-    assert card.kept == len(card.promises) == 5
+    assert (len(card.promises), card.passed, {promise.state for promise in card.promises}) == (
+        5,
+        0,
+        {"not_tested"},
+    )
     assert report_card.report_card_for(make_vendor()).promises == ()
 
 
@@ -76,7 +80,7 @@ def test_breaches_are_counted_by_promise(endpoint):
     card = report_card.report_card_for(endpoint.vendor)
     broken = {promise.promise: promise.breaches for promise in card.promises if promise.breaches}
     assert broken == {"locked_versions": 2, "stable_ids": 2}
-    assert card.kept == 3
+    assert [promise.promise for promise in card.promises if promise.state == "failed"] == [*broken]
     assert card.promises[0].last_at == last.raised_at
 
 
@@ -127,8 +131,8 @@ def test_the_page_says_it_in_words(client, endpoint):
     read(endpoint, seconds=1.5, rejected=4, notes=[{"code": "ODD", "message": "“a<b” is odd.", "count": 7}])
     told(make_tool(endpoint=endpoint), "DRIFT")
     said = text_of(client.get("/vendors/fairweather/"))
-    assert "1 run since" in said
-    for words in ("100 %", "1.5 s", "Broken once", "4 of 5 kept", "“a<b” is odd."):
+    assert "1 sync since" in said
+    for words in ("100 %", "1.5 s", "Failed once", "4 of 5 kept", "“a<b” is odd."):
         assert words in said, words
 
 
@@ -137,4 +141,4 @@ def test_the_page_says_when_nothing_is_promised(client, endpoint):
     silent = next(protocol.name for protocol in protocols.PROTOCOLS if not protocol.promises)
     client.force_login(make_user("viewer"))
     make_endpoint(vendor=make_vendor(slug="tiderow"), protocol=silent)
-    assert "promise nothing about their versions" in text_of(client.get("/vendors/tiderow/"))
+    assert "has no rules about versions" in text_of(client.get("/vendors/tiderow/"))

@@ -216,7 +216,7 @@ def taken_back(api, admin_api, request) -> None:
     [
         (declined, "“Weather” was declined"),
         (connected, "“Weather” was connected"),
-        (taken_back, "has taken the request back"),
+        (taken_back, "was withdrawn"),
     ],
 )
 def test_an_open_form_goes_on_without_a_request_that_waits_no_longer(client, api, admin_api, happens, says):
@@ -279,7 +279,7 @@ def test_an_answer_leads_to_no_endpoint_that_is_gone(page, api, admin_api):
 
     shown = page.get("/")
     assert link not in shown.content.decode()
-    assert "an administrator has removed it since" in text_of(shown)
+    assert "removed later by an administrator" in text_of(shown)
 
 
 def test_a_designer_takes_back_what_waits(client, page, api, admin_api):
@@ -309,10 +309,10 @@ def test_a_designer_takes_back_what_waits(client, page, api, admin_api):
 
 def test_the_home_page_of_administrators_shows_what_waits(client, page, api):
     ask(api)
-    assert "Vendors that designers ask for" not in page.get("/").content.decode()
+    assert "Vendor requests" not in page.get("/").content.decode()
     client.force_login(make_user(Role.ADMIN))
     shown = client.get("/").content.decode()
-    assert "Vendors that designers ask for" in shown
+    assert "Vendor requests" in shown
     assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in shown
 
 

@@ -107,7 +107,7 @@ def picks(**source):
 def test_a_designer_finds_another_vendors_tool_and_completes_what_is_proposed(mail):
     post, notes, _ = mail
     client = signed_in(Role.DESIGNER)
-    assert "Choose the tool that it shall run for" in text_of(client.get(NEW + "vendor"))
+    assert "Choose the tool to implement" in text_of(client.get(NEW + "vendor"))
     url = NEW + "vendor"
     page = press(client, url, client.get(url), "find-interface", **{"find-interface": "deliver an e-mail"})
     assert "Pennypost" in text_of(page)
@@ -207,10 +207,10 @@ def test_what_is_saved_comes_back_as_it_was(mail):
     assert "JSON" in text_of(page)
     assert Fields(page).sent["json"] == '{"steps": [}'
     page = press(client, url, client.get(url), json=json.dumps({"steps": []}), name="Ignored")
-    assert "is not taken over yet" in text_of(page)
+    assert "is not applied yet" in text_of(page)
     made.refresh_from_db()
     assert (made.name, made.current.number) == ("Renamed", 1)
-    assert "is not taken over yet" not in text_of(press(client, url, page, "forget"))
+    assert "is not applied yet" not in text_of(press(client, url, page, "forget"))
     other = json.dumps({**kept, "outputs": {"number": {"step": 1, "output": "note_id"}}})
     page = press(client, url, page, "json", json=other)
     press(client, url, page, name="Renamed")
@@ -307,12 +307,12 @@ def test_an_activity_that_is_a_step_of_another_is_not_removed(mail):
     refused = client.post(reverse("activity-remove", args=[inner.pk]), follow=True)
     assert "is a step of “Outer”" in text_of(refused)
     page = text_of(client.get(reverse("activity", args=[inner.pk])))
-    assert "It is a step of" in page
-    assert "It calls the activity Inner" in text_of(client.get(reverse("activity", args=[outer.pk])))
+    assert "Step of" in page
+    assert "It calls the implementation Inner" in text_of(client.get(reverse("activity", args=[outer.pk])))
     client.post(reverse("activity-remove", args=[outer.pk]))
     client.post(reverse("activity-remove", args=[inner.pk]))
     assert not Activity.objects.live().exists()
-    assert "No activity yet" in text_of(client.get("/activities/"))
+    assert "No implementations yet" in text_of(client.get("/activities/"))
 
 
 def test_viewers_read_activities_and_change_none(mail):
@@ -330,7 +330,7 @@ def test_viewers_read_activities_and_change_none(mail):
     listed = text_of(viewer.get("/activities/?q=deliver"))
     assert "send_note of Larkspur" in listed
     assert "Can run" in listed
-    assert "No activity is like this" in text_of(viewer.get("/activities/?q=nonsense"))
+    assert "No implementation matches" in text_of(viewer.get("/activities/?q=nonsense"))
     shown = text_of(viewer.get(reverse("activity", args=[made.pk])))
     assert "email_address is to" in shown
     assert "title is always x" in shown
@@ -386,7 +386,7 @@ def test_a_request_is_set_up_in_rows(weather):
         "statuses": {"404": "invalid_arguments"},
     }
     shown = text_of(client.get(reverse("activity", args=[made.pk])))
-    assert "It sends GET https://weather.example/v1/{city}/now" in shown
+    assert "Sends GET https://weather.example/v1/{city}/now" in shown
     assert "sky is the part /now/sky of the reply" in shown
     change = reverse("activity-change", args=[made.pk])
     press(client, change, client.get(change), name="Weather of ours")
@@ -412,7 +412,7 @@ def test_only_an_administrator_gives_a_request_a_credential(weather):
     assert made.current.config["credential"] == str(key.pk)
     change = reverse("activity-change", args=[made.pk])
     page = designer.get(change)
-    assert "Only an administrator changes an activity that has a credential." in text_of(page)
+    assert "Only an administrator can change an implementation with a credential." in text_of(page)
     assert press(designer, change, page, name="Mine").status_code == 200
     made.refresh_from_db()
     assert made.name == "Ours"

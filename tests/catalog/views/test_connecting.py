@@ -167,7 +167,7 @@ def test_what_a_manifest_says_that_calls_need_is_filled_in(admin, authentication
         address = {"protocol": "acp", "url": vendor.url, "acp-manifest_url": f"{vendor.url}/manifest.json"}
         typed = FORM | address
         page = admin.post("/endpoints/new/preview/", typed, headers={"HX-Request": "true"})
-        assert "The vendor's manifest says:" in text_of(page)
+        assert "From the vendor's manifest:" in text_of(page)
         (button,) = re.findall(
             r'name="enter" value="([^"]+)" formaction="[^"]+" formnovalidate>.*?Enter it',
             page.content.decode(),

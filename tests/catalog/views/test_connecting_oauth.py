@@ -36,7 +36,7 @@ def typed(server: StrictServer, **more: str) -> dict[str, str]:
 
 def offered(admin, server, **more: str) -> dict:
     page = admin.post(PREVIEW, typed(server, **more), headers={"HX-Request": "true"})
-    assert "This vendor wants to know who asks" in text_of(page)
+    assert "This vendor requires a sign-in" in text_of(page)
     [offer] = page.context["offers"]
     return offer
 
@@ -172,7 +172,7 @@ def test_vendor_that_moved_to_another_server_is_noticed_before_the_next_sign_in(
         assert (begun.status_code, begun.json()["code"]) == (409, "sign_in_moved")
         assert new.issuer in begun.json()["message"]
         page = admin.post(f"/credentials/{row.pk}/sign-in/")
-        assert "The vendor names another authorization server now" in text_of(page)
+        assert "The vendor now uses another authorization server" in text_of(page)
         [offer] = page.context["offers"]
         form = {"name": row.name, "register": offer["register"]}
         answer = admin.post(f"/credentials/{row.pk}/edit/", form)
@@ -217,7 +217,7 @@ def test_vendor_that_names_no_server_is_asked_about_with_a_key(admin, server):
     server._described = lambda path: (404, {}, {})
     page = admin.post(PREVIEW, typed(server), headers={"HX-Request": "true"})
     assert page.context["offers"] == []
-    assert "The vendor does not say where to sign in." in text_of(page)
+    assert "The vendor does not declare how to sign in." in text_of(page)
     page = admin.post(NEW, typed(server, enter="bearer"))
     assert (page.context["form"]["credential"].value(), page.context["form"]["kind"].value()) == (
         "new",

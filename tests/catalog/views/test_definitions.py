@@ -225,7 +225,7 @@ def test_the_page_of_a_definition_says_that_it_is_defined_here(client):
     page = client.get(f"/tools/{tool.pk}/")
     said = text_of(page)
     assert "Defined here" in said
-    assert "What answers a call: the model itself." in said
+    assert "Implementation: simulated by the model." in said
     assert "defined it" in said
     assert f'href="/tools/{tool.pk}/define/"' in page.content.decode()
     assert "/vendors/defined-here" not in page.content.decode()
@@ -237,7 +237,7 @@ def test_the_page_of_a_definition_says_that_it_is_defined_here(client):
     assert 'href="/tools/define/"' in client.get("/tools/").content.decode()
 
     client.post(f"/tools/{tool.pk}/withdraw/")
-    assert "This definition was withdrawn" in text_of(client.get(f"/tools/{tool.pk}/"))
+    assert "This tool was withdrawn" in text_of(client.get(f"/tools/{tool.pk}/"))
     assert Tool.objects.get().status == "withdrawn"
     client.post(f"/tools/{tool.pk}/restore/")
     assert Tool.objects.get().status == "active"
@@ -273,7 +273,7 @@ def test_faults_of_several_are_told_by_tool_and_line(client, around):
     text = around % (GOOD, BAD)
     page = paste(client, text)
     said = text_of(page)
-    assert "Nothing was defined yet: 2 things to correct" in said
+    assert "No tool was defined: 2 things to correct" in said
     assert "Tool 2, two words, from line 5, name: A name begins with a letter" in said
     assert "Tool 2, two words, from line 5, output: Describe the output" in said
     assert html.escape(BAD) in page.content.decode()

@@ -1,9 +1,11 @@
 """What a difference looks like, wherever two versions are compared."""
 
 import pytest
+from django.template.loader import render_to_string
 
 from catalog.rules import diff
-from catalog.templatetags.differences import EFFECTS, verdict
+from catalog.templatetags.differences import EFFECTS, diff_sides, verdict
+from catalog.templatetags.display import tone
 from protocols.signature import Annotations, Requirements
 from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version
 from tests.pages import text_of
@@ -19,22 +21,23 @@ PATTERNED = [(make_parameter(schema={"type": "string", "pattern": pattern}),) fo
 
 
 @pytest.mark.parametrize(
-    ("new", "word", "tone"),
+    ("new", "word", "colour"),
     [
-        (ONE, "No difference", "ok"),
-        (other(rest={"icons": []}), "No effect", "ok"),
-        (other(inputs=(*ONE.inputs, make_parameter("day", required=False))), "Safe to move", "ok"),
-        (other(description="Other words."), "Read before you move", "warn"),
-        (other(annotations=Annotations(destructive=True)), "Widens the risk", "warn"),
-        (other(requirements=Requirements(scopes=("read",))), "Needs more than before", "bad"),
-        (other(inputs=PATTERNED[1]), "Breaks callers", "bad"),
-        (other(inputs=()), "Breaks callers", "bad"),
-        (other(outputs=()), "Breaks readers", "bad"),
-        (other(inputs=(), outputs=()), "Breaks callers and readers", "bad"),
+        (ONE, "No changes", "idle"),
+        (other(rest={"icons": []}), "No effect", "idle"),
+        (other(inputs=(*ONE.inputs, make_parameter("day", required=False))), "Safe", "ok"),
+        (other(description="Other words."), "Read first", "warn"),
+        (other(annotations=Annotations(destructive=True)), "More risk", "warn"),
+        (other(requirements=Requirements(scopes=("read",))), "Needs more rights", "bad"),
+        (other(inputs=PATTERNED[1]), "Breaking for agents", "bad"),
+        (other(inputs=()), "Breaking for agents", "bad"),
+        (other(outputs=()), "Outputs may be missing", "bad"),
+        (other(inputs=(), outputs=()), "Breaking for agents", "bad"),
     ],
 )
-def test_all_changes_together_have_one_verdict(new, word, tone):
-    assert verdict(diff.compare(ONE, new)) == {"word": word, "tone": tone}
+def test_all_changes_together_have_one_verdict(new, word, colour):
+    shown_verdict = verdict(diff.compare(ONE, new))
+    assert (shown_verdict["word"], tone(shown_verdict["state"])) == (word, colour)
 
 
 @pytest.mark.django_db
@@ -43,7 +46,7 @@ def test_what_cannot_be_decided_asks_to_compare(client):
     tool = make_tool(other(inputs=PATTERNED[0]))
     make_version(tool, other(inputs=PATTERNED[1]))
     page = client.get(f"/tools/{tool.pk}/versions/?from=1&to=2")
-    assert "Compare before you move" in text_of(page)
+    assert "Compare first" in text_of(page)
     assert "more risk" not in text_of(page)
 
 
@@ -57,7 +60,7 @@ def test_a_page_says_in_words_what_each_change_does(client):
     tool = make_tool(ONE)
     make_version(tool, other(inputs=(), outputs=(), annotations=Annotations(destructive=True)))
     said = text_of(client.get(f"/tools/{tool.pk}/versions/?from=1&to=2"))
-    for words in ("Breaks callers and readers", "breaks callers", "breaks readers", "more risk"):
+    for words in ("Breaking for agents", "breaking", "outputs may be missing", "more risk"):
         assert words in said, words
 
 
@@ -70,3 +73,20 @@ def test_the_api_says_what_each_change_does(client):
     assert [(change["effect"], change["class"]) for change in reply["changes"]] == [
         ("breaks_readers", "breaking")
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_raw"),
+    [
+        (None, {"type": "string"}, True),
+        ([{"a": 1}], [], True),
+        ("one", {"type": "string"}, True),
+        (["mail", "post"], ["mail"], False),
+        (True, False, False),
+        (3, None, False),
+    ],
+)
+def test_json_is_shown_only_to_users_who_open_it(before, after, is_raw):
+    page = render_to_string("_diff_sides.html", diff_sides(before, after))
+    assert ("<details" in page and "<summary" in page) is is_raw
+    assert is_raw or not set("[]{}") & set(page)

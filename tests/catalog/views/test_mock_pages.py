@@ -51,7 +51,7 @@ def test_a_designer_sets_up_a_mock_that_any_agent_may_use(mail):
         "situations": [{"name": "unavailable", "retry_after": 5, "when": {"to": "*@slow.example"}}],
     }
     said = text_of(client.get(f"/activities/{made.pk}/"))
-    for words in ("For every call", "N-1", "The vendor is away (503), and says when to come back", "Change"):
+    for words in ("Every call", "N-1", "The vendor is away (503), and says when to come back", "Change"):
         assert words in said
 
 

@@ -80,7 +80,7 @@ def test_nothing_ticked_decides_nothing(admin):
 
     response = admin.post("/review/", {"decision": "accept"}, follow=True)
 
-    assert "Nothing was ticked" in text_of(response)
+    assert "Nothing was selected" in text_of(response)
     assert Finding.objects.filter(state="open").count() == 1
 
 
@@ -185,7 +185,7 @@ def test_a_new_tool_is_shown_in_full(admin):
 
     said = text_of(admin.get("/review/"))
 
-    assert "All that a model reads, exactly" in said
+    assert "The whole text, exactly as a model reads it" in said
     assert "Description of the input “city”" in said
 
 
@@ -239,7 +239,7 @@ def test_what_agents_pin_is_compared_too_where_it_is_another_version(admin):
 
     said = text_of(admin.get("/review/"))
 
-    assert "Against version 1, which 1 agent pins" in said
+    assert "Compared with version 1, which 1 agent pins" in said
     assert "What the agent reads" in said
     assert "Never pinned" in said
     assert "have pinned this version" not in said
@@ -255,8 +255,8 @@ def test_a_version_under_review_that_agents_have_pinned_says_so(admin):
 def test_the_page_says_what_rules_cannot_find(admin):
     said = text_of(admin.get("/review/"))
 
-    assert "They cannot find polite English that misleads" in said
-    assert "approves exact bytes" in said
+    assert "They do not find polite text that misleads" in said
+    assert "approves an exact version" in said
 
 
 def test_one_severity_can_be_looked_at_alone(admin):
@@ -283,6 +283,6 @@ def test_a_tool_that_was_not_let_through_is_listed_and_marked(admin):
     tool.save()
     make_finding_about(tool.current, code="HELD")
 
-    assert "Not let through" in text_of(admin.get("/tools/"))
-    assert "Version waits for review" in text_of(admin.get(f"/tools/{tool.pk}/"))
+    assert "Not released by review" in text_of(admin.get("/tools/"))
+    assert "New version waits for review" in text_of(admin.get(f"/tools/{tool.pk}/"))
     assert "waits for review" in text_of(admin.get(f"/tools/{tool.pk}/versions/"))

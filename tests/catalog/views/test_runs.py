@@ -25,7 +25,7 @@ def test_an_active_run_asks_for_its_own_progress(admin):
     page = admin.get(f"/runs/{run.pk}/")
 
     assert f'hx-get="/runs/{run.pk}/" hx-trigger="every 1s"' in page.content.decode()
-    assert "Reading. 3 pages and 300 tools so far." in text_of(page)
+    assert "Syncing. 3 pages and 300 tools so far." in text_of(page)
 
 
 def test_progress_is_the_same_part_that_the_page_holds(admin):
@@ -43,7 +43,7 @@ def test_a_finished_run_no_longer_asks(admin):
     page = admin.get(f"/runs/{run.pk}/")
 
     assert "hx-trigger" not in page.content.decode()
-    assert "Read 40 tools. Nothing has changed." in text_of(page)
+    assert "Read 40 tools. No changes." in text_of(page)
 
 
 def test_a_run_lists_what_it_added_changed_and_withdrew(admin):

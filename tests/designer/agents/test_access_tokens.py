@@ -256,7 +256,7 @@ def test_an_administrator_lets_in_again_what_was_revoked(desk, signed, owner):
     mine.force_login(owner)
     admin.force_login(make_user(Role.ADMIN))
     assert mine.post(f"/keys/{key.pk}/restore/").status_code == 403
-    assert "Let in again" in text_of(admin.get("/keys/"))
+    assert "Restore" in text_of(admin.get("/keys/"))
     admin.post(f"/keys/{key.pk}/restore/")
     assert listed(token).status_code == 200
     _, plain = access_tokens.agent_keys.issue(owner, actor=owner, name="K", scopes=["invoke"], agents=[desk])

@@ -224,7 +224,7 @@ def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, d
     state = page.context["form"].expected
     given = {"name": "Desk", "slug": "desk", "description": ""}
     refused = client.post(url, {**given, "vendors": ["acme"], "expected": state})
-    assert "Tick “Only the vendors ticked here” as well" in text_of(refused)
+    assert "Select “Only selected vendors” too" in text_of(refused)
     assert agent_vendors.allowed_for(desk).vendors is None
     saved = client.post(url, {**given, "limits_vendors": "on", "vendors": ["acme"], "expected": state})
     assert saved.status_code == 302

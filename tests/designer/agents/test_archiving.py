@@ -218,7 +218,7 @@ def test_the_pages_archive_and_bring_back(desk):
 
     page = browser.post("/agents/refills/archive/", follow=True)
     assert "“Refills” is archived" in text_of(page)
-    assert "Bring it back" in text_of(page)
+    assert "Restore" in text_of(page)
 
     assert "2 archived" in text_of(browser.get("/agents/"))
     page = browser.get("/agents/?archived=1")
@@ -228,6 +228,6 @@ def test_the_pages_archive_and_bring_back(desk):
         browser.post("/agents/orders/restore/", follow=True)
     )
 
-    assert "“Refills” is back" in text_of(browser.post("/agents/refills/restore/", follow=True))
+    assert "“Refills” was restored" in text_of(browser.post("/agents/refills/restore/", follow=True))
     assert "archived" not in text_of(browser.get("/agents/"))
     assert "No agent is archived" in text_of(browser.get("/agents/?archived=1"))

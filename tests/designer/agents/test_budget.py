@@ -79,7 +79,7 @@ def test_budget_in_one_format_marks_its_limit(api, db):
 
     told = api.get("/api/v1/agents/desk/budget/?format=a2t").json()["in_format"]
     assert (told["tools"], told["advised"], told["left_out"]) == (1, None, ["long"])
-    assert "It cannot carry" in api.get("/agents/desk/?format=a2t").content.decode()
+    assert "The format leaves out" in api.get("/agents/desk/?format=a2t").content.decode()
     assert api.get("/api/v1/agents/desk/budget/").json()["in_format"] is None
     assert api.get("/api/v1/agents/desk/budget/?format=skill").json()["code"] == "unknown_format"
 
@@ -93,13 +93,13 @@ def test_a_limit_of_tokens_is_set_changed_and_taken_away(api, client, alice, db)
     for limit in (0, -5, 10**8, "many"):
         assert "limit" in api.put(path, {"limit": limit}, format="json").json()["fields"]
     client.force_login(alice)
-    assert "may take 300 tokens. More than that stops publishing" in text_of(client.get("/agents/desk/"))
+    assert "is 300 tokens. More than that stops publishing" in text_of(client.get("/agents/desk/"))
     client.post("/agents/desk/token-limit/", {"limit": "0"})
     assert "The limit was not saved" in text_of(client.get("/agents/desk/"))
     client.post("/agents/desk/token-limit/", {"limit": "400"})
     assert (api.get(path).json()["limit"], api.get(path).json()["stops"]) == (400, False)
     api.put(path, {"limit": None}, format="json")
-    assert "No limit is set" in text_of(client.get("/agents/desk/"))
+    assert "There is no token limit" in text_of(client.get("/agents/desk/"))
     trail = AuditEntry.objects.filter(kind="agent", action="edit").order_by("id")
     assert [each.after for each in trail] == [
         {"token_limit": 300, "token_limit_stops": True},

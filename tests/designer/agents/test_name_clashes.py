@@ -167,7 +167,7 @@ def test_a_refused_move_proposes_a_name_on_the_page_of_the_pin(page, alice, desk
     asked = page.post(f"/agents/desk/pins/{pin.pk}/move/", {"ordinal": "2", "from": "upgrades"})
 
     assert f'name="alias" value="{FREE}"' in asked.content.decode()
-    assert "It was not moved." in text_of(asked)
+    assert "The version was not changed." in text_of(asked)
 
 
 def test_an_empty_alias_is_told_that_the_vendors_name_is_taken_while_it_is_typed(page, alice, desk, tool):

@@ -70,7 +70,7 @@ def test_the_page_says_who_uses_it_and_asks_for_the_name(shop):
 def test_what_is_not_used_goes_by_one_press(admin):
     make_endpoint(vendor=make_vendor(name="Idle", slug="idle"))
     browser = signed_in(Role.ADMIN)
-    assert "No agent pins its tools" in text_of(browser.get("/vendors/idle/remove/"))
+    assert "No agent and no release uses its tools" in text_of(browser.get("/vendors/idle/remove/"))
     assert browser.post("/vendors/idle/remove/").status_code == 302
     assert browser.get("/vendors/idle/").status_code == 404
 

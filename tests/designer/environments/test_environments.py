@@ -45,7 +45,7 @@ def test_a_designer_chooses_what_runs_in_each_environment(client, owner, desk, m
     add(client, "production", is_default="on")
     page = client.get(PAGE).content.decode()
     assert page.count(pin.version.digest[:12]) >= 3
-    assert page.count("As usual: its vendor") == 3
+    assert page.count("Default (vendor)") == 3
     assert f'<option value="{mock.pk}">' in page
 
     prototype, test, production = Environment.objects.order_by("pk")
@@ -54,7 +54,7 @@ def test_a_designer_chooses_what_runs_in_each_environment(client, owner, desk, m
     were = {f"was-{name}": "" for name in cells}
     chosen = {f"{pin.pk}-{prototype.pk}": "latent", f"{pin.pk}-{test.pk}": str(mock.pk)}
     said = client.post(PAGE, cells | were | chosen, follow=True).content.decode()
-    assert "2 cells are saved" in said
+    assert "2 changes were saved" in said
     bound = {row.environment_id: row.activity_id for row in Binding.objects.all()}
     assert bound == {prototype.pk: None, test.pk: mock.pk}
     assert f'<a href="/activities/{mock.pk}/">What runs' in said
@@ -101,9 +101,9 @@ def test_the_matrix_costs_the_same_however_many_environments_there_are(client, o
 
 def test_a_key_is_made_for_an_environment_of_its_agents(client, owner, desk):
     client.force_login(owner)
-    assert "Where it runs them" not in client.get("/keys/new/").content.decode()
+    assert "Environment" not in client.get("/keys/new/").content.decode()
     add(client, "test")
-    assert "Where it runs them" in client.get("/keys/new/").content.decode()
+    assert "Environment" in client.get("/keys/new/").content.decode()
     asked = {"name": "In tests", "scope": "invoke", "days": "90", "environment": "test"}
     refused = client.post("/keys/new/", asked)
     assert "Choose the agents that have this environment." in refused.content.decode()
@@ -132,7 +132,7 @@ def test_a_tool_is_tried_in_an_environment(client, owner, vendor, desk, mock):
     page = client.post(url, asked | {"environment": str(prototype.pk)}, follow=True).content.decode()
     latent = Call.objects.latest("pk")
     assert (latent.outcome, latent.environment) == ("latent", "prototype")
-    assert "Waits for its output" in page
+    assert "Waits for output" in page
     assert "in prototype" in page
     client.post(url, asked | {"environment": str(test.pk)})
     assert Call.objects.latest("pk").activity == mock.current
@@ -151,14 +151,14 @@ def test_a_person_answers_a_latent_call_on_its_page(client, owner, vendor, desk)
     page = client.post(url, asked, follow=True).content.decode()
     call = Call.objects.latest("pk")
     at = f"/tools/{pin.tool_id}/calls/{call.pk}/output/"
-    assert "Give the output" in page
+    assert "Enter the output" in page
     assert f'value="{place.pk}" selected' in page
     for unfit in ({}, {"output-json": "[1]"}, {"output-json": '{"Sky now": 7}'}, {"output-json": '{"Sky'}):
         refused = client.post(at, unfit)
         assert "field-error" in refused.content.decode()
-        assert "Give the output" in refused.content.decode()
+        assert "Enter the output" in refused.content.decode()
     told = client.post(at, {"output-input-0": "clear", "environment": str(place.pk)}, follow=True)
-    assert "Give the output" not in told.content.decode()
+    assert "Enter the output" not in told.content.decode()
     call.refresh_from_db()
     assert (call.outcome, call.decoded().outputs) == ("ok", {"Sky now": "clear"})
     assert [note["code"] for note in call.decoded().notes] == ["PERSON_OUTPUT"]
@@ -194,7 +194,7 @@ def test_all_tools_are_bound_to_mocks_at_once_or_none(client, owner, desk, mock)
     assert Binding.objects.count() == 1
     assert "odd cannot have a mock" in client.post(f"{PAGE}test/mocks/", follow=True).content.decode()
     mocks.save(other, actor=owner, config={"examples": [{"outputs": {"never": "abc123"}}]})
-    assert "Bind all tools to mocks" in client.get(PAGE).content.decode()
+    assert "Use mocks for all tools" in client.get(PAGE).content.decode()
     client.post(f"{PAGE}test/mocks/")
     told = client.post(at).json()["results"]
     assert [(each["tool"], each["kind"]) for each in told] == [("odd", "mock"), ("sky", "mock")]
@@ -246,7 +246,7 @@ def test_what_is_decided_goes_before_what_is_said_and_that_before_a_name(facts):
     assert (found.runs == "activity") == (found.activity is not None)
     assert (found.runs == "nothing") == (found.fault is not None)
     assert (found.activity_shown_to_model("tool") == "") == (found.runs == "latent")
-    # What does not fit runs for nothing, and nothing else runs in its place.
+    # What does not fit runs for nothing, and nothing else runs instead of the vendor.
     fits = None if facts.unfit else 1
     if facts.is_bound:
         assert (found.why, found.activity) == ("bound", fits and facts.activity)

@@ -91,7 +91,7 @@ def test_who_edits_an_agent_reads_of_its_release_and_of_its_channel(ada, ben, de
     page = text_of(browser_of(ben).get("/notifications/"))
     assert "Release 1 of “Desk” was published" in page
     assert "For the summer" in page
-    assert "“live” of “Desk” leads to release 1" in page
+    assert "“live” of “Desk” now points to release 1" in page
 
 
 def test_mail_goes_to_those_who_asked_for_it(ada, ben, desk, post_office):
@@ -105,7 +105,7 @@ def test_mail_goes_to_those_who_asked_for_it(ada, ben, desk, post_office):
     tick()
     (sent,) = post_office.mails
     assert sent["To"] == "ben@example.com"
-    assert "leads to release" not in sent.get_content()
+    assert "now points to release" not in sent.get_content()
     assert told_to(eve) == ["channel.moved", "release.published"]
 
 
@@ -158,9 +158,9 @@ def test_a_webhook_hears_of_what_its_owner_does_and_its_form_says_so(ada, desk, 
         (make_user(Role.ADMIN), address),
     ):
         says = text_of(browser_of(user).get(page))
-        assert "by any user, you too" in says
+        assert "by any user" in says
         assert "you follow" not in says
-    assert "Of an agent that you follow, by another user." in text_of(browser_of(ada).get("/notifications/"))
+    assert "For agents that you follow, by other users." in text_of(browser_of(ada).get("/notifications/"))
 
 
 def test_administrators_webhooks_hear_of_all_agents_unless_they_name_some(ada, desk, listener):
@@ -348,7 +348,7 @@ def test_a_designers_webhook_names_agents_and_hears_of_nothing_else(ada, ben, de
     browser = browser_of(ada)
     form = text_of(browser.get("/notifications/webhooks/new/"))
     assert "A release was published" in form
-    assert "An endpoint cannot be read" not in form
+    assert "An endpoint cannot be synced" not in form
     made = browser.post(
         "/notifications/webhooks/new/",
         {"name": "Mine", "url": listener.url, "events": ["pin.behind"], "agents": ["desk"]},

@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_tree_is_said_in_sentences(alice, desk, refills, bi
             "other_agents_tool",
             "“Calls”, line 2: “charge()” is a tool of “Billing”, and “Desk” does not have it.",
         ),
-        ("agent_unreachable", "No procedure says when to hand over to “Refills”."),
+        ("agent_unreachable", "No procedure says when to transfer to “Refills”."),
         ("tool_twice", "“Desk” and “Billing” both have “look_up”, in different versions."),
     }
 
@@ -179,7 +179,7 @@ def test_a_taken_name_is_settled_on_the_page(designer, desk, refills):
 
 
 def test_moving_nothing_says_what_to_do(designer, desk, refills):
-    assert "Tick the tools to move." in text_of(designer.post("/agents/desk/tree/pins/", {"to": "refills"}))
+    assert "Select the tools to move." in text_of(designer.post("/agents/desk/tree/pins/", {"to": "refills"}))
 
 
 def test_an_agent_moves_below_another_and_never_below_itself(designer, desk, refills, billing):

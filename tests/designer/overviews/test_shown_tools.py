@@ -227,14 +227,14 @@ def test_the_pane_follows_what_is_typed_and_keeps_nothing(pin):
     [
         ({"description": ""}, "Write something"),
         ({"name-0": "no name"}, "no name that every model takes"),
-        ({"version": "9"}, "Another user has moved this"),
+        ({"version": "9"}, "Another user has changed the version"),
     ],
 )
 def test_mistakes_leave_the_last_good_text(pin, wrong, says):
     pane = signed_in(Role.DESIGNER).post(f"/agents/desk/pins/{pin.pk}/shown/", {**TYPED, **wrong})
 
     assert pane["HX-Retarget"] == "#shown-says"
-    assert "This is the last text without a mistake." in text_of(pane)
+    assert "This is the last valid text." in text_of(pane)
     assert says in text_of(pane)
 
 

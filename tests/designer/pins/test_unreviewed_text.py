@@ -100,13 +100,13 @@ def test_what_is_pinned_and_held_is_said_everywhere_and_not_published(admin, rew
 
     refused = send(admin, "post", f"{DESK}/releases/")
     assert (refused.status_code, failed(refused)) == (409, ["version_held"])
-    assert f"version {row.stopped.name}, which waits for review" in refused.json()["message"]
+    assert f"version {row.stopped.name} of the vendor waits for review" in refused.json()["message"]
     agent = text_of(admin.get("/agents/desk/"))
     assert "Waits for review" in agent
-    assert "1 pinned version is kept out by review" in agent
-    assert "Up to date" not in agent
+    assert "1 pinned version is held by review" in agent
+    assert "Synced" not in agent
     assert "1 failed" in text_of(admin.get("/agents/desk/publish/"))
-    assert "Pinned, and under review" in text_of(admin.get("/"))
+    assert "Pinned versions under review" in text_of(admin.get("/"))
 
     for finding in Finding.objects.filter(state=FindingState.OPEN):
         send(admin, "post", f"/api/v1/findings/{finding.pk}/resolve/", {"decision": "accept"})
@@ -137,7 +137,7 @@ def test_what_is_pinned_and_waits_without_being_held_says_so_and_can_be_publishe
     before = text_of(admin.get("/agents/desk/publish/"))
     assert "under review" in before
     assert "Failed" not in before
-    assert "Pinned, and under review" in text_of(admin.get("/"))
+    assert "Pinned versions under review" in text_of(admin.get("/"))
     assert send(admin, "post", f"{DESK}/releases/").status_code == 201
 
 

@@ -117,8 +117,8 @@ def test_the_vendors_words_are_one_click_away_on_the_page_of_the_tool_and_when_c
 
     for url in (f"/tools/{tool.pk}/", f"/tools/compare/?tool={tool.pk}&tool={make_tool().pk}"):
         said = text_of(page.get(url))
-        assert f"{OURS} The vendor's own words {VENDORS}" in said
-        assert "A fjord The vendor's own words A vendor's bay" in said
+        assert f"{OURS} Vendor text {VENDORS}" in said
+        assert "A fjord Vendor text A vendor's bay" in said
         assert "hidden" in said
 
 
@@ -224,7 +224,7 @@ def test_a_figure_that_differs_by_tuning_says_so(api, page, alice):
     pin = pins.pin_tool(make_agent(slug="desk"), actor=alice, tool=tool)
     tunings.tune(pin, actor=alice, description="Longer words " * 20)
 
-    assert f"(~{vendors} in the vendor's words)" in text_of(page.get(f"/agents/desk/pins/{pin.pk}/"))
-    assert f"~{vendors} tokens in the vendor's words" in page.get("/agents/desk/").content.decode().replace(
+    assert f"(~{vendors} in the vendor's text)" in text_of(page.get(f"/agents/desk/pins/{pin.pk}/"))
+    assert f"~{vendors} tokens in the vendor's text" in page.get("/agents/desk/").content.decode().replace(
         "&#x27;", "'"
     )

@@ -312,5 +312,5 @@ class TestOfAnAgent:
         assert f"{tool} and {other}" in text_of(client.get("/agents/desk/rehearsals/"))
         done = {"tool": tool, "other": other}
         answer = client.post("/agents/desk/rehearsals/tell-apart/", done, follow=True)
-        assert f"The words about “{tool}” say now when “{other}” is meant." in text_of(answer)
+        assert f"The text of “{tool}” now states when “{other}” is meant." in text_of(answer)
         assert f"{tool} and {other}" not in text_of(answer)

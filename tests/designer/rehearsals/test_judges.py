@@ -201,7 +201,7 @@ def test_what_goes_wrong_is_said_and_asked_again_where_that_helps(api, ada, desk
     assert run["status"] == "failed"
     assert "sentences have no answer" in run["message"]
     (found,) = api.get(f"{DESK}draft/").json()["rehearsals"]
-    assert found["missing"].startswith("“Big model” could not judge what would be published: ")
+    assert found["missing"].startswith("“Big model” could not test the draft: ")
 
 
 def test_what_was_answered_is_kept_and_not_asked_again(api, ada, desk):
@@ -254,10 +254,10 @@ def test_a_gate_that_goes_by_it_waits_until_it_was_asked(api, ada, desk, alice, 
     api.put(f"{DESK}rehearsals/gate/", {"gate": "refuse", "judge": str(judge.pk)}, format="json")
 
     refused = api.post(f"{DESK}releases/", {}, format="json").json()
-    assert "“Big model” has not judged what would be published. Run the rehearsals" in refused["message"]
+    assert "“Big model” has not tested the draft. Run the tests" in refused["message"]
     client.force_login(alice)
     started = text_of(client.post("/agents/desk/rehearsals/run/", follow=True))
-    assert "“Big model” is asked. Look again in a moment." in started
+    assert "“Big model” runs the tests. Reload this page in a moment." in started
     assert "“Big model” is judging" in text_of(client.get("/agents/desk/publish/"))
 
 
@@ -267,7 +267,7 @@ def test_administrators_set_it_up_and_its_key_is_never_shown(ada, client, api):
     facts |= {"tries": 3, "seconds": 30}
     made = client.post("/judges/", {**facts, "key": KEY}, follow=True)
     row = RehearsalJudge.objects.get()
-    assert "is set up" in text_of(made)
+    assert "was added" in text_of(made)
     assert judges.key_of(row).reveal() == KEY
     pages = [made, client.get(f"/judges/{row.pk}/"), api.get(URL), api.get(f"{URL}{row.pk}/")]
     assert all(KEY not in page.content.decode() for page in pages)

@@ -66,7 +66,7 @@ def test_the_draft_says_the_figure_beside_that_of_the_release_and_what_flipped(a
     lead_astray(desk, alice)
     found, (check,) = rehearsed(api)
     assert (found["now"], check["code"], check["severity"]) == (None, "rehearsals_pending", "warning")
-    assert "Look again in a moment" in found["missing"]
+    assert "Reload this page in a moment" in found["missing"]
 
     assert not RehearsalRun.objects.exists()  # no request judges
     judge(sent)
@@ -78,7 +78,7 @@ def test_the_draft_says_the_figure_beside_that_of_the_release_and_what_flipped(a
     ]
     assert (check["code"], check["severity"]) == ("rehearsal_gate", "warning")
     assert check["message"] == (
-        "0 of 2 rehearsed sentences are answered as expected, was 2 of 2 in release 1. Worse than there: “The"
+        "0 of 2 tests passed, was 2 of 2 in release 1. Worse than there: “The"
         " weather in Oslo”: “refill_prescription” is chosen in place of “forecast”. “Order a medicine”: no"
         " tool is chosen in place of “refill_prescription”."
     )
@@ -98,7 +98,7 @@ def test_what_the_background_has_judged_is_not_judged_again(api, desk, alice, se
 
     # The draft is as it was released, so that one run says both.
     assert (found["now"], found["before"]) == ({"right": 2, "total": 2}, {"right": 2, "total": 2})
-    assert check["message"] == "2 of 2 rehearsed sentences are answered as expected, was 2 of 2 in release 1."
+    assert check["message"] == "2 of 2 tests passed, was 2 of 2 in release 1."
     assert (check["severity"], sent, RehearsalRun.objects.get()) == ("ok", [], judged)
 
 
@@ -133,7 +133,7 @@ def test_a_gate_that_refuses_waits_for_results_and_then_names_what_flipped(api, 
 
     refused = api.post(f"{API}releases/", {}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
-    assert "are not judged yet" in refused.json()["message"]
+    assert "have not finished yet" in refused.json()["message"]
     judge(sent)
     refused = api.post(f"{API}releases/", {}, format="json")
     assert "“The weather in Oslo”: “refill_prescription” is chosen" in refused.json()["message"]
@@ -195,9 +195,7 @@ def test_a_sub_agent_is_rehearsed_by_its_own_sentences(api, desk, alice, sent):
         ("Helper", {"right": 1, "total": 2}, None),
     ]
     (failed,) = [each for each in draft["checks"] if each["severity"] == "error"]
-    assert failed["message"] == (
-        "“Helper”: 1 of 2 rehearsed sentences are answered as expected. The agent asks for 2."
-    )
+    assert failed["message"] == ("“Helper”: 1 of 2 tests passed. The agent asks for 2.")
 
 
 @pytest.mark.parametrize(
@@ -223,12 +221,12 @@ def test_the_pages_show_and_set_it(desk, alice, client, sent):
     client.force_login(alice)
     rules = {"gate-gate": "refuse", "gate-on_flips": "on", "gate-at_least": ""}
     saved = client.post("/agents/desk/rehearsals/gate/", rules, follow=True)
-    assert "Saved. The review before publishing goes by it." in text_of(saved)
+    assert "Saved. The checks before publishing use it." in text_of(saved)
     wrong = client.post("/agents/desk/rehearsals/gate/", rules | {"gate-at_least": "0"}, follow=True)
-    assert "It was not saved" in text_of(wrong)
+    assert "Not saved" in text_of(wrong)
 
     lead_astray(desk, alice)
-    assert "not judged yet" in text_of(client.get("/agents/desk/publish/"))
+    assert "not finished yet" in text_of(client.get("/agents/desk/publish/"))
     judge(sent)
     said = text_of(client.get("/agents/desk/publish/"))
     assert "0 of 2 sentences as expected, was 2 of 2 in release 1" in said

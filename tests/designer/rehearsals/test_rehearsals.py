@@ -50,7 +50,7 @@ def test_a_run_says_what_was_chosen_and_by_how_much(api, desk):
     assert (weather["rehearsal"], weather["chosen"], weather["right"]) == (first["id"], "forecast", True)
     assert weather["margin"] == 1
     assert (song["chosen"], song["right"]) == ("", False)
-    assert song["message"] == "No tool has a word of this sentence."
+    assert song["message"] == "No tool matches this phrase."
     assert api.get(RUN).json() == run
 
 
@@ -64,7 +64,7 @@ def test_values_of_inputs_are_looked_for_in_the_sentence(api, desk):
     assert not unsaid["right"]
     assert unsaid["chosen"] == "forecast"
     assert [each["message"] for each in unsaid["inputs"]] == [
-        "The sentence does not contain “metric” for “units”.",
+        "The phrase does not contain “metric” for “units”.",
         "“forecast” has no input “wind”.",
     ]
 
@@ -193,8 +193,8 @@ def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, c
     said = text_of(client.get(page))
     assert "2 of 3 tests as expected" in said
     assert "was 2 of 3" in said
-    assert "Worse “Order a medicine” was refill_prescription , is no tool" in said
-    assert "Better “More pills” was no tool, is refill_prescription" in said
+    assert "Worse “Order a medicine” before: refill_prescription , now: no tool" in said
+    assert "Better “More pills” before: no tool, now: refill_prescription" in said
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,8 @@ def test_a_sentence_is_edited_and_removed_on_its_page(desk, alice, api, client):
     assert "refill_prescription takes no input." in text_of(client.get(page))
     moved = client.post(page, {**said, "inputs_of": "refill_prescription"})
     assert moved.headers["Location"] == f"{page}#inputs"
-    assert "What the sentence says" in text_of(client.get(page))
-    assert "What the sentence says" in text_of(client.get(f"{page}?tool=forecast"))
+    assert "Expected inputs" in text_of(client.get(page))
+    assert "Expected inputs" in text_of(client.get(f"{page}?tool=forecast"))
     client.post(f"{page}remove/")
     assert not Rehearsal.objects.exists()
 

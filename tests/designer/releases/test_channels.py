@@ -239,7 +239,7 @@ def test_the_page_of_a_channel_says_what_a_move_changes_and_makes_it(alice, api,
         {"release": "1", "led_to": "3", "note": "Too slow"},
         follow=True,
     )
-    assert "“live” leads to release 1." in text_of(answer)
+    assert "“live” now points to release 1." in text_of(answer)
     assert live(api) == 1
     assert "Rolled back to release 1" in text_of(browser.get("/agents/desk/channels/live/"))
 
@@ -288,4 +288,4 @@ def test_pages_say_which_api_key_reads_which_channel(client, alice, desk):
         assert "By number or digest By number alice, just now got release 1" in runtimes
         assert "Old one" not in runtimes
     Receipt.objects.update(last_at=timezone.now() - timedelta(days=31))
-    assert "No API key has asked for it." in text_of(client.get("/agents/desk/publish/"))
+    assert "No API key has used it." in text_of(client.get("/agents/desk/publish/"))

@@ -211,7 +211,7 @@ def test_a_check_says_what_else_was_decided_about_a_tool(runtime_api, desk, sky,
     publishing.publish(desk, actor=alice, channel="live")
     _, changed = check(runtime_api, lock).json()["changes"]
     assert (changed["code"], changed["class"]) == ("tool_changed", "notice")
-    assert "When it fails: sends it again when that does no harm" in changed["message"]
+    assert "When it fails: retries only when safe" in changed["message"]
     assert "It follows its vendor now" in changed["message"]
     newer = runtime_api.get(f"{AGENT}releases/live/lock/").json()
     assert newer["tools"][0]["mode"] == "fresh"

@@ -132,7 +132,7 @@ def test_rest_and_page_say_the_same_to_the_people_of_the_team(story):
     assert "Published by Bob" in page
     assert "Dan 1 Mar 2026, 14:30" in page
     assert "The vendor told us." in page
-    assert "Nothing was published then" in text_of(
+    assert "Nothing was published at that time" in text_of(
         signed_in().get("/agents/desk/received/?at=2026-01-01T00:00")
     )
     assert signed_in().get("/agents/desk/received/?at=nonsense").status_code == 200

@@ -189,21 +189,21 @@ def test_one_press_publishes_and_another_promotes_too(browser, api, alice, desk,
     page = browser.get(PAGE)
     form = {"seen": page.context["review"].digest, "led_to": "0", "channel": ""}
     answer = text_of(browser.post(PAGE, form, follow=True))
-    assert "Release 1 is published. No channel leads to it yet" in answer
+    assert "Release 1 is published. No channel points to it yet" in answer
     assert channels.state(desk, "live").release is None
     assert "Promote release 1 to live" in text_of(browser.get(PAGE))
     tunings.tune(sky, actor=alice, description="Another")
     answer = text_of(browser.post(PAGE, {"led_to": "0", "channel": "live"}, follow=True))
-    assert "Release 2 is published, and “live” leads to it." in answer
+    assert "Release 2 is published, and “live” points to it." in answer
     assert channels.state(desk, "live").number == 2
 
 
 def test_the_page_takes_a_failed_check_with_a_reason_and_not_without(browser, desk, sky):
     hold(sky)
-    assert "1 check failed. To publish anyway, say why" in text_of(browser.get(PAGE))
+    assert "1 check failed. To publish anyway, enter a reason" in text_of(browser.get(PAGE))
     bare = browser.post(PAGE, {"accept": ["version_held"], "note": "Mine", "led_to": "0"})
     assert (bare.status_code, Release.objects.count()) == (409, 0)
-    assert "Say why it is published although a check failed." in text_of(bare)
+    assert "Enter why the agent is published with failed checks." in text_of(bare)
     assert "Mine" in bare.content.decode()
     done = browser.post(
         PAGE, {"accept": ["version_held"], "reason": "The demo is at noon", "led_to": "0"}, follow=True
@@ -232,7 +232,7 @@ def test_a_viewer_reads_the_review_and_decides_nothing(desk, sky):
 
 def test_any_two_releases_are_compared_the_older_one_at_the_left(browser, alice, desk, sky):
     publishing.publish(desk, actor=alice)
-    assert "fewer than two times" in text_of(browser.get("/agents/desk/releases/compare/"))
+    assert "fewer than two releases" in text_of(browser.get("/agents/desk/releases/compare/"))
     for words in ("Second words", "Third words"):
         tunings.tune(sky, actor=alice, description=words)
         publishing.publish(desk, actor=alice)

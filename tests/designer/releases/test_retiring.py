@@ -95,7 +95,7 @@ def test_after_its_date_api_keys_get_it_no_more_and_users_still_do(api, client, 
     assert runtime_api.get(f"{OLD}signature/").status_code == 200
     assert runtime_api.get(OLD).json()["retirement"]["reason"] == "Wrong prices"
     assert client.get(f"{OLD}tools/?format=mcp").status_code == 200
-    assert "API keys have not got it since" in text_of(client.get("/agents/desk/releases/1/"))
+    assert "API keys cannot read it since" in text_of(client.get("/agents/desk/releases/1/"))
     assert api.delete(f"{OLD}retirement/").status_code == 204
     assert runtime_api.get(f"{OLD}bundle/").status_code == 200
 
@@ -240,7 +240,7 @@ def test_the_page_asks_for_the_name_of_one_in_use_and_keeps_what_was_typed(alice
     assert f"{page}retire/" in browser.get(page).content.decode()
     asked = browser.get(f"{page}retire/")
     assert "Type “Desk release 1”" in text_of(asked)
-    assert "release 2 succeeds it" in text_of(asked)
+    assert "release 2 replaces it" in text_of(asked)
     given = {"reason": "Wrong prices", "sunset_at": "2040-01-01T00:00", "name": "Desk"}
     refused = browser.post(f"{page}retire/", given)
     assert refused.status_code == 409
@@ -249,7 +249,7 @@ def test_the_page_asks_for_the_name_of_one_in_use_and_keeps_what_was_typed(alice
     assert browser.post(f"{page}retire/", given | {"name": "Desk release 1"}).status_code == 302
     assert Retirement.objects.get().sunset_at == datetime(2040, 1, 1, tzinfo=UTC)
     shown = text_of(browser.get(page))
-    assert "API keys get it until 2040-01-01 00:00 UTC" in shown
+    assert "API keys can read it until 2040-01-01 00:00 UTC" in shown
     assert "Promote to live" not in shown
     assert "retired" in text_of(browser.get("/agents/desk/releases/"))
     offered = browser.get("/agents/desk/channels/live/").content.decode()
@@ -264,7 +264,7 @@ def test_the_page_leads_from_a_release_on_a_channel_to_that_channel(alice, desk)
     browser.force_login(alice)
     asked = browser.get("/agents/desk/releases/2/retire/")
     assert "/agents/desk/channels/live/" in asked.content.decode()
-    assert "Why" not in text_of(asked)
+    assert "Reason" not in text_of(asked)
     viewer = Client()
     viewer.force_login(make_user(Role.VIEWER))
     assert "Retire" not in text_of(viewer.get("/agents/desk/releases/1/"))

@@ -283,9 +283,7 @@ def test_the_page_of_a_tool_says_whose_lines_break(tracked, designer):
 def test_the_page_of_a_tool_says_that_nothing_breaks(tracked):
     make_pin(make_agent(), tracked, version=tracked.versions.get(ordinal=1))
 
-    assert "breaks no line of their procedures" in text_of(
-        signed_in(Role.VIEWER).get(f"/tools/{tracked.pk}/used-by/")
-    )
+    assert "breaks no procedure" in text_of(signed_in(Role.VIEWER).get(f"/tools/{tracked.pk}/used-by/"))
 
 
 MOVES = "/agents/mixed/upgrades/move/"
@@ -309,13 +307,11 @@ def versions_of(agent):
 
 def test_all_safe_moves_are_looked_at_made_and_taken_back_in_one_press_each(mixed):
     page = signed_in(Role.DESIGNER)
-    assert "3 pins are behind. 2 of them move without breaking anything." in text_of(
-        page.get("/agents/mixed/upgrades/")
-    )
+    assert "3 updates are available. 2 of them are safe." in text_of(page.get("/agents/mixed/upgrades/"))
 
     looked = page.post(MOVES, {"do": "look-safe"})
 
-    assert "Nothing has moved yet" in text_of(looked)
+    assert "Nothing has changed yet" in text_of(looked)
     assert "Move these 2" in text_of(looked)
     assert versions_of(mixed) == {"adds": 1, "words": 1, "loses": 1}
     assert not AuditEntry.objects.filter(action="move").exists()
@@ -325,13 +321,13 @@ def test_all_safe_moves_are_looked_at_made_and_taken_back_in_one_press_each(mixe
 
     assert versions_of(mixed) == {"adds": 2, "words": 2, "loses": 1}
     assert "2 pins are moved." in text_of(moved)
-    assert "You can take it back." in text_of(moved)
+    assert "You can undo this." in text_of(moved)
     back = re.findall(r'type="hidden" name="move" value="([^"]+)"', moved.content.decode())
 
     returned = page.post(MOVES, {"do": "move", "move": back, "undo": "1"}, follow=True)
 
     assert "Moved back: “adds”, “words”." in text_of(returned)
-    assert "You can take it back." not in text_of(returned)
+    assert "You can undo this." not in text_of(returned)
     assert versions_of(mixed) == {"adds": 1, "words": 1, "loses": 1}
     assert AuditEntry.objects.filter(action="move").count() == 4
 
@@ -357,7 +353,7 @@ def test_a_move_of_nothing_says_so(mixed, move):
         )
     )
 
-    assert any(words in said for words in ("Tick what is to move", "has no pin", "has no version"))
+    assert any(words in said for words in ("Select updates", "has no pin", "has no version"))
     assert set(versions_of(mixed).values()) == {1}
 
 
@@ -373,7 +369,7 @@ def test_a_dry_run_says_what_is_refused_and_moves_nothing(mixed, designer):
     found = {row["name"]: row for row in told["results"]}
     assert {name: row["moved"] for name, row in found.items()} == {"adds": False, "words": True}
     assert found["adds"]["error"]["code"] == "name_taken"
-    assert "Would stay" in page
+    assert "Cannot be updated" in page
     assert versions_of(mixed) == {"adds": 1, "words": 1, "loses": 1}
 
 

@@ -107,7 +107,7 @@ def test_the_page_of_upgrades_shows_words_for_all_agents_that_would_be_lost(clie
 
     page = text_of(signed_in(Role.DESIGNER).get("/agents/desk/upgrades/"))
 
-    assert f"stops publishing {lost(client, pin)[0][0]}" in page
+    assert f"blocks publishing {lost(client, pin)[0][0]}" in page
 
 
 def test_words_that_fit_the_newer_version_are_not_lost(client, forecast):
@@ -137,11 +137,11 @@ def test_a_tool_of_a_vendor_that_the_agent_may_not_use_is_marked_and_never_safe(
     assert (told[used.pk]["is_safe"], told[used.pk]["refusal"]) == (True, "")
     assert not told[barred.pk]["is_safe"]
     assert told[barred.pk]["refusal"].endswith(why)
-    assert "Cannot move" in text_of(page)
+    assert "Cannot be updated" in text_of(page)
     assert why in text_of(page)
     assert f'value="{used.pk}:2"' in page.content.decode()
     assert f'value="{barred.pk}:2"' not in page.content.decode()
-    assert "See what the safe one would do" in text_of(page)
+    assert "Preview the safe update" in text_of(page)
     assert [each.upgrade.pin.pk for each in looked.context["told"]] == [used.pk]
     assert f"/pins/{barred.pk}/" not in looked.content.decode()
 

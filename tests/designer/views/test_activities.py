@@ -70,7 +70,7 @@ def test_the_page_of_one_that_was_removed_says_so(mail):
     assert client.post(f"{page}remove/").status_code == 302
     said = text_of(client.get(page))
     assert f"It was removed By {actor}, just now" in said
-    assert "Where it is bound" in said
+    assert "Used in" in said
     assert "Post room" in said
     assert f"{page}change/" not in client.get(page).content.decode()
     assert client.get(f"{page}change/").status_code == 404
@@ -86,13 +86,13 @@ def test_the_page_of_a_definition_names_the_activities_for_it(django_assert_max_
     }
     row = definitions.define(actor=user_of(client), parts=parts_of(document))
     page = client.get(f"/tools/{row.pk}/")
-    assert "Set up an activity" in text_of(page)
+    assert "Create an implementation" in text_of(page)
     assert f"/activities/new/?interface=tool%3A{row.pk}%3A1" in page.content.decode()
     for name in ("Told by mail", "Told by pigeon"):
         operations.create(actor=user_of(client), name=name, kind="mock", config={}, interface=row.current)
     with django_assert_max_num_queries(13):
         said = text_of(client.get(f"/tools/{row.pk}/"))
-    for words in ("Activities that stand for it:", "Told by mail", "Told by pigeon"):
+    for words in ("Implementations:", "Told by mail", "Told by pigeon"):
         assert words in said
 
 
@@ -110,4 +110,4 @@ def test_who_pins_a_definition_is_told_where_it_is_chosen_what_answers(mail):
         pinned = {"agent": "", "agent_name": f"Desk {tool.pk}", "ordinal": "1"}
         said = text_of(client.post(f"/tools/{tool.pk}/pin/", pinned, follow=True))
         assert "is pinned to Desk" in said
-        assert ("What answers for it is chosen under “Environments”." in said) == is_told
+        assert ("Choose its implementation under “Environments”." in said) == is_told

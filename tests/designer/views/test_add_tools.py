@@ -111,7 +111,7 @@ def test_what_is_here_already_is_said_and_cannot_be_ticked(designer, desk, fax):
     assert "send_fax already here" in text_of(page)
     assert f'href="/agents/desk/pins/{pin.pk}/"' in page.content.decode()
     assert boxes(page) == {}
-    assert "All tools found here are in Desk already" in text_of(page)
+    assert "All matching tools are in Desk already" in text_of(page)
 
 
 def test_the_tray_counts_as_the_agents_budget_does(designer, desk, fax, flight):
@@ -132,8 +132,8 @@ def test_the_tray_says_when_the_agents_own_limit_is_passed(designer, desk, fax):
     before = text_of(designer.get(URL))
     after = text_of(designer.post(URL, {"tool": fax.pk}, headers=HX))
 
-    assert "Its tools and procedures may take 5." in before
-    assert "may take 5: the tools alone take more." in after
+    assert "The limit for tools and procedures is 5." in before
+    assert "is 5: the tools alone take more." in after
 
 
 def test_only_tools_of_vendors_that_the_agent_may_use_are_found(designer, desk, fax, flight):
@@ -230,7 +230,7 @@ def test_a_transfer_holds_its_name_too(designer, desk, fax):
 
 
 def test_a_press_with_nothing_ticked_says_so(designer, desk):
-    assert "Tick a tool first." in text_of(designer.post(URL, {"do": "pin"}))
+    assert "Select a tool first." in text_of(designer.post(URL, {"do": "pin"}))
 
 
 def test_more_than_a_hundred_are_not_ticked_at_once(designer, desk, fax):
@@ -239,7 +239,7 @@ def test_more_than_a_hundred_are_not_ticked_at_once(designer, desk, fax):
 
     page = designer.post(URL, {"tool": [*known, *range(10**6, 10**6 + 120)]}, headers=HX)
 
-    assert "At most 100 tools can be ticked at once." in text_of(page)
+    assert "At most 100 tools can be selected at once." in text_of(page)
 
 
 def test_an_archived_agent_takes_no_tools(designer):

@@ -75,7 +75,7 @@ def test_an_agent_shows_each_pin_with_its_version_and_cost(designer, alice, desk
 
     page = designer.get("/agents/desk/")
 
-    assert "1 behind" in text_of(page)
+    assert "Update available" in text_of(page)
     assert page.context["budget"]["total"] > 10
 
 
@@ -203,10 +203,10 @@ def test_a_release_says_which_channels_lead_to_it_and_what_is_live_instead(desig
     first, second = (text_of(designer.get(f"/agents/desk/releases/{number}/")) for number in (1, 2))
 
     assert "Promote to live" not in first
-    head = second.partition("Fetch it")[0]
+    head = second.partition("Download")[0]
     assert "canary" in head
     assert "Promote to live" in head
-    assert "“live” leads to release 1" in second
+    assert "live: release 1" in second
 
 
 def test_a_release_names_vendors_as_people_do(designer, alice, desk):
@@ -238,11 +238,11 @@ def test_a_release_offers_nothing_that_would_be_refused(designer, alice, desk):
         assert len(offered) >= len(OF_TOOLS)
         for address in offered:
             assert designer.get(html.unescape(address)).status_code == 200, address
-    assert "Goes without 1 of 2 tools" in text_of(page)
+    assert "Without 1 of 2 tools" in text_of(page)
     assert "“long” has a description of" in text_of(page)
-    assert "Without long , which A2T / N-ACT cannot carry." in text_of(page)
+    assert "Without long , which A2T / N-ACT does not support." in text_of(page)
     first = designer.get("/agents/desk/releases/1/?format=a2t").content.decode()
-    assert "Can carry none of the tools" in first
+    assert "Supports none of the tools" in first
     assert 'id="export"' not in first
     assert "?format=a2t#export" not in first
 
@@ -280,7 +280,7 @@ def test_a_release_is_compared_with_any_other_of_the_agent(designer, alice, desk
     assert "<del>First</del> words" in page
     assert "<ins>Third</ins> words" in page
     assert "Our words changed." in page
-    assert "There is no release before this one" in designer.get("/agents/desk/releases/1/").content.decode()
+    assert "This is the first release" in designer.get("/agents/desk/releases/1/").content.decode()
 
 
 def test_an_unknown_format_shows_no_export(designer, alice, desk):
@@ -317,10 +317,10 @@ def test_one_press_publishes_what_the_page_showed_and_nothing_else(designer, ali
 
 def test_the_publish_page_shows_what_publishing_changes(designer, alice, desk):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
-    assert "What the release will hold" in designer.get("/agents/desk/publish/").content.decode()
+    assert "Contents of the release" in designer.get("/agents/desk/publish/").content.decode()
     publishing.publish(desk, actor=alice)
-    assert "Nothing: release 1 holds all of it." in text_of(designer.get("/agents/desk/publish/"))
-    tunings.tune(pin, actor=alice, description="Our words")
+    assert "No changes: release 1 contains everything." in text_of(designer.get("/agents/desk/publish/"))
+    tunings.tune(pin, actor=alice, description="Our text")
     assert "Our words changed." in text_of(designer.get("/agents/desk/publish/"))
 
 

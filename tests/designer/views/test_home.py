@@ -41,7 +41,7 @@ def test_a_fresh_installation_begins_with_connecting_a_vendor(admin):
     said = text_of(admin.get("/"))
 
     assert "Five steps" in said
-    assert said.index("Connect a vendor Give the address") < said.index("Read its tools")
+    assert said.index("Connect a vendor Enter the address") < said.index("Sync its tools")
 
 
 def test_each_step_done_is_ticked(admin, alice):
@@ -147,7 +147,7 @@ def test_a_withdrawn_tool_that_is_pinned_stands_on_home_and_before_publishing(ad
     tool.status = "withdrawn"
     tool.save()
 
-    assert "Pinned tools that are gone Calls of them may fail send_fax Desk" in text_of(admin.get("/"))
+    assert "Pinned tools that were withdrawn Calls of them may fail send_fax Desk" in text_of(admin.get("/"))
     said = text_of(admin.get("/agents/desk/publish/"))
     assert f"“send_fax”: {tool.endpoint.vendor} does not list it any more" in said
 

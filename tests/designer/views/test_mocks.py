@@ -74,7 +74,7 @@ def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer,
     away = client.get(page, {"try": "1", "try-input-0": "Atlantis"}).content.decode()
     filled = client.get(page, {"example": pin.tool.examples.get().pk}).content.decode()
     assert "Example 1 fits the inputs." in shown
-    assert "To be tried again after 7 seconds." in away
+    assert "Retry after 7 seconds." in away
     assert "Oslo</textarea>" in filled
     client.post(page, {"act": "switch", "at": "0", "on": "0"})
     client.post(page, {"act": "remove", "of": "examples", "at": "0"})
@@ -128,7 +128,7 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
     client.post(URL, {"add": "1", "tool": "authenticate", "is": "before", "other": "look_up"})
     rehearsal = client.get(f"{URL}procedures/weather/").headers["Location"]
     begun = client.get(rehearsal).content.decode()
-    assert 'is-idle" role="status">0 of 2 steps went well' in begun
+    assert 'is-idle" role="status">0 of 2 steps succeeded' in begun
     assert "Line 2: 2. Then look_up(city=Oslo)" in begun
     assert "Oslo</textarea>" in begun
 
@@ -137,19 +137,19 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
         return client.post(address, {f"step-{step}-input-0": city}, follow=True).content.decode()
 
     early = run(2, "Oslo")
-    assert 'is-warn" role="status">0 of 2 steps went well' in early
+    assert 'is-warn" role="status">0 of 2 steps succeeded' in early
     assert "It ran before step 1" in early
     assert "Failed" in client.get(URL).content.decode()
     assert "is required" in run(1, "").lower()
-    assert "1 of 2 steps went well" in run(1, "Rome")
-    assert 'is-ok" role="status">2 of 2 steps went well' in run(2, "Rome")
+    assert "1 of 2 steps succeeded" in run(1, "Rome")
+    assert 'is-ok" role="status">2 of 2 steps succeeded' in run(2, "Rome")
     assert [call.arguments["city"] for call in mocks.calls(desk, mocks.CallFilter()).order_by("pk")] == [
         "Oslo",
         "Rome",
         "Rome",
     ]
     later = Call.objects.order_by("pk")[1].queued_at.isoformat()
-    assert "Holds" in client.get(URL, {"since": later}).content.decode()
+    assert "Passed" in client.get(URL, {"since": later}).content.decode()
     client.post(URL, {"remove": "0"})
     assert mocks.assertions_of(desk) == []
 
@@ -206,7 +206,7 @@ def test_a_step_whose_result_says_that_nothing_was_sent_has_not_gone_well(client
     run = rehearsal_of(client, mail)
     run(1, input_0="Oslo")
     page = run(2, input_0="ada@example.com")
-    assert 'is-warn" role="status">1 of 2 steps went well' in page
+    assert 'is-warn" role="status">1 of 2 steps succeeded' in page
     assert "Nothing done" in page
 
 

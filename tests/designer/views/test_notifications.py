@@ -68,7 +68,7 @@ def test_an_address_counts_once_its_link_was_opened_and_confirmed(browser, ada, 
     page = browser.post(
         "/notifications/address/", {"address": "ada@example.com", "pause_minutes": "60"}, follow=True
     )
-    assert "A mail with a link is on its way to ada@example.com" in text_of(page)
+    assert "A mail with a link was sent to ada@example.com" in text_of(page)
     mail.send(str(Mail.objects.get().pk))
     (sent,) = post_office.mails
     link = re.search(r"https://pegboard\.example(/\S+)", sent.get_content())[1]
@@ -123,7 +123,7 @@ def test_an_address_can_be_forgotten(browser, ada):
 
 def test_page_says_when_no_mail_can_leave(browser, settings):
     settings.MAIL_IS_SET_UP = False
-    assert "No mail goes out from here yet" in text_of(browser.get("/notifications/"))
+    assert "This Pegboard cannot send mail" in text_of(browser.get("/notifications/"))
 
 
 def test_secret_of_a_webhook_is_shown_once(admin, listener):
@@ -144,10 +144,10 @@ def test_secret_of_a_webhook_is_shown_once(admin, listener):
 def test_a_test_shows_what_came_of_it(admin, listener):
     row, _ = webhooks.create(actor=admin.user, name="Chat", url=listener.url, events=[Event.BROKEN])
     page = admin.post(f"/notifications/webhooks/{row.pk}/test/", follow=True)
-    assert "The test was taken: the address answered 204." in text_of(page)
+    assert "The test was delivered: the address answered 204." in text_of(page)
     listener.answer = lambda number: (500, {})
     page = admin.post(f"/notifications/webhooks/{row.pk}/test/", follow=True)
-    assert "The test was not taken." in text_of(page)
+    assert "The test failed." in text_of(page)
     assert Delivery.objects.filter(state="failed", status=500).count() == 1
     row.refresh_from_db()
     assert row.failures == 0, "a test says nothing about deliveries"

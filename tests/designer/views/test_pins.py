@@ -98,7 +98,7 @@ def test_words_typed_against_another_version_are_not_saved(designer, pin):
 
     page = designer.post(page_of(pin), UNTOUCHED | {"description": "Ours"})
 
-    assert "moved this to another version" in text_of(page)
+    assert "changed the version" in text_of(page)
     assert not Tuning.objects.exists()
 
 
@@ -126,7 +126,7 @@ def test_words_are_reverted_in_one_step_and_the_history_keeps_them(designer, pin
 @pytest.mark.parametrize(
     ("alias", "said"),
     [
-        ("look_ahead", "Free and allowed everywhere"),
+        ("look_ahead", "Available in all formats"),
         ("look ahead", "Try look_ahead"),
         ("Other", "Another tool of this agent has that name"),
         ("", "If empty, the vendor's name is used: forecast"),
@@ -156,7 +156,7 @@ def test_a_move_is_previewed_before_it_is_made(designer, pin):
 
     said = text_of(designer.get(f"{page_of(pin)}preview/", {"ordinal": 2}))
 
-    assert "Breaks callers" in said
+    assert "Breaking for agents" in said
     assert "The input “city” was removed." in said
 
 
@@ -243,15 +243,15 @@ def test_a_page_says_whose_words_count_and_what_lies_below(designer, pin):
     page = designer.get(page_of(pin))
     form = page.context["form"]
 
-    assert "Below: All agents For all Below: Vendor Tomorrow's weather for a city" in text_of(page)
+    assert "Your text (all agents) For all Vendor text Tomorrow's weather for a city" in text_of(page)
     assert 'id="id_description"' in page.content.decode()
     assert (form.tool_description.source, form.tool_description.below) == (
         "This agent",
-        [("All agents", "For all"), ("Vendor", "Tomorrow's weather\nfor a city")],
+        [("Your text (all agents)", "For all"), ("Vendor text", "Tomorrow's weather\nfor a city")],
     )
     city = form.rows()[0].members["description"]
-    assert (city.source, city.is_ours) == ("All agents", False)
-    assert form.rows()[1].members["description"].source == "Vendor"
+    assert (city.source, city.is_ours) == ("Your text (all agents)", False)
+    assert form.rows()[1].members["description"].source == "Vendor text"
 
 
 def test_an_earlier_state_is_restored_from_the_history(designer, pin):
@@ -262,7 +262,7 @@ def test_an_earlier_state_is_restored_from_the_history(designer, pin):
 
     page = designer.post(f"{page_of(pin)}restore/", {"entry": first.pk}, follow=True)
 
-    assert "The words are as they were after that change." in text_of(page)
+    assert "The text was restored." in text_of(page)
     assert Tuning.objects.get(pin=pin).description == "First"
 
 
@@ -273,9 +273,9 @@ def test_a_stale_text_is_shown_in_three_panes_and_settled(designer, pin):
     pins.move_pin(pin, actor=ada, ordinal=2)
 
     page = text_of(designer.get(page_of(pin)))
-    assert "Description stale The vendor, then Tomorrow's weather for a city" in page
+    assert "Description stale Vendor text, before Tomorrow's weather for a city" in page
     assert "Both merged The weather for a city Say the country." in page
     designer.post(f"{page_of(pin)}settle/", {"member": "description", "take": "merged"})
 
     assert Tuning.objects.get(pin=pin).description == "The weather\nfor a city\nSay the country."
-    assert "The vendor, then" not in text_of(designer.get(page_of(pin)))
+    assert "Vendor text, before" not in text_of(designer.get(page_of(pin)))

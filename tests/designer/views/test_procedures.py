@@ -82,7 +82,7 @@ def test_two_users_see_each_other_and_the_second_to_save_sees_both_texts(page, r
     other = signed_in(Role.DESIGNER)
     other.post(f"{PAGE}check/", {"title": "Refill", "body": "Theirs.", "based_on": "1"})
     told = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": "Mine.", "based_on": "1"}))
-    assert "is writing here too" in told
+    assert "is editing too" in told
 
     expected = page.get(PAGE).context["form"].expected
     other.post(PAGE, {"title": "Refill", "body": "Theirs with look_up()."})
@@ -110,7 +110,7 @@ def test_what_cannot_be_kept_is_said_beside_the_text_and_loses_nothing(page, ref
     assert "60000 is the most" in text_of(refused)
     assert body in refused.content.decode()
     told = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": body, "based_on": "1"}))
-    assert "It is still in the editor, and not kept as a draft." in told
+    assert "The text is still in the editor, and is not stored as a draft." in told
 
 
 def test_history_shows_what_a_version_changed_and_restores_it(page, refill):
@@ -153,7 +153,7 @@ def test_publishing_is_refused_for_an_error_in_a_procedure(api, refill):
 def test_pages_of_an_agent_say_how_far_it_is_from_what_is_live(api, page, refill):
     assert "Not published yet" in text_of(page.get("/agents/desk/changes/"))
     api.post("/api/v1/agents/desk/releases/", {"channel": "live"})
-    assert "As in release 1" in text_of(page.get("/agents/desk/changes/"))
+    assert "Release 1 is live" in text_of(page.get("/agents/desk/changes/"))
 
     page.post(PAGE, {"title": "Refill", "body": "Ask for the account ID. Then call look_up()."})
 
@@ -193,7 +193,7 @@ def test_a_pin_that_is_refused_is_told_beside_the_text(page, refill):
     assert 'role="alert"' in refused.content.decode()
     assert not refill.agent.pins.filter(tool=tool).exists()
     gone = page.post(f"{PAGE}pin/", typed | {"tool": 10**9}, headers={"HX-Request": "true"})
-    assert "The catalog does not have this tool any more" in gone.content.decode()
+    assert "This tool was removed from the catalog" in gone.content.decode()
 
 
 def test_the_catalog_is_offered_behind_an_at(page, refill, look_up):

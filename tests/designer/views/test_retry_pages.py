@@ -25,12 +25,12 @@ def test_the_page_of_a_pin_says_what_counts_and_who_says_so(pin):
     agents.update_agent(pin.agent, actor=make_user(Role.DESIGNER), retry={"attempts": 5})
     page = signed_in(Role.DESIGNER)
     says = text_of(page.get(f"/agents/desk/pins/{pin.pk}/"))
-    assert "When it does no harm, the default" in says
+    assert "Only when safe, the default" in says
     assert "Empty: 5, set by the agent." in says
-    assert "sends it again when that does no harm, 5 attempts at most, gives up after 30 s" in says
+    assert "retries only when safe, 5 attempts at most, gives up after 30 s" in says
     sent = {"retry": "all", "give_up_after_seconds": "60", "attempts": ""}
     saved = page.post(f"/agents/desk/pins/{pin.pk}/retry/", sent, follow=True)
-    assert "in any case, 5 attempts at most, gives up after 60 s" in text_of(saved)
+    assert "always retries, 5 attempts at most, gives up after 60 s" in text_of(saved)
     pin.refresh_from_db()
     assert pin.retry == {"retry": "all", "give_up_after_seconds": 60}
 
@@ -77,7 +77,7 @@ def test_attempts_stand_on_a_time_line_with_their_words():
     answer = signed_in_as(user_of(Role.DESIGNER)).get(f"/tools/{tool.pk}/try/?call={call.pk}")
     says = text_of(answer)
     assert "1. Not available HTTP_503" in says
-    assert "2. Worked after a pause of 2" in says
+    assert "2. Succeeded after a pause of 2" in says
     assert answer.content.decode().count("<rect") >= 4
 
 

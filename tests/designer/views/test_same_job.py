@@ -1,4 +1,4 @@
-"""Same job, other vendor: what is proposed, completed and bound, as a browser without a script sends it."""
+"""Swap vendor: what is proposed, completed and bound, as a browser without a script sends it."""
 
 import pytest
 from django.urls import reverse
@@ -39,12 +39,12 @@ def url_of(tool, by=None):
 
 def test_likely_tools_are_offered_and_others_are_found_by_words(mail, client):
     post, notes, finder = mail
-    assert "Same job, other vendor" in text_of(client.get(f"/tools/{post.pk}/"))
+    assert "Swap vendor" in text_of(client.get(f"/tools/{post.pk}/"))
     likely = client.get(url_of(post)).content.decode()
     assert f"by=tool:{notes.pk}:1" in likely
     assert f"by=tool:{post.pk}:1" not in likely
     assert f"by=tool:{finder.pk}:1" in client.get(url_of(post) + "?q=address+book").content.decode()
-    assert "Nothing is found" in text_of(client.get(url_of(post) + "?q=submarine"))
+    assert "No tools found" in text_of(client.get(url_of(post) + "?q=submarine"))
 
 
 def test_a_refused_binding_is_repeated_with_a_reason(mail, client, place, monkeypatch):
@@ -70,7 +70,7 @@ def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, plac
     url = url_of(post, notes)
     page = client.get(url)
     shown = text_of(page)
-    assert "1 gap to be closed" in shown
+    assert "1 gap to close" in shown
     assert "A caller may leave “text” out, and “message” is required." in shown
     assert "similar meaning, to be checked" in shown
     assert "disabled" in page.content.decode().partition('value="bind"')[2][:60]
@@ -79,7 +79,7 @@ def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, plac
 
     row = row_of(page, "message")
     page = press(client, url, page, "check", **{f"{row}-otherwise": "-"})
-    assert "Every required input is supplied." in text_of(page)
+    assert "Every required input has a source." in text_of(page)
     unnamed = press(client, url, page, "bind", environment=str(place.pk), name="")
     assert "This field is required." in text_of(unnamed)
     done = press(client, url, page, "bind", environment=str(place.pk))
@@ -87,7 +87,7 @@ def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, plac
     assert (binding.environment, binding.tool, binding.activity) == (place, post, Activity.objects.get())
     said = text_of(client.get(done.headers["Location"]))
     assert "In test , “deliver_message” of Post room runs by this activity from the next call on." in said
-    assert "are untouched" in said
+    assert "do not change" in said
     assert post.current.digest[:12] in said
 
 
@@ -96,9 +96,9 @@ def test_what_is_not_used_and_what_does_not_come_is_said(mail, client):
     url = url_of(post, finder)
     page = text_of(client.get(url))
     assert "“find_person” wants “name”. Choose where it comes from." in page
-    assert "Not handed on: to , heading , text" in page
-    assert "Does not come back: accepted , number" in page
-    assert "No agent that has this tool has an environment yet." in page
+    assert "Not sent: to , heading , text" in page
+    assert "Not returned: accepted , number" in page
+    assert "No agent with this tool has an environment yet." in page
     opened = client.get(url)
     saved = press(client, url, opened, "save", **{f"{row_of(opened, 'name')}-from": picks(input="to")})
     assert saved.headers["Location"] == reverse("activity", args=[Activity.objects.get().pk])
@@ -128,5 +128,5 @@ def test_environments_of_other_teams_are_not_offered(mail, place):
     assert "Post room" not in text_of(page)
     typed = {f"{row_of(page, 'message')}-otherwise": "-", "environment": str(place.pk)}
     refused = press(outsider, url, page, "bind", **typed)
-    assert "Choose in which environment it shall run." in text_of(refused)
+    assert "Choose an environment." in text_of(refused)
     assert not Binding.objects.exists()

@@ -42,12 +42,12 @@ def test_a_tool_shows_its_interface_in_words(designer):
 def test_a_tool_says_what_it_needs_and_an_agent_that_it_is_one(designer):
     needs = Requirements(scopes=("mail.send",), secrets=("vault-key",), user=True)
     said = text_of(designer.get(f"/tools/{make_tool(make_signature(requirements=needs)).pk}/"))
-    assert "Scopes mail.send Secrets vault-key User It acts for one user" in said
+    assert "Scopes mail.send Secrets vault-key User Acts for one user" in said
     specs = {"capabilities": {"streaming": {"values": True}}, "interrupts": [{"interrupt_type": "approval"}]}
     endpoint = make_endpoint(protocol="acp")
     agent = make_tool(make_signature(kind="agent", rest={"specs": specs}), endpoint=endpoint)
     said = text_of(designer.get(f"/tools/{agent.pk}/"))
-    assert "Kind An agent: it decides for itself what to do Threads None Streaming values" in said
+    assert "Kind An agent, which chooses its own steps Threads None Streaming values" in said
     assert "May ask for approval" in said
 
 
@@ -61,7 +61,7 @@ def test_our_words_stand_before_the_vendors(designer):
 
     said = text_of(designer.get(f"/tools/{tool.pk}/"))
 
-    assert said.index("Use it before a trip.") < said.index("The vendor's own words Tomorrow's weather")
+    assert said.index("Use it before a trip.") < said.index("Vendor text Tomorrow's weather")
 
 
 def test_a_tool_is_pinned_to_an_agent_in_the_chosen_version(designer):
@@ -161,7 +161,7 @@ def test_users_of_a_tool_are_listed_with_how_far_they_are_behind(designer):
     make_version(pin.tool)
 
     assert "Desk" in text_of(designer.get(f"/tools/{pin.tool_id}/used-by/"))
-    assert "1 behind" in text_of(designer.get(f"/tools/{pin.tool_id}/used-by/"))
+    assert "Update available" in text_of(designer.get(f"/tools/{pin.tool_id}/used-by/"))
 
 
 def test_catalog_wide_words_are_saved_and_reverted(designer):

@@ -219,7 +219,7 @@ def test_what_may_destroy_asks_before_it_runs(designer):
     given = form(tool, city="Oslo")
 
     page = designer.post(try_url(tool), given)
-    assert "Say yes to run it." in text_of(page)
+    assert "Confirm to run it." in text_of(page)
     assert 'value="Oslo"' in page.content.decode()
     assert not Call.objects.exists()
 
@@ -229,7 +229,7 @@ def test_what_may_destroy_asks_before_it_runs(designer):
 
 def test_a_credential_is_spoken_of_where_the_endpoint_has_one(designer):
     tool = make_it(annotations=Annotations(destructive=True))
-    goes = f"The call is real: it goes to {tool.endpoint.vendor}"
+    goes = f"This is a real call: it goes to {tool.endpoint.vendor}"
     assert f"{goes}." in text_of(designer.get(try_url(tool)))
 
     credential = credential_operations.create_credential(
@@ -247,7 +247,7 @@ def test_requirements_and_agents_are_named(designer):
     assert "This is an agent" in said
     assert "mail.read" in said
     assert "API_TOKEN" in said
-    assert "It acts for one user" in said
+    assert "Acts for one user" in said
 
 
 def test_an_older_version_has_its_own_form(designer):
@@ -274,7 +274,7 @@ def test_the_part_that_moves_stops_when_the_call_is_over(designer):
 
     assert "hx-trigger" not in part.content.decode()
     assert "<html" not in part.content.decode()
-    assert "What came back Worked" in text_of(part)
+    assert "Result Succeeded" in text_of(part)
     assert "weather fair" in text_of(part)
 
 
@@ -343,7 +343,7 @@ def test_a_failure_says_what_happened_and_what_to_do(designer):
 
     said = text_of(designer.get(f"{try_url(call.tool)}?call={call.pk}"))
 
-    assert "The vendor refused the inputs. items : is odd Correct the inputs above" in said
+    assert "The vendor refused the inputs. items : is odd Correct the inputs" in said
 
 
 def test_every_attempt_is_told(designer):
@@ -357,7 +357,7 @@ def test_every_attempt_is_told(designer):
 
     assert "tried 2 times" in said
     assert "Try 1: Not available Away." in said
-    assert "Try 2: Worked, after waiting 500 ms" in said
+    assert "Try 2: Succeeded, after waiting 500 ms" in said
 
 
 def asking(tool, **ask) -> Call:
@@ -417,7 +417,7 @@ def test_history_says_who_ran_what(designer):
 
     assert f"{call.requested_name} 1" in said
     assert "Bern<>" in said
-    assert "Worked 40 ms" in said
+    assert "Succeeded 40 ms" in said
 
 
 def test_history_has_pages(designer):
@@ -468,9 +468,9 @@ def test_an_example_of_what_may_destroy_fills_the_form_first(designer):
 
 def test_words_for_all_agents_say_what_a_call_does(designer):
     tool, actor = make_it(), make_user(Role.DESIGNER)
-    assert "Harmless to repeat" not in text_of(designer.get(try_url(tool)))
+    assert "Safe to repeat" not in text_of(designer.get(try_url(tool)))
     tunings.tune(tool, actor=actor, effects={"idempotent": True})
-    assert "Harmless to repeat" in text_of(designer.get(try_url(tool)))
+    assert "Safe to repeat" in text_of(designer.get(try_url(tool)))
     designer.post(try_url(tool), form(tool, city="Oslo"))
     assert Call.objects.get().terms.may_run_twice
 
@@ -478,7 +478,7 @@ def test_words_for_all_agents_say_what_a_call_does(designer):
     says = text_of(designer.get(try_url(tool)))
     assert f"Its tuning for all agents declares that “{tool}” may destroy something." in says
     asked = designer.post(try_url(tool), form(tool, city="Oslo"))
-    assert ("Say yes to run it." in text_of(asked), Call.objects.count()) == (True, 1)
+    assert ("Confirm to run it." in text_of(asked), Call.objects.count()) == (True, 1)
     designer.post(try_url(tool), form(tool, city="Oslo") | {"confirm": "on"})
     assert Call.objects.count() == 2
 
@@ -523,5 +523,5 @@ def test_a_call_that_ends_while_its_page_is_drawn_is_over_everywhere(designer, m
     monkeypatch.setattr(queue, "settled", ends_now)
     said = text_of(designer.get(f"{try_url(tool)}?call={call.pk}"))
 
-    assert "Worked" in said
+    assert "Succeeded" in said
     assert "Waiting for a worker" not in said

@@ -115,7 +115,7 @@ def test_the_page_of_a_call_says_when_and_with_which_hint():
         invocation.perform_due_calls()
     said = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
     assert HINT in said
-    assert "The vendor says that it may be tried again, after 1.5 s." in said
+    assert "The vendor allows a retry, after 1.5 s." in said
 
 
 def test_the_schema_declares_what_is_said_about_a_retry(designer_api):

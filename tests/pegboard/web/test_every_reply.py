@@ -96,7 +96,7 @@ def test_crash_shows_a_page_that_needs_no_database(client, monkeypatch):
     client.raise_request_exception = False
     answer = client.get("/audit/")
     assert answer.status_code == 500
-    assert "Something broke" in answer.content.decode()
+    assert "Pegboard failed" in answer.content.decode()
 
 
 @pytest.mark.parametrize("path", ["/admin/", "/admin/people/user/", "/admin/people/auditentry/"])

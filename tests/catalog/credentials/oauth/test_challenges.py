@@ -193,7 +193,7 @@ def test_client_that_asks_for_itself_gets_the_scope_without_a_sign_in(admin, ser
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.error_code == "INSUFFICIENT_SCOPE"
     assert status_of(credential).remedy == grant_status.Remedy.WIDEN
-    assert "Ask for a token with write" in text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
+    assert "Request a token with write" in text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
 
     answer = admin.post(f"/credentials/{credential.pk}/sign-in/")
     run = enumeration_runs.perform(Run.objects.latest("pk").pk)

@@ -110,7 +110,7 @@ def test_an_administrator_makes_another_key(server, credential):
     assert f"/credentials/{credential.pk}/keys.json" in page
     assert old["kid"] in page
     answer = admin.post(f"/credentials/{credential.pk}/", {"make": "key"}, follow=True)
-    assert "Another key was made" in text_of(answer)
+    assert "Another key was created" in text_of(answer)
     (new,) = keys_of(credential)
     assert new["kid"] != old["kid"]
     assert AuditEntry.objects.filter(action="replace").count() == 1

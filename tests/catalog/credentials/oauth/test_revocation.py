@@ -138,5 +138,5 @@ def test_page_says_whether_the_vendor_was_told(server):
     page = text_of(admin.get(f"/credentials/{credential.pk}/"))
     assert f"It asks {server.url.removeprefix('http://')} to end them there too" in page
     answer = admin.post(f"/credentials/{credential.pk}/remove/", follow=True)
-    assert "was removed and its secret forgotten." in text_of(answer)
+    assert "was removed, and its secret was deleted." in text_of(answer)
     assert "was told, and ends its tokens there." in text_of(answer)
