@@ -83,7 +83,7 @@ def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
     else:
         figure = f"Tests finished: {runs.figure_of(run)} as expected."
         messages.success(
-            request, f"“{run.asks}” runs the tests. Reload the page in a moment." if run.asks else figure
+            request, f"“{run.asks}” runs the tests. Reload this page in a moment." if run.asks else figure
         )
     return redirect("rehearsals", agent.slug)
 

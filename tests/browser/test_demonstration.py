@@ -83,7 +83,7 @@ def its_mock_answers_in_the_test(page):
     page.get_by_label("in", exact=True).select_option("Reminders: test")
     send(page)
     answer = page.get_by_role("region", name="Result")
-    expect(answer.get_by_text("by the activity Mock of sendEmail")).to_be_visible()
+    expect(answer.get_by_text("by the implementation Mock of sendEmail")).to_be_visible()
     it_was_sent(answer)
 
 
@@ -91,7 +91,7 @@ def a_vendor_sends_it_in_production(page):
     page.get_by_label("in", exact=True).select_option("Reminders: production")
     send(page)
     answer = page.get_by_role("region", name="Result")
-    expect(answer.get_by_text("by the activity Send by Pennypost")).to_be_visible()
+    expect(answer.get_by_text("by the implementation Send by Pennypost")).to_be_visible()
     it_was_sent(answer)
 
 
@@ -103,7 +103,7 @@ def send(page):
 
 def it_was_sent(answer):
     expect(answer.get_by_text("Succeeded")).to_be_visible()
-    answer.get_by_text("As JSON", exact=True).click()
+    answer.get_by_text("Raw", exact=True).click()
     expect(answer.get_by_text('"sent": true')).to_be_visible()
 
 

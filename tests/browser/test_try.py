@@ -53,7 +53,7 @@ def test_a_tool_is_tried_kept_and_run_again(page, complaints, worker):
         expect(result.get_by_label("Request")).to_contain_text('"value": "Oslo"')
 
         page.get_by_label("Save these inputs for all users as").fill("Capital")
-        page.get_by_role("button", name="Keep").click()
+        page.get_by_role("button", name="Save", exact=True).click()
         examples = page.get_by_role("region", name="Examples")
         examples.get_by_role("button", name="Run").click()
         expect(page.get_by_role("region", name="Recent calls").get_by_role("row")).to_have_count(3)

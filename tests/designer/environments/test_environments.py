@@ -57,7 +57,7 @@ def test_a_designer_chooses_what_runs_in_each_environment(client, owner, desk, m
     assert "2 changes were saved" in said
     bound = {row.environment_id: row.activity_id for row in Binding.objects.all()}
     assert bound == {prototype.pk: None, test.pk: mock.pk}
-    assert f'<a href="/activities/{mock.pk}/">What runs' in said
+    assert f'<a href="/activities/{mock.pk}/">Implementation details' in said
     assert AuditEntry.objects.filter(action="bind", agent=desk[0].pk).count() == 2
 
     # Another designer has the page of before still open.

@@ -100,7 +100,7 @@ def test_what_is_pinned_and_held_is_said_everywhere_and_not_published(admin, rew
 
     refused = send(admin, "post", f"{DESK}/releases/")
     assert (refused.status_code, failed(refused)) == (409, ["version_held"])
-    assert f"version {row.stopped.name} of the vendor waits for review" in refused.json()["message"]
+    assert f"version {row.stopped.name}, which waits for review" in refused.json()["message"]
     agent = text_of(admin.get("/agents/desk/"))
     assert "Waits for review" in agent
     assert "1 pinned version is held by review" in agent

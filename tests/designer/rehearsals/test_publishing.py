@@ -229,6 +229,6 @@ def test_the_pages_show_and_set_it(desk, alice, client, sent):
     assert "not finished yet" in text_of(client.get("/agents/desk/publish/"))
     judge(sent)
     said = text_of(client.get("/agents/desk/publish/"))
-    assert "0 of 2 sentences as expected, was 2 of 2 in release 1" in said
+    assert "0 of 2 test phrases as expected, was 2 of 2 in release 1" in said
     assert "Worse “The weather in Oslo” was forecast , is refill_prescription" in said
     assert "1 failed" in said

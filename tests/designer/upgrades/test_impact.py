@@ -312,7 +312,7 @@ def test_all_safe_moves_are_looked_at_made_and_taken_back_in_one_press_each(mixe
     looked = page.post(MOVES, {"do": "look-safe"})
 
     assert "Nothing has changed yet" in text_of(looked)
-    assert "Move these 2" in text_of(looked)
+    assert "Update 2 tools" in text_of(looked)
     assert versions_of(mixed) == {"adds": 1, "words": 1, "loses": 1}
     assert not AuditEntry.objects.filter(action="move").exists()
     moves = re.findall(r'name="move" value="([^"]+)"', looked.content.decode())
@@ -326,7 +326,7 @@ def test_all_safe_moves_are_looked_at_made_and_taken_back_in_one_press_each(mixe
 
     returned = page.post(MOVES, {"do": "move", "move": back, "undo": "1"}, follow=True)
 
-    assert "Moved back: “adds”, “words”." in text_of(returned)
+    assert "Undone: “adds”, “words”." in text_of(returned)
     assert "You can undo this." not in text_of(returned)
     assert versions_of(mixed) == {"adds": 1, "words": 1, "loses": 1}
     assert AuditEntry.objects.filter(action="move").count() == 4

@@ -246,7 +246,7 @@ def test_a_page_says_whose_words_count_and_what_lies_below(designer, pin):
     assert "Your text (all agents) For all Vendor text Tomorrow's weather for a city" in text_of(page)
     assert 'id="id_description"' in page.content.decode()
     assert (form.tool_description.source, form.tool_description.below) == (
-        "This agent",
+        "Your text (this agent)",
         [("Your text (all agents)", "For all"), ("Vendor text", "Tomorrow's weather\nfor a city")],
     )
     city = form.rows()[0].members["description"]

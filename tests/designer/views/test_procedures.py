@@ -117,7 +117,7 @@ def test_history_shows_what_a_version_changed_and_restores_it(page, refill):
     page.post(PAGE, {"title": "Refill", "body": "Second text.", "why": "shorter"})
     history = page.get(f"{PAGE}history/")
     assert "shorter" in text_of(history)
-    assert "Version 2 beside version 1" in text_of(history)
+    assert "Version 2 compared with version 1" in text_of(history)
 
     page.post(f"{PAGE}restore/", {"version": "1", "expected": page.get(f"{PAGE}history/").context["state"]})
     refill.refresh_from_db()

@@ -86,7 +86,7 @@ def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, plac
     binding = Binding.objects.get()
     assert (binding.environment, binding.tool, binding.activity) == (place, post, Activity.objects.get())
     said = text_of(client.get(done.headers["Location"]))
-    assert "In test , “deliver_message” of Post room runs by this activity from the next call on." in said
+    assert "In test , “deliver_message” of Post room uses this implementation from the next call on." in said
     assert "do not change" in said
     assert post.current.digest[:12] in said
 
