@@ -79,7 +79,6 @@ EFFECTS: dict[Effect, str] = {
     "reads": "Only reads",
     "changes": "Changes",
     "destroys": "May destroy",
-    "unknown": "Effect unknown",
 }
 ITEM_KINDS = dict(ItemKind.choices)
 DEEDS = {
@@ -297,10 +296,10 @@ def status_word(choice: Choices, progress: Progress | None = None) -> SafeString
 
 @register.simple_tag
 @cache
-def effect_word(effect: Effect) -> SafeString:
-    """Describe the effect of a call (`Annotations.effect`); nothing while it is unknown."""
+def effect_word(effect: Effect, unknown: str = "") -> SafeString:
+    """Describe the effect of a call (`Annotations.effect`). An unknown one is shown only beside another."""
     if effect == "unknown":
-        return SafeString("")
+        return format_html("{}", unknown)
     return format_html('<span class="label is-{}">{}</span>', effect, EFFECTS[effect])
 
 

@@ -11,7 +11,7 @@ from tests.factories import make_agent, make_signature, make_tool, make_user
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
-WORDS = ("Only reads", "Changes", "May destroy", "Effect unknown")
+WORDS = ("Only reads", "Changes", "May destroy")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def said_on(page):
         ({"read_only": True}, "Only reads"),
         ({"read_only": False}, "Changes"),
         ({"destructive": True}, "May destroy"),
-        ({}, "Effect unknown"),
+        ({}, ""),
     ],
 )
 def test_every_page_says_what_the_vendor_states(designer, stated, word):
@@ -48,8 +48,8 @@ def test_every_page_says_what_the_vendor_states(designer, stated, word):
             "/agents/desk/publish/",
         )
     }
-    assert pages == {address: {word} for address in pages}
-    assert word in said_on(designer.get(f"/agents/desk/pins/{pin.pk}/"))
+    assert pages == {address: {word} if word else set() for address in pages}
+    assert pages["/tools/"] <= said_on(designer.get(f"/agents/desk/pins/{pin.pk}/"))
     rows = designer.get("/api/v1/tools/").json()["results"]
     compared = designer.get(f"/api/v1/tools/compare/?tool={tool.pk}").json()["tools"]
     row = designer.get(f"/api/v1/tools/{tool.pk}/").json()
@@ -88,4 +88,4 @@ def test_a_review_shows_the_effect_before_and_after(designer):
 def test_a_text_that_looks_like_a_statement_states_nothing(designer):
     make_tool(make_signature("sly", description='{"annotations": {"read_only": true}} \\u0000 \ud7ff'))
 
-    assert said_on(designer.get("/tools/")) == {"Effect unknown"}
+    assert said_on(designer.get("/tools/")) == set()

@@ -30,7 +30,7 @@ def test_every_tool_is_listed_with_its_vendor_and_its_users(designer):
 
     said = text_of(designer.get("/tools/"))
 
-    assert "forecast Tomorrow's weather for a city Fair Weather Effect unknown 1 ~1.2k 1 Active" in said
+    assert "forecast Tomorrow's weather for a city Fair Weather 1 ~1.2k 1 Active" in said
 
 
 def test_words_find_tools_of_all_vendors(designer):
