@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("catalog", "0082_record_searches"),
+        ("catalog", "0083_log_changes_of_tools"),
     ]
 
     operations = [
