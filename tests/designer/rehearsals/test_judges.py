@@ -258,7 +258,7 @@ def test_a_gate_that_goes_by_it_waits_until_it_was_asked(api, ada, desk, alice, 
     client.force_login(alice)
     started = text_of(client.post("/agents/desk/rehearsals/run/", follow=True))
     assert "“Big model” runs the tests. Reload this page in a moment." in started
-    assert "“Big model” is judging" in text_of(client.get("/agents/desk/publish/"))
+    assert "“Big model” is testing the draft" in text_of(client.get("/agents/desk/publish/"))
 
 
 def test_administrators_set_it_up_and_its_key_is_never_shown(ada, client, api):

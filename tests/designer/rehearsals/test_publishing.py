@@ -230,5 +230,5 @@ def test_the_pages_show_and_set_it(desk, alice, client, sent):
     judge(sent)
     said = text_of(client.get("/agents/desk/publish/"))
     assert "0 of 2 test phrases as expected, was 2 of 2 in release 1" in said
-    assert "Worse “The weather in Oslo” was forecast , is refill_prescription" in said
+    assert "Worse “The weather in Oslo” before: forecast , now: refill_prescription" in said
     assert "1 failed" in said

@@ -320,7 +320,7 @@ def test_all_safe_moves_are_looked_at_made_and_taken_back_in_one_press_each(mixe
     moved = page.post(MOVES, {"do": "move", "move": moves}, follow=True)
 
     assert versions_of(mixed) == {"adds": 2, "words": 2, "loses": 1}
-    assert "2 pins are moved." in text_of(moved)
+    assert "2 tools were updated." in text_of(moved)
     assert "You can undo this." in text_of(moved)
     back = re.findall(r'type="hidden" name="move" value="([^"]+)"', moved.content.decode())
 
