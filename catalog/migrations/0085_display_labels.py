@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("catalog", "0083_log_changes_of_tools"),
+        ("catalog", "0084_credential_details"),
     ]
 
     operations = [
