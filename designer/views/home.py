@@ -13,7 +13,6 @@ from django.views.decorators.http import require_POST
 
 from catalog import waiting_work
 from catalog.models import Endpoint, Finding, Run, VendorRequest
-from catalog.search.progress import catalog_progress, is_catching_up
 from catalog.vendors import vendor_requests
 from core import proxy_signs
 from core.compiled_queries import CompiledQuery, given
@@ -50,7 +49,6 @@ def home(request: HttpRequest) -> HttpResponse:
         "agents": pending_work.agents_to_publish(user)[: SHOWN + 1],
         "runs": _moved().rows(),
         "shown": SHOWN,
-        "progress": catalog_progress() if is_catching_up() else None,
         "mismatches": _proxy_mismatches() if user.can_administer and not settings.LOCAL else [],
     }
     # Read only where the page would report that nothing needs an administrator.

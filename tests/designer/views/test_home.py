@@ -86,7 +86,7 @@ def test_findings_wait_on_the_first_page_and_in_the_navigation(admin):
 
     said = text_of(admin.get("/"))
 
-    assert "Review 1 waiting for review" in said
+    assert "Inbox 1 waiting for review" in said
     assert "It drifted." in said
 
 
