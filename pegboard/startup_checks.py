@@ -1,6 +1,9 @@
 """Checks before anything is served: keys, networks, the pooler. If one fails, no process starts."""
 
+import os
+import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 from django.conf import settings
 from django.db import DatabaseError, connections
@@ -25,6 +28,11 @@ def problems() -> Iterator[str]:
         )
     yield from own_address_problems()
     yield from network_problems()
+    if is_foreign(Path(settings.SEARCH_DIRECTORY)):
+        yield (
+            f"Somebody else owns {settings.SEARCH_DIRECTORY}, so an index of tools is not safe there. "
+            "Set PEGBOARD_SEARCH_DIRECTORY to a directory of this account."
+        )
     if refusal := pooler.refusal():
         yield refusal
     try:
@@ -42,6 +50,15 @@ def problems() -> Iterator[str]:
             "decrypted without it. Put it back. If it is lost, give these secrets up and enter them again: "
             f"{MANAGE} rotate_keys --forget {key_id}"
         )
+
+
+def is_foreign(directory: Path) -> bool:
+    """Return whether another account made the directory in a place where every account may write."""
+    try:
+        is_shared = bool(directory.parent.stat().st_mode & stat.S_IWOTH)
+        return is_shared and directory.lstat().st_uid != os.getuid()
+    except OSError:
+        return False
 
 
 def network_problems() -> Iterator[str]:

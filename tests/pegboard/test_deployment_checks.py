@@ -60,3 +60,13 @@ def test_an_address_with_a_path_stops_the_start(settings, name):
     setattr(settings, name, "https://host.example/pegboard")
     (problem,) = startup_checks.problems()
     assert "/pegboard" in problem
+
+
+@pytest.mark.parametrize(("mode", "is_ours"), [(0o1777, False), (0o1777, True), (0o755, False)])
+def test_an_index_that_another_account_may_have_made_is_refused(tmp_path, monkeypatch, mode, is_ours):
+    directory = tmp_path / "shared" / "pegboard-search"
+    directory.mkdir(parents=True)
+    directory.parent.chmod(mode)
+    monkeypatch.setattr(startup_checks.os, "getuid", lambda: directory.stat().st_uid + (not is_ours))
+    assert startup_checks.is_foreign(directory) == (mode == 0o1777 and not is_ours)
+    assert not startup_checks.is_foreign(tmp_path / "shared" / "missing")
