@@ -43,7 +43,7 @@ class OperationForm(forms.Form):
             for difference in error.differences:
                 name = self.field_for(difference.path)
                 if name in self.fields and error.knows_before and difference.yours == difference.before:
-                    value = self.theirs(name, difference.theirs)
+                    value = self.field_value(name, difference.theirs)
                     if isinstance(self.fields[name], forms.ModelMultipleChoiceField):
                         data.setlist(name, cast(list[str], value))
                     else:
@@ -60,7 +60,7 @@ class OperationForm(forms.Form):
         """Return the name of the field for a member of the facts."""
         return path
 
-    def theirs(self, name: str, value: object) -> object:
+    def field_value(self, name: str, value: object) -> object:
         """Return the value of the field for a value of the facts."""
         return value
 

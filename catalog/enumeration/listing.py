@@ -220,7 +220,7 @@ class _Pass:
 
     def read(self, session: base.Session, deadline: _Deadline, progress: Progress) -> Harvest:
         guard = PageGuard(self.run.endpoint.max_tools, bounds.TOOLS.way_out)
-        for number, page in enumerate(self._listed(session), start=1):
+        for number, page in enumerate(self._fetch_pages(session), start=1):
             self.first = self.first or page
             self._take(page, number)
             failpoint("page")
@@ -241,7 +241,7 @@ class _Pass:
         self.harvest.rejections = list(self.refused.values())
         self._count(self.seen.keys() - self.refused.keys())
 
-    def _listed(self, session: base.Session) -> Iterator[Page]:
+    def _fetch_pages(self, session: base.Session) -> Iterator[Page]:
         try:
             yield from self.protocol.enumerate(session, self.known)
         except ProtocolError as exc:

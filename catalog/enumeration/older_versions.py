@@ -65,7 +65,7 @@ def read_pending(endpoint_id: int, after: int = 0) -> int | None:
             return None
         reader = _Reader(endpoint)
         try:
-            return reader.read(after)
+            return reader.read_batch(after)
         finally:
             reader.tell()
 
@@ -112,7 +112,7 @@ class _Reader:
         self.silent = 0
         self.failed = 0
 
-    def read(self, after: int) -> int | None:
+    def read_batch(self, after: int) -> int | None:
         tools = list(_pending(self.endpoint).filter(pk__gt=after)[: BATCH + 1])
         ends = time.monotonic() + BATCH_SECONDS
         try:

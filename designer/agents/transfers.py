@@ -151,15 +151,15 @@ def _locked(transfer: Transfer) -> Transfer:
 
 def _checked_name(transfer: Transfer, name: str) -> str:
     """Raise DomainError if the name is invalid or taken, whatever its case."""
-    taken = taken_names(transfer.agent, besides=transfer)
-    proposal = model_names.propose(name, taken, vendor="transfer")
+    used_names = taken_names(transfer.agent, besides=transfer)
+    proposal = model_names.propose(name, used_names, vendor="transfer")
     if not model_names.is_legal(name):
         message = (
             "A name starts with a letter or an underscore and goes on with letters, digits, underscores "
             f"and hyphens, 64 at most. Try “{proposal}”."
         )
         raise DomainError("alias_illegal", message, fields={"name": message})
-    if holder := taken.get(name.lower()):
+    if holder := used_names.get(name.lower()):
         message = f"“{name}” is {holder} already. “{proposal}” is free."
         raise DomainError("alias_taken", message, fields={"name": message}, status=409)
     return name

@@ -161,7 +161,7 @@ class AgentImport(GenericAPIView[Agent]):
             is_dry_run=is_dry_run,
             accept_missing=values.get("accept_missing", False),
         )
-        made = [agent.slug for agent in done.agents.values()]
-        answer = {"dry_run": is_dry_run, "agents": made, "pins": done.pins, "procedures": done.procedures}
+        slugs = [agent.slug for agent in done.agents.values()]
+        answer = {"dry_run": is_dry_run, "agents": slugs, "pins": done.pins, "procedures": done.procedures}
         status = 200 if is_dry_run else 201
         return Response(ImportOutput(answer | {"missing": done.missing}).data, status=status)

@@ -189,14 +189,14 @@ class AgentList(ListAPIView[Agent]):
 
     def paginate_queryset(self, queryset: Any) -> Any:
         page = super().paginate_queryset(queryset)
-        return page if page is None else _judged(page)
+        return page if page is None else _with_details(page)
 
     @extend_schema(request=AgentInput, responses={201: AgentOutput})
     def post(self, request: Request) -> Response:
         serializer = AgentInput(data=request.data, context={"user": person(request)})
         serializer.is_valid(raise_exception=True)
         agent = agents.create_agent(actor=person(request), **nest_retry_members(serializer.validated_data))
-        (created,) = _judged(self.get_queryset().filter(pk=agent.pk))
+        (created,) = _with_details(self.get_queryset().filter(pk=agent.pk))
         return Response(AgentOutput(created).data, status=201)
 
 
@@ -270,15 +270,15 @@ class AgentCopy(GenericAPIView[Agent]):
         serializer = AgentCopyInput(data=request.data)
         serializer.is_valid(raise_exception=True)
         copy = agent_copies.copy_agent(agent, actor=person(request), **serializer.validated_data)
-        (created,) = _judged(agents_with_counts(person(request)).filter(pk=copy.pk))
+        (created,) = _with_details(agents_with_counts(person(request)).filter(pk=copy.pk))
         return Response(AgentOutput(created).data, status=201)
 
 
-def _judged(rows: Iterable[Agent]) -> list[Agent]:
-    # With what is not in their own rows.
+def _with_details(rows: Iterable[Agent]) -> list[Agent]:
+    # Adds what is not stored in the rows of the agents.
     return agent_vendors.with_vendors(drafts.with_is_changed(rows))
 
 
 def _answer(agent: Agent) -> Response:
-    _judged([agent])
+    _with_details([agent])
     return Response(AgentOutput(agent).data, headers=etag_of(agents.facts(agent)))

@@ -46,8 +46,8 @@ DOCUMENT_HEADERS = [
 ]
 # Every read of a retired release reports it.
 DOCUMENT_HEADERS += [
-    OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[200, 304, 410], description=says)
-    for name, says in (
+    OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[200, 304, 410], description=help_text)
+    for name, help_text in (
         ("Deprecation", "Since when the release is retired, as RFC 9745 writes it: `@1777636800`."),
         ("Sunset", "From when on API keys get it no more (RFC 8594); absent where no date is set."),
         ("Link", "The same of the release that succeeds it, as `successor-version`."),

@@ -154,8 +154,8 @@ class BindingOutput(serializers.Serializer[Any]):
 
     @extend_schema_field(BindingUpdateOutput(allow_null=True))
     def get_update(self, bound: Bound) -> dict[str, Any] | None:
-        found = activity_updates.update_of(bound)
-        return None if found is None else update_row(found)
+        update = activity_updates.update_of(bound)
+        return None if update is None else update_row(update)
 
 
 class BindingListOutput(serializers.Serializer[Any]):
@@ -299,12 +299,12 @@ class BindingDetail(GenericAPIView[Binding]):
 
     @extend_schema(parameters=[NAME, TOOL, AGENT])
     def get(self, request: Request, slug: str, env: str, tool: str) -> Response:
-        environment, pin = self._chosen(request, slug, env, tool)
-        return _shown(environment, pin)
+        environment, pin = self._find_environment_and_pin(request, slug, env, tool)
+        return _binding_response(environment, pin)
 
     @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingChange)
     def put(self, request: Request, slug: str, env: str, tool: str) -> Response:
-        environment, pin = self._chosen(request, slug, env, tool)
+        environment, pin = self._find_environment_and_pin(request, slug, env, tool)
         return _bound(request, environment, pin, BindingChange.parse(request.data))
 
     @extend_schema(
@@ -320,7 +320,7 @@ class BindingDetail(GenericAPIView[Binding]):
     @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingPatch)
     def patch(self, request: Request, slug: str, env: str, tool: str) -> Response:
         """Moves the binding to another version of its activity, or binds another activity."""
-        environment, pin = self._chosen(request, slug, env, tool)
+        environment, pin = self._find_environment_and_pin(request, slug, env, tool)
         values = BindingPatch.parse(request.data)
         if "activity" not in values:
             activity = environments.bound_in(environment, [pin])[0].activity
@@ -331,7 +331,7 @@ class BindingDetail(GenericAPIView[Binding]):
 
     @extend_schema(parameters=[NAME, TOOL, AGENT, AcceptanceInput], responses={204: None})
     def delete(self, request: Request, slug: str, env: str, tool: str) -> Response:
-        environment, pin = self._chosen(request, slug, env, tool)
+        environment, pin = self._find_environment_and_pin(request, slug, env, tool)
         values = AcceptanceInput.parse(
             {
                 "accept": request.query_params.getlist("accept"),
@@ -343,7 +343,9 @@ class BindingDetail(GenericAPIView[Binding]):
         )
         return Response(status=204)
 
-    def _chosen(self, request: Request, slug: str, env: str, tool: str) -> tuple[Environment, Pin]:
+    def _find_environment_and_pin(
+        self, request: Request, slug: str, env: str, tool: str
+    ) -> tuple[Environment, Pin]:
         environment = chosen_environment(request, slug, env)
         pin = chosen_tool(environment, tool, request.query_params.get("agent", ""))
         if pin is None:
@@ -457,9 +459,9 @@ def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[
         version=version,
         acceptance=_read_acceptance(given),
     )
-    return _shown(environment, pin)
+    return _binding_response(environment, pin)
 
 
-def _shown(environment: Environment, pin: Pin) -> Response:
+def _binding_response(environment: Environment, pin: Pin) -> Response:
     bound: Bound = next(iter(environments.bound_in(environment, [pin])))
     return Response(BindingOutput(bound).data)

@@ -79,20 +79,20 @@ class JudgeDetail(GenericAPIView[RehearsalJudge]):
     queryset = RehearsalJudge.objects.none()
 
     def get(self, request: Request, pk: Any) -> Response:
-        return Response(RehearsalJudgeOutput(_chosen(pk)).data)
+        return Response(RehearsalJudgeOutput(_find_judge(pk)).data)
 
     @extend_schema(request=RehearsalJudgeChange)
     def patch(self, request: Request, pk: Any) -> Response:
         serializer = RehearsalJudgeChange(data=request.data)
         serializer.is_valid(raise_exception=True)
-        row = judges.change(_chosen(pk), actor=person(request), **serializer.validated_data)
+        row = judges.change(_find_judge(pk), actor=person(request), **serializer.validated_data)
         return Response(RehearsalJudgeOutput(row).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
-        judges.remove(_chosen(pk), actor=person(request))
+        judges.remove(_find_judge(pk), actor=person(request))
         return Response(status=204)
 
 
-def _chosen(pk: Any) -> RehearsalJudge:
+def _find_judge(pk: Any) -> RehearsalJudge:
     return get_object_or_404(judges.live(), pk=pk)

@@ -268,8 +268,8 @@ class MockList(GenericAPIView[Pin]):
 
     @extend_schema(operation_id="agents_mocks_list", responses=MockOutput(many=True))
     def get(self, request: Request, slug: str) -> Response:
-        found = mocks.mocked_tools(chosen_agent(request, slug))
-        return Response(MockOutput([described(mocked) for mocked in found], many=True).data)
+        mocked_tools = mocks.mocked_tools(chosen_agent(request, slug))
+        return Response(MockOutput([described(mocked) for mocked in mocked_tools], many=True).data)
 
 
 @extend_schema(tags=["mocks"], parameters=[NAME])
@@ -363,7 +363,7 @@ class MockAssertions(APIView):
 
 @extend_schema(tags=["mocks"])
 class MockJudgement(APIView):
-    """Whether the assertions hold, with the calls that prove it. Nothing is stored."""
+    """The result of the assertions, with the calls that prove it. Nothing is stored."""
 
     write_role = Role.VIEWER
     only_reads = True

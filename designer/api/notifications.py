@@ -265,7 +265,7 @@ class OneWebhook(GenericAPIView[Any]):
     pagination_class = None
     queryset = Webhook.objects.none()
 
-    def found(self, pk: Any) -> Webhook:
+    def find_webhook(self, pk: Any) -> Webhook:
         return get_object_or_404(agent_webhooks.visible_to(person(self.request)), pk=pk)
 
 
@@ -273,24 +273,24 @@ class WebhookDetail(OneWebhook):
     serializer_class = WebhookOutput
 
     def get(self, request: Request, pk: Any) -> Response:
-        return _answer(self.found(pk))
+        return _answer(self.find_webhook(pk))
 
     @extend_schema(parameters=[IF_MATCH], request=WebhookChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """`is_paused`: true keeps what happens for up to three days, false sends it."""
         serializer = WebhookChange(data=request.data)
         serializer.is_valid(raise_exception=True)
-        row, actor, changes = self.found(pk), person(request), dict(serializer.validated_data)
+        row, actor, changes = self.find_webhook(pk), person(request), dict(serializer.validated_data)
         is_paused, slugs_ = changes.pop("is_paused", None), changes.pop("agents", None)
         named_agents = None if slugs_ is None else agent_keys.find_agents(actor, slugs_)
         agent_webhooks.update(row, actor=actor, agents=named_agents, expected=expected(request), **changes)
         if is_paused is not None:
             (webhooks.pause if is_paused else webhooks.resume)(row, actor=actor)
-        return _answer(self.found(pk))
+        return _answer(self.find_webhook(pk))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
-        webhooks.remove(self.found(pk), actor=person(request))
+        webhooks.remove(self.find_webhook(pk), actor=person(request))
         return Response(status=204)
 
 
@@ -302,7 +302,7 @@ class WebhookTest(OneWebhook):
 
     @extend_schema(request=None, responses={200: DeliveryOutput})
     def post(self, request: Request, pk: Any) -> Response:
-        row = self.found(pk)
+        row = self.find_webhook(pk)
         delivery = webhooks.send_test(row, actor=person(request))
         return Response(DeliveryOutput(delivery).data)
 
@@ -314,7 +314,7 @@ class WebhookSecret(OneWebhook):
 
     @extend_schema(request=None, responses={201: SecretOutput})
     def post(self, request: Request, pk: Any) -> Response:
-        row = self.found(pk)
+        row = self.find_webhook(pk)
         secret = webhooks.replace_secret(row, actor=person(request))
         return Response({"secret": secret.reveal()}, status=201, headers={"Cache-Control": "no-store"})
 

@@ -264,10 +264,10 @@ class PinSeveral(GenericAPIView[Pin]):
         answers = pins.pin_several(agent, actor=person(request), wanted=pin_requests)
         pinned_now = pins_at(request, slug).in_bulk([row.pk for row in answers if isinstance(row, Pin)])
         results = [
-            {"tool": each.tool.pk, "pin": None, "error": answer}
+            {"tool": pin_request.tool.pk, "pin": None, "error": answer}
             if isinstance(answer, DomainError)
-            else {"tool": each.tool.pk, "pin": pinned_now[answer.pk], "error": None}
-            for each, answer in zip(pin_requests, answers, strict=True)
+            else {"tool": pin_request.tool.pk, "pin": pinned_now[answer.pk], "error": None}
+            for pin_request, answer in zip(pin_requests, answers, strict=True)
         ]
         return Response(PinsOutput({"results": results}).data)
 

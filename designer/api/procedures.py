@@ -115,7 +115,7 @@ class ProcedureVersionDetailOutput(ProcedureVersionOutput):
 
     def get_body(self, version: ProcedureVersion) -> str:
         names = vocabulary.vocabulary_of(version.procedure.agent, texts=[version.text])
-        return references.shown(references.parse(version.text, names))
+        return references.display_text(references.parse(version.text, names))
 
 
 class RestoreInput(Input):
@@ -237,10 +237,10 @@ class ProcedureLint(APIView):
         stands_for = serializer.validated_data.get("procedure")
         key = chosen_procedure(request, slug, stands_for).pk if stands_for else checking.NEW
         checked = checking.check_agent(agent, person(request), typed={key: serializer.validated_data["body"]})
-        return Response(LintOutput(_read(checked, key)).data)
+        return Response(LintOutput(_rendered_text(checked, key)).data)
 
 
-def _read(checked: Checked, key: int) -> dict[str, Any]:
+def _rendered_text(checked: Checked, key: int) -> dict[str, Any]:
     rendered = references.rendered(checked.pieces[key])
     remarks = [*checked.remarks[key], *checked.of_agent]
     return {"rendered": rendered, "tokens": estimate_tokens(rendered), "lint": remarks}
@@ -249,12 +249,12 @@ def _read(checked: Checked, key: int) -> dict[str, Any]:
 def _described(row: Procedure, checked: Checked) -> dict[str, Any]:
     pieces = checked.pieces[row.pk]
     return {
-        **_read(checked, row.pk),
+        **_rendered_text(checked, row.pk),
         "slug": row.slug,
         "title": row.title,
         "position": row.position,
         "version": row.number,
-        "body": references.shown(pieces),
+        "body": references.display_text(pieces),
         "references": list(references.flat(pieces)),
         "updated_by": row.updated_by.username if row.updated_by else None,
         "updated_at": row.updated_at,

@@ -45,7 +45,7 @@ class AgentReadinessOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["channels"])
 class AgentReadiness(GenericAPIView[Agent]):
-    """Whether the tools, procedures and tests of the agent are ready, in its default environment.
+    """The readiness of the agent's tools, procedures and tests in its default environment.
 
     No request is sent to a vendor.
     """

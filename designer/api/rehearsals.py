@@ -214,12 +214,12 @@ class RehearsalDetail(GenericAPIView[Rehearsal]):
     pagination_class = None
 
     def get(self, request: Request, slug: str, pk: int) -> Response:
-        row = _chosen(request, slug, pk)
+        row = _find_rehearsal(request, slug, pk)
         return Response(RehearsalOutput(_described(row.agent, [row])[0]).data)
 
     @extend_schema(request=RehearsalChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
-        row = _chosen(request, slug, pk)
+        row = _find_rehearsal(request, slug, pk)
         serializer = RehearsalChange(data=request.data)
         serializer.is_valid(raise_exception=True)
         changes = {"says": serializer.validated_data["says"]} if "says" in serializer.validated_data else {}
@@ -230,7 +230,7 @@ class RehearsalDetail(GenericAPIView[Rehearsal]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, pk: int) -> Response:
-        sentences.remove(_chosen(request, slug, pk), actor=person(request))
+        sentences.remove(_find_rehearsal(request, slug, pk), actor=person(request))
         return Response(status=204)
 
 
@@ -284,7 +284,7 @@ class ConfusablePairs(GenericAPIView[Agent]):
 
     @extend_schema(
         operation_id="agents_rehearsals_confusable_list",
-        parameters=[OpenApiParameter(name, str, description=says) for name, says in TWO.items()],
+        parameters=[OpenApiParameter(name, str, description=help_text) for name, help_text in TWO.items()],
         responses=ConfusablePairListOutput,
     )
     def get(self, request: Request, slug: str) -> Response:
@@ -319,7 +319,7 @@ class ConfusablePairs(GenericAPIView[Agent]):
         return Response(ConfusablePairListOutput({"results": documents}).data)
 
 
-def _chosen(request: Request, slug: str, pk: int) -> Rehearsal:
+def _find_rehearsal(request: Request, slug: str, pk: int) -> Rehearsal:
     agent = chosen_agent(request, slug)
     row = get_object_or_404(sentences.sentences_of([agent]), pk=pk)
     row.agent = agent
@@ -332,10 +332,10 @@ def _described(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[str, Any]]:
         {
             "id": row.pk,
             "says": row.says,
-            "expects": {"tool": each.expected, "inputs": row.inputs},
+            "expects": {"tool": sentence.expected, "inputs": row.inputs},
             "created_at": row.created_at,
         }
-        for row, each in zip(rows, current_sentences, strict=True)
+        for row, sentence in zip(rows, current_sentences, strict=True)
     ]
 
 

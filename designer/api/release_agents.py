@@ -144,7 +144,9 @@ class ReleaseAgentProcedure(ReleaseBytesView):
     )
     def get(self, request: Request, slug: str, number: str, sub: str, procedure: str) -> HttpResponseBase:
         release = found_release(request, slug, number)
-        released = _named(publishing.part_of(release, "" if sub == slug else sub).procedures, procedure)
+        released = _find_procedure(
+            publishing.part_of(release, "" if sub == slug else sub).procedures, procedure
+        )
         receipts.record_read(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, released.text.encode, media_type=MARKDOWN)
 
@@ -153,7 +155,7 @@ def _surface(slug: str, sub: str) -> str:
     return "procedures" if sub == slug else f"{sub}/procedures"
 
 
-def _named(procedures: Iterable[ReleasedProcedure], slug: str) -> ReleasedProcedure:
+def _find_procedure(procedures: Iterable[ReleasedProcedure], slug: str) -> ReleasedProcedure:
     released = next((procedure for procedure in procedures if procedure.slug == slug), None)
     if released is None:
         raise Http404

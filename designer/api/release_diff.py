@@ -108,8 +108,8 @@ class ReleaseDiff(GenericAPIView[Release]):
         releases = releases_at(request, slug)
         release = chosen_release(releases, number)
         tell_if_retired(request, release, hands_out=False)
-        asked = serializer.validated_data.get("against")
-        other = chosen_release(releases, asked) if asked else publishing.previous_release(release)
+        against = serializer.validated_data.get("against")
+        other = chosen_release(releases, against) if against else publishing.previous_release(release)
         if other is None:
             message = "There is no release before this one. Name another."
             raise DomainError("nothing_to_compare", message, fields={"against": message})

@@ -129,14 +129,14 @@ class ReleaseTools(ReleaseBytesView):
         tag = release.digest if stored_name == names[0] else f"{release.digest}{publishing.PARTIAL}"
         format_ = publishing.find_format(name)
 
-        def whole() -> bytes:
+        def read_body() -> bytes:
             return body or publishing.export(release, name, is_partial=leaves_out, sub_agent=sub)[0]
 
         if format_.resolve:
-            as_published = whole()
+            as_published = read_body()
             body = shown_activities.with_activities(release, format_, as_published, place, sub_agent=sub)
             tag = shown_activities.etag_with_activities(tag, as_published, body)
-        response = self.answer(request, tag, whole, format_.media_type)
+        response = self.answer(request, tag, read_body, format_.media_type)
         if not format_.is_text:
             file_name = f"{sub or slug}-{number}.{name}.{format_.suffix}".replace(":", "-")
             response["Content-Disposition"] = f'attachment; filename="{file_name}"'
@@ -183,9 +183,14 @@ FRESH = [
     ),
     *(
         OpenApiParameter(
-            name, str, OpenApiParameter.HEADER, response=[200, 304], description=says, enum=values or None
+            name,
+            str,
+            OpenApiParameter.HEADER,
+            response=[200, 304],
+            description=help_text,
+            enum=values or None,
         )
-        for name, says, values in _SIGNATURE
+        for name, help_text, values in _SIGNATURE
     ),
 ]
 TOOL_REPLIES = {

@@ -19,7 +19,7 @@ class UsingAgent(serializers.Serializer[Any]):
 
 
 class UseOutput(serializers.Serializer[Any]):
-    """What a removal would affect. Releases stay unchanged, byte for byte."""
+    """The effects of a removal. Releases stay unchanged, byte for byte."""
 
     agents = UsingAgent(many=True)
     pins = serializers.IntegerField()

@@ -171,9 +171,8 @@ def target_of(view: GenericAPIView[Tuning] | ListAPIView[AuditEntry]) -> Pin | T
 
 @extend_schema(tags=["tunings"])
 class TuningDetail(GenericAPIView[Tuning]):
-    """The tuned texts of one pin, or of a tool wherever it is pinned. Those of a pin take precedence over its
-    tool's.
-    """
+    """The tuned texts of one pin, or of a tool in all its pins. Those of a pin take precedence over its
+    tool's."""
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput

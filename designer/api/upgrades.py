@@ -253,7 +253,7 @@ def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
                 for change in upgrade.comparison.changes
                 if change.ends_confirmation
             ),
-            *(_impact(agent, lost.message, refuses=lost.refuses) for lost in upgrade.lost),
+            *(_impact(agent, lost_words.message, refuses=lost_words.refuses) for lost_words in upgrade.lost),
             *(
                 _impact(agent, line.message, breaks=line.breaks)
                 | {"procedure": line.procedure.slug, "line": line.line}

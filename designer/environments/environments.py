@@ -637,7 +637,7 @@ def resolve_all(
 def resolve_in_environments(
     places: Sequence[int], subjects: Sequence[Subject], *, agent: int = 0
 ) -> Mapping[tuple[int, Subject], Resolution]:
-    """Resolve the activities in several environments by their ids; 0 stands for no environment."""
+    """Resolve the activities in several environments by their ids; 0 means no environment."""
     return {key: resolve_facts(facts) for key, facts in _facts(places, subjects, agent).items()}
 
 
@@ -667,14 +667,14 @@ def _facts(
             activity=activity,
             is_removed=is_removed,
             explicit=explicit,
-            named=named,
+            named=same_name,
             version=version,
             name=name,
             is_recorded=is_recorded,
             is_replaced=is_replaced,
             unfit=unfit.get((version, tool), ""),
         )
-        for index, place, is_there, is_bound, activity, is_removed, explicit, named, *recorded in rows
+        for index, place, is_there, is_bound, activity, is_removed, explicit, same_name, *recorded in rows
         for name, is_recorded, is_replaced, version, tool, _ in [recorded]
     }
 

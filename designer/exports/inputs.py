@@ -87,7 +87,7 @@ def _flatten_or_nest(
     flat = root_rules.flatten(input_schema)
     if not contract.keywords_at_top() & flat.keys():
         return flat, ""
-    below = schema.free("input", {*tool.taken, *flat.get("properties", {})})
+    below = schema.free("input", {*tool.vendor_input_names, *flat.get("properties", {})})
     return schema.below(below, flat) | {"required": [below], "additionalProperties": False}, below
 
 
@@ -178,7 +178,9 @@ def shows_outputs(names: Wire, tool: Effective) -> Wire:
 
 def _renamed(tool: Effective, reserved: str) -> Effective:
     # The new names differ from those of all other inputs in all formats.
-    used_names = {name.lower() for name in (*tool.taken, *(visible.alias for visible in tool.inputs))}
+    used_names = {
+        name.lower() for name in (*tool.vendor_input_names, *(visible.alias for visible in tool.inputs))
+    }
     aliases = {}
     for visible in sorted(tool.inputs, key=lambda each_input: each_input.alias):
         alias = visible.alias

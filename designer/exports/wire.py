@@ -111,7 +111,7 @@ def arguments_for_the_vendor(
         vendor_name = vendor_names.get(name, name)
         # A hidden input is refused like an unknown one, so that a model learns nothing about it. The vendor's
         # name of a renamed input is like any other name, and is sent where other names are.
-        if name not in vendor_names and name in (tool.taken if is_closed else hidden_names):
+        if name not in vendor_names and name in (tool.vendor_input_names if is_closed else hidden_names):
             faults[name] = UNKNOWN
         # Two formats have different names for one input. With both names it is open which value counts.
         elif vendor_name in name_by_vendor_name:

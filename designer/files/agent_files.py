@@ -210,7 +210,7 @@ def _describe_agent(agent: Agent, *, is_first: bool) -> FiledAgent:
             FiledProcedure(
                 title=procedure.title,
                 slug=procedure.slug,
-                body=references.shown(references.parse(procedure.text, names)),
+                body=references.display_text(references.parse(procedure.text, names)),
             )
             for procedure in procedures
         ),

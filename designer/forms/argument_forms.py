@@ -90,7 +90,7 @@ class ArgumentsForm(OperationForm):
             name: _simulate_submission(self.fields[name], value) for name, value in self.initial.items()
         }
         try:
-            return canonical(self._read(submitted)) == canonical(expected)
+            return canonical(self._read_values(submitted)) == canonical(expected)
         except ProtocolViolationError:
             return False
 
@@ -140,9 +140,9 @@ class ArgumentsForm(OperationForm):
                 self.add_error(_field(n), f"This is not valid JSON: {_describe_json_error(error)}")
                 # Its error is reported above; without the value the check does not report a second one.
                 values.pop(_field(n))
-        return self._read(values)
+        return self._read_values(values)
 
-    def _read(self, entered: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_values(self, entered: Mapping[str, Any]) -> dict[str, Any]:
         # Returns values by name. Raises ProtocolViolationError if a value should be JSON and is not.
         values = {p.name: _value(p, entered.get(_field(n), "")) for n, p in enumerate(self.inputs)}
         return {name: value for name, value in values.items() if value is not OMITTED}
@@ -209,8 +209,8 @@ class RunForm(ArgumentsForm):
     def rows(self) -> list[tuple[Parameter, BoundField, Any]]:
         return [row for row in super().rows() if row[0] != self.configuration]
 
-    def _read(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        values = super()._read(typed)
+    def _read_values(self, typed: Mapping[str, Any]) -> dict[str, Any]:
+        values = super()._read_values(typed)
         form, parameter = self.settings_form, self.configuration
         if form is None or parameter is None or not form.is_bound:
             return values
@@ -347,7 +347,7 @@ class _Texts:
 
     options: Mapping[str, str]
     least: int
-    most: int | None
+    max_count: int | None
 
 
 def _list_of_texts(parameter: Parameter) -> _Texts | None:
@@ -363,8 +363,12 @@ def _list_of_texts(parameter: Parameter) -> _Texts | None:
     is_any = options is None and items.get("type") == "string" and items.keys() <= _TEXT_KEYWORDS
     if not is_any and not 0 < len(options or {}) <= MAX_CHOICES:
         return None
-    least, most = schema.get("minItems"), schema.get("maxItems")
-    return _Texts(options or {}, least if type(least) is int else 0, most if type(most) is int else None)
+    min_items, max_items = schema.get("minItems"), schema.get("maxItems")
+    return _Texts(
+        options or {},
+        min_items if type(min_items) is int else 0,
+        max_items if type(max_items) is int else None,
+    )
 
 
 def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -448,8 +452,8 @@ def _describe_type(parameter: Parameter) -> str:
 
 def _describe_list(texts: _Texts) -> str:
     prefix = "" if texts.options else "One in each line. "
-    if texts.most is not None:
-        return f"{prefix}{texts.least or 'Up'} to {texts.most:,} of them."
+    if texts.max_count is not None:
+        return f"{prefix}{texts.least or 'Up'} to {texts.max_count:,} of them."
     return f"{prefix}At least {texts.least:,} of them." if texts.least else prefix.strip()
 
 

@@ -76,7 +76,7 @@ class KeyForm(OperationForm):
             else "There is no agent yet. A key with the runtime scope reads all releases that you can see."
         )
 
-    def named(self) -> list[tuple[int, Agent, bool]]:
+    def agent_choices(self) -> list[tuple[int, Agent, bool]]:
         """Each agent with its depth, and whether it is ticked."""
         ticked = self["agents"].value() or []
         return [(depth, row, row.slug in ticked) for depth, row in self.tree]

@@ -84,13 +84,13 @@ class SituationForm(OperationForm):
         """Return the situation to store, once the form is valid."""
         values = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
         name, like, reason = values.pop("input", ""), values.pop("like", "*"), values.pop("why", "")
-        made: dict[str, Any] = {"name": self.kind, **values}
-        made |= {"when": {name: like}} if name else {"switch": True}
+        members: dict[str, Any] = {"name": self.kind, **values}
+        members |= {"when": {name: like}} if name else {"switch": True}
         if reason and name:
-            made["parameter_errors"] = {name: reason}
+            members["parameter_errors"] = {name: reason}
         elif reason:
-            made["message"] = reason
-        return made
+            members["message"] = reason
+        return members
 
 
 class AssertionForm(OperationForm):
@@ -99,7 +99,7 @@ class AssertionForm(OperationForm):
         choices = [(name, name) for name in names]
         self.fields["tool"] = forms.ChoiceField(choices=choices)
         self.fields["is"] = forms.ChoiceField(
-            label="Rule", choices=[(name, each.label) for name, each in IS.items()]
+            label="Rule", choices=[(name, assertion.label) for name, assertion in IS.items()]
         )
         self.fields["other"] = forms.ChoiceField(
             label="The other tool", required=False, choices=[("", "none"), *choices]
@@ -144,6 +144,6 @@ class LogForm(forms.Form):
         self.fields["tool"].choices = [("", "all"), *((name, name) for name in names)]  # type: ignore[attr-defined]
         self.fields["key"].choices = [("", "any"), *((str(pk), name) for pk, name in keys)]  # type: ignore[attr-defined]
 
-    def chosen(self) -> dict[str, Any]:
+    def filters(self) -> dict[str, Any]:
         values = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
         return values | ({"key": int(values["key"])} if "key" in values else {})

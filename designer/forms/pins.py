@@ -34,7 +34,7 @@ class PinRetryForm(RetryForm):
 
 
 class PinModeForm(OperationForm):
-    """Whether runtimes may see the current signature of one pinned tool."""
+    """The mode of a pinned tool: runtimes see its pinned signature, or the current one."""
 
     mode = ExplainedChoiceField(
         [

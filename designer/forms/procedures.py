@@ -36,15 +36,27 @@ class ProcedureForm(OperationForm):
     def field_for(self, path: str) -> str:
         return "body" if path == "text" else path
 
-    def theirs(self, name: str, value: object) -> object:
-        return references.shown(references.parse(str(value), self.known)) if name == "body" else value
+    def field_value(self, name: str, value: object) -> object:
+        return references.display_text(references.parse(str(value), self.known)) if name == "body" else value
 
     def late_rows(self) -> list[tuple[str, Difference]]:
         # The text is compared by names, as the user types it, and not by identities.
-        def named(value: Any) -> Any:
-            return references.shown(references.parse(value, self.known)) if isinstance(value, str) else value
+        def by_names(value: Any) -> Any:
+            return (
+                references.display_text(references.parse(value, self.known))
+                if isinstance(value, str)
+                else value
+            )
 
         return [
-            (label, Difference(each.path, named(each.before), named(each.theirs), named(each.yours)))
-            for label, each in super().late_rows()
+            (
+                label,
+                Difference(
+                    difference.path,
+                    by_names(difference.before),
+                    by_names(difference.theirs),
+                    by_names(difference.yours),
+                ),
+            )
+            for label, difference in super().late_rows()
         ]

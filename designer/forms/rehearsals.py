@@ -112,7 +112,7 @@ class RehearsalLinesForm(OperationForm):
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
     )
 
-    def wanted(self, tools: Iterable[Effective]) -> list[NewSentence]:
+    def parse_sentences(self, tools: Iterable[Effective]) -> list[NewSentence]:
         """Raises DomainError that names the first line that cannot be kept."""
         signatures = {tool.name: as_shown(tool) for tool in tools}
         new_sentences = sentences.read_lines(self.cleaned_data["lines"], signatures)

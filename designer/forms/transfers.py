@@ -34,7 +34,7 @@ class TransferForm(OperationForm):
     def field_for(self, path: str) -> str:
         return "name" if path == "alias" else path
 
-    def theirs(self, name: str, value: object) -> object:
+    def field_value(self, name: str, value: object) -> object:
         if name == "description" and not value:
             return transfers.default_description(self.transfer.child)
         return value

@@ -309,7 +309,7 @@ class WordsForm(OperationForm):
         names = {".".join(place): name for name, place in self.paths.items()}
         return names.get(path) or names.get(f"{path}.preset") or names.get(f"{path}.description") or path
 
-    def theirs(self, name: str, value: object) -> object:
+    def field_value(self, name: str, value: object) -> object:
         # Without their own text the layer below is effective; each field starts with the effective text.
         path = self.paths[name]
         if path[0] == "effects":

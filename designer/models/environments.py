@@ -44,8 +44,8 @@ class Place(NamedTuple):
     is_default: bool
 
     @classmethod
-    def read(cls, text: str) -> "Place":
-        """As a statement writes it that has other things to read."""
+    def parse(cls, text: str) -> "Place":
+        """Parse the text that a SQL statement with other columns returns."""
         pk, is_default, name = text.split(" ")
         return cls(int(pk), name, is_default == "true")
 

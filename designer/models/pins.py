@@ -27,7 +27,7 @@ class PinQuerySet(models.QuerySet["Pin"]):
 
 
 class PinMode(models.TextChoices):
-    """Whether a runtime sees the signature as pinned, or as it is now."""
+    """The signature that a runtime sees: the pinned one, or the current one."""
 
     CACHED = "cached", "The signature of the release"
     FRESH = "fresh", "The vendor's, while it only adds to that of the release"

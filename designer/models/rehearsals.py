@@ -12,7 +12,7 @@ from designer.models.agents import Agent
 
 
 class Rehearsal(models.Model):
-    """A sentence that a user may say to the agent, and the tool or the transfer that should be chosen for it.
+    """A sentence of a user, and the tool or the transfer that should be chosen for it.
 
     Both are stored by id, so that renaming has no effect. `inputs` use the names that a model sees; omitted
     ones are not checked.

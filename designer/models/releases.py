@@ -71,7 +71,8 @@ class Retirement(models.Model):
 
 
 class Draft(models.Model):
-    """Whether an agent differs from its newest release, for the inputs with the digest `made_of`."""
+    """The stored result of comparing an agent with its newest release, for the inputs with the digest
+    `made_of`."""
 
     agent = models.OneToOneField(Agent, on_delete=models.CASCADE, primary_key=True, related_name="+")
     made_of = models.CharField(max_length=32)

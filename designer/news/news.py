@@ -52,9 +52,8 @@ def notices_of(user: User) -> QuerySet[Notice]:
 
 
 def queue_behind_notices(tools: Collection[int]) -> None:
-    """Queue notices for agents with these tools. Whether their pins are behind is checked when the notice is
-    written.
-    """
+    """Queue notices for agents with these tools. Their pins are compared with the newest versions when the
+    notice is written."""
     outbox.add_notices(BEHIND, _AGENTS_BEHIND, {"tools": list(tools)}, outbox.GATHER)
 
 

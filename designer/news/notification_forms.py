@@ -71,7 +71,7 @@ class WebhookForm(OperationForm):
             else "Without a selection, events of all agents are sent."
         )
 
-    def named(self) -> list[tuple[int, Agent, bool]]:
+    def agent_choices(self) -> list[tuple[int, Agent, bool]]:
         """Return each agent with its depth and whether it is selected."""
         selected = self["agents"].value() or []
         return [(depth, row, row.slug in selected) for depth, row in self.tree]

@@ -95,8 +95,8 @@ class ShownTool:
     @property
     def spans_shown(self) -> list[Span]:
         ends = accumulate(len(span.text) for span in self.spans)
-        shown = zip(self.spans, ends, strict=True)
-        return [span for span, end in shown if end <= MAX_SHOWN_CHARACTERS]
+        spans_with_ends = zip(self.spans, ends, strict=True)
+        return [span for span, end in spans_with_ends if end <= MAX_SHOWN_CHARACTERS]
 
     @property
     def exact(self) -> str:
@@ -175,7 +175,9 @@ def _origins_of(
     pin: Pin, tool: Effective, texts: Mapping[Path, Any], catalog_words: Words, agent_words: Words
 ) -> ToolTexts:
     of_agent, of_catalog = members(agent_words), members(catalog_words)
-    renamed_inputs = {("parameters", shown.parameter.name, "name") for shown in tool.inputs if shown.is_named}
+    renamed_inputs = {
+        ("parameters", visible.parameter.name, "name") for visible in tool.inputs if visible.is_named
+    }
 
     def origin_of(path: Path) -> Origin:
         # A tuned name that does not fit is not used.

@@ -79,7 +79,7 @@ def pin_tool(
 
 
 def _refuse_taken_address(agent: Agent, tool: Tool) -> None:
-    # A client reads a resource by its address, which has to lead to one vendor.
+    # A client reads a resource by its address, which has to belong to one vendor.
     if tool.kind in (ItemKind.RESOURCE, ItemKind.RESOURCE_TEMPLATE):
         others = agent.pins.live().filter(tool__kind=tool.kind, tool__tool_id=tool.tool_id)
         if other := others.select_related("tool__endpoint__vendor").first():

@@ -53,7 +53,7 @@ def find_savings(
     """Return the savings, the largest first.
 
     said: the effective value of each member.
-    size: the tool's size in bytes as the format with these limits writes it.
+    size: the size in bytes of the tool in the format with these limits.
     """
     results = []
     for code, path, message, text in _find_shorter_texts(signature, said, limits):

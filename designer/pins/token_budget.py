@@ -19,7 +19,7 @@ _FRAME = '{"name":,"input_schema":{"type":"object","properties":{}}}'
 _DESCRIPTION, _REQUIRED = ',"description":', ',"required":[]'
 # Keywords that change the schema when they appear next to the properties, or that an export leaves out.
 _NOT_PLAIN = anthropic.LIMITS.contract.keywords_at_top() | {*json_schema.DERIVED, "nullable"}
-_PLAIN = {type_: len(f':{{"type":"{written}"}},') for type_, written in schema.TYPES.items()}
+_PLAIN = {type_: len(f':{{"type":"{type_name}"}},') for type_, type_name in schema.TYPES.items()}
 
 
 def tokens(tool: Effective) -> int:
@@ -29,14 +29,14 @@ def tokens(tool: Effective) -> int:
     return tokens_of_size(_size(exports.write_usual(tool)))
 
 
-def costs_as_written(fitting: ReleaseDocument, format_: Format, written: object) -> dict[str, int]:
+def costs_as_written(fitting: ReleaseDocument, format_: Format, document: object) -> dict[str, int]:
     """Return the tokens of each tool and transfer that fits the format, from what the format wrote.
 
     The sum is the cost of all tools: the text around the list is not part of what a model reads.
     """
     if format_.places is None:
         return {}
-    tool_objects = parts.tools_in(written, format_.places)
+    tool_objects = parts.tools_in(document, format_.places)
     names = [tool.signature.name for tool in fitting.tools]
     return {name: tokens_of_size(_size(row)) for name, row in zip(names, tool_objects, strict=True)}
 

@@ -276,8 +276,8 @@ def _parse_and_check(signature: Signature, given: Mapping[str, Any], below: Word
     words = msgspec.convert(_without_empty(given), Words)
     for path, value in members(words).items():
         if path[-1] == "preset":
-            sent = value if isinstance(value, str) else canonical(value).decode()
-            reason = why_not(sent, MAX_PRESET_LENGTH)
+            encoded = value if isinstance(value, str) else canonical(value).decode()
+            reason = why_not(encoded, MAX_PRESET_LENGTH)
         elif path == ("title",):
             # A title may be removed; every other text needs content.
             reason = why_not(value, MAX_TITLE_LENGTH)

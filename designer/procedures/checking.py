@@ -26,8 +26,7 @@ class Checked:
 
 
 def check_agent(agent: Agent, user: User, *, typed: Mapping[int, str] | None = None) -> Checked:
-    """Check the agent's procedures. `typed` replaces the texts of these procedures; the key NEW stands for a
-    new one.
+    """Check the agent's procedures. `typed` replaces the texts of these procedures; the key NEW is a new one.
 
     Tools of other agents are named as far as `user` may see them.
     """

@@ -319,14 +319,14 @@ def _checked_reason(why: str) -> str:
     return why
 
 
-def _free_slug(agent: Agent, title: str, wanted: str) -> str:
+def _free_slug(agent: Agent, title: str, proposal: str) -> str:
     used_slugs = set(agent.procedures.live().values_list("slug", flat=True)) | RESERVED
-    if wanted:
-        wanted = slugs.parse_slug(wanted)
-        if wanted in used_slugs:
-            message = f"“{agent}” has a procedure at “{wanted}” already."
+    if proposal:
+        proposal = slugs.parse_slug(proposal)
+        if proposal in used_slugs:
+            message = f"“{agent}” has a procedure at “{proposal}” already."
             raise DomainError("slug_taken", message, fields={"slug": message}, status=409)
-        return wanted
+        return proposal
     # Leaves room for a hyphen and a number.
     stem = (slugs.from_name(title) or "procedure")[: slugs.MAX_LENGTH - 5].strip("-")
     slug, number = stem, 1

@@ -131,12 +131,14 @@ def _group_changes(move: Move) -> _Changes:
     required: list[str] = []
     kind = None
     for change in filter(_may_break_lines, move.changes):
-        side, *rest = pointers.split(f"/{change.path}")
-        if side in ids and rest:
+        side, *segments = pointers.split(f"/{change.path}")
+        if side in ids and segments:
             # A removed member has its id only in the old version; all others use the new one.
-            is_gone = len(rest) == 1 and change.kind == "removed"
-            member = ids[side]["removed" if is_gone else ""].get(rest[0], rest[0])
-            if side == "inputs" and (rest[1:] == ["required"] or (len(rest) == 1 and change.kind == "added")):
+            is_gone = len(segments) == 1 and change.kind == "removed"
+            member = ids[side]["removed" if is_gone else ""].get(segments[0], segments[0])
+            if side == "inputs" and (
+                segments[1:] == ["required"] or (len(segments) == 1 and change.kind == "added")
+            ):
                 required.append(member)
             else:
                 members[side, member].append(change)

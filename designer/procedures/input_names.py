@@ -93,7 +93,7 @@ _SAME = {
     "organisation": "organization", "colour": "color", "cheque": "check", "emp": "employee",
     "cust": "customer", "loc": "location", "dest": "destination", "dept": "department",
 }  # fmt: skip
-# Words that stand for a word of an input: a question for the number plate asks for the registration.
+# Synonyms of words of inputs: a question for the number plate asks for the registration.
 _IMPLIED = {
     "plate": ("registration", "vehicle"), "registration": ("plate",), "car": ("vehicle",),
     "van": ("vehicle",), "order": ("job",), "job": ("order",),
@@ -110,7 +110,7 @@ _IMPLIED = {
     "heavy": ("weight",),
     "long": ("duration", "length"), "family": ("surname",), "last": ("surname",), "surname": ("last",),
 }  # fmt: skip
-# An input with such a word asks for what is wanted, and a result says what is there.
+# An input with such a word asks for a filter, and a result states a fact.
 _WANTED = frozenset(("new", "desired", "requested", "preferred", "target"))
 
 
@@ -154,22 +154,23 @@ class RequiredInput:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Its name, and its name without what the tool's own name says: the tag, of `look_up_asset`."""
+        """Its name, and its name without the words of the tool's name: the tag, of `look_up_asset`."""
         shorter = words_of(self.name) - words_of(self.tool)
         is_clear = shorter - _GENERIC and shorter != words_of(self.name)
         return (self.name, " ".join(sorted(shorter))) if is_clear else (self.name,)
 
     @cached_property
     def is_only_id(self) -> bool:
-        """Whether no other required input is a number, a code or a reference."""
+        """Return whether no other required input is a number, a code or a reference."""
         return not any(words_of(other) & _ID_WORDS for other in self.others)
 
     def is_of_another(self, said: frozenset[str]) -> bool:
-        """Whether the words speak of another input of the same kind: the arrival, and not the departure."""
-        own = words_of(self.name)
+        """Return whether the words mean another input of the same kind: the arrival, and not the
+        departure."""
+        own_words = words_of(self.name)
         for other in map(words_of, self.others):
-            is_same_kind = bool((own & other) - _GENERIC) or bool(own & other & _KINDS[0])
-            if is_same_kind and (other - own) & said and not (own - other) & said:
+            is_same_kind = bool((own_words & other) - _GENERIC) or bool(own_words & other & _KINDS[0])
+            if is_same_kind and (other - own_words) & said and not (own_words - other) & said:
                 return True
         return False
 
@@ -182,7 +183,7 @@ _UNNAMED_ID = re.compile(
 
 
 def _asks_which(name: str, text: str) -> bool:
-    """Whether the text asks which year, for an input such as `tax_year`."""
+    """Return whether the text asks which year, for an input such as `tax_year`."""
     last = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)[-1:]
     head = _stem(last[0].lower()) if last else ""
     if not head or head in _GENERIC or any(head in kind for kind in _KINDS[:1]):

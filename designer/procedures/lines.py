@@ -10,9 +10,8 @@ CONTEXT = 2
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """A line. `number`: in the newer text, None if it is not there. A "gap" stands for omitted unchanged
-    lines. `before`, `after`: None if there is no line.
-    """
+    """A line. `number`: in the newer text, None if it is not there. A "gap" replaces omitted unchanged
+    lines. `before`, `after`: None if there is no line."""
 
     mark: Literal["same", "changed", "added", "removed", "gap"]
     number: int | None = None

@@ -169,7 +169,7 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
 
 
 def _check_hints(pieces: Iterable[Piece]) -> Iterator[Issue]:
-    lines = "".join(piece.shown for piece in pieces).splitlines()
+    lines = "".join(piece.display_text for piece in pieces).splitlines()
     hint_lines = [number for number, line in enumerate(lines, 1) if line.strip() in _HINTS]
     if hint_lines:
         more = (
@@ -272,14 +272,18 @@ def _value_issue(piece: Piece, tool: KnownTool, known: KnownInput, value: str) -
 
 
 def _check_order(pieces: Sequence[Piece], vocabulary: Vocabulary) -> Iterator[Issue]:
-    called: set[int | None] = set()
+    called_pins: set[int | None] = set()
     for piece in pieces:
         reference = piece.reference
         if reference is None:
             continue
         if reference.kind in ("tool", "input"):
-            called.add(reference.target)
-        elif reference.kind == "output" and reference.target is not None and reference.target not in called:
+            called_pins.add(reference.target)
+        elif (
+            reference.kind == "output"
+            and reference.target is not None
+            and reference.target not in called_pins
+        ):
             name = vocabulary.by_pin[reference.target].name
             message = f"A result of “{name}()” is used before it is called."
             yield _issue(
@@ -330,7 +334,7 @@ def _check_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) ->
     before: dict[int, KnownTool] = {}
     end = 0
     for piece in pieces:
-        end += len(piece.shown)
+        end += len(piece.display_text)
         reference = piece.reference
         if reference is None or reference.kind not in ("tool", "input") or reference.target is None:
             continue
@@ -426,13 +430,15 @@ def _prose(pieces: Iterable[Piece]) -> str:
 
     def blanked(piece: Piece) -> str:
         if piece.reference is None or piece.reference.kind == "item":
-            return piece.shown
+            return piece.display_text
         # The names of inputs and outputs are words that count.
         blank_length = (
-            len(piece.shown) if piece.reference.kind not in ("input", "output") else piece.shown.find("(")
+            len(piece.display_text)
+            if piece.reference.kind not in ("input", "output")
+            else piece.display_text.find("(")
         )
         mark = supplies.RESULT if piece.reference.kind == "output" else "_"
-        return mark * blank_length + piece.shown[blank_length:]
+        return mark * blank_length + piece.display_text[blank_length:]
 
     return "".join(blanked(piece) for piece in pieces)
 

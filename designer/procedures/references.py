@@ -112,8 +112,8 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         name equals it.
         """
         by_shown_name: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
-        shown: list[KnownTool | KnownAgent] = [tool for tool in self.tools if tool.state != "removed"]
-        for row in shown + [agent for agent in self.agents if not agent.state]:
+        candidates: list[KnownTool | KnownAgent] = [tool for tool in self.tools if tool.state != "removed"]
+        for row in candidates + [agent for agent in self.agents if not agent.state]:
             by_shown_name[row.name.lower()].append(row)
         vendors: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
         for tool in self.tools:
@@ -165,7 +165,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     line, column: the position of `shown`, from 1 and from 0 in characters.
     """
 
-    shown: str
+    display_text: str
     stored: str
     line: int
     column: int
@@ -177,17 +177,19 @@ def parse(text: str, vocabulary: Vocabulary) -> list[Piece]:
     pieces: list[Piece] = []
     line, column = 1, 0
     for plain, reference in _split(text.replace("\r\n", "\n").replace("\r", "\n"), vocabulary):
-        shown, stored = plain, plain
+        displayed, stored = plain, plain
         if reference is not None and reference.kind == "item":
-            shown, stored = f"{{{reference.name}}}", f"{{item:{reference.name}}}"
+            displayed, stored = f"{{{reference.name}}}", f"{{item:{reference.name}}}"
         elif reference is not None and reference.target is not None:
-            shown = _shown(reference, reference.target, vocabulary)
+            displayed = _display_reference(reference, reference.target, vocabulary)
             stored = _stored(reference, reference.target)
-        pieces.append(Piece(shown=shown, stored=stored, line=line, column=column, reference=reference))
-        breaks = shown.count("\n")
+        pieces.append(
+            Piece(display_text=displayed, stored=stored, line=line, column=column, reference=reference)
+        )
+        breaks = displayed.count("\n")
         line += breaks
         # Positions refer to the displayed text, which the editor has on the screen.
-        column = len(shown) - shown.rfind("\n") - 1 if breaks else column + len(shown)
+        column = len(displayed) - displayed.rfind("\n") - 1 if breaks else column + len(displayed)
     return pieces
 
 
@@ -236,13 +238,13 @@ def repointed(pieces: Iterable[Piece], *, pins: Mapping[int, int], agents: Mappi
         if reference is not None and reference.target is not None:
             target = (agents if reference.kind == "agent" else pins).get(reference.target)
             # By name, so that it resolves once the other agent gets such a tool.
-            text = piece.shown if target is None else _stored(reference, target)
+            text = piece.display_text if target is None else _stored(reference, target)
         texts.append(text)
     return "".join(texts)
 
 
-def shown(pieces: Iterable[Piece]) -> str:
-    return "".join(piece.shown for piece in pieces)
+def display_text(pieces: Iterable[Piece]) -> str:
+    return "".join(piece.display_text for piece in pieces)
 
 
 def rendered(pieces: Iterable[Piece]) -> str:
@@ -252,10 +254,10 @@ def rendered(pieces: Iterable[Piece]) -> str:
 
 def _rendered(piece: Piece) -> str:
     if piece.reference is None or piece.reference.kind not in ("item", "input"):
-        return piece.shown
+        return piece.display_text
     if piece.reference.kind == "item":
         return piece.reference.name
-    return _ITEM_AS_ARGUMENT.sub(r"\1", piece.shown)
+    return _ITEM_AS_ARGUMENT.sub(r"\1", piece.display_text)
 
 
 def _split(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, Reference | None]]:
@@ -333,7 +335,7 @@ def _names_of_inputs(candidates: Iterable[KnownTool | KnownAgent]) -> set[str]:
     return {row.name for tool in candidates if isinstance(tool, KnownTool) for row in tool.inputs}
 
 
-def _shown(reference: Reference, target: int, vocabulary: Vocabulary) -> str:
+def _display_reference(reference: Reference, target: int, vocabulary: Vocabulary) -> str:
     if reference.kind == "agent":
         return f"{vocabulary.by_agent[target].name}()"
     tool = vocabulary.by_pin[target]

@@ -21,7 +21,7 @@ def steps_of(pieces: Iterable[Piece]) -> list[ToolStep]:
     output is not a step.
     """
     pieces = list(pieces)
-    lines = "".join(piece.shown for piece in pieces).split("\n")
+    lines = "".join(piece.display_text for piece in pieces).split("\n")
     steps: list[ToolStep] = []
     for piece in pieces:
         reference = piece.reference

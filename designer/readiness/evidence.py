@@ -38,4 +38,4 @@ _LAST_CALLS = f"""
     WHERE recent.finished_at IS NOT NULL AND (recent.agent IS NULL OR recent.agent = ANY(%s::bigint[]))
         AND recent.outcome IN ('ok', 'tool_error', 'unavailable')
     ORDER BY recent.tool_id, recent.version_id, recent.ran, recent.id DESC
-"""  # noqa: S608 - the limit stands above
+"""  # noqa: S608 - the limit is a constant above

@@ -39,8 +39,8 @@ class Obstacle:
 
     to_do: the one thing that helps. page: where an administrator does it.
     checked_by: the code of the check before publishing that reports the same fact of the pin, else "".
-    stops_publishing: a release runs nothing for the tool until a designer connects something else. What an
-    administrator or the vendor mends without another release does not stop it.
+    stops_publishing: a release runs nothing for the tool until a designer connects something else. It is
+    False if an administrator or the vendor can remove the obstacle without another release.
     """
 
     code: str

@@ -40,12 +40,12 @@ _ENDED = {State.REFUSED, State.NEEDS_SIGN_IN}
 
 @dataclass(frozen=True, slots=True)
 class AgentTool:
-    """A tool as an agent shows it.
+    """A tool of an agent.
 
-    agent: slug of the agent of the tree that shows it.
+    agent: slug of the agent of the tree that has it.
     digest: of the version of the tool.
-    effects: what a model is told of them.
-    update: the newer version of the tool, where that breaks lines of procedures.
+    effects: those that a model sees.
+    update: the newer version of the tool, if it breaks lines of procedures.
     """
 
     agent: str
@@ -220,7 +220,9 @@ def _read_catalog(
         activity_reach=activity_reach,
         reviewed=holds.review_states([*versions.values(), *unlisted]),
         credentials={
-            row.pk: status.status_of(row, now) for row in {each.credential for each in endpoints} if row
+            row.pk: status.status_of(row, now)
+            for row in {endpoint.credential for endpoint in endpoints}
+            if row
         },
         user_access=_read_user_access(agent, user, endpoints),
         calls=evidence.last_calls(ran, [agent.pk, *(row.pk for row in activity_reach.agents.values())]),
@@ -250,9 +252,9 @@ def _without_vendor(
         message = "Nothing runs for it here, so the model gives its output itself."
         yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
     elif activity and kinds.get(activity.kind).acts:
-        if why := activity_reach.refusal(slugs, activity):
+        if reason := activity_reach.refusal(slugs, activity):
             to_do = "Choose another implementation, or allow the vendor for the agent."
-            yield Obstacle(agent_vendors.CODE, "stops", why, to_do, stops_publishing=True)
+            yield Obstacle(agent_vendors.CODE, "stops", reason, to_do, stops_publishing=True)
         reached = activity_reach.reached[activity.pk]
         destroys = checks.why_confirm_reached(reached, tool.effects, activity_reach.whys)
         yield from _effect_obstacles(tool, row, is_destructive=bool(destroys))

@@ -40,7 +40,7 @@ def _rank_tools(sentence: Sentence, tools: Mapping[str, Effective], scores: Sequ
     rivals = [(score, name) for name, score in score_by_tool.items() if score and name != sentence.expected]
     # Rivals with equal scores: the first by name.
     rival_score, rival = max(rivals, key=lambda score_and_name: score_and_name[0], default=(0.0, ""))
-    # A tool has to lead to be chosen: of two that score alike, a model takes either.
+    # A tool has to be ahead to be chosen: of two with equal scores, a model may choose either.
     chosen_tool = sentence.expected if expected_score > rival_score else rival
     input_answers = (
         inputs.check_inputs(sentence.says, sentence.inputs, tools[sentence.expected])

@@ -23,7 +23,7 @@ CONFUSABLE = 0.5
 _WEIGHTS, _BIAS = (1.5, -1.2, 0.6, 2.8, 0.95), -1.35
 # The part of a score that remains when one of the two states when to use the other.
 _CONTRAST_FACTOR = 0.4
-# How often a call of one action is meant for the other.
+# How often a call of one action was intended for the other.
 _ACTION_SIMILARITY = {
     frozenset(("list", "search")): 0.9,
     frozenset(("list", "read")): 0.4,

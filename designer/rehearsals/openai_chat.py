@@ -79,7 +79,8 @@ def _parse_arguments(value: object) -> dict[str, Any] | None:
 def summarize_tries(
     sentence: Sentence, choices_made: Sequence[ToolChoice], shown_names: set[str], failure: str = ""
 ) -> Answer:
-    """Combine several tries into one answer. A tool has to lead to be chosen, as with the built-in judge."""
+    """Combine several tries into one answer. A tool has to be ahead to be chosen, as with the built-in
+    judge."""
     choices = Counter(choice.tool for choice in choices_made)
     expected_count = choices[sentence.expected] if sentence.expected else 0
     rivals = [(count, name) for name, count in choices.items() if name != sentence.expected]

@@ -205,7 +205,7 @@ def _store(
     judge = run.asks
     answers = _build_answers(run, run_sentences, choices_by_sentence, failures, judge.tries if judge else 0)
     figure = results.figure(answers)
-    choices = [choice for made in choices_by_sentence.values() for choice in made]
+    choices = [choice for sentence_choices in choices_by_sentence.values() for choice in sentence_choices]
     run.payload["tried"] = msgspec.to_builtins(choices_by_sentence)
     run.results, run.right, run.total = msgspec.to_builtins(answers), figure.right, figure.total
     run.input_tokens = sum(choice.input_tokens for choice in choices) or None

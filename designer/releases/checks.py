@@ -98,7 +98,7 @@ def checks(*tree: Facts) -> list[Check]:
         is_ok = all(any(row.severity == "ok" for row in rows) for _, rows in checks_by_agent if rows)
         for sub_agent, rows in checks_by_agent:
             for row in rows if is_ok else (check for check in rows if check.severity != "ok"):
-                # An `ok` of the agent itself stands for all of them.
+                # An `ok` of the agent itself is enough for all of them.
                 if not (row.severity == "ok" and row in result):
                     message = f"“{sub_agent}”: {row.message}" if sub_agent else row.message
                     result.append(replace(row, message=message))

@@ -156,8 +156,8 @@ def _node(
     rows: rendering.Rows,
     agents_by_id: Mapping[int, Agent],
 ) -> Node:
-    tools = [each for each in items if each[0].tool.kind == ItemKind.TOOL]
-    context = [each for each in items if each[0].tool.kind != ItemKind.TOOL]
+    tools = [entry for entry in items if entry[0].tool.kind == ItemKind.TOOL]
+    context = [entry for entry in items if entry[0].tool.kind != ItemKind.TOOL]
     parent = agents_by_id.get(agent.parent_id or 0)
     released = ReleasedSubAgent(
         id=agent.pk,

@@ -1,4 +1,4 @@
-"""Whether publishing an agent now would write something else than its newest release.
+"""Compares an agent with its newest release.
 
 This compares two documents. Reading and writing both is too slow for lists, so each result is stored with a
 digest of everything that the documents depend on. A result is valid while that digest, computed in one query
@@ -87,8 +87,8 @@ class _StoredResult(NamedTuple):
     answer: bool | None
 
 
-# A version never changes, so its id stands for it. Besides that, the query lists every column that
-# `composition` writes into the document, of the agent and of all its sub-agents.
+# A version never changes, so its id is enough. The query also lists every column that `composition` writes
+# into the document, of the agent and of all its sub-agents.
 _INPUT_DIGESTS = r"""
 WITH RECURSIVE tree AS (
     SELECT id AS root, id AS agent, archived_at FROM designer_agent WHERE id = ANY(%(agents)s)

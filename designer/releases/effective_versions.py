@@ -21,7 +21,7 @@ from designer.releases.numbering import Key, Number
 
 # Releases that are numbered in one transaction, which locks the agent's row.
 BATCH_SIZE = 20
-# Size of the cache that tells which releases contain which tools, for older versions that clients request.
+# Size of the cache of the releases that contain a tool, for older versions that clients request.
 MAX_CACHED_HOLDINGS = 4_096
 MAX_CACHED_AGENTS = 1_000
 

@@ -21,11 +21,11 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedTool:
-    """One tool as it was released.
+    """A tool of a release.
 
     accepted: None if the endpoint's policy accepted the version by itself.
     worded: the last edit of the tuned texts, if there are any.
-    sub_agent: the slug of the sub-agent that shows it, "" for the agent itself.
+    sub_agent: the slug of the sub-agent that has it, "" for the agent itself.
     """
 
     sub_agent: str

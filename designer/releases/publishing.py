@@ -294,7 +294,7 @@ def part_of(release: Release, sub_agent: str) -> ReleaseDocument:
 
 
 def _explain_refusal(name: str, carried_part: Carried) -> str:
-    # The first reasons only, because nobody reads a list of hundreds, and what to do.
+    # The first reasons only, because a list of hundreds is not read, and what to do.
     reasons = [remark.message for remark in carried_part.blocking]
     message = " ".join(reasons[:REASONS_SHOWN])
     if len(reasons) > REASONS_SHOWN:

@@ -117,7 +117,7 @@ def _build_release(columns: Sequence[Any]) -> Release:
         connection.alias, ["id", "slug", "name"], [release.agent_id, slug, agent_name]
     )
     release.written = []
-    release.places = [Place.read(text) for text in places]
+    release.places = [Place.parse(text) for text in places]
     # As `select_related` sets it, so that no other query checks for one.
     retirement = (
         Retirement(release=release, retired_at=retired_at, sunset_at=sunset_at) if retired_at else None

@@ -56,7 +56,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     parameter: Parameter
 
 
-# Weak references tell the cache of a tool's derived data when to drop it.
+# Weak references remove a tool's derived data from the cache.
 class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
     """name: the model's name of the tool. wire_name: the vendor's.
     hidden_outputs: left out of a call's answer.
@@ -79,7 +79,7 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, w
     outputs_rest: dict[str, Any] | None = None
 
     @property
-    def taken(self) -> list[str]:
+    def vendor_input_names(self) -> list[str]:
         """Return the vendor's input names, visible or hidden."""
         return [*(i.parameter.name for i in self.inputs), *(h.parameter.name for h in self.hidden)]
 
@@ -216,7 +216,7 @@ def as_document(tool: Effective) -> dict[str, Any]:
         **msgspec.to_builtins(tool),
         "title": tool.title,
         "tags": list(tool.tags),
-        "inputs": [flat(shown) for shown in tool.inputs],
+        "inputs": [flat(visible) for visible in tool.inputs],
         "hidden": [flat(hidden) for hidden in tool.hidden],
         "outputs": [flat(output) for output in tool.outputs],
     }

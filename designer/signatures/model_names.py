@@ -61,20 +61,20 @@ def aliases(names: Iterable[str]) -> dict[str, str]:
     if all(map(_PROPERTY.fullmatch, name_list)) and len(set(map(str.lower, name_list))) == len(name_list):
         return {name: name for name in name_list}
     # Sorted, so that the order of a vendor's parameters changes nothing.
-    wanted = {
+    proposals = {
         name: name if is_property(name) else _squeezed(name, r"[^A-Za-z0-9_]+", "parameter")
         for name in sorted(name_list)
     }
-    claims = Counter(key.lower() for key in wanted.values())
+    claims = Counter(key.lower() for key in proposals.values())
     used: set[str] = set()
     keys: dict[str, str] = {}
     # A key without a tail is the name itself, or no other name claims it.
-    for name, key in wanted.items():
+    for name, key in proposals.items():
         if claims[key.lower()] == 1 or (key == name and key.lower() not in used):
             keys[name] = key
             used.add(key.lower())
     # Names that claim the same key ("Due date", "due-date") all get a tail.
-    for name, key in wanted.items():
+    for name, key in proposals.items():
         if name not in keys:
             keys[name] = _free(key, name, used | {key.lower()})
             used.add(keys[name].lower())

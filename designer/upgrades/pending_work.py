@@ -113,7 +113,7 @@ def agents_to_publish(user: User) -> list[Agent]:
 
 
 def first_steps(user: User) -> FirstSteps:
-    # Each step tells whether this installation has done it at least once. One query.
+    # A step is done once this installation has done it at least once. One query.
     return _first_steps().rows(user=user.pk)[0]
 
 

@@ -33,7 +33,7 @@ class LostWords:
 
 @dataclass(frozen=True, slots=True)
 class ProcedureImpact:
-    """A line that is affected. `says` continues the text “Refill”, line 14."""
+    """A line that is affected. `says` is the end of a sentence about it, after “Refill”, line 14."""
 
     procedure: Procedure
     line: int

@@ -46,11 +46,11 @@ def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
     agent = get_object_or_404(agents, slug=slug)
     is_partial = request.headers.get("HX-Request") == "true"
     if request.method != "POST":
-        choice = Choice.of(agent, request.GET)
+        choice = Choice.from_parameters(agent, request.GET)
         return _page(request, choice, "designer/_add_tools_dialog.html" if is_partial else "")
     if request.POST.get("do") == "pin":
         return _pin(request, agent, "designer/_add_choice.html" if is_partial else "")
-    choice = Choice.of(agent, request.POST)
+    choice = Choice.from_parameters(agent, request.POST)
     return _page(request, choice, "designer/_add_choice.html") if is_partial else redirect(choice.address)
 
 
@@ -71,7 +71,9 @@ def _pin(request: HttpRequest, agent: Agent, partial: str) -> HttpResponse:
     """Pin the selected tools in the displayed versions. Refused ones stay selected, with the reason."""
     done, refused = pin_ticked(request, agent)
     if refused or not done:
-        return _page(request, Choice.of(agent, request.POST, refused=refused, done=done), partial)
+        return _page(
+            request, Choice.from_parameters(agent, request.POST, refused=refused, done=done), partial
+        )
     messages.success(request, says_pinned(done, agent))
     address = reverse("agent", args=[agent.slug])
     return HttpResponse(headers={"HX-Redirect": address}) if partial else redirect(address)
@@ -82,8 +84,8 @@ def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, Domai
     requests = _parse_pin_requests(request.POST)
     answers = pins.pin_several(agent, actor=person(request), wanted=requests)
     refused = {
-        each.tool.pk: answer
-        for each, answer in zip(requests, answers, strict=True)
+        pin_request.tool.pk: answer
+        for pin_request, answer in zip(requests, answers, strict=True)
         if isinstance(answer, DomainError)
     }
     return len(requests) - len(refused), refused
@@ -121,8 +123,7 @@ def address(agent: Agent, asked: Mapping[str, list[str]]) -> str:
 @dataclass(frozen=True)
 class Ticked:
     """A tool in the tray. `says`: why it was refused, or why it needs an alias; `alias`: entered or
-    proposed.
-    """
+    proposed."""
 
     tool: Tool
     signature: Signature
@@ -195,7 +196,7 @@ class Choice:
     most: int = pins.MAX_PINS_PER_REQUEST
 
     @classmethod
-    def of(
+    def from_parameters(
         cls,
         agent: Agent,
         asked: QueryDict,
@@ -207,7 +208,7 @@ class Choice:
         deed, _, what = asked.get("do", "").partition(":")
         cursor = {"to": what, "search": ""}.get(deed, asked.get("at", ""))
         query = replace(tool_search.query_of(asked, allowed), status=ToolStatus.ACTIVE.value, endpoint=None)
-        page, problem = tool_search.found(replace(query, cursor=cursor))
+        page, problem = tool_search.search_tools(replace(query, cursor=cursor))
         here = {pin.tool_id: pin for pin in pinned_signatures.pinned([agent])}
         rows = [
             row | {"pinned": (pin := here.get(row["id"])), "is_offered": not (pin or row["is_stopped"])}

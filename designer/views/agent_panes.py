@@ -13,7 +13,7 @@ from designer.pins import pinned_signatures, token_budget
 from designer.upgrades import pending_work
 
 
-def listed(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -> dict[str, Any]:
+def pane_context(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -> dict[str, Any]:
     """For `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`; "" for none."""
     pins = list(
         pending_work.with_newer(pinned_signatures.pinned_items([agent])).select_related(

@@ -56,7 +56,7 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     text_format = shown_tools.TEXTS.get(request.GET.get("format", ""))
     in_format = shown_tools.budget(row, text_format) if text_format and row.pin_count else None
     is_opened = text_format is not None or request.GET.get("show") == "overview"
-    panes = agent_panes.listed(row, chosen="overview" if is_opened else "", in_format=in_format)
+    panes = agent_panes.pane_context(row, chosen="overview" if is_opened else "", in_format=in_format)
     context = {
         **panes,
         "outside": [line for line in panes["lines"] if line["limit"]],

@@ -34,8 +34,7 @@ TOOLS_SHOWN = 50
 class Cell:
     """One tool in one environment. `wanted`: the choice in the form; `was`: the binding, both as
     `environments.state` names them. `says`: what runs; `states`: the tool's states there, the worst first.
-    `activity`: bound or running, `version` its version, and `page` its address, if there is one.
-    """
+    `activity`: bound or running, `version` its version, and `page` its address, if there is one."""
 
     place: Environment
     name: str
@@ -70,7 +69,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
         try:
             if "do" not in request.POST:
                 changed = _save(request, page_pins, places)
-                messages.success(request, _said(changed))
+                messages.success(request, _saved_message(changed))
                 return redirect(request.get_full_path())
             if form.is_valid():
                 created = binding_moves.create_environment(agent, actor=person(request), **form.cleaned_data)
@@ -265,7 +264,7 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
     return changed
 
 
-def _said(changed: int) -> str:
+def _saved_message(changed: int) -> str:
     if not changed:
         return "No changes."
     what = "1 change was saved" if changed == 1 else f"{changed} changes were saved"

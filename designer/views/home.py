@@ -45,7 +45,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "vendor_answers": [] if user.can_administer else _answered().rows(user=user.pk),
         "reviewed": _reviewed(user.role).rows(user=user.pk),
         "behind": _behind(user.role).rows(user=user.pk),
-        "gone": _gone(user.role).rows(user=user.pk),
+        "gone": _pins_gone(user.role).rows(user=user.pk),
         "agents": pending_work.agents_to_publish(user)[: SHOWN + 1],
         "runs": _moved().rows(),
         "shown": SHOWN,
@@ -113,7 +113,7 @@ def _behind(role: Role) -> CompiledQuery[Pin]:
 
 
 @cache
-def _gone(role: Role) -> CompiledQuery[Pin]:
+def _pins_gone(role: Role) -> CompiledQuery[Pin]:
     return CompiledQuery(pending_work.pins_gone(any_user(role))[: SHOWN + 1])
 
 

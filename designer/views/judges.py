@@ -20,11 +20,11 @@ def judge_list(request: HttpRequest) -> HttpResponse:
     form = JudgeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            made = judges.create(actor=person(request), **form.cleaned_data)
+            judge = judges.create(actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{made}” was added. Choose it in the tests of an agent.")
+            messages.success(request, f"“{judge}” was added. Choose it in the tests of an agent.")
             return redirect("judge-list")
     context: dict[str, Any] = {"rows": judges.live(), "form": form}
     return render(request, "designer/judges.html", context, status=400 if form.errors else 200)

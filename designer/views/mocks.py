@@ -52,7 +52,9 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST":
         documents = msgspec.to_builtins(asserted)
         if "remove" in request.POST:
-            documents = [each for index, each in enumerate(documents) if str(index) != request.POST["remove"]]
+            documents = [
+                document for index, document in enumerate(documents) if str(index) != request.POST["remove"]
+            ]
         elif form.is_valid():
             documents.append(form.assertion())
         if form.is_valid() or "remove" in request.POST:
@@ -65,7 +67,7 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
     key_ids = mocks.calls(agent, CallFilter()).exclude(api_key=None).order_by().values("api_key").distinct()
     keys = list(ApiKey.objects.filter(pk__in=key_ids).values_list("pk", "name"))
     log = LogForm(request.GET or None, names=names, keys=keys)
-    call_filter = CallFilter(**log.chosen()) if log.is_valid() else CallFilter()
+    call_filter = CallFilter(**log.filters()) if log.is_valid() else CallFilter()
     rows = mocks.calls(agent, call_filter).select_related("api_key").defer("result", "answers")
     tool_names = mocks.names(agent)
     page = Keyset(rows, "-id").page(request.GET.get("cursor"), CALLS_SHOWN)
@@ -75,7 +77,7 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
         "procedures": Procedure.objects.live().filter(agent=agent).defer("text"),
         "form": form,
         "log": log,
-        "is_narrowed": bool(log.is_valid() and log.chosen()),
+        "is_narrowed": bool(log.is_valid() and log.filters()),
         "verdicts": mocks.check_assertions(agent, asserted, call_filter),
         "page": page,
         "calls": [(call, tool_names.get(call.tool_id, "")) for call in page.rows],
@@ -166,8 +168,8 @@ class _MockForms:
                 example = {"arguments": self.inputs.arguments, "outputs": self.outputs.arguments}
                 return lambda now: _with(now, "examples", example)
             case "keep", _, MockReply() as reply if reply.outcome.outcome == "ok":
-                kept = {"arguments": self.tried.arguments, "outputs": dict(reply.outcome.outputs)}
-                return lambda now: _with(now, "examples", kept)
+                example = {"arguments": self.tried.arguments, "outputs": dict(reply.outcome.outputs)}
+                return lambda now: _with(now, "examples", example)
             case "remove", _, _:
                 return lambda now: _without(now, sent)
             case "switch", _, _:
@@ -186,14 +188,14 @@ def _with(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:
 
 def _without(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
     member = "examples" if sent.get("of") == "examples" else "situations"
-    remaining = [each for index, each in enumerate(now[member]) if str(index) != sent.get("at")]
+    remaining = [member_item for index, member_item in enumerate(now[member]) if str(index) != sent.get("at")]
     return {**now, member: remaining}
 
 
 def _switched(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
     situations = [
-        {**each, "switch": sent.get("on") == "1"} if str(index) == sent.get("at") else each
-        for index, each in enumerate(now["situations"])
+        {**situation, "switch": sent.get("on") == "1"} if str(index) == sent.get("at") else situation
+        for index, situation in enumerate(now["situations"])
     ]
     return {**now, "situations": situations}
 

@@ -27,7 +27,7 @@ FOLLOWED_SHOWN = 100
 def notifications(request: HttpRequest) -> HttpResponse:
     """The user's subscriptions and, for administrators, the webhooks."""
     user = person(request)
-    form = EventsForm(request.POST or None, initial={"events": _chosen(user)})
+    form = EventsForm(request.POST or None, initial={"events": _subscribed_events(user)})
     if request.method == "POST" and form.is_valid():
         subscriptions.choose(user, form.cleaned_data["events"])
         messages.success(request, "Saved. You get these notifications from now on.")
@@ -105,10 +105,10 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     form = WebhookChangeForm(
         request.POST or None, initial=start, agents=_tree(person(request)), owner=row.owner
     )
-    shown = webhooks.shown_address(row)
+    address = webhooks.shown_address(row)
     form.fields["url"].help_text = (
-        f"{shown} is kept encrypted. Enter another one, or leave this empty."
-        if shown
+        f"{address} is kept encrypted. Enter another one, or leave this empty."
+        if address
         else "Its address cannot be decrypted any more. Enter it again."
     )
     form.edits(webhooks.facts(row))
@@ -212,7 +212,7 @@ def _tree(user: User) -> list[tuple[int, Agent]]:
     return agents.ordered(list(Agent.objects.active().visible_to(user).order_by("name", "id")))
 
 
-def _chosen(user: User) -> list[str]:
+def _subscribed_events(user: User) -> list[str]:
     return list(user.subscriptions.values_list("event", flat=True))
 
 
@@ -226,7 +226,7 @@ def _page(
     notices = news.notices_of(user)
     initial = {"address": row.address, "pause_minutes": row.pause_minutes} if row else {}
     context = {
-        "form": form or EventsForm(initial={"events": _chosen(user)}),
+        "form": form or EventsForm(initial={"events": _subscribed_events(user)}),
         "address_form": address_form or AddressForm(initial=initial),
         "address": row,
         "mail_is_set_up": settings.MAIL_IS_SET_UP,

@@ -49,11 +49,11 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             form.refuse(error)
         else:
             messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
-            return redirect(f"{reverse('pin', args=[slug, row.pk])}{_chosen(request)}")
+            return redirect(f"{reverse('pin', args=[slug, row.pk])}{_format_query(request)}")
     return _pin_page(request, row, form)
 
 
-def _chosen(request: HttpRequest) -> str:
+def _format_query(request: HttpRequest) -> str:
     # The format that the page shows beside the form stays chosen.
     name = request.GET.get("format", "")
     return f"?format={name}" if name in shown_tools.TEXTS else ""
@@ -88,8 +88,12 @@ def _pin_page(
         "configuring": configuring or (PinConfigurationForm(pin=row) if _takes_configuration(row) else None),
         "fails_now": retries.sentence(pinned_signatures.retry_of(row).policy),
         "formats": shown_tools.TEXTS.values(),
-        **agent_panes.listed(row.agent, chosen=f"pin-{row.pk}"),
-        **(_seen(form, shown_tools.shown_tool(row, format_)) if row.tool.kind == ItemKind.TOOL else {}),
+        **agent_panes.pane_context(row.agent, chosen=f"pin-{row.pk}"),
+        **(
+            _preview_context(form, shown_tools.shown_tool(row, format_))
+            if row.tool.kind == ItemKind.TOOL
+            else {}
+        ),
         **_about(row),
     }
     return render(request, "designer/pin.html", context, status=(choice or form).status)
@@ -120,7 +124,7 @@ def _about(row: Pin) -> dict[str, Any]:
     }
 
 
-def _seen(form: WordsForm, seen: ShownTool) -> dict[str, Any]:
+def _preview_context(form: WordsForm, seen: ShownTool) -> dict[str, Any]:
     fields = {path: form[name] for name, path in form.paths.items()}
     return {
         "seen": seen,
@@ -146,11 +150,15 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             form.refuse(error)
     if form.errors:
         # The last text that was good stays where it is.
-        why = next(iter(form.errors.values()))[0]
-        answer = render(request, "designer/_shown_refused.html", {"why": why})
+        error_message = next(iter(form.errors.values()))[0]
+        answer = render(request, "designer/_shown_refused.html", {"why": error_message})
         answer["HX-Retarget"] = "#shown-says"
         return answer
-    context = {"pin": row, "agent": row.agent, **_seen(form, shown_tools.shown_tool(row, format_, tried))}
+    context = {
+        "pin": row,
+        "agent": row.agent,
+        **_preview_context(form, shown_tools.shown_tool(row, format_, tried)),
+    }
     answer = render(request, "designer/_shown.html", context)
     answer["HX-Replace-Url"] = f"{reverse('pin', args=[slug, row.pk])}?format={format_.name}"
     return answer

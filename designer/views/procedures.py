@@ -83,7 +83,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
         known=names,
         initial={
             "title": started.title,
-            "body": references.shown(references.parse(started.text, names)),
+            "body": references.display_text(references.parse(started.text, names)),
         },
     )
     form.edits(editing.facts(row))
@@ -100,7 +100,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     body = form["body"].value() or ""
     checked = checking.check_agent(row.agent, actor, typed={row.pk: body})
     context = {
-        **agent_panes.listed(row.agent, chosen=f"procedure-{row.pk}"),
+        **agent_panes.pane_context(row.agent, chosen=f"procedure-{row.pk}"),
         "procedure": row,
         "form": form,
         **_draft(draft if started is draft else None),
@@ -221,8 +221,8 @@ def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     other = row.versions.filter(number=against).first()
     names = vocabulary.vocabulary_of(row.agent, texts=[version.text, other.text if other else ""])
 
-    def read(of: ProcedureVersion | None) -> str:
-        return references.shown(references.parse(of.text, names)) if of else ""
+    def displayed(of: ProcedureVersion | None) -> str:
+        return references.display_text(references.parse(of.text, names)) if of else ""
 
     context = {
         "agent": row.agent,
@@ -230,7 +230,7 @@ def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpRe
         "versions": versions,
         "version": version,
         "other": other,
-        "lines": lines.compare(read(other), read(version)),
+        "lines": lines.compare(displayed(other), displayed(version)),
         "state": edit_conflicts.etag(editing.facts(row)),
     }
     return render(request, "designer/procedure_history.html", context)
@@ -256,7 +256,7 @@ def _pins_changed(request: HttpRequest, row: Procedure, context: dict[str, Any])
     context |= {"agent": row.agent, "procedure": row}
     if "checked" in context:
         context |= _tools(row.agent, context["checked"])
-        context |= agent_panes.listed(row.agent, chosen=f"procedure-{row.pk}")
+        context |= agent_panes.pane_context(row.agent, chosen=f"procedure-{row.pk}")
     return render(request, "designer/_procedure_pinned.html", context)
 
 

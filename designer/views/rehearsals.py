@@ -38,7 +38,9 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and sent_form.is_valid():
         try:
             new_sentences = (
-                lines.wanted(tests.shown.signatures) if several else [NewSentence(**form.cleaned_data)]
+                lines.parse_sentences(tests.shown.signatures)
+                if several
+                else [NewSentence(**form.cleaned_data)]
             )
             rows = sentences.add(agent, actor=person(request), new_sentences=new_sentences)
         except DomainError as error:
@@ -57,8 +59,8 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "lines": lines,
         "rows": [
-            {"row": row, "asked": each, "answer": answers.get(row.pk)}
-            for row, each in zip(tests.rows, tests.sentences, strict=True)
+            {"row": row, "asked": sentence, "answer": answers.get(row.pk)}
+            for row, sentence in zip(tests.rows, tests.sentences, strict=True)
         ],
         "outcome": tests.outcome,
         "state": agent_readiness.assess_tests(tests),

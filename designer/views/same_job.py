@@ -59,7 +59,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
         address, codes = _saved(request, editor, row) if is_saved else ("", ())
         return redirect(address) if address else _completed(request, row, version, editor, codes)
     if other is None:
-        return _chosen(request, row, version)
+        return _choose_tool(request, row, version)
     callee_names = callees.find_callees([reference, other])
     if other not in callee_names:
         raise Http404
@@ -80,7 +80,7 @@ def _interface(request: HttpRequest, row: Tool) -> ToolVersion:
     return version
 
 
-def _chosen(request: HttpRequest, row: Tool, version: ToolVersion) -> HttpResponse:
+def _choose_tool(request: HttpRequest, row: Tool, version: ToolVersion) -> HttpResponse:
     words = request.GET.get("q", "").strip()
     hits = finding.tools(words, with_own=False, without=[row.pk]) if words else _likely(row, version)
     context = {"version": version, "words": words, "hits": hits, **header(row)}
@@ -97,7 +97,7 @@ def _likely(row: Tool, version: ToolVersion) -> list[finding.Hit]:
         hits = finding.tools(words, with_own=False, without=[row.pk])
         hits_by_reference |= {hit.reference: hit for hit in hits if hit.reference not in hits_by_reference}
     vendor_name = row.endpoint.vendor.name
-    # Tools of the same vendor come last: another vendor's is wanted.
+    # Tools of the same vendor come last, because another vendor's is looked for.
     likely = sorted(hits_by_reference.values(), key=lambda hit: hit.vendor == vendor_name)
     return likely[: finding.SHOWN]
 

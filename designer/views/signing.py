@@ -10,10 +10,10 @@ from people.permissions import public
 @require_GET
 def signing_keys(request: HttpRequest) -> JsonResponse:
     """The public keys that verify releases, as RFC 8037 writes them, with the times that they signed in."""
-    return JsonResponse({"keys": [_written(key) for key in signing.public_keys()]})
+    return JsonResponse({"keys": [_as_jwk(key) for key in signing.public_keys()]})
 
 
-def _written(key: SigningKey) -> dict[str, str | None]:
+def _as_jwk(key: SigningKey) -> dict[str, str | None]:
     return {
         "kty": "OKP",
         "crv": "Ed25519",

@@ -22,10 +22,10 @@ from designer.views import add_tools, last_agent
 from designer.views.tool_search import (
     FILTER_PARAMETERS,
     filters,
-    found,
     query_of,
     question_before,
     says_count,
+    search_tools,
     with_pictures,
 )
 from people.models import Role
@@ -40,12 +40,12 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     if query.get("agent") and person(request).can_design:
         parameters = {name: query.getlist(name) for name in add_tools.SEARCH_PARAMETERS}
         return redirect(add_tools.address(_chosen_agent(request, query["agent"]), parameters))
-    page, problem = found(query_of(query))
+    page, problem = search_tools(query_of(query))
     context = {
         "asked": query,
         "page": page,
         "problem": problem,
-        "rows": _shown(page.rows),
+        "rows": _with_details(page.rows),
         "count_says": says_count(page, query.get("kind", "")),
         "is_filtered": any(query.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
@@ -93,7 +93,7 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
     return redirect("agent", agent.slug)
 
 
-def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_details(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     # Each row with how many agents use the tool.
     use = dict(_use().rows(tools=[row["id"] for row in rows]))
     # Fifty reversals take more than a millisecond.

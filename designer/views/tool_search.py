@@ -38,7 +38,7 @@ LABELS = {
 }
 
 
-def found(query: Query) -> tuple[ResultPage, str]:
+def search_tools(query: Query) -> tuple[ResultPage, str]:
     try:
         return search.search(query), ""
     except DomainError as error:

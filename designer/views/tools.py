@@ -114,7 +114,7 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _what_answers(row: Tool) -> str:
-    # What to decide next about a tool without a vendor.
+    # The next decision about a tool without a vendor.
     return " Choose its implementation under “Environments”." if row.endpoint.vendor.is_own else ""
 
 
@@ -130,7 +130,9 @@ def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpRespons
     """All versions, and any two of them beside each other: the older one always at the left."""
     row = find_tool(pk)
     visible_rows = list(holds.with_review_state(row.versions.defer("raw"))[:VERSIONS_SHOWN])
-    old, new = _chosen(row, request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else ""))
+    old, new = _versions_to_compare(
+        row, request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else "")
+    )
     if label and old is new is None and asked_version(row, f"v{label}") is None:
         raise Http404
     context: dict[str, Any] = {"versions": version_words(visible_rows), "old": old, "new": new, **header(row)}
@@ -147,14 +149,14 @@ def asked_version(row: Tool, address: str) -> ToolVersion | None:
     return row.versions.filter(ordinal=number(address)).first()
 
 
-def _chosen(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, ToolVersion | None]:
+def _versions_to_compare(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, ToolVersion | None]:
     # Without a choice: the newest and what it is compared with. With one: that one and what it is compared
     # with.
     new = asked_version(row, after) if after else row.versions.first()
     old = asked_version(row, before) if before else new and versions.predecessor(new)
     if old is None or new is None or old == new:
         return None, None
-    first, second = sorted([old, new], key=lambda each: (each.label_key, each.ordinal))
+    first, second = sorted([old, new], key=lambda version: (version.label_key, version.ordinal))
     return first, second
 
 

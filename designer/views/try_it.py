@@ -85,7 +85,7 @@ def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
         else None
     )
     version = _version(row, request.GET.get("version", ""), call)
-    form = _run_form(version, given=_given(request, row, call)) if version else None
+    form = _run_form(version, given=_initial_arguments(request, row, call)) if version else None
     return _page(request, row, version, form, call)
 
 
@@ -154,7 +154,7 @@ def _page(
     **more: Any,
 ) -> HttpResponse:
     # Before the history: the page asks for neither again once the call shows as over.
-    told = _told(call) if call else {}
+    call_context = _call_context(call) if call else {}
     protocol = protocols.get(row.endpoint.protocol)
     has_threads = version is not None and threads.can_have(version)
     data = request.POST or request.GET
@@ -180,7 +180,7 @@ def _page(
         "deadline": call.deadline_seconds if call else _deadline(request),
         "examples": [(example, uuid.uuid4()) for example in row.examples.all()],
         "page": _history(row, request.GET.get("cursor"), person(request)),
-        **told,
+        **call_context,
         **more,
         **header(row),
     }
@@ -207,7 +207,7 @@ def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     call_row = get_object_or_404(_calls(row, person(request)), pk=call)
     if not request.headers.get("HX-Request"):
         return _to(call_row)
-    return render(request, "designer/_call.html", {"tool": row, **_told(call_row)})
+    return render(request, "designer/_call.html", {"tool": row, **_call_context(call_row)})
 
 
 @requires(Role.VIEWER)
@@ -325,9 +325,9 @@ def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
 def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpResponse:
     # One press: the same arguments against the version that is shown.
     row = find_tool(pk)
-    kept = get_object_or_404(row.examples, pk=example)
+    example_row = get_object_or_404(row.examples, pk=example)
     version = _version(row, request.POST.get("ordinal", ""), None)
-    filled = f"{reverse('tool-try', args=[row.pk])}?example={kept.pk}"
+    filled = f"{reverse('tool-try', args=[row.pk])}?example={example_row.pk}"
     if version is None:
         return redirect(filled)
     try:
@@ -335,7 +335,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
             requesting.request_call(
                 version,
                 actor=person(request),
-                arguments=kept.arguments,
+                arguments=example_row.arguments,
                 call_id=_call_id(request),
                 mode=_mode(version),
             )
@@ -343,7 +343,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
     except DomainError as error:
         # No form exists yet that could show the errors at its inputs.
         fields = list(error.fields.items())[:3] if isinstance(error, checks.ArgumentsError) else []
-        faults = [f"“{printable(name, 60)}” {why}." for name, why in fields]
+        faults = [f"“{printable(name, 60)}” {reason}." for name, reason in fields]
         messages.error(request, " ".join([error.message, *faults]))
         return redirect(f"{filled}&version={version.ordinal}")
 
@@ -352,9 +352,9 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
 @require_POST
 def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResponse:
     row = find_tool(pk)
-    kept = get_object_or_404(row.examples, pk=example)
-    examples.remove_example(kept, actor=person(request))
-    messages.success(request, f"“{kept.name}” was removed.")
+    example_row = get_object_or_404(row.examples, pk=example)
+    examples.remove_example(example_row, actor=person(request))
+    messages.success(request, f"“{example_row.name}” was removed.")
     return redirect("tool-try", row.pk)
 
 
@@ -429,7 +429,7 @@ def _versions(row: Tool) -> QuerySet[ToolVersion]:
     return row.versions.select_related("tool__endpoint__vendor")
 
 
-def _given(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, Any]:
+def _initial_arguments(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, Any]:
     if call:
         return cast(dict[str, Any], call.arguments)
     if "example" in request.GET:
@@ -467,7 +467,7 @@ def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
     return Keyset(rows, "-id").page(cursor, CALLS_SHOWN)
 
 
-def _told(call: Call) -> dict[str, Any]:
+def _call_context(call: Call) -> dict[str, Any]:
     call = queue.settled(call)
     result = call.decoded()
     return {

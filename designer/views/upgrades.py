@@ -46,7 +46,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
         "ready": sorted(assessed.ready, key=lambda tool: SEVERITIES.index(tool.state.severity)),
         "activity_updates": activity_updates.updates_of(agent),
         "refused_move": _refused_move(request, agent),
-        "back": [(pin, _written(pin, earlier_versions[pin.pk].ordinal)) for pin in moved],
+        "back": [(pin, _move_value(pin, earlier_versions[pin.pk].ordinal)) for pin in moved],
     }
     return render(request, "designer/upgrades.html", context)
 
@@ -78,7 +78,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         context: dict[str, Any] = {
             "agent": agent,
             "told": results,
-            "moves": [_written(row.upgrade.pin, row.upgrade.version.ordinal) for row in done],
+            "moves": [_move_value(row.upgrade.pin, row.upgrade.version.ordinal) for row in done],
         }
         return render(request, "designer/upgrades_move.html", context)
     for row in results:
@@ -101,7 +101,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         messages.success(
             request, f"{len(done)} tools were updated. Publish the agent to release the updates."
         )
-    back = [_written(row.upgrade.pin, row.upgrade.pin.version.ordinal) for row in done]
+    back = [_move_value(row.upgrade.pin, row.upgrade.pin.version.ordinal) for row in done]
     query = urlencode({"back": back}, doseq=True)
     return redirect(f"{reverse('agent-upgrades', args=[slug])}?{query}")
 
@@ -171,7 +171,7 @@ def _agent(request: HttpRequest, slug: str) -> Agent:
     return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
 
 
-def _written(pin: Pin, ordinal: int | None) -> str:
+def _move_value(pin: Pin, ordinal: int | None) -> str:
     return f"{pin.pk}:{ordinal}"
 
 

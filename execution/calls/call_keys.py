@@ -1,7 +1,7 @@
 """Keys of calls and of their threads. No caller chooses or computes one, so no team can block another's.
 
-A key is a keyed digest of an owner and of the name that tells this call from the owner's other calls. The
-id that a client has chosen is stored beside it (`Call.idempotency_key`).
+A key is a keyed digest of an owner and of the name that identifies the call among the owner's. The id that a
+client has chosen is stored beside it (`Call.idempotency_key`).
 """
 
 import uuid

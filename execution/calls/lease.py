@@ -37,7 +37,7 @@ FRESH_SECONDS = 0.5
 
 
 class Conversation(Protocol):
-    """A session with a vendor, or its stand-in, which is interrupted when the call ends."""
+    """A session with a vendor, or its replacement in tests, which is interrupted when the call ends."""
 
     may_send: Callable[[], bool]
 
@@ -110,7 +110,7 @@ class Heartbeat(Held):
         self._thread = threading.Thread(target=self._beat, name=f"call-{call.pk}", daemon=True)
 
     def may_send(self) -> bool:
-        # Nobody waits for the call, so the row is read each time.
+        # No client waits for the call, so the row is read each time.
         self._checked_at = -math.inf
         return super().may_send()
 

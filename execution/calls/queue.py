@@ -216,8 +216,8 @@ def end_late(calls: QuerySet[Call]) -> None:
     vendor_runs = kept_by_vendors(late)
     unsent = outcomes.failed("unavailable", "NO_WORKER", results.NO_WORKER)
     late.filter(status=CallStatus.QUEUED).update(**results.ending(replace(unsent, can_retry=True)))
-    lost = late.filter(status=CallStatus.RUNNING).exclude(pk__in=vendor_runs.values("pk"))
-    lost.update(**results.ending(outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)))
+    without_worker = late.filter(status=CallStatus.RUNNING).exclude(pk__in=vendor_runs.values("pk"))
+    without_worker.update(**results.ending(outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)))
 
 
 def settled(call: Call) -> Call:

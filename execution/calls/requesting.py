@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 NEXT_CALL = "nextval(pg_get_serial_sequence('catalog_call', 'id'))"
 DEADLINE = retries.DEFAULT.give_up_after_seconds
 MAX_DEADLINE_SECONDS = retries.MAX_GIVE_UP_SECONDS
-# For calls that nobody waits for.
+# For calls that no client waits for.
 LONG_DEADLINE, MAX_LONG_DEADLINE_SECONDS = 3600, 86_400
 # A user waits for the result and would not expect a call that starts much later.
 QUEUE_TIMEOUT = timedelta(seconds=30)
@@ -402,7 +402,7 @@ def _first_lease(call: Call) -> timedelta:
         return queue.lease(call) if call.is_ours else QUEUE_TIMEOUT
     duration = QUEUE_TIMEOUT
     if call.mode == Mode.ASYNC:
-        # Nobody waits for the result, so the call may wait for a worker.
+        # No client waits for the result, so the call may wait for a worker.
         duration = max(duration, timedelta(seconds=call.deadline_seconds))
     queue.refuse_late(call, duration)
     return duration
@@ -458,8 +458,8 @@ def knows_id(keys: Collection[uuid.UUID]) -> bool:
 def _find_earlier(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
     """Return the earlier call with this key. Raises DomainError if it differs or is not stored any more."""
     keys, digest_now = [call.key, *([earlier_key] if earlier_key else [])], _digest(call)
-    # The call's row may be gone. Its id is stored longer, so that nothing runs twice. The id is read first:
-    # both are committed at once, so whoever finds the id of a call that is being made finds its row, too.
+    # The call's row may be deleted. Its id is stored longer, so that nothing runs twice. The id is read
+    # first: both are committed at once, so a process that reads the id of a running call also reads its row.
     digests = dict(CallId.objects.filter(key__in=keys).values_list("key", "digest"))
     existing = Call.objects.filter(key__in=keys, requested_by=call.requested_by, api_key=call.api_key).first()
     if call.key in digests:

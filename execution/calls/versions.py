@@ -1,6 +1,6 @@
-"""A version with all that decides whether and how it is called, in one question.
+"""A tool version with all facts that decide whether and how it may be called, in one query.
 
-What never changes, its signature, is kept in this process's memory; all else is asked of the database.
+Its signature never changes, and is cached in the memory of this process; all else is queried each time.
 """
 
 from functools import cache
@@ -16,7 +16,7 @@ from protocols.signature import Signature
 
 MAX_KEPT = 2_000
 _signatures: dict[int, Signature] = {}
-# What no call asks for, and may be long.
+# Columns that no call needs, and that may be long.
 _UNUSED = (
     *(
         "signature",
@@ -52,7 +52,7 @@ def _query() -> PreparedQuery[ToolVersion]:
     endpoint = "tool__endpoint"
     joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
     rows = rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED)
-    # A call begins with this question, so its id is fetched along with it.
+    # A call begins with this query, so the call's id is reserved in it.
     reserved = RawSQL(NEXT_CALL, [], output_field=BigIntegerField())  # noqa: S611 - a constant text
     rows = rows.annotate(stopping=holds.stopping_of_tool(), reserved=reserved)
     return PreparedQuery(rows)

@@ -223,8 +223,8 @@ def _open_session(version: ToolVersion) -> Iterator[tuple[Session, Protocol]]:
 
 
 def _bounded(found: ThreadState) -> ThreadState:
-    told = {"values": found.values, "messages": found.messages, "metadata": found.metadata}
-    sound = results.sound(told)
+    content = {"values": found.values, "messages": found.messages, "metadata": found.metadata}
+    sound = results.sound(content)
     if len(canonical(sound)) > results.MAX_OUTPUTS_BYTES:
         raise DomainError("too_large", TOO_LONG, status=409)
     return replace(found, **sound)

@@ -146,9 +146,8 @@ def visible_to(user: User) -> QuerySet[UserGrant]:
 def forget(grant: UserGrant, *, actor: User) -> Revocation | None:
     """Delete the grant and its tokens, and the user if no other grant is left.
 
-    The provider is asked to revoke the tokens after the commit. The `message` of the result states whether it
-    did;
-    None if Pegboard had no tokens.
+    The provider is requested to revoke the tokens after the commit. The `message` of the result reports the
+    revocation; None if Pegboard had no tokens.
     """
     # A renewal may have changed the tokens since the row was read.
     rows = UserGrant.objects.select_related("end_user").select_for_update(of=("self",))

@@ -34,7 +34,7 @@ def token_for(
 ) -> str | None:
     """Return a valid token, or None if the user must authorize first. Raises ProtocolError, DomainError."""
     ends = time.monotonic() + MAX_WAIT
-    # In any state, because a user who is asked for more scopes keeps the earlier ones.
+    # In any state, because a user who has to grant more scopes keeps the earlier ones.
     rows = UserGrant.objects.filter(
         end_user=user, endpoint=endpoint, provider=provider, credential=credential
     )

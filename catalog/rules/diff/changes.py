@@ -110,7 +110,7 @@ def change(path: Iterable[str], kind: Kind, effect: Effect, before: object, afte
     return Change(sentences.joined(path), kind, effect, otherwise.get(kind, usual), before, after)
 
 
-def on(side: Side, path: Iterable[str], kind: Kind, before: object, after: object) -> Change:
+def member_change(side: Side, path: Iterable[str], kind: Kind, before: object, after: object) -> Change:
     """A change of an input or output whose kind alone says what it does."""
     return change(path, kind, _EFFECT_OF[side][kind], before, after)
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from catalog.rules.diff import scalars, unions
-from catalog.rules.diff.changes import EFFECTS, SAFE, Change, Kind, Side, change, on
+from catalog.rules.diff.changes import EFFECTS, SAFE, Change, Kind, Side, change, member_change
 from catalog.rules.diff.places import Path, Place
 from core.canonical_json import digest
 from core.schema import SchemaBoundsError, audience, pointers, read_document
@@ -53,7 +53,7 @@ class Comparer:
         self.side = side
         self.are_too_large = False
         self._roots = (old_root, new_root)
-        documents = [self._read(root) for root in self._roots]
+        documents = [self._read_document(root) for root in self._roots]
         self.old, self.new = (NormalForms(document) for document in documents)
         self._are_roots_equal = is_equal(documents[0].root, documents[1].root)
         self._steps = 0
@@ -68,7 +68,7 @@ class Comparer:
         old, new = (audience.canonical_schema(root, None, digest) for root in self._roots)
         return is_equal(old, new)
 
-    def _read(self, root: object) -> Document:
+    def _read_document(self, root: object) -> Document:
         try:
             return read_document(root)
         except SchemaBoundsError:
@@ -162,8 +162,8 @@ class Comparer:
     def _freed(self, old: Schema, new: Schema, other: Schema, place: Place) -> Change:
         kind: Kind = "widened" if self.side == "inputs" else "narrowed"
         if other.get("enum"):
-            return on(self.side, place.path("enum"), kind, old.get("enum"), new.get("enum"))
-        return on(self.side, place.path(), kind, old, new)
+            return member_change(self.side, place.path("enum"), kind, old.get("enum"), new.get("enum"))
+        return member_change(self.side, place.path(), kind, old, new)
 
     def _impossible(
         self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, place: Place
@@ -172,7 +172,7 @@ class Comparer:
         if before or after:
             is_safe = (self.side == "inputs") is bool(after)
             kind: Kind = ("widened" if after else "narrowed") if is_safe else "retyped"
-            yield on(self.side, place.path(), kind, old, new)
+            yield member_change(self.side, place.path(), kind, old, new)
 
     def _type_changes(
         self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], place: Place
@@ -183,7 +183,7 @@ class Comparer:
         # Callers send what they sent before, readers expect what they received before.
         if kind != _SAFE_KIND[self.side]:
             kind = "retyped"
-        yield on(self.side, place.path("type"), kind, shown_type(old), shown_type(new))
+        yield member_change(self.side, place.path("type"), kind, shown_type(old), shown_type(new))
 
     def _listed_values(self, old: Level, new: Level, place: Place) -> list[Change] | None:
         """Try each value where one side lists its values. Return None where that decides nothing."""
@@ -200,33 +200,37 @@ class Comparer:
         path = place.path("enum")
         before, after = old.schema.get("enum"), new.schema.get("enum")
         if all(fits):
-            return [on(self.side, path, "widened" if is_input else "narrowed", before, after)]
+            return [member_change(self.side, path, "widened" if is_input else "narrowed", before, after)]
         misfits = [value for value, is_fit in zip(values, fits, strict=True) if not is_fit]
         if is_input:
-            return [on("inputs", (*path, _name(value)), "narrowed", value, None) for value in misfits]
-        return [on("outputs", (*path, _name(value)), "widened", None, value) for value in misfits]
+            return [
+                member_change("inputs", (*path, _name(value)), "narrowed", value, None) for value in misfits
+            ]
+        return [member_change("outputs", (*path, _name(value)), "widened", None, value) for value in misfits]
 
     def _enum(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         before, after = old.schema.get("enum"), new.schema.get("enum")
         path = place.path("enum")
         if before is None or after is None:
             if before is not after:
-                yield on(self.side, path, "widened" if after is None else "narrowed", before, after)
+                yield member_change(
+                    self.side, path, "widened" if after is None else "narrowed", before, after
+                )
             return
         old_values, new_values = ({value_key(value): value for value in side} for side in (before, after))
         for key, value in new_values.items():
             if key not in old_values:
-                yield on(self.side, (*path, _name(value)), "widened", None, value)
+                yield member_change(self.side, (*path, _name(value)), "widened", None, value)
         for key, value in old_values.items():
             if key not in new_values:
-                yield on(self.side, (*path, _name(value)), "narrowed", value, None)
+                yield member_change(self.side, (*path, _name(value)), "narrowed", value, None)
 
     def _scalars(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         for keyword, kind, before, after in scalars.differences(old.schema, new.schema, common):
             if kind == "changed":
                 yield change(place.path(keyword), kind, "widens_risk", before, after)
             else:
-                yield on(self.side, place.path(keyword), kind, before, after)
+                yield member_change(self.side, place.path(keyword), kind, before, after)
 
     def _properties(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         if "object" not in common:
@@ -240,7 +244,7 @@ class Comparer:
                 yield self._added(name, old, new, place)
         for name in before:
             if name not in after:
-                yield on(self.side, place.path("properties", name), "removed", before[name], None)
+                yield member_change(self.side, place.path("properties", name), "removed", before[name], None)
         for name in dict.fromkeys([*old.required, *new.required]):
             if name not in before and name not in after:
                 yield from self._required(name, old, new, place)
@@ -249,7 +253,9 @@ class Comparer:
         was_required, is_required = name in old.required, name in new.required
         if was_required != is_required:
             path = place.path("properties", name, "required")
-            yield on(self.side, path, "required" if is_required else "optional", was_required, is_required)
+            yield member_change(
+                self.side, path, "required" if is_required else "optional", was_required, is_required
+            )
 
     def _added(self, name: str, old: Level, new: Level, place: Place) -> Change:
         path, schema = place.path("properties", name), new.properties[name]
@@ -261,7 +267,7 @@ class Comparer:
             is_within = all(each.effect in SAFE for each in self.compare(others, schema, place))
             if not is_within:
                 return change(path, "added", "widens_risk", None, schema)
-        return on(self.side, path, "added", None, schema)
+        return member_change(self.side, path, "added", None, schema)
 
     def _others(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         for keyword, type_name in (
@@ -277,7 +283,7 @@ class Comparer:
                 yield change(place.path(keyword), "changed", "widens_risk", before, after)
             elif (before is False) != (after is False):
                 kind: Kind = "widened" if before is False else "narrowed"
-                yield on(self.side, place.path(keyword), kind, before, after)
+                yield member_change(self.side, place.path(keyword), kind, before, after)
             else:
                 yield from self.compare(before, after, place.to(keyword))
 
@@ -326,7 +332,9 @@ class Comparer:
                 # It may also have been about members that are named.
                 yield change(inside.path(), "changed", "widens_risk", before.get(pattern), after.get(pattern))
             elif (one is False) != (other is False):
-                yield on(self.side, inside.path(), "widened" if one is False else "narrowed", one, other)
+                yield member_change(
+                    self.side, inside.path(), "widened" if one is False else "narrowed", one, other
+                )
             else:
                 yield from self.compare(one, other, inside)
 
@@ -356,7 +364,7 @@ class Comparer:
         kind: Kind = "changed" if before is not None and after is not None else "narrowed"
         kind = "widened" if after is None else kind
         if kind == _SAFE_KIND[self.side]:
-            yield on(self.side, path, kind, before, after)
+            yield member_change(self.side, path, kind, before, after)
         else:
             yield change(path, "changed", "widens_risk", before, after)
 
@@ -404,7 +412,7 @@ class Comparer:
             if keyword == "default":
                 yield change(place.path(keyword), "changed", "compatible", before, after)
             elif keyword in ANNOTATIONS:
-                yield on(self.side, place.path(keyword), "text", before, after)
+                yield member_change(self.side, place.path(keyword), "text", before, after)
             else:
                 yield change(place.path(keyword), "changed", "cosmetic", before, after)
 

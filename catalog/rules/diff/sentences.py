@@ -123,16 +123,16 @@ def joined(parts: Iterable[str]) -> str:
 
 def sentence(path: str, kind: str, effect: str, before: object, after: object) -> str:
     if path == "annotations/destructive" and before is True:
-        return _DESTRUCTIVE_WITHDRAWN.format(after=shown(after))
+        return _DESTRUCTIVE_WITHDRAWN.format(after=quote_value(after))
     if path in _TOOL:
-        return _TOOL[path].format(before=shown(before), after=shown(after))
+        return _TOOL[path].format(before=quote_value(before), after=quote_value(after))
     subject = _subject(list(pointers.split(f"/{path}")), kind)
     if not subject.what:
         return f"The {subject.side} are in another order."
     if not subject.member and kind in ("added", "removed"):
         return _came_or_went(subject.what, subject.side, kind, effect)
     if subject.value is not None:
-        value = shown(subject.value)
+        value = quote_value(subject.value)
         if kind == "text":
             return f"The description of {value} for {subject.what} has changed."
         return _VALUE[subject.side, kind].format(what=subject.what, value=value)
@@ -141,7 +141,7 @@ def sentence(path: str, kind: str, effect: str, before: object, after: object) -
     template = _MEMBER.get((subject.member, kind)) or _MEMBER.get(subject.member)
     if template is None or (effect == "widens_risk" and kind == "changed" and "compare" not in template):
         return _rule_changed(subject, kind, effect)
-    return template.format(what=subject.what, before=shown(before), after=shown(after))
+    return template.format(what=subject.what, before=quote_value(before), after=quote_value(after))
 
 
 def _subject(parts: list[str], kind: str) -> _Subject:
@@ -149,16 +149,16 @@ def _subject(parts: list[str], kind: str) -> _Subject:
     side = _TOGETHER.get(parts[0], parts[0])
     if parts[0] in _TOGETHER:
         inside, rest = _place(parts[1:])
-        what = f"member {shown(inside)} of the {side[:-1]}" if inside else f"{side[:-1]} object"
+        what = f"member {quote_value(inside)} of the {side[:-1]}" if inside else f"{side[:-1]} object"
     elif len(parts) == 1:
         return _Subject(side, "", "", None)
     elif parts[2:3] == ["schema"]:
         inside, rest = _place(parts[3:])
         rest = rest or ([] if kind in ("added", "removed") else ["schema"])
-        of = f"{side[:-1]} {shown(parts[1])}"
-        what = f"member {shown(inside)} of {of}" if inside else of
+        of = f"{side[:-1]} {quote_value(parts[1])}"
+        what = f"member {quote_value(inside)} of {of}" if inside else of
     else:
-        rest, what = parts[2:], f"{side[:-1]} {shown(parts[1])}"
+        rest, what = parts[2:], f"{side[:-1]} {quote_value(parts[1])}"
     member = "allowed_values" if rest[:1] == ["enum"] else "".join(rest[:1])
     value = "/".join(rest[1:]) if member == "allowed_values" and rest[1:] else None
     return _Subject(side, what, member, value)
@@ -205,7 +205,7 @@ def _limit_moved(what: str, limit: str, before: object, after: object) -> str:
 def _rule_changed(subject: _Subject, kind: str, effect: str) -> str:
     rule = f"schema of {subject.what}"
     if subject.member and subject.member != "schema":
-        rule = f"rule {shown(subject.member)} for the {subject.what}"
+        rule = f"rule {quote_value(subject.member)} for the {subject.what}"
     if effect == "widens_risk":
         return f"The {rule} has changed in a way that cannot be judged. Please compare the two."
     if effect == "cosmetic":
@@ -214,13 +214,13 @@ def _rule_changed(subject: _Subject, kind: str, effect: str) -> str:
     return f"The {rule} {said.get(kind, 'has changed')}."
 
 
-def shown(value: object) -> str:
+def quote_value(value: object) -> str:
     if value is None or value == []:
         return "nothing"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return _cut(", ".join(map(shown, value)), 120)
+        return _cut(", ".join(map(quote_value, value)), 120)
     text = value if isinstance(value, str) else canonical(value).decode()
     return f"“{_cut(text, 60)}”"
 

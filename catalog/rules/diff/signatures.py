@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, on
+from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, member_change
 from catalog.rules.diff.scalars import moved
 from catalog.rules.diff.schemas import Comparer
 from core.schema.pointers import Steps
@@ -176,17 +176,17 @@ def _parameters(
             if side == "inputs" and parameter.required:
                 yield change(path, "added", "breaks_callers", None, told)
             else:
-                yield on(side, path, "added", None, told)
+                yield member_change(side, path, "added", None, told)
     for parameter in before.values():
         if parameter.id not in after:
-            yield on(side, [side, parameter.name], "removed", msgspec.to_builtins(parameter), None)
+            yield member_change(side, [side, parameter.name], "removed", msgspec.to_builtins(parameter), None)
     if [key for key in before if key in after] != [key for key in after if key in before]:
-        yield on(side, [side], "reordered", [p.name for p in old], [p.name for p in new])
+        yield member_change(side, [side], "reordered", [p.name for p in old], [p.name for p in new])
 
 
 def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -> Iterator[Change]:
     path = (side, new.name)
-    found = [*_said(side, path, old, new), *_shape(side, path, old, new, comparer)]
+    found = [*_text_changes(side, path, old, new), *_shape(side, path, old, new, comparer)]
     yield from found
     is_unseen = None not in (old.schema, new.schema) and comparer.are_same_to_readers
     if not (found or is_unseen or (old == new and _same_values((old,), (new,)))):
@@ -194,19 +194,21 @@ def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -
         yield change([*path, "schema"], "changed", "cosmetic", before, after)
 
 
-def _said(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> Iterator[Change]:
+def _text_changes(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> Iterator[Change]:
     # What changed beside which values fit the parameter.
     if old.name != new.name:
-        yield on(side, [*path, "name"], "renamed", old.name, new.name)
+        yield member_change(side, [*path, "name"], "renamed", old.name, new.name)
     if old.required != new.required:
         kind: Kind = "required" if new.required else "optional"
-        yield on(side, [*path, "required"], kind, old.required, new.required)
+        yield member_change(side, [*path, "required"], kind, old.required, new.required)
     for member in ("title", "description"):
         before, after = getattr(old, member), getattr(new, member)
         if before != after:
-            yield on(side, [*path, member], "text", before, after)
+            yield member_change(side, [*path, member], "text", before, after)
     if not _same_default(old, new):
-        yield change([*path, "default"], "changed", "compatible", _given(old.default), _given(new.default))
+        yield change(
+            [*path, "default"], "changed", "compatible", _or_none(old.default), _or_none(new.default)
+        )
     if not is_equal(old.rest, new.rest):
         yield change([*path, "rest"], "changed", "cosmetic", old.rest, new.rest)
 
@@ -216,13 +218,13 @@ def _shape(
 ) -> Iterator[Change]:
     # What changed about which values fit the parameter.
     if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
-        yield on(side, [*path, "type"], "retyped", _type_of(old), _type_of(new))
+        yield member_change(side, [*path, "type"], "retyped", _type_of(old), _type_of(new))
     elif old.type == new.type and old.schema is None and new.schema is None:
         yield from _limits(side, path, old, new)
         yield from _allowed_values(side, [*path, "allowed_values"], old, new)
     elif side == "outputs" and "json" in (old.type, new.type) and old.schema is None and new.schema is None:
         # A document without a schema, and no longer one: that it may hold the other does not help readers.
-        yield on(side, [*path, "type"], "retyped", old.type, new.type)
+        yield member_change(side, [*path, "type"], "retyped", old.type, new.type)
     else:
         yield from comparer.compare_parts(path, _steps_to(old), _steps_to(new))
 
@@ -240,7 +242,7 @@ def _limits(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -
     for member, rises in (("min", False), ("max", True), ("max_length", True)):
         before, after = getattr(old, member), getattr(new, member)
         if before != after:
-            yield on(side, [*path, member], moved(before, after, rises=rises), before, after)
+            yield member_change(side, [*path, member], moved(before, after, rises=rises), before, after)
     if old.max == new.max and old.max_defaulted != new.max_defaulted:
         member = "max_defaulted"
         yield change([*path, member], "changed", "cosmetic", old.max_defaulted, new.max_defaulted)
@@ -251,19 +253,19 @@ def _allowed_values(side: Side, path: list[str], old: Parameter, new: Parameter)
     after = {value.name: value.description for value in new.allowed_values}
     if bool(before) != bool(after):
         # No list means that every value is allowed.
-        yield on(side, path, "narrowed" if after else "widened", list(before), list(after))
+        yield member_change(side, path, "narrowed" if after else "widened", list(before), list(after))
         return
     for name in after:
         if name not in before:
-            yield on(side, [*path, name], "widened", None, name)
+            yield member_change(side, [*path, name], "widened", None, name)
         elif before[name] != after[name]:
-            yield on(side, [*path, name], "text", before[name], after[name])
+            yield member_change(side, [*path, name], "text", before[name], after[name])
     for name in before:
         if name not in after:
-            yield on(side, [*path, name], "narrowed", name, None)
+            yield member_change(side, [*path, name], "narrowed", name, None)
     if before.keys() == after.keys() and list(before) != list(after):
-        yield on(side, path, "reordered", list(before), list(after))
+        yield member_change(side, path, "reordered", list(before), list(after))
 
 
-def _given(value: object) -> object:
+def _or_none(value: object) -> object:
     return None if value is msgspec.UNSET else value

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from catalog.rules.diff.changes import SAFE, Change, Kind, Side, change, on, undecided
+from catalog.rules.diff.changes import SAFE, Change, Kind, Side, change, member_change, undecided
 from catalog.rules.diff.places import Place
 from core.schema import subschemas
 from core.schema.dialects import AnySchema
@@ -118,7 +118,7 @@ class _Match:
                 self._use(similar)
                 changes += self._compare(branch, similar)
             else:
-                changes.append(self._lost(branch))
+                changes.append(self._lost_branch(branch))
         return [*changes, *map(self._gained, self.offered)]
 
     def _contained(self, branch: AnySchema) -> list[Change] | None:
@@ -138,21 +138,21 @@ class _Match:
         number = next((n for n, each in enumerate(self.all_offered) if each is offer), 0)
         return self.comparer.compare(old, new, self.place.to(str(number)))
 
-    def _lost(self, branch: AnySchema) -> Change:
+    def _lost_branch(self, branch: AnySchema) -> Change:
         if self.is_input:
-            return on("inputs", self.place.path(), "narrowed", branch, None)
+            return member_change("inputs", self.place.path(), "narrowed", branch, None)
         comparer = self.comparer
         offered_types = frozenset[str]().union(
             *(types_of(comparer.old.level(each).schema) for each in self.all_offered)
         )
         is_within = types_of(comparer.new.level(branch).schema) <= offered_types
         kind: Kind = "widened" if is_within else "retyped"
-        return on("outputs", self.place.path(), kind, None, branch)
+        return member_change("outputs", self.place.path(), kind, None, branch)
 
     def _gained(self, branch: AnySchema) -> Change:
         if self.is_input:
-            return on("inputs", self.place.path(), "widened", None, branch)
-        return on("outputs", self.place.path(), "narrowed", branch, None)
+            return member_change("inputs", self.place.path(), "widened", None, branch)
+        return member_change("outputs", self.place.path(), "narrowed", branch, None)
 
     def _likeness(self, branch: AnySchema, offer: AnySchema) -> int:
         """Return how surely two branches are the same one, changed; 0 when they are two different ones."""

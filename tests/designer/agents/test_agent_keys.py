@@ -202,7 +202,7 @@ def test_command_names_agents_and_reads_releases_unless_told_more(owner, desk, o
 def test_page_offers_ones_agents_and_makes_a_key_for_those_that_are_ticked(owner, desk):
     published(owner, "below", parent=desk)
     page = signed_in()
-    offered = page.get("/keys/new/?agent=desk").context["form"].named()
+    offered = page.get("/keys/new/?agent=desk").context["form"].agent_choices()
     assert [(depth, row.slug, ticked) for depth, row, ticked in offered] == [
         (0, "desk", True),
         (1, "below", False),

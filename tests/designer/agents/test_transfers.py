@@ -158,7 +158,7 @@ def test_a_procedure_names_the_transfer_as_it_is_called_now(api, alice, desk, re
     api.put(URL, {"name": "to_refills", "description": "x"})
 
     checked = checking.check_agent(desk, alice)
-    assert checked.pieces[procedure.pk][1].shown == "to_refills()"
+    assert checked.pieces[procedure.pk][1].display_text == "to_refills()"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_an_identity_that_is_typed_tells_nothing_of_other_teams(alice, desk):
     procedure = editing.create_procedure(desk, actor=alice, title="Calls", body=body)
 
     checked = checking.check_agent(desk, alice)
-    assert references.shown(checked.pieces[procedure.pk]) == body
+    assert references.display_text(checked.pieces[procedure.pk]) == body
     assert "Hidden" not in str(checked.remarks)
 
 

@@ -50,7 +50,7 @@ def shown(agent: Agent) -> list[str]:
     """The procedures as they are read, in their order."""
     rows = list(agent.procedures.live())
     known = vocabulary.vocabulary_of(agent, texts=[row.text for row in rows])
-    return [references.shown(references.parse(row.text, known)) for row in rows]
+    return [references.display_text(references.parse(row.text, known)) for row in rows]
 
 
 def test_a_copy_has_mocks_and_assertions_of_its_own_and_no_environment(api, alice, desk):

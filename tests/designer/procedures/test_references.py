@@ -11,10 +11,10 @@ from designer.procedures.references import (
     KnownOutput,
     KnownTool,
     Vocabulary,
+    display_text,
     flat,
     parse,
     rendered,
-    shown,
     stored,
 )
 
@@ -74,7 +74,7 @@ KNOWN = Vocabulary(tools=(LOOK_UP,), agents=(KnownAgent(id=7, name="transfer_to_
 def test_what_is_typed_is_kept_by_identity_and_shown_by_name(typed: str, kept: str, reads: str) -> None:
     pieces = parse(typed, KNOWN)
     assert stored(pieces) == kept
-    assert shown(pieces) == reads
+    assert display_text(pieces) == reads
     assert stored(parse(reads, KNOWN)) == kept
 
 
@@ -99,7 +99,7 @@ def test_an_item_as_an_argument_is_referred_to_as_an_item_too() -> None:
 def test_a_renamed_tool_changes_what_is_shown_and_not_what_is_kept() -> None:
     renamed = Vocabulary(tools=(KnownTool(pin=12, name="find_refills"),))
     pieces = parse("{tool:12} and {in:12/acct%2F1}", renamed)
-    assert shown(pieces) == "find_refills() and find_refills(acct_1)"
+    assert display_text(pieces) == "find_refills() and find_refills(acct_1)"
     assert stored(parse("{tool:12}", renamed)) == "{tool:12}"
 
 
@@ -144,8 +144,8 @@ TEXTS = st.lists(st.tuples(BETWEEN, REFERENCES | st.text("ab(){}.@=", max_size=6
 @given(TEXTS)
 def test_shown_and_stored_lead_to_each_other(text: str) -> None:
     pieces = parse(text, KNOWN)
-    kept, reads = stored(pieces), shown(pieces)
-    assert shown(parse(kept, KNOWN)) == reads
+    kept, reads = stored(pieces), display_text(pieces)
+    assert display_text(parse(kept, KNOWN)) == reads
     assert kept.count("\n") == reads.count("\n")
     # What is saved again without a change is kept without a change.
     assert stored(parse(reads, KNOWN)) == kept
