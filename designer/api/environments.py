@@ -15,7 +15,7 @@ from core.serializers import Input
 from designer.api.agents import chosen_agent
 from designer.environments import activity_updates, environments, mocks
 from designer.environments.activity_updates import ActivityUpdate
-from designer.environments.environments import Bound
+from designer.environments.environments import BoundTool
 from designer.models import Agent, Binding, Environment, Pin
 from designer.releases import publishing
 from designer.upgrades import binding_moves
@@ -153,7 +153,7 @@ class BindingOutput(serializers.Serializer[Any]):
     message = serializers.CharField(source="resolution.fault.message", default="")
 
     @extend_schema_field(BindingUpdateOutput(allow_null=True))
-    def get_update(self, bound: Bound) -> dict[str, Any] | None:
+    def get_update(self, bound: BoundTool) -> dict[str, Any] | None:
         update = activity_updates.update_of(bound)
         return None if update is None else update_row(update)
 
@@ -463,5 +463,5 @@ def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[
 
 
 def _binding_response(environment: Environment, pin: Pin) -> Response:
-    bound: Bound = next(iter(environments.bound_in(environment, [pin])))
+    bound: BoundTool = next(iter(environments.bound_in(environment, [pin])))
     return Response(BindingOutput(bound).data)

@@ -5,29 +5,29 @@ from dataclasses import dataclass
 from catalog.models import ActivityVersion
 from core.errors import DomainError
 from designer.environments import environments
-from designer.environments.environments import Bound
+from designer.environments.environments import BoundTool
 from designer.models import Agent
 from execution.activities import changes
-from execution.activities.changes import ActivityChange
+from execution.activities.changes import ActivityComparison
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityUpdate:
     """A `version` that a tool can move to. `refusal` is the reason why it cannot run for the tool."""
 
-    bound: Bound
+    bound: BoundTool
     version: ActivityVersion
-    change: ActivityChange
+    change: ActivityComparison
     refusal: str = ""
 
 
-_REPLACEMENT = ActivityChange(
+_REPLACEMENT = ActivityComparison(
     "notice",
     ("Another implementation has this name now. Choose a version of it before the tool can run.",),
 )
 
 
-def update_of(bound: Bound) -> ActivityUpdate | None:
+def update_of(bound: BoundTool) -> ActivityUpdate | None:
     """Return the newest version of the activity, if the tool runs another one.
 
     If another activity now has the name by which the tool runs its activity, return the newest version of
@@ -52,7 +52,7 @@ def updates_of(agent: Agent) -> list[ActivityUpdate]:
     """Return the updates of the activities that run for the agent's tools, in any environment or none."""
     pins = environments.pins_of(agent)
     agent_environments = list(agent.environments.all())
-    bound: list[Bound] = environments.unbound_in(agent, pins)
+    bound: list[BoundTool] = environments.unbound_in(agent, pins)
     for rows in (
         environments.bindings_by_environment(agent_environments, pins).values() if agent_environments else ()
     ):

@@ -408,7 +408,7 @@ def items_of(agent: Agent) -> list[Pin]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundTool:
     """The activity that runs for a tool in an environment.
 
     version: the version that runs, or that was bound if the activity is removed.
@@ -443,7 +443,7 @@ class Bound:
         return fault is not None and fault.code == ACTIVITY_REPLACED
 
 
-def bound_in(environment: Environment, pins: Sequence[Pin] | None = None) -> list[Bound]:
+def bound_in(environment: Environment, pins: Sequence[Pin] | None = None) -> list[BoundTool]:
     """Return the activities of these tools, or of all tools of the agent."""
     pins = pins_of(environment.agent) if pins is None else pins
     return bindings_by_environment([environment], pins)[environment.pk]
@@ -451,7 +451,7 @@ def bound_in(environment: Environment, pins: Sequence[Pin] | None = None) -> lis
 
 def bindings_by_environment(
     environment_rows: Sequence[Environment], pins: Sequence[Pin]
-) -> dict[int, list[Bound]]:
+) -> dict[int, list[BoundTool]]:
     """Return the activities of these tools by environment id. The number of statements does not grow with
     either.
     """
@@ -462,24 +462,24 @@ def bindings_by_environment(
     bindings = {(row.environment_id, row.tool_id): row for row in rows}
     bound = {row.bound_version.pk for row in rows if row.bound_version}
     version_by_id = _versions(bound | {row.version for row in resolutions.values() if row.version})
-    result: dict[int, list[Bound]] = {place.pk: [] for place in environment_rows}
+    result: dict[int, list[BoundTool]] = {place.pk: [] for place in environment_rows}
     for place in environment_rows:
         for pin, subject in zip(pins, subjects, strict=True):
             resolution, binding = resolutions[place.pk, subject], bindings.get((place.pk, pin.tool_id))
             bound_version = binding.bound_version if binding else None
             version = version_by_id.get(resolution.version or (bound_version.pk if bound_version else 0))
-            result[place.pk].append(Bound(pin, place, resolution, binding, version))
+            result[place.pk].append(BoundTool(pin, place, resolution, binding, version))
     return result
 
 
-def unbound_in(agent: Agent, pins: Sequence[Pin]) -> list[Bound]:
+def unbound_in(agent: Agent, pins: Sequence[Pin]) -> list[BoundTool]:
     """Return the activities that run for these tools where they have no binding."""
     subjects = [Subject.of_pin(pin) for pin in pins]
     resolutions = resolve_all(None, subjects, agent=agent.pk)
     version_by_id = _versions({row.version for row in resolutions.values() if row.version})
     rows = (resolutions[subject] for subject in subjects)
     return [
-        Bound(pin, None, resolution, None, version_by_id.get(resolution.version or 0))
+        BoundTool(pin, None, resolution, None, version_by_id.get(resolution.version or 0))
         for pin, resolution in zip(pins, rows, strict=True)
     ]
 

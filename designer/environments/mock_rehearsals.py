@@ -22,7 +22,7 @@ MAX_TRIES = 20
 
 
 @dataclass(frozen=True)
-class Step:
+class MockRehearsalStep:
     """A step of a rehearsal.
 
     number: from 1.
@@ -64,12 +64,12 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class MockRehearsal:
     """One walk through a procedure. All users who may see the procedure see the same walk."""
 
     procedure: Procedure
     run: uuid.UUID
-    steps: Sequence[Step]
+    steps: Sequence[MockRehearsalStep]
 
     @property
     def done(self) -> int:
@@ -104,11 +104,11 @@ def tool_steps_of(agent: Agent, procedure: Procedure) -> list[ToolStep]:
     return [step for step in steps.steps_of(references.parse(procedure.text, names)) if step.pin in live]
 
 
-def read_rehearsal(agent: Agent, procedure: Procedure, run: uuid.UUID) -> Rehearsal:
+def read_rehearsal(agent: Agent, procedure: Procedure, run: uuid.UUID) -> MockRehearsal:
     texts = tool_steps_of(agent, procedure)
     pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
     calls_by_step = _newest_calls(procedure, run, len(texts))
-    return Rehearsal(procedure, run, list(_build_steps(texts, pins, calls_by_step)))
+    return MockRehearsal(procedure, run, list(_build_steps(texts, pins, calls_by_step)))
 
 
 def run_step(
@@ -126,7 +126,7 @@ def run_step(
 
 def _build_steps(
     texts: Sequence[ToolStep], pins: Mapping[int, Pin], calls_by_step: Mapping[int, Call]
-) -> Iterator[Step]:
+) -> Iterator[MockRehearsalStep]:
     results: list[Mapping[str, Any]] = []
     for number, text in enumerate(texts, 1):
         call = calls_by_step.get(number)
@@ -137,7 +137,7 @@ def _build_steps(
         ]
         pin = pins[text.pin]
         names = [parameter.name for parameter in pin.version.decoded().inputs]
-        yield Step(number, text, pin, call, late, step_results.values_for(names, results))
+        yield MockRehearsalStep(number, text, pin, call, late, step_results.values_for(names, results))
         if call and call.outcome == "ok":
             results.append(call.decoded().outputs)
 

@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import structs
 
 from designer.exports import contracts, judge, root_rules, schema, transfers
-from designer.exports.base import Format, Limits, lists_values
+from designer.exports.base import Format, FormatLimits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from designer.exports.wire import Wire, by_vendors_name
 from designer.signatures.effective import Effective, Input
 from protocols import parameters
@@ -54,7 +54,7 @@ def with_listed_members(tool: Effective) -> Effective:
     return structs.replace(tool, inputs=tuple(inputs), schema_rest=remaining_keywords)
 
 
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 section 6.1",
     date="2026-11-21",
     carries=frozenset({"outputs", "img", "tags"}),
@@ -179,5 +179,5 @@ FORMAT = Format(
     write=write,
     wire=wire,
     accepts=accepted,
-    places=Places(tools=("items",), inputs=(INPUTS,), outputs=(OUTPUTS,)),
+    places=ToolPaths(tools=("items",), inputs=(INPUTS,), outputs=(OUTPUTS,)),
 )

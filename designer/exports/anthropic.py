@@ -4,12 +4,12 @@ from functools import partial
 from typing import Any
 
 from designer.exports import contracts, inputs
-from designer.exports.base import Format, Limits
+from designer.exports.base import Format, FormatLimits
 from designer.exports.document import ReleaseDocument
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from designer.signatures.effective import Effective
 
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="anthropic-sdk-python 2.11.0, types/tool_param.py; "
     "https://docs.anthropic.com/en/docs/agents-and-tools/tool-use",
     date="2026-11-21",
@@ -38,5 +38,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(inputs.wire, contract=LIMITS.contract),
-    places=Places(tools=(), inputs=("input_schema",)),
+    places=ToolPaths(tools=(), inputs=("input_schema",)),
 )

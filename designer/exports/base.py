@@ -19,7 +19,7 @@ from designer.exports.content_cache import ContentCache, digest
 from designer.exports.contracts import WHOLE, Contract
 from designer.exports.document import ReleaseDocument
 from designer.exports.inputs import WrittenInputs, WrittenOutputs
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from designer.exports.round_trip import Exported
 from designer.exports.wire import Wire, by_alias, by_vendors_name
 from designer.signatures.effective import Effective
@@ -43,7 +43,7 @@ class Remark(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class FormatLimits:
     """The rules of a target, with their source and the date of reading. None: the target sets no limit.
 
     carries: the members of a signature that the target has a member for, out of `MEMBERS`.
@@ -93,12 +93,12 @@ class Format:
 
     name: str
     label: str
-    limits: Limits
+    limits: FormatLimits
     write: Callable[[ReleaseDocument], object]
     wire: Callable[[Effective], Wire] = by_alias
     media_type: str = JSON
     suffix: str = "json"
-    places: Places | None = None
+    places: ToolPaths | None = None
     resolve: Callable[[dict[str, Any], str], None] | None = None
     accepts: Callable[[Effective], Any] | None = None
 
@@ -139,7 +139,7 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
 }
 
 
-def remarks(release: ReleaseDocument, limits: Limits) -> list[Remark]:
+def remarks(release: ReleaseDocument, limits: FormatLimits) -> list[Remark]:
     if limits.of == "procedures":
         return list(_about_procedures(release))
     warnings = [remark for tool in release.tools for remark in _evaluate(tool.signature, limits)]
@@ -180,7 +180,7 @@ class Carried:
         return [remark for remark in self.remarks if remark.level == "blocks"]
 
 
-def carried(release: ReleaseDocument, limits: Limits) -> Carried:
+def carried(release: ReleaseDocument, limits: FormatLimits) -> Carried:
     """Check a release against the limits of a format. A warning that blocks leaves out its tool, and no
     other. Transfers count as tools."""
     release = transfers.with_transfers_as_tools(release)
@@ -191,7 +191,7 @@ def carried(release: ReleaseDocument, limits: Limits) -> Carried:
     return Carried(msgspec.structs.replace(release, tools=fitting), left_out, warnings)
 
 
-def _evaluate(signature: Effective, limits: Limits) -> tuple[Remark, ...]:
+def _evaluate(signature: Effective, limits: FormatLimits) -> tuple[Remark, ...]:
     return limits.verdicts.get(digest(signature), lambda: tuple(_about(signature, limits)))
 
 
@@ -204,7 +204,7 @@ def _about_procedures(release: ReleaseDocument) -> Iterator[Remark]:
         yield Remark("loses", "tools_by_name", "", message)
 
 
-def _about(signature: Effective, limits: Limits) -> Iterator[Remark]:
+def _about(signature: Effective, limits: FormatLimits) -> Iterator[Remark]:
     signature = signature if limits.as_listed is None else limits.as_listed(signature)
     name = signature.name
     if limits.as_listed and not signature.inputs and schema.takes_members(schema.of_inputs(signature)):
@@ -230,7 +230,7 @@ def _about(signature: Effective, limits: Limits) -> Iterator[Remark]:
     yield from _about_inputs(signature, limits)
 
 
-def _about_inputs(signature: Effective, limits: Limits) -> Iterator[Remark]:
+def _about_inputs(signature: Effective, limits: FormatLimits) -> Iterator[Remark]:
     name = signature.name
     write = inputs.write_as_the_vendor_does if limits.shows_vendors_schema else inputs.write
     written_inputs = write(signature, limits.contract)
@@ -286,7 +286,7 @@ def _about_losses(name: str, written_inputs: WrittenInputs, outputs: WrittenOutp
 
 
 def _about_round_trip(
-    written_inputs: WrittenInputs, limits: Limits, *, has_other_warning: bool
+    written_inputs: WrittenInputs, limits: FormatLimits, *, has_other_warning: bool
 ) -> Iterator[Remark]:
     """Warn of arguments that only the vendor or only the format accepts.
 
@@ -312,7 +312,7 @@ def _about_round_trip(
         yield Remark("loses", "accepts_fewer", name, message)
 
 
-def _exported(written_inputs: WrittenInputs, limits: Limits) -> Exported | None:
+def _exported(written_inputs: WrittenInputs, limits: FormatLimits) -> Exported | None:
     """Return what a model reads about the inputs, None if that equals the vendor's schema."""
     tool = written_inputs.tool
     if limits.as_listed is not None:
@@ -329,7 +329,7 @@ def _exported(written_inputs: WrittenInputs, limits: Limits) -> Exported | None:
     return Exported(written_inputs.schema, inputs.names_in(written_inputs))
 
 
-def _about_description(tool: Effective, limits: Limits) -> Iterator[Remark]:
+def _about_description(tool: Effective, limits: FormatLimits) -> Iterator[Remark]:
     name, length = tool.name, len(tool.description)
     if limits.tool_description is not None and length > limits.tool_description:
         message = (
@@ -341,7 +341,7 @@ def _about_description(tool: Effective, limits: Limits) -> Iterator[Remark]:
         yield Remark("warns", "description_long", name, message)
 
 
-def _about_outputs(tool: Effective, limits: Limits) -> Iterator[Remark]:
+def _about_outputs(tool: Effective, limits: FormatLimits) -> Iterator[Remark]:
     for parameter in (output.parameter for output in tool.outputs):
         yield from _about_parameter(tool.name, parameter, limits, limits.output_types)
     below = schema.of_outputs_as_an_object(tool)[1] if limits.outputs_are_objects else ""
@@ -354,7 +354,7 @@ def _about_outputs(tool: Effective, limits: Limits) -> Iterator[Remark]:
 
 
 def _about_parameter(
-    tool: str, parameter: Parameter, limits: Limits, types: frozenset[ParameterType]
+    tool: str, parameter: Parameter, limits: FormatLimits, types: frozenset[ParameterType]
 ) -> Iterator[Remark]:
     where = f"“{parameter.name}” of “{tool}”"
     if parameter.unsupported_type:
@@ -376,7 +376,7 @@ def has_whole_bounds(parameter: Parameter) -> bool:
     return all(bound is None or float(bound).is_integer() for bound in (parameter.min, parameter.max))
 
 
-def lists_values(parameter: Parameter, limits: Limits) -> bool:
+def lists_values(parameter: Parameter, limits: FormatLimits) -> bool:
     """Return whether the format can list the allowed values as values."""
     if limits.enum_value is None or not parameter.allowed_values:
         return True

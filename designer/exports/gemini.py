@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 from designer.exports import contracts, inputs, schema
-from designer.exports.base import Format, Limits
+from designer.exports.base import Format, FormatLimits
 from designer.exports.document import ReleaseDocument
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from designer.signatures.effective import Effective
 
 CONTRACT = contracts.load("gemini")
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="google-genai 3.4.0, types.py: Tool and FunctionDeclaration; "
     "https://ai.google.dev/gemini-api/docs/function-calling",
     date="2026-11-22",
@@ -47,7 +47,7 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(inputs.wire_both_ways, contract=CONTRACT),
-    places=Places(
+    places=ToolPaths(
         tools=("functionDeclarations",), inputs=("parametersJsonSchema",), outputs=("responseJsonSchema",)
     ),
 )

@@ -5,14 +5,14 @@ from typing import Any
 from msgspec import UNSET, structs
 
 from designer.exports import contracts, inputs, schema, transfers
-from designer.exports.base import MEMBERS, Format, Limits
+from designer.exports.base import MEMBERS, Format, FormatLimits
 from designer.exports.document import ReleaseDocument, ReleasedTool
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
 CONTRACT = contracts.load("json-schema")
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="https://json-schema.org/draft/2020-12 (ours: no limit beyond the dialect's)",
     date="2026-11-21",
     carries=frozenset(MEMBERS),
@@ -90,5 +90,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=wire,
-    places=Places(tools=("tools",), inputs=("inputs",), outputs=("outputs",)),
+    places=ToolPaths(tools=("tools",), inputs=("inputs",), outputs=("outputs",)),
 )

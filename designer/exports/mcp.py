@@ -9,15 +9,15 @@ from typing import Any
 from msgspec import structs
 
 from designer.exports import contracts, inputs, schema, transfers
-from designer.exports.base import Format, Limits
+from designer.exports.base import Format, FormatLimits
 from designer.exports.document import ReleaseDocument
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.signatures.effective import Effective
 from protocols.mcp import document
 
 CONTRACT = contracts.load("mcp")
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="https://modelcontextprotocol.io/specification/2026-07-28/server/tools",
     date="2026-11-21",
     carries=frozenset({"title", "outputs", "annotations", "img", "defaults", "rules", "schemas"}),
@@ -81,5 +81,5 @@ FORMAT = Format(
     write=write,
     wire=wire,
     accepts=schema.as_the_vendor_does,
-    places=Places(tools=("tools",), inputs=("inputSchema",), outputs=("outputSchema",)),
+    places=ToolPaths(tools=("tools",), inputs=("inputSchema",), outputs=("outputSchema",)),
 )

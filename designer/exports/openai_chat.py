@@ -4,14 +4,14 @@ from functools import partial
 from typing import Any
 
 from designer.exports import contracts, inputs, schema
-from designer.exports.base import Format, Limits
+from designer.exports.base import Format, FormatLimits
 from designer.exports.contracts import Contract
 from designer.exports.document import ReleaseDocument
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from designer.signatures.effective import Effective
 
 CONTRACT = contracts.load("openai-chat")
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="openai-python 3.52.0, types/shared_params/function_definition.py; "
     "https://platform.openai.com/docs/guides/structured-outputs",
     date="2026-11-21",
@@ -69,7 +69,7 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(inputs.wire, contract=CONTRACT),
-    places=Places(
+    places=ToolPaths(
         tools=(),
         name=("function", "name"),
         description=("function", "description"),

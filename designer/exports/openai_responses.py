@@ -6,7 +6,7 @@ from functools import partial
 from designer.exports import contracts, inputs, openai_chat
 from designer.exports.base import Format
 from designer.exports.document import ReleaseDocument
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 
 CONTRACT = contracts.load("openai-responses")
 LIMITS = replace(
@@ -28,5 +28,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(inputs.wire, contract=CONTRACT),
-    places=Places(tools=(), inputs=("parameters",)),
+    places=ToolPaths(tools=(), inputs=("parameters",)),
 )

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from designer.exports.parts import Path, Places, value_at
+from designer.exports.parts import Path, ToolPaths, value_at
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
 from protocols.signature import Parameter
@@ -55,7 +55,7 @@ class _Region:
     texts: tuple[tuple[str, Origin], ...] = ()
 
 
-def spans(own: object, places: Places, wire: Wire, tool_texts: ToolTexts) -> list[Span]:
+def spans(own: object, places: ToolPaths, wire: Wire, tool_texts: ToolTexts) -> list[Span]:
     """Return the exported tool in pieces, each with its origin. Together they are equal to the exported
     bytes."""
     regions = dict(_regions(own, places, wire, tool_texts))
@@ -65,7 +65,7 @@ def spans(own: object, places: Places, wire: Wire, tool_texts: ToolTexts) -> lis
 
 
 def _regions(
-    own: object, places: Places, wire: Wire, tool_texts: ToolTexts
+    own: object, places: ToolPaths, wire: Wire, tool_texts: ToolTexts
 ) -> Iterator[tuple[Path, _Region]]:
     tool, whose = tool_texts.tool, tool_texts.whose
     yield places.description, _Region(texts=((tool.description, whose(("description",))),))

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from designer.exports import contracts, inputs
-from designer.exports.base import Format, Limits
+from designer.exports.base import Format, FormatLimits
 from designer.exports.document import ReleaseDocument, ReleasedTool
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from protocols.oxp import document
 
 CONTRACT = contracts.load("oxp")
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="https://github.com/OpenExecProtocol/Specification, OXP 1.0 draft, ToolDefinition",
     date="2026-11-22",
     carries=frozenset({"outputs", "defaults", "rules", "schemas"}),
@@ -73,5 +73,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=partial(inputs.wire_both_ways, contract=CONTRACT),
-    places=Places(tools=("items",), inputs=("input_schema",), outputs=("output_schema",)),
+    places=ToolPaths(tools=("items",), inputs=("input_schema",), outputs=("output_schema",)),
 )

@@ -13,7 +13,7 @@ Kind = Literal["name", "description", "input", "outputs", "rest"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
+class ToolPaths:
     """The paths at which a format writes a tool.
 
     tools: from the document to the list of tools. The others lead from a tool to its parts.
@@ -27,7 +27,7 @@ class Places:
     description: Path = ("description",)
 
 
-class Part(msgspec.Struct, frozen=True):
+class ToolPart(msgspec.Struct, frozen=True):
     """A part of an exported tool. `rest` contains what belongs to no other: types of calls, required
     inputs, rules."""
 
@@ -36,13 +36,13 @@ class Part(msgspec.Struct, frozen=True):
     tokens: int
 
 
-def tools_in(document: object, places: Places) -> list[Any]:
+def tools_in(document: object, places: ToolPaths) -> list[Any]:
     """Return the exported tools, in the order of the release."""
     tools: list[Any] = value_at(document, places.tools)
     return tools
 
 
-def parts(tool: object, places: Places, wire: Wire) -> list[Part]:
+def parts(tool: object, places: ToolPaths, wire: Wire) -> list[ToolPart]:
     """Return the parts of an exported tool. Their tokens add up to those of the tool."""
     sizes: list[tuple[Kind, str, int]] = [("name", "", _size(value_at(tool, places.name)))]
     if (description := value_at(tool, places.description)) is not None:
@@ -55,7 +55,7 @@ def parts(tool: object, places: Places, wire: Wire) -> list[Part]:
     for kind, name, size in sizes:
         # Rounded up at each end, as the whole is, so that no part is lost between two.
         parts_of_tool.append(
-            Part(kind, name, tokens_of_size(size_before + size) - tokens_of_size(size_before))
+            ToolPart(kind, name, tokens_of_size(size_before + size) - tokens_of_size(size_before))
         )
         size_before += size
     return parts_of_tool

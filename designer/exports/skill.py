@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import yaml
 
-from designer.exports.base import MEMBERS, Format, Limits
+from designer.exports.base import MEMBERS, Format, FormatLimits
 from designer.exports.document import ReleaseDocument, ReleasedProcedure, ReleasedTool
 
 # Both by the specification.
 MAX_NAME = 64
 MAX_DESCRIPTION = 1_024
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="https://agentskills.io/specification, SKILL.md, front matter",
     date="2026-11-22",
     carries=frozenset(MEMBERS),

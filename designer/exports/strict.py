@@ -31,7 +31,7 @@ ANYTHING = "which may hold anything"
 UNLISTED = "which has members that are not listed among its properties"
 
 
-class Form(NamedTuple):
+class StrictForm(NamedTuple):
     """A strict schema, and what it lacks: keywords (`rules`) and inputs (`left_out`).
 
     Where `schema` is None, `stuck` is the path to what has no strict form, and `why_stuck` is the reason.
@@ -45,16 +45,16 @@ class Form(NamedTuple):
     why_stuck: str
 
 
-def form(schema: Schema, subset: Subset) -> Form:
+def form(schema: Schema, subset: Subset) -> StrictForm:
     """Return the strict form of an object that contains no reference."""
     try:
         document = read_document(schema)
     except SchemaBoundsError:
         # The sizes of a strict schema are far below these bounds.
-        return Form(None, frozenset(), (), is_widened=False, stuck=(), why_stuck=ANYTHING)
+        return StrictForm(None, frozenset(), (), is_widened=False, stuck=(), why_stuck=ANYTHING)
     writer = _Writer(document, subset)
     strict_schema = writer.write(document.root, ())
-    return Form(
+    return StrictForm(
         strict_schema,
         frozenset(writer.rules),
         tuple(writer.left_out),

@@ -9,15 +9,15 @@ from typing import Any
 from msgspec import structs
 
 from designer.exports import contracts, inputs
-from designer.exports.base import Format, Limits
+from designer.exports.base import Format, FormatLimits
 from designer.exports.document import ReleaseDocument
-from designer.exports.parts import Places
+from designer.exports.parts import ToolPaths
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
 
 TOOL, ACTIVITY, REASONING, OUTPUT = "_tool", "_activity", "_reasoningForCall", "_output"
 CONTRACT = contracts.load("tool-system")
-LIMITS = Limits(
+LIMITS = FormatLimits(
     source="https://github.com/idealic-ai/docs, rfc/02_agent_tools.md at 3c618b9",
     date="2026-11-22",
     carries=frozenset({"title", "outputs", "defaults", "rules", "schemas"}),
@@ -69,7 +69,7 @@ FORMAT = Format(
     write=write,
     wire=wire,
     resolve=resolve,
-    places=Places(
+    places=ToolPaths(
         tools=("calls", "items", "anyOf"),
         name=("properties", TOOL, "const"),
         inputs=(),

@@ -30,7 +30,7 @@ from people.models import User
 
 
 @dataclass(frozen=True, slots=True)
-class AgentReadiness:
+class ReadinessReport:
     """The pins of an agent and its sub-agents, each with its readiness in the default environment."""
 
     tools: Sequence[tuple[Pin, Readiness]]
@@ -41,7 +41,7 @@ class AgentReadiness:
         return [readiness for _, readiness in self.tools]
 
 
-def assess_default(agent: Agent) -> AgentReadiness:
+def assess_default(agent: Agent) -> ReadinessReport:
     """Assess the agent's tools in the default environment. Tools of a sub-agent run in that of the publishing
     agent.
     """
@@ -52,7 +52,7 @@ def assess_default(agent: Agent) -> AgentReadiness:
     environment = obstacles.default_place(publisher)
     by_environment = obstacles.of_tools(publisher, _tools(pins, newer), places=[environment])
     readiness = by_environment[environment.pk if environment else 0]
-    return AgentReadiness(list(zip(pins, readiness, strict=True)), newer)
+    return ReadinessReport(list(zip(pins, readiness, strict=True)), newer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def assess_places(
 
 
 def assess_procedures(
-    assessed: AgentReadiness, tests: AgentTests, checked: Checked
+    assessed: ReadinessReport, tests: AgentTests, checked: Checked
 ) -> dict[int, tuple[State, ...]]:
     """Return the states of the agent's own procedures, the worst first, by their primary keys."""
     # Lines that an update breaks belong to the procedure's state, not the tool's.

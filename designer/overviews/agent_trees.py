@@ -27,7 +27,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """One agent with its tools and texts. `path` sums the tokens from the root down to this agent."""
 
     agent: Agent
@@ -43,7 +43,7 @@ class Node:
 class Tree:
     """Nodes in tree order."""
 
-    nodes: Sequence[Node]
+    nodes: Sequence[TreeNode]
     problems: Sequence[Problem]
 
     @property
@@ -51,7 +51,7 @@ class Tree:
         return sum(node.tokens for node in self.nodes)
 
     @property
-    def largest(self) -> Node:
+    def largest(self) -> TreeNode:
         return max(self.nodes, key=lambda node: node.path)
 
     @property
@@ -76,7 +76,7 @@ def read_tree(agent: Agent) -> Tree:
     for transfer in transfers.transfers_from(rows):
         transfers_by_agent[transfer.agent_id].append(transfer)
     procedure_rows = rendering.rows_of(rows)
-    nodes: list[Node] = []
+    nodes: list[TreeNode] = []
     problems: list[Problem] = []
     paths: dict[int | None, int] = {None: 0}
     for depth, row in agents.ordered(rows):
@@ -124,14 +124,14 @@ def _node(
     pieces: Mapping[Procedure, Sequence[Piece]],
     *,
     above: int,
-) -> Node:
+) -> TreeNode:
     transfer_tokens = [
         (transfer, token_budget.tokens_of_transfer(transfer.name, transfers.description_of(transfer)))
         for transfer in agent_transfers
     ]
     texts = [(procedure, estimate_tokens(references.rendered(text))) for procedure, text in pieces.items()]
     tokens = sum(count for part in (tools, transfer_tokens, texts) for _, count in part)
-    return Node(agent, depth, tools, transfer_tokens, texts, tokens, above + tokens)
+    return TreeNode(agent, depth, tools, transfer_tokens, texts, tokens, above + tokens)
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _find_procedure_problems(
                 )
 
 
-def _find_shared_tools(nodes: Sequence[Node]) -> Iterator[Problem]:
+def _find_shared_tools(nodes: Sequence[TreeNode]) -> Iterator[Problem]:
     holders: defaultdict[int, list[Pin]] = defaultdict(list)
     for node in nodes:
         for pin, _ in node.tools:

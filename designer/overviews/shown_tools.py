@@ -13,9 +13,9 @@ from core.errors import DomainError
 from core.invisible_characters import HIDDEN
 from designer import exports
 from designer.exports import inputs, origins, parts
-from designer.exports.base import ALL_TYPES, Carried, Format, Limits, Remark, carried
+from designer.exports.base import ALL_TYPES, Carried, Format, FormatLimits, Remark, carried
 from designer.exports.origins import Origin, Span, ToolTexts
-from designer.exports.parts import Part
+from designer.exports.parts import ToolPart
 from designer.models import Agent, Pin
 from designer.pins import pinned_signatures, token_budget
 from designer.pins.savings import Saving, find_savings
@@ -82,7 +82,7 @@ class ShownTool:
     format: Format
     text: bytes
     spans: list[Span]
-    parts: list[Part]
+    parts: list[ToolPart]
     limits: list[Limit]
     remarks: list[Remark]
     savings: list[Saving]
@@ -141,7 +141,7 @@ def shown_tool(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTo
     document_text = format_.write(checked.fitting)
     names = [row.signature.name for row in checked.fitting.tools]
     text: bytes = b""
-    text_parts: list[Part] = []
+    text_parts: list[ToolPart] = []
     text_spans: list[Span] = []
     saving_list: list[Saving] = []
     if pin.name in names and format_.places is not None:
@@ -203,7 +203,7 @@ def _budget(format_: Format, checked: Carried, document_text: object) -> Budget:
     )
 
 
-def _check_limits(tool: Effective, limits: Limits) -> Iterator[Limit]:
+def _check_limits(tool: Effective, limits: FormatLimits) -> Iterator[Limit]:
     length = len(tool.description)
     if limits.tool_description is not None:
         is_met = length <= limits.tool_description

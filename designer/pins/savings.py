@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from catalog.token_estimate import tokens_of_size
-from designer.exports.base import Limits, lists_values
+from designer.exports.base import FormatLimits, lists_values
 from designer.signatures.words import Path
 from protocols.signature import Parameter, Signature
 
@@ -48,7 +48,7 @@ class Saving(NamedTuple):
 
 
 def find_savings(
-    signature: Signature, said: Mapping[Path, Any], limits: Limits, *, size: int
+    signature: Signature, said: Mapping[Path, Any], limits: FormatLimits, *, size: int
 ) -> list[Saving]:
     """Return the savings, the largest first.
 
@@ -67,7 +67,7 @@ def find_savings(
 Candidates = Iterator[tuple[str, Path, str, str]]
 
 
-def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: Limits) -> Candidates:
+def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: FormatLimits) -> Candidates:
     title, description = str(said["title",]), str(said["description",])
     if (
         "title" in limits.carries
@@ -94,7 +94,7 @@ def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: 
             yield from _find_for_input(parameter, texts[parameter.name], limits, has_preset=has_preset)
 
 
-def _find_for_input(parameter: Parameter, now: str, limits: Limits, *, has_preset: bool) -> Candidates:
+def _find_for_input(parameter: Parameter, now: str, limits: FormatLimits, *, has_preset: bool) -> Candidates:
     path, name = ("parameters", parameter.name, "description"), f"“{parameter.name}”"
     if lists_values(parameter, limits) and (text := without_values(now, parameter)):
         yield "values_repeated", path, f"The description of {name} lists the values that it takes.", text

@@ -193,7 +193,7 @@ def parse(text: str, vocabulary: Vocabulary) -> list[Piece]:
     return pieces
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class TextPosition(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a text refers to, with its position. `member`: the id of an input or output, or the
     item.
     """
@@ -205,7 +205,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     member: str
 
 
-def flat(pieces: Iterable[Piece]) -> Iterator[Place]:
+def flat(pieces: Iterable[Piece]) -> Iterator[TextPosition]:
     """Yield what the text refers to and this agent has: a reference to three inputs yields three."""
     for piece in pieces:
         reference = piece.reference
@@ -213,7 +213,7 @@ def flat(pieces: Iterable[Piece]) -> Iterator[Place]:
             continue
         item = reference.name if reference.kind == "item" else ""
         for member in [row.id for row in reference.members] or [item]:
-            yield Place(
+            yield TextPosition(
                 line=piece.line,
                 column=piece.column,
                 kind=reference.kind,
@@ -221,7 +221,7 @@ def flat(pieces: Iterable[Piece]) -> Iterator[Place]:
                 member=member,
             )
         for item in filter(None, (row.item for row in reference.members)):
-            yield Place(line=piece.line, column=piece.column, kind="item", target=None, member=item)
+            yield TextPosition(line=piece.line, column=piece.column, kind="item", target=None, member=item)
 
 
 def stored(pieces: Iterable[Piece]) -> str:

@@ -8,7 +8,7 @@ from designer.agents import transfers
 from designer.exports.document import ReleasedProcedure, ReleasedReference
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.procedures import references, vocabulary
-from designer.procedures.references import KnownAgent, KnownTool, Place, Vocabulary
+from designer.procedures.references import KnownAgent, KnownTool, TextPosition, Vocabulary
 from designer.signatures.effective import Effective
 
 
@@ -78,7 +78,7 @@ def _release_procedure(procedure: Procedure, names: Vocabulary) -> ReleasedProce
     )
 
 
-def _named_reference(place: Place, names: Vocabulary) -> ReleasedReference:
+def _named_reference(place: TextPosition, names: Vocabulary) -> ReleasedReference:
     name, member = "", place.member
     if place.kind == "agent" and place.target is not None:
         name = names.by_agent[place.target].name

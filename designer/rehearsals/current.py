@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from designer.models import Agent, Rehearsal, RehearsalPlan
 from designer.rehearsals import plans, runs, sentences, shown
 from designer.rehearsals.results import Answer, Figure, Sentence
-from designer.rehearsals.runs import Outcome
-from designer.rehearsals.shown import Shown
+from designer.rehearsals.runs import RehearsalOutcome
+from designer.rehearsals.shown import ShownTools
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,10 @@ class AgentTests:
     """is_current: the evaluation model would read the same tools and sentences as in the run."""
 
     plan: RehearsalPlan
-    shown: Shown
+    shown: ShownTools
     rows: list[Rehearsal]
     sentences: list[Sentence]
-    outcome: Outcome | None
+    outcome: RehearsalOutcome | None
     is_current: bool
 
     @property

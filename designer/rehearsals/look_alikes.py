@@ -12,7 +12,7 @@ from designer.pins import tunings
 from designer.pins.pinned_signatures import effective_of, pinned
 from designer.rehearsals import built_in, shown, tool_purpose
 from designer.rehearsals.confusion import Confusion, Pair, append_sentence
-from designer.rehearsals.shown import Shown
+from designer.rehearsals.shown import ShownTools
 from people.models import User
 
 # Number of pairs on the page.
@@ -35,7 +35,7 @@ def confusable_pairs(agent: Agent) -> list[ConfusablePair]:
     return confusable_pairs_of(shown.tools_of_agents([agent])[agent.pk])
 
 
-def confusable_pairs_of(shown_tools: Shown) -> list[ConfusablePair]:
+def confusable_pairs_of(shown_tools: ShownTools) -> list[ConfusablePair]:
     confusion = _confusion(shown_tools)
     return [_with_sentences(pair, confusion, shown_tools) for pair in confusion.pairs()[:MAX_PAIRS]]
 
@@ -48,7 +48,7 @@ def confusable_pair(agent: Agent, tool: str, other: str) -> ConfusablePair:
     return _with_sentences(confusion.pair(tool, other), confusion, shown_tools)
 
 
-def _with_sentences(pair: Pair, confusion: Confusion, shown_tools: Shown) -> ConfusablePair:
+def _with_sentences(pair: Pair, confusion: Confusion, shown_tools: ShownTools) -> ConfusablePair:
     tool_names = set(shown_tools.tools.values())
     return ConfusablePair(
         pair,
@@ -57,14 +57,14 @@ def _with_sentences(pair: Pair, confusion: Confusion, shown_tools: Shown) -> Con
     )
 
 
-def _refuse_unless_shown(shown_tools: Shown, tool: str, other: str) -> None:
+def _refuse_unless_shown(shown_tools: ShownTools, tool: str, other: str) -> None:
     names = {signature.name for signature in shown_tools.signatures}
     if tool == other or not {tool, other} <= names:
         message = "The agent does not show both of these tools. Reload the page."
         raise DomainError("tool_not_shown", message, status=409)
 
 
-def _confusion(shown_tools: Shown) -> Confusion:
+def _confusion(shown_tools: ShownTools) -> Confusion:
     signatures = [built_in.as_shown(tool) for tool in shown_tools.signatures]
     return Confusion(signatures, stemming.stems(tool_purpose.words_of(signatures)), shown_tools.vendors)
 

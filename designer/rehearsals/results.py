@@ -117,7 +117,7 @@ def flips(now: Iterable[Answer], before: Iterable[Answer]) -> list[Flip]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class RehearsalComparison:
     """The tests of one agent of a draft, compared with those of a release.
 
     now: None if `missing` states why there is no figure.

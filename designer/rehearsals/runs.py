@@ -12,7 +12,7 @@ from core.errors import DomainError
 from designer.models import Agent, RehearsalPlan, RehearsalRun, RehearsalStatus
 from designer.rehearsals import built_in, results, sentences, shown
 from designer.rehearsals.results import Answer, Figure, Flip, Sentence
-from designer.rehearsals.shown import Shown
+from designer.rehearsals.shown import ShownTools
 from people.models import User
 
 # Per agent, for its draft and its releases together.
@@ -20,7 +20,7 @@ MAX_STORED_RUNS = 100
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RehearsalOutcome:
     """A run of the draft, and the finished run before it by the same judge, if there is one."""
 
     run: RehearsalRun
@@ -56,7 +56,7 @@ def never_run() -> DomainError:
 
 def run_and_store(
     agent: Agent,
-    shown_tools: Shown,
+    shown_tools: ShownTools,
     run_sentences: Sequence[Sentence],
     *,
     asked_by: User | None = None,
@@ -114,7 +114,7 @@ def newest(agent: Agent, judge: str) -> RehearsalRun | None:
     return rows.filter(status=RehearsalStatus.SUCCEEDED).order_by("-pk").first()
 
 
-def newest_outcome(plan: RehearsalPlan) -> Outcome | None:
+def newest_outcome(plan: RehearsalPlan) -> RehearsalOutcome | None:
     """Return the draft's newest run by the judge that decides, finished or not, with the finished run before
     it.
     """
@@ -123,7 +123,7 @@ def newest_outcome(plan: RehearsalPlan) -> Outcome | None:
     if run is None:
         return None
     before = rows.filter(pk__lt=run.pk, status=RehearsalStatus.SUCCEEDED).defer("payload")
-    return Outcome(run, before.order_by("-pk").first())
+    return RehearsalOutcome(run, before.order_by("-pk").first())
 
 
 def answers_of(run: RehearsalRun) -> list[Answer]:

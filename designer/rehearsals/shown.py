@@ -15,7 +15,7 @@ from designer.signatures.effective import Effective
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownTools:
     """Signatures, ordered by name.
 
     tools: names by the id of the catalog tool.
@@ -46,7 +46,7 @@ class Shown:
         ]
 
 
-def tools_of_agents(agents: Sequence[Agent]) -> dict[int, Shown]:
+def tools_of_agents(agents: Sequence[Agent]) -> dict[int, ShownTools]:
     """Return the tools of each agent as publishing now would write them, in two queries."""
     tools: dict[int, list[tuple[int, Effective]]] = {agent.pk: [] for agent in agents}
     vendors: dict[int, dict[str, str]] = {agent.pk: {} for agent in agents}
@@ -76,23 +76,23 @@ def tools_of_agents(agents: Sequence[Agent]) -> dict[int, Shown]:
     }
 
 
-def tools_of_release(node: ReleasedSubAgent) -> Shown:
+def tools_of_release(node: ReleasedSubAgent) -> ShownTools:
     return _build_shown([(tool.id, tool.signature) for tool in node.tools], node.transfers)
 
 
 def _build_shown(
     tools: Sequence[tuple[int, Effective]], released_transfers: Iterable[ReleasedTransfer]
-) -> Shown:
+) -> ShownTools:
     signatures = [signature for _, signature in tools]
     transfer_signatures = [(transfer.agent, signature_of(transfer)) for transfer in released_transfers]
     signatures += [signature for _, signature in transfer_signatures]
-    return Shown(
+    return ShownTools(
         tuple(sorted(signatures, key=lambda signature: signature.name)),
         {tool: signature.name for tool, signature in tools},
         {agent: signature.name for agent, signature in transfer_signatures},
     )
 
 
-def digest(shown: Shown, sentences: Sequence[Sentence], judge: object) -> str:
+def digest(shown: ShownTools, sentences: Sequence[Sentence], judge: object) -> str:
     """Return a digest of the tools, the sentences and the judge."""
     return hashlib.sha256(canonical([list(shown.signatures), list(sentences), judge])).hexdigest()

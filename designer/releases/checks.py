@@ -14,7 +14,7 @@ from designer.exports.base import Carried
 from designer.exports.document import ReleaseDocument
 from designer.pins import token_budget
 from designer.rehearsals import results
-from designer.rehearsals.results import Comparison, Flip
+from designer.rehearsals.results import Flip, RehearsalComparison
 
 Severity = Literal["ok", "warning", "error"]
 # The role that may accept an error; "" if nothing needs to be accepted.
@@ -85,7 +85,7 @@ class Facts:
     budget: Budget | None = None
     more: tuple[Check, ...] = ()
     sub_agent: str = ""
-    rehearsed: Comparison | None = None
+    rehearsed: RehearsalComparison | None = None
 
 
 def checks(*tree: Facts) -> list[Check]:

@@ -91,7 +91,7 @@ class TransferChange:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentChange:
+class AgentDifference:
     """The changes of one agent; all its content if it was added or removed.
 
     `id` is as in the release, and `context` are prompts and resources.
@@ -117,8 +117,8 @@ class AgentChange:
 class TreeChange:
     """The changes of the agent itself and of its sub-agents, removed ones first."""
 
-    own: AgentChange
-    agents: list[AgentChange]
+    own: AgentDifference
+    agents: list[AgentDifference]
 
     @property
     def count(self) -> int:
@@ -141,8 +141,8 @@ def compare_releases(before: ReleaseDocument | None, after: ReleaseDocument) -> 
     return TreeChange(_between_agents(old_root, root), changes)
 
 
-def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentChange:
-    return AgentChange(
+def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentDifference:
+    return AgentDifference(
         mark="changed",
         id=after.id,
         slug=after.slug,
@@ -159,11 +159,11 @@ def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentC
     )
 
 
-def _added_agent(node: ReleasedSubAgent) -> AgentChange:
+def _added_agent(node: ReleasedSubAgent) -> AgentDifference:
     return replace(_between_agents(_without_content(node), node), mark="added")
 
 
-def _removed_agent(node: ReleasedSubAgent) -> AgentChange:
+def _removed_agent(node: ReleasedSubAgent) -> AgentDifference:
     return replace(_between_agents(node, _without_content(node)), mark="removed")
 
 

@@ -20,7 +20,7 @@ from designer.pins import pinned_signatures
 from designer.procedures import checking, editing, vocabulary
 from designer.readiness import obstacles
 from designer.readiness.obstacles import Readiness
-from designer.rehearsals.results import Comparison
+from designer.rehearsals.results import RehearsalComparison
 from designer.releases import channels, effective_versions, rehearsed
 from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks
 from designer.releases.composition import Node
@@ -51,7 +51,7 @@ class DraftFacts:
     draft: ReleaseDocument
     base: Release | None
     carried: Mapping[str, CarriedByFormat]
-    rehearsals: Mapping[int, Comparison]
+    rehearsals: Mapping[int, RehearsalComparison]
     readiness: Sequence[Readiness]
 
     def readiness_at(self, slug: str) -> list[Readiness]:

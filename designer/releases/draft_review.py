@@ -9,7 +9,7 @@ from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release, Retirement
 from designer.pins import token_budget
 from designer.readiness.obstacles import Readiness
-from designer.rehearsals.results import Comparison
+from designer.rehearsals.results import RehearsalComparison
 from designer.releases import binding_snapshots, channels, composition, diff, draft_checks
 from designer.releases.checks import Check
 from designer.releases.draft_checks import CarriedByFormat
@@ -49,7 +49,7 @@ class DraftReview:
     checks: list[Check]
     tokens: Mapping[str, Tokens]
     size_change: int
-    rehearsals: list[Comparison]
+    rehearsals: list[RehearsalComparison]
     readiness: list[Readiness]
     bindings: list[BindingChange]
 

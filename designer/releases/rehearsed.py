@@ -22,8 +22,8 @@ from designer.models import (
     Release,
 )
 from designer.rehearsals import built_in, outside, plans, results, runs, schedule, sentences, shown
-from designer.rehearsals.results import Comparison, Sentence
-from designer.rehearsals.shown import Shown
+from designer.rehearsals.results import RehearsalComparison, Sentence
+from designer.rehearsals.shown import ShownTools
 from designer.releases import channels, composition
 from designer.releases.composition import Node
 from people.models import User
@@ -48,14 +48,14 @@ class _TestSet:
     judge: RehearsalJudge | None
     release: Release | None
     document: ReleaseDocument
-    tools: Shown
+    tools: ShownTools
     test_sentences: Sequence[Sentence]
     digest: str
 
 
 def compare_tree(
     tree: Sequence[Node], draft: ReleaseDocument, *, base: Release | None
-) -> dict[int, Comparison]:
+) -> dict[int, RehearsalComparison]:
     """Return the comparisons of the tree's agents with tests, by primary key. Starts workers for missing
     results.
     """
@@ -195,12 +195,12 @@ def _compare_runs(
     current_set: _TestSet,
     earlier_set: _TestSet | None,
     stored: dict[tuple[int, str], RehearsalRun],
-) -> Comparison:
+) -> RehearsalComparison:
     agent = current_set.agent
     test_sets = [test_set for test_set in (current_set, earlier_set) if test_set]
     run_by_digest = {row.digest: stored.get((agent.pk, row.digest)) for row in test_sets}
     missing = [_explain_missing(row, run_by_digest[row.digest]) for row in test_sets]
-    comparison = Comparison(
+    comparison = RehearsalComparison(
         agent=agent.name,
         judge=plan.asks.name if plan.asks else built_in.NAME,
         where=reverse("rehearsals", args=[agent.slug]),

@@ -13,8 +13,8 @@ from catalog.views.asked import number
 from designer.environments import environments
 from designer.models import Binding
 from execution.activities import callees, kinds, operations, reach
-from execution.activities.callees import Callee, Reference
-from execution.activities.picking import Fault
+from execution.activities.callees import Callee, CalleeReference
+from execution.activities.picking import ActivityFault
 from execution.views import activities as editing
 from people.models import AuditEntry, Role
 from people.permissions import person, requires
@@ -32,7 +32,7 @@ class Line:
     calls: Sequence[str]
     bound: Sequence[Binding]
     beside: int
-    faults: Sequence[Fault]
+    faults: Sequence[ActivityFault]
 
 
 @requires(Role.VIEWER)
@@ -108,13 +108,13 @@ def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
     ]
 
 
-def _calls(version: ActivityVersion) -> list[Reference]:
+def _calls(version: ActivityVersion) -> list[CalleeReference]:
     kind = kinds.get(version.kind)
-    tools = [Reference(tool=tool, ordinal=ordinal) for tool, ordinal in kind.tools(version.config)]
-    return tools + [Reference(activity=row) for row in kind.activities(version.config)]
+    tools = [CalleeReference(tool=tool, ordinal=ordinal) for tool, ordinal in kind.tools(version.config)]
+    return tools + [CalleeReference(activity=row) for row in kind.activities(version.config)]
 
 
-def _words(reference: Reference, known: Mapping[Reference, Callee]) -> str:
+def _words(reference: CalleeReference, known: Mapping[CalleeReference, Callee]) -> str:
     return known[reference].words if reference in known else "a tool that was removed"
 
 

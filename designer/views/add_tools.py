@@ -46,15 +46,15 @@ def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
     agent = get_object_or_404(agents, slug=slug)
     is_partial = request.headers.get("HX-Request") == "true"
     if request.method != "POST":
-        choice = Choice.from_parameters(agent, request.GET)
+        choice = ToolSelection.from_parameters(agent, request.GET)
         return _page(request, choice, "designer/_add_tools_dialog.html" if is_partial else "")
     if request.POST.get("do") == "pin":
         return _pin(request, agent, "designer/_add_choice.html" if is_partial else "")
-    choice = Choice.from_parameters(agent, request.POST)
+    choice = ToolSelection.from_parameters(agent, request.POST)
     return _page(request, choice, "designer/_add_choice.html") if is_partial else redirect(choice.address)
 
 
-def _page(request: HttpRequest, choice: "Choice", partial: str) -> HttpResponse:
+def _page(request: HttpRequest, choice: "ToolSelection", partial: str) -> HttpResponse:
     filters = tool_search.filters(choice.asked, choice.allowed)
     context = {
         "choice": choice,
@@ -72,7 +72,7 @@ def _pin(request: HttpRequest, agent: Agent, partial: str) -> HttpResponse:
     done, refused = pin_ticked(request, agent)
     if refused or not done:
         return _page(
-            request, Choice.from_parameters(agent, request.POST, refused=refused, done=done), partial
+            request, ToolSelection.from_parameters(agent, request.POST, refused=refused, done=done), partial
         )
     messages.success(request, says_pinned(done, agent))
     address = reverse("agent", args=[agent.slug])
@@ -178,7 +178,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ToolSelection:
     """`cursor` is of the page of results that is shown. `done` is how many were pinned by the last press."""
 
     agent: Agent

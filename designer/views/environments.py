@@ -15,7 +15,7 @@ from catalog.models import Activity, ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
 from designer.environments import environments, mocks
-from designer.environments.environments import Bound
+from designer.environments.environments import BoundTool
 from designer.errors import ChecksFailedError
 from designer.forms.environments import EnvironmentForm
 from designer.models import Agent, Environment, Pin
@@ -207,7 +207,7 @@ def _rows(
     return rows
 
 
-def _words(bound: Bound) -> str:
+def _words(bound: BoundTool) -> str:
     """Return what runs, in a few words."""
     match bound.resolution.runs:
         case "vendor":

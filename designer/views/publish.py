@@ -16,7 +16,7 @@ from designer.pins import token_budget
 from designer.readiness.judgement import summarize
 from designer.releases import channels, draft_review, publishing
 from designer.releases.checks import Check
-from designer.releases.diff import AgentChange, ToolChange
+from designer.releases.diff import AgentDifference, ToolChange
 from designer.releases.draft_review import DraftReview
 from designer.views.channels import readers_of
 from designer.views.releases import released_tree
@@ -58,7 +58,7 @@ class ChangedTool:
 
 @dataclass(frozen=True, slots=True)
 class ChangedAgent:
-    change: AgentChange
+    change: AgentDifference
     tools: list[ChangedTool]
 
 
@@ -120,7 +120,9 @@ def changed_agents(review: DraftReview) -> list[ChangedAgent]:
     return [_changed(row, before.get(row.id), after.get(row.id)) for row in rows]
 
 
-def _changed(change: AgentChange, old: ReleasedSubAgent | None, new: ReleasedSubAgent | None) -> ChangedAgent:
+def _changed(
+    change: AgentDifference, old: ReleasedSubAgent | None, new: ReleasedSubAgent | None
+) -> ChangedAgent:
     before, after = ({tool.id: tool for tool in node.tools} if node else {} for node in (old, new))
     tools = [ChangedTool(row, before.get(row.tool), after.get(row.tool)) for row in change.tools]
     return ChangedAgent(change, tools)

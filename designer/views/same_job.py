@@ -23,9 +23,9 @@ from designer.upgrades import binding_moves
 from designer.upgrades.binding_moves import Acceptance
 from designer.views.tools import find_tool, header
 from execution.activities import callees, finding, operations
-from execution.activities.callees import Reference
+from execution.activities.callees import CalleeReference
 from execution.activities.picking import Steps
-from execution.forms.activity_fields import Draft, Editor
+from execution.forms.activity_fields import ActivityDraft, ActivityEditor
 from execution.forms.step_fields import StepsEditor
 from execution.views import activities as editing
 from people.models import Role
@@ -37,7 +37,7 @@ WORDS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SameJobChoice:
     """An environment to bind in, and what is bound there now, as `environments.state` names it."""
 
     place: Environment
@@ -51,8 +51,8 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     """First which tool, then what goes where. A POST judges, saves, or saves and binds."""
     row = find_tool(pk)
     version = _interface(request, row)
-    reference = Reference(tool=row.pk, ordinal=version.ordinal)
-    other = Reference.parse(request.GET.get("by", ""))
+    reference = CalleeReference(tool=row.pk, ordinal=version.ordinal)
+    other = CalleeReference.parse(request.GET.get("by", ""))
     if request.method == "POST":
         editor, _ = editing.posted(request, KIND)
         is_saved = editor.act in ("save", "bind") and not editor.json_error
@@ -64,7 +64,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     if other not in callee_names:
         raise Http404
     name = f"{row.name} by {callee_names[other].vendor}"[: operations.MAX_NAME_LENGTH]
-    draft = Draft(name, reference, StepsEditor.empty())
+    draft = ActivityDraft(name, reference, StepsEditor.empty())
     draft = StepsEditor.applied(draft, f"add-{other}", KIND, callee_names)
     return _completed(request, row, version, StepsEditor(KIND, draft, callee_names, shows_faults=True))
 
@@ -87,12 +87,12 @@ def _choose_tool(request: HttpRequest, row: Tool, version: ToolVersion) -> HttpR
     return render(request, "designer/same_job.html", context)
 
 
-def _likely(row: Tool, version: ToolVersion) -> list[finding.Hit]:
+def _likely(row: Tool, version: ToolVersion) -> list[finding.CalleeHit]:
     """Search by the tool's own words: its name first, then its description."""
     signature = version.decoded()
     name = signature.name.replace("_", " ").replace("-", " ")
     described = " ".join(signature.description.split()[:WORDS])
-    hits_by_reference: dict[Reference, finding.Hit] = {}
+    hits_by_reference: dict[CalleeReference, finding.CalleeHit] = {}
     for words in (f"{name} {described}", described, name):
         hits = finding.tools(words, with_own=False, without=[row.pk])
         hits_by_reference |= {hit.reference: hit for hit in hits if hit.reference not in hits_by_reference}
@@ -103,7 +103,7 @@ def _likely(row: Tool, version: ToolVersion) -> list[finding.Hit]:
 
 
 def _completed(
-    request: HttpRequest, row: Tool, version: ToolVersion, editor: Editor, codes: Collection[str] = ()
+    request: HttpRequest, row: Tool, version: ToolVersion, editor: ActivityEditor, codes: Collection[str] = ()
 ) -> HttpResponse:
     """`codes` are of failed checks, which a user may accept with a reason."""
     config, signature = cast(Steps, editor.draft.config), version.decoded()
@@ -129,19 +129,19 @@ def _completed(
     return render(request, "designer/same_job_mapping.html", context, status=editor.head.status)
 
 
-def _why_not_bound(editor: Editor, places: Sequence[Choice]) -> str:
+def _why_not_bound(editor: ActivityEditor, places: Sequence[SameJobChoice]) -> str:
     if editor.faults:
         return editor.faults[0].message
     return "" if places else "No agent that has this tool has an environment yet."
 
 
-def _places(request: HttpRequest, row: Tool) -> list[Choice]:
+def _places(request: HttpRequest, row: Tool) -> list[SameJobChoice]:
     places = environments.environments_using(row, person(request))
     bindings = Binding.objects.filter(environment__in=places, tool=row).select_related("activity")
     bound = {binding.environment_id: binding for binding in bindings}
     environment_id = number(request.POST.get("environment") or request.GET.get("environment", ""))
     return [
-        Choice(
+        SameJobChoice(
             place,
             environments.state(bound.get(place.pk)),
             environments.describe_binding(bound[place.pk]) if place.pk in bound else "",
@@ -151,7 +151,7 @@ def _places(request: HttpRequest, row: Tool) -> list[Choice]:
     ]
 
 
-def _saved(request: HttpRequest, editor: Editor, row: Tool) -> tuple[str, Collection[str]]:
+def _saved(request: HttpRequest, editor: ActivityEditor, row: Tool) -> tuple[str, Collection[str]]:
     """Return the address of the next page; "" where something has to be corrected first, which is marked
     then, with the codes of the checks that a user may accept."""
     actor, is_bound = person(request), editor.act == "bind"

@@ -29,7 +29,7 @@ from designer.views import last_agent
 from designer.views.tool_search import question_before
 from designer.views.tunings import restored, settled
 from execution.activities import kinds
-from execution.activities.callees import Reference
+from execution.activities.callees import CalleeReference
 from people.audit import edit_conflicts
 from people.models import Role, User
 from people.permissions import person, requires
@@ -79,7 +79,7 @@ def _defined(row: Tool) -> dict[str, Any]:
         "answers": answers.get(activity_name, f"“{activity_name}”"),
         "history": definitions.history(row)[:CHANGES_SHOWN],
         "activities": _activities_for(row),
-        "interface": Reference(tool=row.pk, ordinal=row.current.ordinal) if row.current else "",
+        "interface": CalleeReference(tool=row.pk, ordinal=row.current.ordinal) if row.current else "",
     }
 
 

@@ -66,7 +66,7 @@ LOOK_SECONDS = 5.0
 
 
 @dataclass
-class Question:
+class CallQuestions:
     """One thing that a call asks for, with the form for it where there is something to fill in."""
 
     asked: Asked
@@ -488,18 +488,18 @@ def _output_form(call: Call, typed: Any = None) -> OutputsForm:
     return OutputsForm(typed, signature=call.version.decoded(), prefix="output")
 
 
-def _questions(call: Call, typed: Any = None) -> list[Question]:
+def _questions(call: Call, typed: Any = None) -> list[CallQuestions]:
     question_list = []
     for n, ask in enumerate(call.decoded().asks):
         signature = results.questions(ask)
         form = (
             ArgumentsForm(typed, signature=signature, prefix=f"ask-{n}") if ask.schema is not None else None
         )
-        question_list.append(Question(ask, form))
+        question_list.append(CallQuestions(ask, form))
     return question_list
 
 
-def _answer(question: Question) -> Any:
+def _answer(question: CallQuestions) -> Any:
     if question.form is None:
         return {}
     return results.answer_of(question.form.signature, question.form.arguments)

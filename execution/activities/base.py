@@ -16,7 +16,7 @@ from core.errors import DomainError
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
 from core.outbound.session import Session
-from execution.activities.picking import Fault
+from execution.activities.picking import ActivityFault
 from protocols.base import Outcome
 from protocols.signature import Annotations, Signature
 
@@ -47,7 +47,7 @@ class ContinueStep(Interface):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class ActivityWork:
     """One call that an activity performs.
 
     signature: of the version that was called; the arguments of the call fit it.
@@ -66,7 +66,7 @@ class Work:
     converse: Callable[[Open, Callable[[Session], Outcome]], Outcome]
 
 
-class Kind(ABC):
+class ActivityKind(ABC):
     name: ClassVar[str]
     label: ClassVar[str]
     summary: ClassVar[str]
@@ -81,17 +81,17 @@ class Kind(ABC):
         interface: the inputs that it accepts and the outputs that it returns; None: those of any tool.
         """
 
-    def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterable[Fault]:
+    def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterable[ActivityFault]:
         """Return all faults of the configuration. There are none if `check` accepts it."""
         try:
             self.check(config, interface)
         except DomainError as error:
             faults = error.fields or {"": error.message}
-            return [Fault(place, error.code, words) for place, words in faults.items()]
+            return [ActivityFault(place, error.code, words) for place, words in faults.items()]
         return []
 
     @abstractmethod
-    def perform(self, work: Work) -> Outcome:
+    def perform(self, work: ActivityWork) -> Outcome:
         """Perform the call. A DomainError or ProtocolError becomes its outcome."""
 
     def why_confirm(self, config: Mapping[str, Any], effects: Annotations) -> str:

@@ -9,7 +9,7 @@ from core.outbound.errors import printable
 from protocols.signature import Signature
 
 
-class Reference(NamedTuple):
+class CalleeReference(NamedTuple):
     """A version of a tool, or an activity: `tool:12:3` or `activity:7`, as forms write it."""
 
     tool: int = 0
@@ -20,7 +20,7 @@ class Reference(NamedTuple):
         return f"activity:{self.activity}" if self.activity else f"tool:{self.tool}:{self.ordinal}"
 
     @classmethod
-    def parse(cls, text: str) -> "Reference | None":
+    def parse(cls, text: str) -> "CalleeReference | None":
         kind, *numbers = text.split(":")
         digits = [int(number) for number in numbers if number.isdecimal() and len(number) <= 15]
         if kind == "tool" and len(numbers) == len(digits) == 2:
@@ -36,12 +36,12 @@ class Callee:
     outputs are unknown.
     """
 
-    reference: Reference
+    reference: CalleeReference
     name: str
     vendor: str
     version: str
     signature: Signature | None
-    newest: Reference | None = None
+    newest: CalleeReference | None = None
     newest_version: str = ""
 
     @property
@@ -50,16 +50,16 @@ class Callee:
         return f"{name} of {self.vendor}" if self.vendor else f"the implementation “{name}”"
 
 
-CalleesByReference = Mapping[Reference, Callee]
+CalleesByReference = Mapping[CalleeReference, Callee]
 
 
-def find_callees(references: Iterable[Reference]) -> dict[Reference, Callee]:
+def find_callees(references: Iterable[CalleeReference]) -> dict[CalleeReference, Callee]:
     """Return the callees that exist. A removed activity does not."""
     wanted = set(references)
     return {**_tools(wanted), **_activities(wanted)}
 
 
-def _tools(references: set[Reference]) -> dict[Reference, Callee]:
+def _tools(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
     tools = {wanted.tool for wanted in references if wanted.tool}
     if not tools:
         return {}
@@ -67,7 +67,7 @@ def _tools(references: set[Reference]) -> dict[Reference, Callee]:
     rows = rows.select_related("tool__endpoint__vendor", "tool__current").defer("raw", "tool__current__raw")
     callees = {}
     for row in rows:
-        reference = Reference(tool=row.tool_id, ordinal=row.ordinal)
+        reference = CalleeReference(tool=row.tool_id, ordinal=row.ordinal)
         if reference in references:
             current = row.tool.current
             is_older = current is not None and current.ordinal > row.ordinal
@@ -77,20 +77,20 @@ def _tools(references: set[Reference]) -> dict[Reference, Callee]:
                 row.tool.endpoint.vendor.name,
                 row.name,
                 row.decoded(),
-                Reference(tool=row.tool_id, ordinal=current.ordinal) if current and is_older else None,
+                CalleeReference(tool=row.tool_id, ordinal=current.ordinal) if current and is_older else None,
                 current.name if current and is_older else "",
             )
     return callees
 
 
-def _activities(references: set[Reference]) -> dict[Reference, Callee]:
+def _activities(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
     activities = {wanted.activity for wanted in references if wanted.activity}
     if not activities:
         return {}
     rows = Activity.objects.shared().filter(pk__in=activities).select_related("current__interface")
     return {
-        Reference(activity=row.pk): Callee(
-            Reference(activity=row.pk),
+        CalleeReference(activity=row.pk): Callee(
+            CalleeReference(activity=row.pk),
             row.name,
             "",
             "",

@@ -13,14 +13,14 @@ MAX_MEMBERS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ActivityChange:
+class ActivityComparison:
     """The class of the change, and sentences for people, the weightiest first."""
 
     class_: Class
     sentences: tuple[str, ...]
 
 
-def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityChange:
+def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityComparison:
     """Return the change from one version of an activity to another.
 
     breaking: the newer one needs more inputs, or returns fewer outputs. notice: it runs differently, for
@@ -34,10 +34,10 @@ def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityChange:
     if before.interface_id != after.interface_id and not broken:
         effects.append("It is made for another version of its interface.")
     if broken:
-        return ActivityChange("breaking", (*broken, *effects))
+        return ActivityComparison("breaking", (*broken, *effects))
     if effects:
-        return ActivityChange("notice", tuple(effects))
-    return ActivityChange("compatible", ("It does the same as before.",))
+        return ActivityComparison("notice", tuple(effects))
+    return ActivityComparison("compatible", ("It does the same as before.",))
 
 
 def _interface_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:

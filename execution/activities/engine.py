@@ -18,10 +18,10 @@ from catalog.models.calls import Result
 from core.errors import DomainError
 from core.failpoints import failpoint
 from execution.activities import conversions, pinned_callees
-from execution.activities.base import Work
+from execution.activities.base import ActivityWork
 from execution.activities.conversions import UnfitValueError
 from execution.activities.nesting import MAX_DEPTH
-from execution.activities.picking import Source, Step, Steps, picked
+from execution.activities.picking import ActivityStep, Source, Steps, picked
 from execution.user_grants.context import USER
 from protocols.base import Ask, Note, Outcome, OutcomeKind
 from protocols.calls import outcomes
@@ -40,7 +40,7 @@ class _StepError(Exception):
         self.outcome = outcome
 
 
-def perform(steps: Steps, work: Work) -> Outcome:
+def perform(steps: Steps, work: ActivityWork) -> Outcome:
     """Run the steps. Raises DomainError if the activity must not run at all."""
     _refuse_endless(work.call)
     before = _stopped_state(work.call)
@@ -81,7 +81,11 @@ def _stopped_state(call: Call) -> dict[str, Any]:
 
 
 def _run_step(
-    number: int, step: Step, work: Work, step_outputs: list[Mapping[str, Any]], stopped: int | None
+    number: int,
+    step: ActivityStep,
+    work: ActivityWork,
+    step_outputs: list[Mapping[str, Any]],
+    stopped: int | None,
 ) -> Call:
     seconds = math.floor(work.seconds_left())
     if seconds < 1:
@@ -115,7 +119,7 @@ def _asks_for_user(call: Call) -> bool:
     return any(ask.id == USER for ask in call.decoded().asks)
 
 
-def _callee_of(step: Step, call: Call) -> tuple[int, int, ActivityVersion | None, Signature]:
+def _callee_of(step: ActivityStep, call: Call) -> tuple[int, int, ActivityVersion | None, Signature]:
     """Return the tool, its ordinal, the activity version that runs for it, if any, and its signature."""
     if step.activity:
         caller = call.activity_id or 0
@@ -131,7 +135,7 @@ def _callee_of(step: Step, call: Call) -> tuple[int, int, ActivityVersion | None
 
 
 def _arguments(
-    step: Step, signature: Signature, work: Work, step_outputs: list[Mapping[str, Any]]
+    step: ActivityStep, signature: Signature, work: ActivityWork, step_outputs: list[Mapping[str, Any]]
 ) -> dict[str, Any]:
     values, unfit = _map_values(step.inputs, signature.inputs, work, step_outputs)
     if unfit:
@@ -142,7 +146,7 @@ def _arguments(
 def _map_values(
     sources: Mapping[str, Source],
     parameters: Iterable[Parameter],
-    work: Work,
+    work: ActivityWork,
     step_outputs: list[Mapping[str, Any]],
 ) -> tuple[dict[str, Any], dict[str, str]]:
     # Returns the values by name, converted to their parameters, and the reasons for those that cannot be.
@@ -160,7 +164,7 @@ def _map_values(
     return values, unfit
 
 
-def _refused_step(error: DomainError, step: Step) -> Outcome:
+def _refused_step(error: DomainError, step: ActivityStep) -> Outcome:
     # Faults of the caller's inputs go by the names that the caller uses.
     if error.code != "invalid_arguments":
         return outcomes.failed("refused", error.code, error.message)
@@ -204,7 +208,7 @@ def _outcome_of_step(number: int, call: Call, steps: Steps, step_outputs: list[M
     return _with_step_number(number, outcome)
 
 
-def _error_by_caller_names(result: Result, step: Step) -> dict[str, Any]:
+def _error_by_caller_names(result: Result, step: ActivityStep) -> dict[str, Any]:
     # Faults of inputs that the caller gave go by the caller's names; others by the names of the step's tool.
     error = dict(result.error or {})
     fields, reasons = {}, []
@@ -231,7 +235,7 @@ def _with_step_number(number: int, outcome: Outcome) -> Outcome:
     return replace(outcome, error=error | {"message": message, "step": number})
 
 
-def _outputs(steps: Steps, work: Work, step_outputs: list[Mapping[str, Any]]) -> Outcome:
+def _outputs(steps: Steps, work: ActivityWork, step_outputs: list[Mapping[str, Any]]) -> Outcome:
     values, unfit = _map_values(steps.outputs, work.signature.outputs, work, step_outputs)
     notes = [Note("VALUE_TYPE", f"“{name}” {reason}.") for name, reason in unfit.items()]
     return Outcome("ok", outputs=values, notes=notes)

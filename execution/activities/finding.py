@@ -8,7 +8,7 @@ from catalog.models import Activity, Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import Query
 from core.errors import DomainError
-from execution.activities.callees import Reference
+from execution.activities.callees import CalleeReference
 
 SHOWN = 8
 # The search boxes of a form: for the interface, and for the callee of a step.
@@ -16,10 +16,10 @@ BOXES = ("interface", "step")
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class CalleeHit:
     """A version of a tool; or an activity, which has no vendor."""
 
-    reference: Reference
+    reference: CalleeReference
     name: str
     vendor: str
     version: str
@@ -33,7 +33,7 @@ class Hit:
 @dataclass(frozen=True, slots=True)
 class BoxResults:
     words: str
-    hits: list[Hit]
+    hits: list[CalleeHit]
 
 
 def search_box(data: Mapping[str, str], act: str, *, with_activities: bool) -> dict[str, BoxResults]:
@@ -49,7 +49,7 @@ def search_box(data: Mapping[str, str], act: str, *, with_activities: bool) -> d
     return {}
 
 
-def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[Hit]:
+def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[CalleeHit]:
     """Return tools in their current versions, the most likely first."""
     try:
         page = search.search(Query(q=words, status=ToolStatus.ACTIVE.value, limit=SHOWN * 3))
@@ -64,8 +64,8 @@ def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[Hi
     rows = rows.defer("current__raw", "current__signature")
     tools_by_id = {row.pk: row for row in rows if with_own or not row.endpoint.vendor.is_own}
     return [
-        Hit(
-            Reference(tool=row.pk, ordinal=row.current.ordinal),
+        CalleeHit(
+            CalleeReference(tool=row.pk, ordinal=row.current.ordinal),
             row.name,
             row.endpoint.vendor.name,
             row.current.name,
@@ -76,6 +76,6 @@ def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[Hi
     ][:SHOWN]
 
 
-def activities(words: str) -> list[Hit]:
+def activities(words: str) -> list[CalleeHit]:
     rows = Activity.objects.shared().filter(name__icontains=words).exclude(current__interface=None)
-    return [Hit(Reference(activity=row.pk), row.name, "", "", "") for row in rows[:SHOWN]]
+    return [CalleeHit(CalleeReference(activity=row.pk), row.name, "", "", "") for row in rows[:SHOWN]]

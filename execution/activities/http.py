@@ -19,10 +19,10 @@ from core.outbound.errors import RefusedError
 from core.outbound.policy import origin_of, source_of
 from core.outbound.session import Session
 from execution.activities import conversions, http_request
-from execution.activities.base import Kind, Work
+from execution.activities.base import ActivityKind, ActivityWork
 from execution.activities.conversions import UnfitValueError
 from execution.activities.http_request import Template
-from execution.activities.picking import Fault
+from execution.activities.picking import ActivityFault
 from protocols.base import Note, Outcome
 from protocols.calls import outcomes
 from protocols.signature import Annotations, Signature
@@ -31,7 +31,7 @@ from protocols.signature import Annotations, Signature
 _ACCEPTED = {*range(200, 300), *range(400, 500)} - {401, 408, 425, 429}
 
 
-class Http(Kind):
+class Http(ActivityKind):
     name: ClassVar[str] = "http"
     label = "An HTTP request"
     summary = "Sends one request to your own address, and reads the outputs from the reply."
@@ -43,7 +43,7 @@ class Http(Kind):
         stored: dict[str, Any] = msgspec.to_builtins(read_template(config))
         return stored
 
-    def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterable[Fault]:
+    def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterable[ActivityFault]:
         template = read_template(config)
         faults = list(http_request.faults(template, interface))
         if any(fault.place == "address" for fault in faults):
@@ -51,12 +51,12 @@ class Http(Kind):
         try:
             origin = origin_of(http_request.origin(template))
         except RefusedError as error:
-            return [*faults, Fault("address", "address_refused", error.message)]
+            return [*faults, ActivityFault("address", "address_refused", error.message)]
         if template.credential:
             faults += _faults_in_credential(template.credential, origin)
         return faults
 
-    def perform(self, work: Work) -> Outcome:
+    def perform(self, work: ActivityWork) -> Outcome:
         template = read_template(work.config)
         accept = tuple(sorted(_ACCEPTED | {int(status) for status in template.statuses}))
         try:
@@ -118,16 +118,16 @@ def _find_credential(credential: str) -> Credential | None:
     return Credential.objects.filter(pk=pk, removed_at=None).first()
 
 
-def _faults_in_credential(credential: str, origin: str) -> Iterable[Fault]:
+def _faults_in_credential(credential: str, origin: str) -> Iterable[ActivityFault]:
     row = _find_credential(credential)
     if row is None:
-        yield Fault("credential", "unknown_credential", "There is no such credential.")
+        yield ActivityFault("credential", "unknown_credential", "There is no such credential.")
     elif row.kind == OAuthKind.USERS:
         message = f"“{row}” is for users of agents, and not for an implementation."
-        yield Fault("credential", "credential_of_users", message)
+        yield ActivityFault("credential", "credential_of_users", message)
     elif row.origin != origin:
         message = f"“{row}” was entered for {row.origin} and is not sent anywhere else."
-        yield Fault("credential", "credential_elsewhere", message)
+        yield ActivityFault("credential", "credential_elsewhere", message)
 
 
 def _send(template: Template, request: Any, signature: Signature, session: Session) -> Outcome:

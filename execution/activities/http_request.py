@@ -20,7 +20,7 @@ from core.schema import pointers
 from core.strict_json import Answer
 from execution.activities import conversions, picking
 from execution.activities.conversions import UnfitValueError
-from execution.activities.picking import Fault, Reach, Source
+from execution.activities.picking import ActivityFault, Reach, Source
 from protocols.base import OutcomeKind
 from protocols.signature import Parameter, Signature
 
@@ -78,25 +78,25 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     credential: str = ""
 
 
-def faults(template: Template, interface: Signature | None) -> Iterator[Fault]:
+def faults(template: Template, interface: Signature | None) -> Iterator[ActivityFault]:
     """Yield the faults of a template, apart from those of its host."""
     reach = Reach(
         None if interface is None else {parameter.name: parameter for parameter in interface.inputs}, ()
     )
     if template.method not in METHODS:
-        yield Fault("method", "invalid", f"Choose one of: {', '.join(METHODS)}.")
+        yield ActivityFault("method", "invalid", f"Choose one of: {', '.join(METHODS)}.")
     yield from _faults_in_address(template, reach)
     for place, sources in (("query", template.query), ("headers", template.headers), ("body", template.body)):
         if len(sources) > MAX_MEMBERS:
-            yield Fault(place, "invalid", f"There may be {MAX_MEMBERS} at most.")
+            yield ActivityFault(place, "invalid", f"There may be {MAX_MEMBERS} at most.")
         for name, source in sources.items():
             yield from picking.faults(f"{place}.{name}", source, reach)
     for name in template.headers:
         if not _HEADER.fullmatch(name) or name.lower() in OUR_HEADERS:
             message = f"“{name[:100]}” is no header that may be set here. Use a credential for keys."
-            yield Fault(f"headers.{name}", "forbidden_header", message)
+            yield ActivityFault(f"headers.{name}", "forbidden_header", message)
     if template.body and template.method in WITHOUT_BODY:
-        yield Fault("body", "invalid", f"A request with {template.method} has no body.")
+        yield ActivityFault("body", "invalid", f"A request with {template.method} has no body.")
     for status, outcome in template.statuses.items():
         if (
             not re.fullmatch("[2-5][0-9][0-9]", status)
@@ -104,21 +104,21 @@ def faults(template: Template, interface: Signature | None) -> Iterator[Fault]:
             or outcome not in MEANINGS
         ):
             message = f"“{status[:20]}” cannot mean that. Name a status such as 404, and what it means."
-            yield Fault(f"statuses.{status}", "invalid", message)
+            yield ActivityFault(f"statuses.{status}", "invalid", message)
     yield from _faults_in_outputs(template, interface)
 
 
-def _faults_in_address(template: Template, reach: Reach) -> Iterator[Fault]:
+def _faults_in_address(template: Template, reach: Reach) -> Iterator[ActivityFault]:
     head, mark, location = template.address.partition("://")
     authority, _, path = location.partition("/")
     if not mark or head not in ("http", "https") or "{" in authority or "}" in authority or not authority:
         message = "Write the address as https://host/path. The host is fixed: no input stands in it."
-        yield Fault("address", "unfixed_host", message)
+        yield ActivityFault("address", "unfixed_host", message)
         return
     fixed = _PLACEHOLDER.sub("", path)
     if any(sign in location for sign in "?#@\\") or "{" in fixed or "}" in fixed:
         message = "Behind the host comes a path, with {input} in places. The query has a part of its own."
-        yield Fault("address", "invalid", message)
+        yield ActivityFault("address", "invalid", message)
         return
     for name in _PLACEHOLDER.findall(path):
         yield from picking.faults("address", Source(input=name) if name else Source(), reach)
@@ -129,18 +129,20 @@ def _faults_in_address(template: Template, reach: Reach) -> Iterator[Fault]:
             and parameter.default is UNSET
         ):
             message = f"A caller may leave “{name}” out, and the address needs it."
-            yield Fault("address", "may_be_missing", message)
+            yield ActivityFault("address", "may_be_missing", message)
 
 
-def _faults_in_outputs(template: Template, interface: Signature | None) -> Iterator[Fault]:
+def _faults_in_outputs(template: Template, interface: Signature | None) -> Iterator[ActivityFault]:
     declared = {parameter.name for parameter in interface.outputs} if interface else set()
     for name, source in template.outputs.items():
         if declared and interface and name not in declared and not interface.outputs_rest:
-            yield Fault(f"outputs.{name}", "unknown_target", f"“{interface.name}” has no output “{name}”.")
+            yield ActivityFault(
+                f"outputs.{name}", "unknown_target", f"“{interface.name}” has no output “{name}”."
+            )
         if reason := picking.why_no_pointer(source.at):
-            yield Fault(f"outputs.{name}", "unclear_source", reason)
+            yield ActivityFault(f"outputs.{name}", "unclear_source", reason)
         if (source.of == "header") != bool(source.header):
-            yield Fault(f"outputs.{name}", "unclear_source", "Name the header that it is taken from.")
+            yield ActivityFault(f"outputs.{name}", "unclear_source", "Name the header that it is taken from.")
 
 
 def origin(template: Template) -> str:

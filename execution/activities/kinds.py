@@ -1,15 +1,15 @@
 """The kinds of activities: one line for each."""
 
 from core.errors import invalid
-from execution.activities.base import Kind
+from execution.activities.base import ActivityKind
 from execution.activities.http import Http
-from execution.activities.mock import Mock
-from execution.activities.steps import Composite, Vendor
+from execution.activities.mock import MockKind
+from execution.activities.steps import Composite, VendorKind
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Vendor(), Http(), Composite(), Mock())}
+KINDS: dict[str, ActivityKind] = {kind.name: kind for kind in (VendorKind(), Http(), Composite(), MockKind())}
 
 
-def get(name: str) -> Kind:
+def get(name: str) -> ActivityKind:
     if name not in KINDS:
         raise invalid(kind=f"Choose one of: {', '.join(KINDS)}.")
     return KINDS[name]

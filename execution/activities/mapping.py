@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from catalog.search.words import name_key, words
 from execution.activities import conversions, picking
-from execution.activities.picking import Fault, Reach, Source
+from execution.activities.picking import ActivityFault, Reach, Source
 from protocols.signature import Parameter, Signature
 
 PairingReason = Literal["id", "name", "meaning"]
@@ -56,7 +56,7 @@ _EMPTY = frozenset(_EMPTY_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ParameterPair:
     """Values of the parameter `of` become values of the parameter `to`. `fit` states whether they are
     converted."""
 
@@ -77,8 +77,8 @@ class Proposal:
 
     inputs: Mapping[str, Source]
     outputs: Mapping[str, Source]
-    pairs: tuple[Pair, ...]
-    gaps: tuple[Fault, ...]
+    pairs: tuple[ParameterPair, ...]
+    gaps: tuple[ActivityFault, ...]
     unused: tuple[str, ...]
     lacking: tuple[str, ...]
 
@@ -110,7 +110,7 @@ def propose(interface: Signature, other: Signature) -> Proposal:
 
 def config(proposal: Proposal, tool: int, ordinal: int) -> dict[str, Any]:
     """Return the configuration of an activity of kind `vendor`, which may be incomplete."""
-    step = picking.Step(tool=tool, ordinal=ordinal, inputs=dict(proposal.inputs))
+    step = picking.ActivityStep(tool=tool, ordinal=ordinal, inputs=dict(proposal.inputs))
     stored: dict[str, Any] = msgspec.to_builtins(picking.Steps([step], dict(proposal.outputs)))
     return stored
 
@@ -128,7 +128,7 @@ def likeness(one: Parameter, other: Parameter) -> tuple[float, PairingReason]:
     return 0.6 * names + 0.3 * texts, "meaning"
 
 
-def _paired(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Iterator[Pair]:
+def _paired(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Iterator[ParameterPair]:
     candidates = []
     for one in sources:
         for other in targets:
@@ -136,7 +136,12 @@ def _paired(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Ite
             if fit != "no" and score >= LEAST:
                 # Among equally similar ones, a pair that fits comes before one that is converted.
                 candidates.append(
-                    (-score, fit != "same", not other.required, Pair(one.name, other.name, reason, fit))
+                    (
+                        -score,
+                        fit != "same",
+                        not other.required,
+                        ParameterPair(one.name, other.name, reason, fit),
+                    )
                 )
     used: set[tuple[str, str]] = set()
     for *_, pair in sorted(candidates, key=lambda candidate: candidate[:3]):
@@ -145,7 +150,7 @@ def _paired(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Ite
             yield pair
 
 
-def _stand_in(pair: Pair, interface: Signature, other: Signature) -> object:
+def _stand_in(pair: ParameterPair, interface: Signature, other: Signature) -> object:
     # If a caller may omit an input that the other tool requires, that tool's default is used.
     source = next(parameter for parameter in interface.inputs if parameter.name == pair.of)
     target = next(parameter for parameter in other.inputs if parameter.name == pair.to)
@@ -154,7 +159,7 @@ def _stand_in(pair: Pair, interface: Signature, other: Signature) -> object:
 
 def _unfit(
     sources: Iterable[Parameter], targets: Iterable[Parameter], inputs: Mapping[str, Source]
-) -> dict[str, Fault]:
+) -> dict[str, ActivityFault]:
     # Required inputs without a source: a similar one exists, but its type cannot be converted.
     faults_by_name = {}
     for target in targets:
@@ -170,7 +175,9 @@ def _unfit(
             message = (
                 f"“{source.name}” seems to be meant for “{target.name}”, and its type cannot become that."
             )
-            faults_by_name[target.name] = Fault(f"steps.1.inputs.{target.name}", "unfit_type", message)
+            faults_by_name[target.name] = ActivityFault(
+                f"steps.1.inputs.{target.name}", "unfit_type", message
+            )
     return faults_by_name
 
 

@@ -11,7 +11,7 @@ import redis
 
 from catalog.models import Call
 from core import redis_client
-from execution.activities.base import Kind, Work
+from execution.activities.base import ActivityKind, ActivityWork
 from execution.activities.mocks import answers
 from execution.activities.mocks.situations import Interrupt, Situation
 from protocols.base import Outcome, is_withheld
@@ -24,7 +24,7 @@ COUNTED_SECONDS = 24 * 3600
 TOO_SLOW = "The mock was told to be slower than the call may last."
 
 
-class Mock(Kind):
+class MockKind(ActivityKind):
     name = "mock"
     label = "A mock"
     summary = "Answers from examples and situations, or generates an answer from the output schema."
@@ -39,7 +39,7 @@ class Mock(Kind):
             for situation in answers.read_mock(config).situations
         )
 
-    def perform(self, work: Work) -> Outcome:
+    def perform(self, work: ActivityWork) -> Outcome:
         call = work.call
         reply = answers.reply(
             answers.read_mock(work.config),

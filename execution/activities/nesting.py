@@ -9,7 +9,7 @@ MAX_STEPS_IN_ALL = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ActivityNode:
     """One activity: the number of its steps, and the activities that some of them run."""
 
     steps: int
@@ -17,7 +17,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class ActivityExtent:
     """The reach of an activity. `depth` is 1 if it runs no other. `steps` counts its own and those of all
     it runs."""
 
@@ -25,22 +25,24 @@ class Extent:
     steps: int
 
 
-def extents(nodes: Mapping[int, Node]) -> dict[int, Extent | None]:
+def extents(nodes: Mapping[int, ActivityNode]) -> dict[int, ActivityExtent | None]:
     """Return the extent of each activity, None if it would run itself. Activities outside `nodes` have no
     steps."""
-    measured: dict[int, Extent | None] = {}
+    measured: dict[int, ActivityExtent | None] = {}
 
-    def measure(which: int) -> Extent | None:
+    def measure(which: int) -> ActivityExtent | None:
         if which in measured:
             return measured[which]
         # None until it is measured: an activity that is reached again here runs itself.
         measured[which] = None
-        node = nodes.get(which, Node(0))
+        node = nodes.get(which, ActivityNode(0))
         inner = [measure(part) for part in node.parts]
         measured_parts = [extent for extent in inner if extent]
         if len(measured_parts) == len(inner):
             depth = 1 + max((extent.depth for extent in measured_parts), default=0)
-            measured[which] = Extent(depth, node.steps + sum(extent.steps for extent in measured_parts))
+            measured[which] = ActivityExtent(
+                depth, node.steps + sum(extent.steps for extent in measured_parts)
+            )
         return measured[which]
 
     for which in nodes:
@@ -48,7 +50,7 @@ def extents(nodes: Mapping[int, Node]) -> dict[int, Extent | None]:
     return measured
 
 
-def is_more(now: Extent | None, before: Extent | None) -> bool:
+def is_more(now: ActivityExtent | None, before: ActivityExtent | None) -> bool:
     """Return whether the extent is larger than before. An endless one always is."""
     if now is None or before is None:
         return True

@@ -18,7 +18,7 @@ from core.errors import DomainError, invalid
 from core.outbound import policy
 from core.outbound.errors import RefusedError
 from execution.activities import kinds, pinned_callees, reach
-from execution.activities.picking import Fault
+from execution.activities.picking import ActivityFault
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -139,13 +139,13 @@ def remove(activity: Activity, *, actor: User) -> None:
     audit.record(actor, "remove", activity, before=facts(activity), agent=activity.agent)
 
 
-def faults_now(activity: Activity) -> list[Fault]:
+def faults_now(activity: Activity) -> list[ActivityFault]:
     """Return the faults of the activity, by the newest version of the tool that is its interface."""
     now = current(activity)
     newest = now.interface and (now.interface.tool.current or now.interface)
     faults = list(kinds.get(now.kind).faults(now.config, newest.decoded() if newest else None))
     if not now.is_by_administrator and (reason := _why_inner(now.kind, now.config)):
-        faults.append(Fault("address", "address_refused", reason))
+        faults.append(ActivityFault("address", "address_refused", reason))
     return faults
 
 

@@ -32,7 +32,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     otherwise: Any = UNSET
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ActivityStep(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A version of a tool, or an activity in the version that was current when the step was saved."""
 
     tool: int = 0
@@ -42,12 +42,12 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Steps(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    steps: list[Step]
+    steps: list[ActivityStep]
     outputs: dict[str, Source] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ActivityFault:
     """A reason why something cannot run, as a sentence. `place` is the path in the configuration."""
 
     place: str
@@ -87,37 +87,37 @@ def value_at(value: Any, pointer: str) -> Any:
 
 def faults_in_inputs(
     place: str, sources: Mapping[str, Source], signature: Signature, reach: Reach
-) -> Iterator[Fault]:
+) -> Iterator[ActivityFault]:
     """Yield the faults of the inputs of one step, whose tool or activity has this signature."""
     declared = {parameter.name: parameter for parameter in signature.inputs}
     for name, source in sources.items():
         if name not in declared and not _takes_others(signature):
             message = f"“{signature.name}” has no input “{name}”."
-            yield Fault(f"{place}.{name}", "unknown_target", message)
+            yield ActivityFault(f"{place}.{name}", "unknown_target", message)
         else:
             yield from _faults(f"{place}.{name}", source, declared.get(name), reach, signature)
     for name, parameter in declared.items():
         if parameter.required and name not in sources:
             message = f"“{signature.name}” wants “{name}”. Choose where it comes from."
-            yield Fault(f"{place}.{name}", "missing_input", message)
+            yield ActivityFault(f"{place}.{name}", "missing_input", message)
 
 
 def faults_in_outputs(
     place: str, sources: Mapping[str, Source], interface: Signature | None, reach: Reach
-) -> Iterator[Fault]:
+) -> Iterator[ActivityFault]:
     """Yield the faults of the outputs of the activity."""
     declared = None if interface is None else {parameter.name: parameter for parameter in interface.outputs}
     for name, source in sources.items():
         # A tool that lists no outputs may answer with any.
         if interface is not None and declared and name not in declared and not interface.outputs_rest:
             message = f"“{interface.name}” has no output “{name}”."
-            yield Fault(f"{place}.{name}", "unknown_target", message)
+            yield ActivityFault(f"{place}.{name}", "unknown_target", message)
         else:
             target = declared.get(name) if declared else None
             yield from _faults(f"{place}.{name}", source, target, reach, None)
 
 
-def faults(place: str, source: Source, reach: Reach) -> Iterator[Fault]:
+def faults(place: str, source: Source, reach: Reach) -> Iterator[ActivityFault]:
     """Yield the faults of a source whose target accepts any value."""
     yield from _faults(place, source, None, reach, None)
 
@@ -128,9 +128,9 @@ def _takes_others(signature: Signature) -> bool:
 
 def _faults(
     place: str, source: Source, target: Parameter | None, reach: Reach, signature: Signature | None
-) -> Iterator[Fault]:
+) -> Iterator[ActivityFault]:
     if reason := _why_unclear(source):
-        yield Fault(place, "unclear_source", reason)
+        yield ActivityFault(place, "unclear_source", reason)
     elif source.value is not UNSET:
         other_keywords = signature.schema_rest if signature else None
         if (
@@ -138,9 +138,9 @@ def _faults(
             and signature
             and (reason := arguments.value_problem(target, source.value, other_keywords or {}))
         ):
-            yield Fault(place, "unfit_value", f"The fixed value {reason}.")
+            yield ActivityFault(place, "unfit_value", f"The fixed value {reason}.")
     elif source.step > len(reach.outputs):
-        yield Fault(place, "unknown_source", f"Step {source.step} is not made before this one.")
+        yield ActivityFault(place, "unknown_source", f"Step {source.step} is not made before this one.")
     elif source.step:
         # A tool that lists no outputs may answer with any.
         if offered := reach.outputs[source.step - 1]:
@@ -169,20 +169,20 @@ def _faults_of_picked(
     target: Parameter | None,
     *,
     is_input: bool,
-) -> Iterator[Fault]:
+) -> Iterator[ActivityFault]:
     name = source.output or source.input
     parameter = offered.get(name)
     if parameter is None:
         whose = f"Step {source.step} has no output" if source.step else "The interface has no input"
-        yield Fault(place, "unknown_source", f"{whose} “{name}”.")
+        yield ActivityFault(place, "unknown_source", f"{whose} “{name}”.")
         return
     may_be_absent = not parameter.required and parameter.default is UNSET and source.otherwise is UNSET
     if is_input and may_be_absent and target and target.required:
         message = f"A caller may leave “{name}” out, and “{target.name}” is required. Say what stands in."
-        yield Fault(place, "may_be_missing", message)
+        yield ActivityFault(place, "may_be_missing", message)
     if target and not source.at and conversions.fit(parameter, target) == "no":
         message = f"“{name}” is {_type(parameter)}, which cannot become {_type(target)} for “{target.name}”."
-        yield Fault(place, "unfit_type", message)
+        yield ActivityFault(place, "unfit_type", message)
 
 
 def _type(parameter: Parameter) -> str:

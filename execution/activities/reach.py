@@ -8,11 +8,11 @@ from catalog.models import Activity, ActivityVersion, ToolVersion
 from core.errors import DomainError
 from core.prepared_statements import run_prepared
 from execution.activities import kinds, nesting, pinned_callees
-from execution.activities.nesting import MAX_DEPTH, MAX_STEPS_IN_ALL, Extent, Node
+from execution.activities.nesting import MAX_DEPTH, MAX_STEPS_IN_ALL, ActivityExtent, ActivityNode
 
 # The key of an activity that is not saved yet.
 NEW = 0
-EMPTY = Node(0)
+EMPTY = ActivityNode(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def refuse_too_many_steps(version: ActivityVersion) -> None:
         return
     calling = _below([version])
     nodes = {
-        pk: Node(
+        pk: ActivityNode(
             len(kinds.get(caller.kind).tools(caller.config)) + len(parts),
             tuple(callees[part].pk for part in parts if part in callees),
         )
@@ -61,7 +61,7 @@ def refuse_too_many_steps(version: ActivityVersion) -> None:
         raise DomainError(*fault, status=409)
 
 
-def _too_much(extent: Extent | None) -> tuple[str, str] | None:
+def _too_much(extent: ActivityExtent | None) -> tuple[str, str] | None:
     # As a code and a sentence.
     if extent is None:
         return "activity_reaches_itself", "An implementation would run itself. Choose another one."
@@ -76,20 +76,22 @@ def _too_much(extent: Extent | None) -> tuple[str, str] | None:
     return None
 
 
-def _node(kind: str, config: Mapping[str, Any]) -> Node:
+def _node(kind: str, config: Mapping[str, Any]) -> ActivityNode:
     which = kinds.get(kind)
     parts = tuple(which.activities(config))
-    return Node(len(which.tools(config)) + len(parts), parts)
+    return ActivityNode(len(which.tools(config)) + len(parts), parts)
 
 
-def _nodes_around(key: int, node: Node, before: Node = EMPTY) -> tuple[dict[int, Node], set[int]]:
+def _nodes_around(
+    key: int, node: ActivityNode, before: ActivityNode = EMPTY
+) -> tuple[dict[int, ActivityNode], set[int]]:
     """Return the activities that run `key` at any depth with all that these run, and the keys of those above
     it.
 
     node: the activity as it will be. before: as it was, whose callees are included.
     """
     rows = run_prepared(_AROUND, [key, [*node.parts, *before.parts], key])
-    nodes = {which: Node(steps, tuple(parts)) for which, steps, parts, _ in rows} | {key: node}
+    nodes = {which: ActivityNode(steps, tuple(parts)) for which, steps, parts, _ in rows} | {key: node}
     return nodes, {which for which, *_, is_above in rows if is_above}
 
 

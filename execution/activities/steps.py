@@ -13,8 +13,8 @@ from catalog.models.findings import FindingState
 from catalog.review import holds
 from core.errors import DomainError, invalid
 from execution.activities import engine, picking
-from execution.activities.base import Kind, Work
-from execution.activities.picking import Fault, Reach, Step, Steps
+from execution.activities.base import ActivityKind, ActivityWork
+from execution.activities.picking import ActivityFault, ActivityStep, Reach, Steps
 from protocols.base import Outcome
 from protocols.signature import Signature
 
@@ -23,7 +23,7 @@ MAX_STEPS = 20
 Reason = tuple[str, str]
 
 
-class Vendor(Kind):
+class VendorKind(ActivityKind):
     name = "vendor"
     label = "A vendor's tool"
     summary = "Calls one tool of a vendor, with the names of the interface."
@@ -39,11 +39,11 @@ class Vendor(Kind):
         stored: dict[str, Any] = msgspec.to_builtins(steps)
         return stored
 
-    def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterator[Fault]:
+    def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterator[ActivityFault]:
         steps = read_steps(config)
         if not 1 <= len(steps.steps) <= self.max_steps:
             what = "one step" if self.max_steps == 1 else f"1 to {self.max_steps} steps"
-            yield Fault("steps", "invalid", f"This kind of implementation has {what}.")
+            yield ActivityFault("steps", "invalid", f"This kind of implementation has {what}.")
             return
         inputs = None if interface is None else {parameter.name: parameter for parameter in interface.inputs}
         outputs: list[dict[str, Any]] = []
@@ -57,11 +57,11 @@ class Vendor(Kind):
                 outputs.append({parameter.name: parameter for parameter in callee.outputs})
             else:
                 code, message = callee
-                yield Fault(place, code, message)
+                yield ActivityFault(place, code, message)
                 outputs.append({})
         yield from picking.faults_in_outputs("outputs", steps.outputs, interface, Reach(inputs, outputs))
 
-    def perform(self, work: Work) -> Outcome:
+    def perform(self, work: ActivityWork) -> Outcome:
         return engine.perform(read_steps(work.config), work)
 
     def tools(self, config: Mapping[str, Any]) -> Sequence[tuple[int, int]]:
@@ -70,7 +70,7 @@ class Vendor(Kind):
     def activities(self, config: Mapping[str, Any]) -> Sequence[int]:
         return [step.activity for step in read_steps(config).steps if step.activity]
 
-    def _signatures(self, steps: Sequence[Step]) -> list[Signature | Reason]:
+    def _signatures(self, steps: Sequence[ActivityStep]) -> list[Signature | Reason]:
         # The signature of each step's callee, or why it cannot run. Read in a few statements.
         tools = _of_tools({(step.tool, step.ordinal) for step in steps if step.tool})
         activities = _of_activities({step.activity for step in steps if step.activity})
@@ -85,7 +85,7 @@ class Vendor(Kind):
         return signatures
 
 
-class Composite(Vendor):
+class Composite(VendorKind):
     name = "composite"
     label = "Several steps"
     summary = "Calls tools and other implementations in order, and uses outputs as inputs."

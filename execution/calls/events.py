@@ -33,7 +33,7 @@ PARTIAL, ENDED = "partial", "ended"
 
 
 @dataclass(frozen=True)
-class Event:
+class CallEvent:
     id: str
     kind: str
     data: dict[str, Any]
@@ -54,7 +54,7 @@ def publish(call: uuid.UUID, kind: str, data: dict[str, Any] | None = None) -> N
         logger.warning("an event of call %s was not published: %s", call, exc)
 
 
-def last(call: uuid.UUID) -> Event | None:
+def last(call: uuid.UUID) -> CallEvent | None:
     try:
         newest: Any = redis_client.client().xrevrange(_key(call), count=1)
     except redis.RedisError:
@@ -72,7 +72,7 @@ def last_partial(call: uuid.UUID) -> dict[str, Any] | None:
     return next((event.data for event in events if event.kind == PARTIAL), None)
 
 
-def after(call: uuid.UUID, event_id: str, seconds: float) -> list[Event]:
+def after(call: uuid.UUID, event_id: str, seconds: float) -> list[CallEvent]:
     """Return the events after this one, oldest first, or [] if none arrives within `seconds`."""
     timeout = min(seconds, redis_client.MAX_WAIT_SECONDS)
     if timeout <= 0:
@@ -111,6 +111,6 @@ def _key(call: uuid.UUID) -> str:
     return f"pegboard:call:{call}"
 
 
-def _parse_event(entry: tuple[str, dict[str, str]]) -> Event:
+def _parse_event(entry: tuple[str, dict[str, str]]) -> CallEvent:
     event_id, fields = entry
-    return Event(event_id, fields["kind"], msgspec.json.decode(fields["data"], type=dict[str, Any]))
+    return CallEvent(event_id, fields["kind"], msgspec.json.decode(fields["data"], type=dict[str, Any]))

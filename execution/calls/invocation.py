@@ -40,7 +40,7 @@ from core.outbound.session import Session
 from core.postgresql.base import give_back
 from core.prepared_statements import run_prepared
 from execution.activities import kinds, reach
-from execution.activities.base import Open, Work
+from execution.activities.base import ActivityWork, Open
 from execution.activities.nesting import MAX_STEPS_IN_ALL
 from execution.calls import (
     call_keys,
@@ -55,7 +55,7 @@ from execution.calls import (
     versions,
 )
 from execution.calls.checks import refuse_removed
-from execution.calls.lease import Conversation, Heartbeat, Unspoken, Watched
+from execution.calls.lease import CallHeartbeat, Conversation, Unspoken, Watched
 from execution.calls.places import CallPlaces, Holder
 from execution.calls.runtime import Runtime
 from execution.user_grants import context
@@ -385,8 +385,8 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
     return outcome
 
 
-def _hold_lease(call: Call, session: Conversation) -> Watched | Heartbeat:
-    return Watched(call, session, _end_left) if call.mode == Mode.WAIT else Heartbeat(call, session)
+def _hold_lease(call: Call, session: Conversation) -> Watched | CallHeartbeat:
+    return Watched(call, session, _end_left) if call.mode == Mode.WAIT else CallHeartbeat(call, session)
 
 
 def _end_left(call: Call) -> None:
@@ -404,7 +404,7 @@ def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Atte
     conversation = Unspoken()
     with _hold_lease(call, conversation) as held_call:
         give_back()
-        work = Work(
+        work = ActivityWork(
             call=call,
             config=activity.config,
             signature=call.version.decoded(),

@@ -103,7 +103,7 @@ class Held:
         self._checked_at = -math.inf
 
 
-class Heartbeat(Held):
+class CallHeartbeat(Held):
     def __init__(self, call: Call, session: Conversation) -> None:
         super().__init__(call, session)
         self._is_done = False

@@ -26,7 +26,7 @@ from core.outbound.session import Session
 from core.postgresql.base import give_back
 from execution.calls import events, results, run_hints
 from execution.calls.checks import refuse_removed
-from execution.calls.lease import Heartbeat
+from execution.calls.lease import CallHeartbeat
 from execution.user_grants import context
 from protocols.base import Outcome, Protocol
 from protocols.calls import outcomes
@@ -63,7 +63,7 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
         sessions.open_session(
             endpoint, exchanges, _limits(call), mark=str(call.key), follower=events.follower_of(call)
         ) as session,
-        Heartbeat(call, session) as heartbeat,
+        CallHeartbeat(call, session) as heartbeat,
     ):
         give_back()
         try:
@@ -81,7 +81,7 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
     return outcome
 
 
-def _poll(call: Call, session: Session, protocol: Protocol, heartbeat: Heartbeat) -> Outcome | None:
+def _poll(call: Call, session: Session, protocol: Protocol, heartbeat: CallHeartbeat) -> Outcome | None:
     run = call.remote_run or _start_or_find(call, session, protocol)
     if not isinstance(run, str):
         return run

@@ -18,10 +18,10 @@ from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError
 from execution.activities import kinds, operations
-from execution.activities.callees import Callee, CalleesByReference, Reference
+from execution.activities.callees import Callee, CalleeReference, CalleesByReference
 from execution.activities.http_request import Template
 from execution.activities.mocks.answers import Mock
-from execution.activities.picking import Fault, Source, Step, Steps
+from execution.activities.picking import ActivityFault, ActivityStep, Source, Steps
 from execution.forms import source_rows
 from execution.forms.source_rows import Origin, Posted, Row
 from people.forms import OperationForm
@@ -41,30 +41,30 @@ class NameForm(OperationForm):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ActivityDraft:
     """An entered configuration, which may be invalid."""
 
     name: str
-    interface: Reference | None
+    interface: CalleeReference | None
     config: Steps | Template | Mock
 
-    def references(self) -> set[Reference]:
+    def references(self) -> set[CalleeReference]:
         steps = self.config.steps if isinstance(self.config, Steps) else ()
         return {reference_of(step) for step in steps} | ({self.interface} if self.interface else set())
 
 
-def reference_of(step: Step) -> Reference:
-    return Reference(tool=step.tool, ordinal=step.ordinal, activity=step.activity)
+def reference_of(step: ActivityStep) -> CalleeReference:
+    return CalleeReference(tool=step.tool, ordinal=step.ordinal, activity=step.activity)
 
 
-def references_in(data: Posted) -> set[Reference]:
+def references_in(data: Posted) -> set[CalleeReference]:
     """Return the references in a form, whose signatures the caller then loads for `parse_draft`."""
     texts = [data.get("interface", "")]
     texts += [data.get(f"steps-{index}-calls", "") for index in range(count_of(data, "steps"))]
-    return {reference for text in texts if (reference := Reference.parse(text))}
+    return {reference for text in texts if (reference := CalleeReference.parse(text))}
 
 
-def signature_of(reference: Reference | None, known: CalleesByReference) -> Signature | None:
+def signature_of(reference: CalleeReference | None, known: CalleesByReference) -> Signature | None:
     callee = known.get(reference) if reference else None
     return callee.signature if callee else None
 
@@ -94,7 +94,7 @@ def is_json_typed(data: Posted) -> bool:
     return data.get("json-was", "") not in ("", state_of(data.get("json", "")))
 
 
-def from_json(draft: Draft, text: str) -> Draft:
+def from_json(draft: ActivityDraft, text: str) -> ActivityDraft:
     """Return the draft with another configuration. Raises DomainError for the field `json`."""
     try:
         document = strict_json.loads(text.encode(errors="surrogatepass"))
@@ -105,7 +105,7 @@ def from_json(draft: Draft, text: str) -> Draft:
         raise invalid(json=f"The configuration cannot be read: {error}.") from None
 
 
-class Editor(ABC):
+class ActivityEditor(ABC):
     """The page for one activity. `shows_faults`: validate the draft and show its faults."""
 
     template: ClassVar[str]
@@ -117,19 +117,19 @@ class Editor(ABC):
 
     @classmethod
     @abstractmethod
-    def parse_draft(cls, data: Posted, known: CalleesByReference) -> Draft:
+    def parse_draft(cls, data: Posted, known: CalleesByReference) -> ActivityDraft:
         """Return the entered draft. `known`: the callees that it refers to, with their signatures."""
 
     @classmethod
-    def applied(cls, draft: Draft, act: str, kind: str, known: CalleesByReference) -> Draft:
+    def applied(cls, draft: ActivityDraft, act: str, kind: str, known: CalleesByReference) -> ActivityDraft:
         """Return the draft after a button that changes it without saving it."""
         verb, _, reference = act.partition("-")
-        return replace(draft, interface=Reference.parse(reference)) if verb == "interface" else draft
+        return replace(draft, interface=CalleeReference.parse(reference)) if verb == "interface" else draft
 
     def __init__(
         self,
         kind: str,
-        draft: Draft,
+        draft: ActivityDraft,
         known: CalleesByReference,
         *,
         data: Posted | None = None,
@@ -232,13 +232,13 @@ class Editor(ABC):
         fault_paths = {fault.place for fault in self.faults}
         for place, message in error.fields.items():
             if place not in fault_paths and place not in self.head.fields:
-                self.faults = [*self.faults, Fault(place, error.code, message)]
+                self.faults = [*self.faults, ActivityFault(place, error.code, message)]
                 self._messages[place].append(message)
         if not error.fields or not error.fields.keys().isdisjoint(self.head.fields):
             self.head.refuse(error)
 
-    def _find_faults(self) -> list[Fault]:
+    def _find_faults(self) -> list[ActivityFault]:
         try:
             return list(self.kind.faults(self.config, self.signature))
         except DomainError as error:
-            return [Fault("", error.code, error.message)]
+            return [ActivityFault("", error.code, error.message)]

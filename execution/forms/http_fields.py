@@ -6,10 +6,10 @@ from typing import Any, ClassVar, cast, get_args
 
 from catalog.models import Credential
 from catalog.models.vendors import OAuthKind
-from execution.activities.callees import CalleesByReference, Reference
+from execution.activities.callees import CalleeReference, CalleesByReference
 from execution.activities.http_request import METHODS, Form, OutputSource, Template
 from execution.forms import source_rows
-from execution.forms.activity_fields import SPARE, Draft, Editor, count_of, parse_sources
+from execution.forms.activity_fields import SPARE, ActivityDraft, ActivityEditor, count_of, parse_sources
 from execution.forms.source_rows import Posted, Row
 from protocols.base import OutcomeKind
 from protocols.signature import Parameter
@@ -58,7 +58,7 @@ class StatusRow:
     faults: Sequence[str]
 
 
-class HttpEditor(Editor):
+class HttpEditor(ActivityEditor):
     template: ClassVar[str] = "catalog/_activity_http.html"
     methods = METHODS
     forms: ClassVar[tuple[str, ...]] = get_args(Form)
@@ -70,8 +70,8 @@ class HttpEditor(Editor):
         return Template(address="")
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: CalleesByReference) -> Draft:
-        interface = Reference.parse(data.get("interface", ""))
+    def parse_draft(cls, data: Posted, known: CalleesByReference) -> ActivityDraft:
+        interface = CalleeReference.parse(data.get("interface", ""))
 
         template = Template(
             address=data.get("address", "").strip(),
@@ -84,7 +84,7 @@ class HttpEditor(Editor):
             statuses=dict(_parse_statuses(data)),
             credential=data.get("credential", ""),
         )
-        return Draft(data.get("name", ""), interface, template)
+        return ActivityDraft(data.get("name", ""), interface, template)
 
     @property
     def request(self) -> Template:

@@ -12,11 +12,11 @@ from msgspec import UNSET
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
 from core.schema.samples import UnmetSchemaError
-from execution.activities.callees import CalleesByReference, Reference
+from execution.activities.callees import CalleeReference, CalleesByReference
 from execution.activities.mocks import answers
 from execution.activities.mocks.answers import Mock, MockExample
 from execution.activities.mocks.situations import KINDS, Situation
-from execution.forms.activity_fields import Draft, Editor, count_of, signature_of
+from execution.forms.activity_fields import ActivityDraft, ActivityEditor, count_of, signature_of
 from execution.forms.source_rows import TYPES, Posted, by_name, text_of, value_of
 from protocols.signature import Parameter, Signature
 
@@ -91,7 +91,7 @@ class SituationRow:
     faults: Sequence[str]
 
 
-class MockEditor(Editor):
+class MockEditor(ActivityEditor):
     template: ClassVar[str] = "catalog/_activity_mock.html"
     switches = SWITCHES
     offered: ClassVar[dict[str, str]] = {name: kind.label for name, kind in KINDS.items()}
@@ -101,9 +101,9 @@ class MockEditor(Editor):
         return Mock()
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: CalleesByReference) -> Draft:
+    def parse_draft(cls, data: Posted, known: CalleesByReference) -> ActivityDraft:
         seed = data.get("seed", "").strip()
-        interface = Reference.parse(data.get("interface", ""))
+        interface = CalleeReference.parse(data.get("interface", ""))
         signature = signature_of(interface, known)
         mock = Mock(
             # Invalid entries remain as text, and the rules report them.
@@ -113,10 +113,10 @@ class MockEditor(Editor):
         )
         with suppress(msgspec.ValidationError):
             mock = msgspec.convert(msgspec.to_builtins(mock), Mock)
-        return Draft(data.get("name", ""), interface, mock)
+        return ActivityDraft(data.get("name", ""), interface, mock)
 
     @classmethod
-    def applied(cls, draft: Draft, act: str, kind: str, known: CalleesByReference) -> Draft:
+    def applied(cls, draft: ActivityDraft, act: str, kind: str, known: CalleesByReference) -> ActivityDraft:
         """Add or remove an example or a situation."""
         mock = cast(Mock, draft.config)
         match act.split("-"):

@@ -8,14 +8,14 @@ import msgspec
 
 from core.outbound.errors import printable
 from execution.activities import mapping, steps
-from execution.activities.callees import Callee, CalleesByReference, Reference
-from execution.activities.mapping import Pair, Proposal
-from execution.activities.picking import Source, Step, Steps
+from execution.activities.callees import Callee, CalleeReference, CalleesByReference
+from execution.activities.mapping import ParameterPair, Proposal
+from execution.activities.picking import ActivityStep, Source, Steps
 from execution.forms import source_rows
 from execution.forms.activity_fields import (
     SPARE,
-    Draft,
-    Editor,
+    ActivityDraft,
+    ActivityEditor,
     count_of,
     parse_sources,
     reference_of,
@@ -33,7 +33,7 @@ class Block:
     """One step with its rows."""
 
     number: int
-    reference: Reference
+    reference: CalleeReference
     callee: Callee | None
     rows: Sequence[Row]
     faults: Sequence[str]
@@ -45,7 +45,7 @@ class Block:
         return self.number - 1
 
 
-class StepsEditor(Editor):
+class StepsEditor(ActivityEditor):
     template: ClassVar[str] = "catalog/_activity_steps.html"
 
     @classmethod
@@ -53,22 +53,22 @@ class StepsEditor(Editor):
         return Steps([])
 
     @classmethod
-    def parse_draft(cls, data: Posted, known: CalleesByReference) -> Draft:
-        interface = Reference.parse(data.get("interface", ""))
+    def parse_draft(cls, data: Posted, known: CalleesByReference) -> ActivityDraft:
+        interface = CalleeReference.parse(data.get("interface", ""))
         steps = [_parse_step(data, f"steps-{index}", known) for index in range(count_of(data, "steps"))]
         signature = signature_of(interface, known)
         outputs = source_rows.by_name(signature.outputs) if signature else {}
         config = Steps([step for step in steps if step], parse_sources(data, "outputs", outputs))
-        return Draft(data.get("name", ""), interface, config)
+        return ActivityDraft(data.get("name", ""), interface, config)
 
     @classmethod
-    def applied(cls, draft: Draft, act: str, kind: str, known: CalleesByReference) -> Draft:
+    def applied(cls, draft: ActivityDraft, act: str, kind: str, known: CalleesByReference) -> ActivityDraft:
         """Choose the interface, or add, replace, move or remove a step.
 
         act: "add-REFERENCE", "replace-INDEX-REFERENCE", "up-INDEX", "down-INDEX" or "drop-INDEX".
         """
         verb, _, operands = act.partition("-")
-        reference, config = Reference.parse(operands.rpartition("-")[2]), cast(Steps, draft.config)
+        reference, config = CalleeReference.parse(operands.rpartition("-")[2]), cast(Steps, draft.config)
         index = int(operands.partition("-")[0]) if operands[:1].isdecimal() else -1
         new_steps = list(config.steps)
         if verb == "add" and reference:
@@ -94,7 +94,7 @@ class StepsEditor(Editor):
         return steps.MAX_STEPS if self.kind.name == "composite" else 1
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ActivityStep]:
         return cast(Steps, self.draft.config).steps
 
     @property
@@ -162,30 +162,34 @@ class StepsEditor(Editor):
         return mapping.propose(self.signature, signature) if signature and self.signature else None
 
 
-def _with_reasons(proposed: Mapping[str, Source], pairs: Iterable[Pair]) -> dict[str, tuple[Source, str]]:
+def _with_reasons(
+    proposed: Mapping[str, Source], pairs: Iterable[ParameterPair]
+) -> dict[str, tuple[Source, str]]:
     """Return each proposed source with the reason for it."""
     return {pair.to: (proposed[pair.to], f"{REASONS[pair.reason]}{FIT[pair.fit]}") for pair in pairs}
 
 
-def _parse_step(data: Posted, prefix: str, known: CalleesByReference) -> Step | None:
-    reference = Reference.parse(data.get(f"{prefix}-calls", ""))
+def _parse_step(data: Posted, prefix: str, known: CalleesByReference) -> ActivityStep | None:
+    reference = CalleeReference.parse(data.get(f"{prefix}-calls", ""))
     if reference is None:
         return None
     signature = signature_of(reference, known)
     targets = source_rows.by_name(signature.inputs) if signature else {}
-    return Step(**reference._asdict(), inputs=parse_sources(data, f"{prefix}-inputs", targets))
+    return ActivityStep(**reference._asdict(), inputs=parse_sources(data, f"{prefix}-inputs", targets))
 
 
-def _propose_step(reference: Reference, interface: Reference | None, known: CalleesByReference) -> Step:
+def _propose_step(
+    reference: CalleeReference, interface: CalleeReference | None, known: CalleesByReference
+) -> ActivityStep:
     signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
     if signature is None or callee_signature is None:
-        return Step(**reference._asdict(), inputs={})
+        return ActivityStep(**reference._asdict(), inputs={})
     inputs = mapping.propose(signature, callee_signature).inputs
-    return Step(**reference._asdict(), inputs=dict(inputs))
+    return ActivityStep(**reference._asdict(), inputs=dict(inputs))
 
 
 def _propose_outputs(
-    reference: Reference, interface: Reference | None, known: CalleesByReference, step_number: int
+    reference: CalleeReference, interface: CalleeReference | None, known: CalleesByReference, step_number: int
 ) -> dict[str, Source]:
     signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
     if signature is None or callee_signature is None:

@@ -11,17 +11,17 @@ from django.views.decorators.http import require_POST
 from catalog.models import Activity, ToolVersion
 from core.errors import DomainError
 from execution.activities import callees, finding, kinds, operations
-from execution.activities.callees import Reference
+from execution.activities.callees import CalleeReference
 from execution.activities.finding import BoxResults
 from execution.forms import activity_fields
-from execution.forms.activity_fields import ENTER, Draft, Editor
+from execution.forms.activity_fields import ENTER, ActivityDraft, ActivityEditor
 from execution.forms.http_fields import HttpEditor
 from execution.forms.mock_fields import MockEditor
 from execution.forms.step_fields import StepsEditor
 from people.models import Role
 from people.permissions import person, requires
 
-EDITORS: dict[str, type[Editor]] = {
+EDITORS: dict[str, type[ActivityEditor]] = {
     "vendor": StepsEditor,
     "http": HttpEditor,
     "composite": StepsEditor,
@@ -36,11 +36,11 @@ ONLY_ADMINISTRATORS = "Only an administrator can change an implementation with a
 @requires(Role.DESIGNER)
 def activity_new(request: HttpRequest) -> HttpResponse:
     """First which kind, then the activity itself."""
-    kind, interface = request.GET.get("kind", ""), Reference.parse(request.GET.get("interface", ""))
+    kind, interface = request.GET.get("kind", ""), CalleeReference.parse(request.GET.get("interface", ""))
     if kind not in EDITORS:
         context = {"kinds": [kinds.get(name) for name in EDITORS], "interface": interface}
         return render(request, "catalog/activity_kind.html", context)
-    return _edited(request, None, kind, Draft("", interface, EDITORS[kind].empty()))
+    return _edited(request, None, kind, ActivityDraft("", interface, EDITORS[kind].empty()))
 
 
 @requires(Role.DESIGNER)
@@ -67,22 +67,22 @@ def get_activity(pk: int) -> Activity:
     return get_object_or_404(rows, pk=pk)
 
 
-def draft_of(activity: Activity) -> Draft:
+def draft_of(activity: Activity) -> ActivityDraft:
     now = operations.current(activity)
     row = now.interface
-    interface = Reference(tool=row.tool_id, ordinal=row.ordinal) if row else None
+    interface = CalleeReference(tool=row.tool_id, ordinal=row.ordinal) if row else None
     config = msgspec.convert(now.config, type(EDITORS[now.kind].empty()))
-    return Draft(activity.name, interface, config)
+    return ActivityDraft(activity.name, interface, config)
 
 
-def shown_of(activity: Activity, *, judged: bool = False) -> Editor:
+def shown_of(activity: Activity, *, judged: bool = False) -> ActivityEditor:
     """Return the activity for display."""
     draft = draft_of(activity)
     kind = operations.current(activity).kind
     return EDITORS[kind](kind, draft, callees.find_callees(draft.references()), shows_faults=judged)
 
 
-def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: Draft) -> HttpResponse:
+def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: ActivityDraft) -> HttpResponse:
     sought: dict[str, BoxResults] = {}
     if request.method == "POST":
         editor, sought = posted(request, kind)
@@ -107,11 +107,11 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: D
     return render(request, "catalog/activity_edit.html", context, status=editor.head.status)
 
 
-def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, BoxResults]]:
+def posted(request: HttpRequest, kind: str) -> tuple[ActivityEditor, dict[str, BoxResults]]:
     """Return the editor with the entered draft after the effect of the pressed button, and the search in
     it."""
     data, act = request.POST, request.POST.get("act", ENTER)
-    reference = Reference.parse(act.rpartition("-")[2])
+    reference = CalleeReference.parse(act.rpartition("-")[2])
     known_callees = callees.find_callees(
         activity_fields.references_in(data) | ({reference} if reference else set())
     )
@@ -137,7 +137,7 @@ def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, BoxResult
     return editor, sought
 
 
-def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> Activity | None:
+def _saved(request: HttpRequest, editor: ActivityEditor, activity: Activity | None) -> Activity | None:
     actor = person(request)
     if not editor.head.is_valid():
         return None
@@ -175,7 +175,7 @@ def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> A
     return changed
 
 
-def interface_of(editor: Editor) -> ToolVersion | None:
+def interface_of(editor: ActivityEditor) -> ToolVersion | None:
     """Raises DomainError where the tool is not there."""
     if (reference := editor.draft.interface) is None:
         return None

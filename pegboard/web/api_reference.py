@@ -17,7 +17,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 
 @dataclass(frozen=True)
-class Member:
+class ReferenceMember:
     """A parameter, or a member of a body. name: with dots for nested members and `[]` for list entries."""
 
     name: str
@@ -28,31 +28,31 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Reply:
+class ReferenceReply:
     code: str
     says: str
-    members: list[Member]
+    members: list[ReferenceMember]
 
 
 @dataclass(frozen=True)
-class Call:
+class ReferenceCall:
     method: str
     path: str
     group: str
     anchor: str
     summary: str
     role: str
-    parameters: list[Member]
-    body: list[Member]
-    replies: list[Reply]
+    parameters: list[ReferenceMember]
+    body: list[ReferenceMember]
+    replies: list[ReferenceReply]
     example: dict[str, Any] | None
 
     @property
-    def successes(self) -> list[Reply]:
+    def successes(self) -> list[ReferenceReply]:
         return [reply for reply in self.replies if reply.code < "400"]
 
     @property
-    def errors(self) -> list[Reply]:
+    def errors(self) -> list[ReferenceReply]:
         return [reply for reply in self.replies if reply.code >= "400"]
 
     def curl(self, base: str) -> str:
@@ -76,7 +76,7 @@ def document() -> bytes:
 
 
 @cache
-def calls() -> tuple[Call, ...]:
+def calls() -> tuple[ReferenceCall, ...]:
     schema = json.loads(document())
     shapes = Shapes(schema.get("components", {}).get("schemas", {}))
     return tuple(
@@ -87,8 +87,8 @@ def calls() -> tuple[Call, ...]:
     )
 
 
-def groups() -> dict[str, list[Call]]:
-    calls_by_group: dict[str, list[Call]] = {}
+def groups() -> dict[str, list[ReferenceCall]]:
+    calls_by_group: dict[str, list[ReferenceCall]] = {}
     for call in calls():
         calls_by_group.setdefault(call.group, []).append(call)
     return calls_by_group
@@ -107,7 +107,7 @@ class Shapes:
             return {**self.follow(schema["allOf"][0]), **schema}
         return schema
 
-    def members(self, schema: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[Member]:
+    def members(self, schema: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[ReferenceMember]:
         schema = self.follow(schema)
         if "items" in schema and depth < MAX_DEPTH:
             yield from self.members(schema["items"], f"{prefix}[]", depth + 1)
@@ -115,7 +115,7 @@ class Shapes:
         for name, member in schema.get("properties", {}).items():
             full = f"{prefix}.{name}" if prefix else name
             shape = self.follow(member)
-            yield Member(full, self.words(shape), name in required, shape.get("description", ""))
+            yield ReferenceMember(full, self.words(shape), name in required, shape.get("description", ""))
             if depth < MAX_DEPTH:
                 yield from self.members(member, full, depth + 1)
 
@@ -152,14 +152,14 @@ class Shapes:
         return "…"
 
 
-def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> Call:
+def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> ReferenceCall:
     body = _json_schema(operation.get("requestBody", {}))
     replies = []
     for code, reply in sorted(operation["responses"].items()):
         schema = _json_schema(reply)
         members = list(shapes.members(schema)) if schema is not None and code < "400" else []
-        replies.append(Reply(code, reply.get("description", ""), members))
-    return Call(
+        replies.append(ReferenceReply(code, reply.get("description", ""), members))
+    return ReferenceCall(
         method=method.upper(),
         path=path,
         group=operation["tags"][0],
@@ -178,8 +178,8 @@ def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> 
     )
 
 
-def _parameter(parameter: dict[str, Any], shapes: Shapes) -> Member:
-    return Member(
+def _parameter(parameter: dict[str, Any], shapes: Shapes) -> ReferenceMember:
+    return ReferenceMember(
         parameter["name"],
         shapes.words(parameter["schema"]),
         parameter.get("required", False),

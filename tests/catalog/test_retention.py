@@ -13,7 +13,7 @@ from catalog.models import Call, Endpoint, Finding, Rejection, Run, Withdrawal
 from catalog.notifications.models import Callback, SendingState
 from core import metrics, portions
 from pegboard.ops.doctor import work
-from pegboard.ops.doctor.frame import Limits
+from pegboard.ops.doctor.frame import DoctorLimits
 from people.models import AuditEntry
 from tests.factories import make_endpoint, make_tool
 
@@ -235,7 +235,7 @@ def test_doctor_and_metrics_show_whether_old_rows_are_deleted(monkeypatch):
     overdue = make_call(tool, timedelta(days=92))
     make_call(tool, timedelta(days=90, hours=12))
     make_call(tool, YOUNG)
-    (trouble,) = work.old_rows(Limits())
+    (trouble,) = work.old_rows(DoctorLimits())
     assert "calls" in trouble.found
     counted = []
     monkeypatch.setattr(
@@ -243,5 +243,5 @@ def test_doctor_and_metrics_show_whether_old_rows_are_deleted(monkeypatch):
     )
     delete_old()
     assert counted == [("pegboard_old_rows_deleted_total", ("calls",), 2)]
-    assert list(work.old_rows(Limits())) == []
+    assert list(work.old_rows(DoctorLimits())) == []
     assert not Call.objects.filter(pk=overdue.pk).exists()

@@ -10,14 +10,14 @@ from pegboard import pooler, startup_checks
 from pegboard.management.commands import doctor  # noqa: F401 - registers all checks
 from pegboard.ops.backups import BackupError, back_up
 from pegboard.ops.doctor import servers
-from pegboard.ops.doctor.frame import CHECKS, Fact, Limits, Trouble
+from pegboard.ops.doctor.frame import CHECKS, DoctorLimits, Fact, Trouble
 from tests.pooler import behind_pooler, needs_pgbouncer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def findings():
-    return list(servers.pooler_mode(Limits()))
+    return list(servers.pooler_mode(DoctorLimits()))
 
 
 def test_without_a_pooler_doctor_states_that_there_is_none():

@@ -10,7 +10,7 @@ from catalog.models import Call, Run, ToolChange, UserGrant
 from catalog.models.user_grants import EndUser
 from catalog.notifications.models import Callback, Delivery, Mail, Notice, Webhook
 from pegboard.ops.doctor import work
-from pegboard.ops.doctor.frame import Limits
+from pegboard.ops.doctor.frame import DoctorLimits
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user
 from tests.pages import text_of
@@ -114,6 +114,6 @@ CHECKS = {
 @pytest.mark.parametrize(("kind", "make"), WORK)
 def test_doctor_finds_what_waits_too_long(kind, make, settings):
     settings.MAIL_IS_SET_UP = True
-    assert list(CHECKS[kind](Limits())) == []
+    assert list(CHECKS[kind](DoctorLimits())) == []
     make(timezone.now() - DAY)
-    assert len(list(CHECKS[kind](Limits()))) == 1
+    assert len(list(CHECKS[kind](DoctorLimits()))) == 1

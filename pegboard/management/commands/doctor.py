@@ -7,10 +7,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from pegboard.ops.doctor import outside, servers, setup, trial_restore, work
-from pegboard.ops.doctor.frame import CHECKS, Answer, Limits, examine
+from pegboard.ops.doctor.frame import CHECKS, CheckResult, DoctorLimits, examine
 
 SUBJECTS = (setup, servers, outside, work)
-USUAL = Limits()
+USUAL = DoctorLimits()
 
 
 class Command(BaseCommand):
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: object, **options: object) -> None:
-        limits = Limits(float(str(options["free"])), float(str(options["skew"])))
+        limits = DoctorLimits(float(str(options["free"])), float(str(options["skew"])))
         skip = options["skip"] if isinstance(options["skip"], list) else []
         answers = list(examine(limits, is_local=settings.LOCAL, skip=skip))
         if options["restore"] is not None:
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         if any(answer.troubles for answer in answers):
             sys.exit(1)
 
-    def _tell(self, answers: list[Answer], tell_all: bool) -> None:
+    def _tell(self, answers: list[CheckResult], tell_all: bool) -> None:
         troubles = [(answer.check, trouble) for answer in answers for trouble in answer.troubles]
         for check, trouble in troubles:
             self.stdout.write(f"{trouble.summary}\n  {trouble.impact}\n  → {trouble.act}\n  ({check.name})\n")
@@ -73,7 +73,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{things} you. {looked} checks were made.")
 
 
-def _as_document(answer: Answer) -> dict[str, object]:
+def _as_document(answer: CheckResult) -> dict[str, object]:
     return {
         "check": answer.check.name,
         "says": answer.check.claim,

@@ -22,7 +22,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DoctorLimits:
     """The limits beyond which a value is a problem; options of the command."""
 
     free_percent: float = 10.0
@@ -30,7 +30,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     """A check of this installation.
 
     claim: what holds if the check finds nothing. deployed: only for installations that serve others.
@@ -38,23 +38,23 @@ class Check:
 
     name: str
     claim: str
-    find: Callable[[Limits], Iterator[Trouble | Fact]]
+    find: Callable[[DoctorLimits], Iterator[Trouble | Fact]]
     after: tuple[str, ...] = ()
     deployed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CheckResult:
     """The result of a check. `facts` are sentences about what is well."""
 
-    check: Check
+    check: DoctorCheck
     troubles: tuple[Trouble, ...]
     facts: tuple[str, ...] = ()
     skipped: bool = False
 
 
-CHECKS: dict[str, Check] = {}
-Find = Callable[[Limits], Iterator[Trouble | Fact]]
+CHECKS: dict[str, DoctorCheck] = {}
+Find = Callable[[DoctorLimits], Iterator[Trouble | Fact]]
 
 
 def check(
@@ -63,22 +63,24 @@ def check(
     """Registers a function. `after` names the checks that it depends on."""
 
     def register(find: Find) -> Find:
-        CHECKS[name] = Check(name, claim, find, after, deployed)
+        CHECKS[name] = DoctorCheck(name, claim, find, after, deployed)
         return find
 
     return register
 
 
-def examine(limits: Limits, *, is_local: bool, skip: Collection[str] = ()) -> Iterator[Answer]:
+def examine(limits: DoctorLimits, *, is_local: bool, skip: Collection[str] = ()) -> Iterator[CheckResult]:
     """Run the checks, each after those that it depends on."""
     failed: set[str] = set()
     order = TopologicalSorter({check_.name: check_.after for check_ in CHECKS.values()}).static_order()
     for check_ in map(CHECKS.__getitem__, order):
         if check_.name in skip or (check_.deployed and is_local) or failed.intersection(check_.after):
             failed |= {check_.name} if failed.intersection(check_.after) else set()
-            yield Answer(check_, (), skipped=True)
+            yield CheckResult(check_, (), skipped=True)
             continue
         findings = tuple(check_.find(limits))
         troubles = tuple(finding for finding in findings if isinstance(finding, Trouble))
         failed |= {check_.name} if troubles else set()
-        yield Answer(check_, troubles, tuple(fact.sentence for fact in findings if isinstance(fact, Fact)))
+        yield CheckResult(
+            check_, troubles, tuple(fact.sentence for fact in findings if isinstance(fact, Fact))
+        )

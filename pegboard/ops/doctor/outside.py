@@ -22,7 +22,7 @@ from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.sockets import tls_problem
 from pegboard import startup_checks
-from pegboard.ops.doctor.frame import Limits, Trouble, check
+from pegboard.ops.doctor.frame import DoctorLimits, Trouble, check
 from people.sso import provider
 from people.sso.errors import SignInError
 
@@ -31,7 +31,7 @@ PROXY_CODES = ("PROXY", "PROXY_REFUSED")
 
 
 @check("outbound_settings", "the settings of outbound requests can be used")
-def outbound_settings(limits: Limits) -> Iterator[Trouble]:
+def outbound_settings(limits: DoctorLimits) -> Iterator[Trouble]:
     for problem in startup_checks.network_problems():
         yield Trouble(
             problem,
@@ -43,7 +43,7 @@ def outbound_settings(limits: Limits) -> Iterator[Trouble]:
 @check(
     "authorities", "the certificate authorities of the installation are valid", after=("outbound_settings",)
 )
-def authorities(limits: Limits) -> Iterator[Trouble]:
+def authorities(limits: DoctorLimits) -> Iterator[Trouble]:
     for problem in _ending(read_certificates(settings.CA_FILE)):
         yield Trouble(
             f"In PEGBOARD_CA_FILE {problem}",
@@ -57,7 +57,7 @@ def authorities(limits: Limits) -> Iterator[Trouble]:
     "the certificate authorities of endpoints are valid",
     after=("database", "migrations"),
 )
-def endpoint_authorities(limits: Limits) -> Iterator[Trouble]:
+def endpoint_authorities(limits: DoctorLimits) -> Iterator[Trouble]:
     for endpoint in Endpoint.objects.live().exclude(authorities="").select_related("vendor"):
         for problem in _ending(parse_certificates(endpoint.authorities)):
             yield Trouble(
@@ -72,7 +72,7 @@ def endpoint_authorities(limits: Limits) -> Iterator[Trouble]:
     "the outbound proxy opens connections",
     after=("outbound_settings", "database", "migrations"),
 )
-def outbound_proxy(limits: Limits) -> Iterator[Trouble]:
+def outbound_proxy(limits: DoctorLimits) -> Iterator[Trouble]:
     policy = policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR)
     if policy.egress.proxy is None:
         return
@@ -115,7 +115,7 @@ def _proxied_origin(policy: Policy) -> CheckedUrl | None:
 @check(
     "identity_provider", "the identity provider can be used", after=("outbound_settings", "outbound_proxy")
 )
-def identity_provider(limits: Limits) -> Iterator[Trouble]:
+def identity_provider(limits: DoctorLimits) -> Iterator[Trouble]:
     configured = provider.configured()
     if configured is None:
         return
@@ -141,7 +141,7 @@ def identity_provider(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("mail_server", "the mail server lets Pegboard in", after=("outbound_settings",))
-def mail_server(limits: Limits) -> Iterator[Trouble]:
+def mail_server(limits: DoctorLimits) -> Iterator[Trouble]:
     if not settings.MAIL_IS_SET_UP:
         return
     try:

@@ -18,7 +18,7 @@ from core import encryption, proxy_signs, redis_client
 from core.migration_history import describe_outdated_database, find_missing_replaced_migrations
 from core.own_commands import MANAGE
 from pegboard import pooler
-from pegboard.ops.doctor.frame import Fact, Limits, Trouble, check
+from pegboard.ops.doctor.frame import DoctorLimits, Fact, Trouble, check
 from pegboard.ops.doctor.setup import LOOPBACK_NAMES, disk_paths, low_disk
 
 # 15.0, as the server writes its version in one number.
@@ -29,7 +29,7 @@ NEARLY_FULL = 0.9
 
 
 @check("database", "the database answers")
-def database(limits: Limits) -> Iterator[Trouble]:
+def database(limits: DoctorLimits) -> Iterator[Trouble]:
     try:
         _value("SELECT 1")
     except DatabaseError as exc:
@@ -42,7 +42,7 @@ def database(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("postgres_version", "PostgreSQL is new enough", after=("database",))
-def postgres_version(limits: Limits) -> Iterator[Trouble]:
+def postgres_version(limits: DoctorLimits) -> Iterator[Trouble]:
     version = connection.cursor().connection.info.server_version
     if version < MIN_POSTGRES:
         yield Trouble(
@@ -53,7 +53,7 @@ def postgres_version(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("migrations", "the database has the shape that this version of the product needs", after=("database",))
-def migrations(limits: Limits) -> Iterator[Trouble]:
+def migrations(limits: DoctorLimits) -> Iterator[Trouble]:
     if missing := find_missing_replaced_migrations(connection):
         yield Trouble(
             f"The database is too old for this version: {len(missing)} earlier migrations have not run.",
@@ -76,7 +76,7 @@ def migrations(limits: Limits) -> Iterator[Trouble]:
     "the extensions of PostgreSQL that search needs are installed",
     after=("database", "migrations"),
 )
-def extensions(limits: Limits) -> Iterator[Trouble]:
+def extensions(limits: DoctorLimits) -> Iterator[Trouble]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT extname FROM pg_extension")
         installed = {name for (name,) in cursor.fetchall()}
@@ -102,7 +102,7 @@ LEFT_BY_REINDEX = re.compile(r"_cc(new|old)\d*$")
 
 
 @check("indexes", "every index is complete", after=("database",))
-def indexes(limits: Limits) -> Iterator[Trouble]:
+def indexes(limits: DoctorLimits) -> Iterator[Trouble]:
     with connection.cursor() as cursor:
         cursor.execute(INVALID_INDEXES)
         invalid = cursor.fetchall()
@@ -134,12 +134,12 @@ def _indexes_of_pending_migrations() -> set[str]:
 
 
 @check("database_clock", "the database's clock and ours agree", after=("database",))
-def database_clock(limits: Limits) -> Iterator[Trouble]:
+def database_clock(limits: DoctorLimits) -> Iterator[Trouble]:
     yield from _skew("database", _value("SELECT extract(epoch FROM clock_timestamp())"), limits)
 
 
 @check("statement_timeout", "the database ends what takes too long", after=("database",))
-def statement_timeout(limits: Limits) -> Iterator[Trouble]:
+def statement_timeout(limits: DoctorLimits) -> Iterator[Trouble]:
     if _value("SELECT current_setting('statement_timeout')") == "0":
         yield Trouble(
             "No time limit holds for statements on our connections.",
@@ -149,7 +149,7 @@ def statement_timeout(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("pooler", "connections are safe, with a pooler in front of PostgreSQL or without", after=("database",))
-def pooler_mode(limits: Limits) -> Iterator[Trouble | Fact]:
+def pooler_mode(limits: DoctorLimits) -> Iterator[Trouble | Fact]:
     mode = pooler.find_mode()
     if mode == "statement":
         yield Trouble(
@@ -167,7 +167,7 @@ def pooler_mode(limits: Limits) -> Iterator[Trouble | Fact]:
 
 
 @check("connections", "the database has connections to spare", after=("database",))
-def connections(limits: Limits) -> Iterator[Trouble]:
+def connections(limits: DoctorLimits) -> Iterator[Trouble]:
     used = _value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
     limit = _value("SELECT current_setting('max_connections')::int")
     if used > limit * NEARLY_FULL:
@@ -184,7 +184,7 @@ def connections(limits: Limits) -> Iterator[Trouble]:
     after=("database", "migrations"),
     deployed=True,
 )
-def audit_role(limits: Limits) -> Iterator[Trouble]:
+def audit_role(limits: DoctorLimits) -> Iterator[Trouble]:
     may = "has_table_privilege(current_user, 'people_auditentry', '%s')"
     if _value(f"SELECT {may % 'UPDATE'} OR {may % 'DELETE'} OR {may % 'TRUNCATE'}"):
         yield Trouble(
@@ -199,7 +199,7 @@ def audit_role(limits: Limits) -> Iterator[Trouble]:
     "there is room on the disk of the database, if it is on this machine",
     after=("database",),
 )
-def database_disk(limits: Limits) -> Iterator[Trouble]:
+def database_disk(limits: DoctorLimits) -> Iterator[Trouble]:
     host = str(connection.settings_dict["HOST"])
     if host and not host.startswith("/") and host not in LOOPBACK_NAMES:
         return
@@ -215,7 +215,7 @@ def database_disk(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("secret_keys", "every stored secret can be decrypted", after=("database", "migrations", "keys"))
-def secret_keys(limits: Limits) -> Iterator[Trouble]:
+def secret_keys(limits: DoctorLimits) -> Iterator[Trouble]:
     for key_id, count in sorted(encryption.missing_keys(encryption.keyring()).items()):
         yield Trouble(
             f"{count:,} stored secrets are encrypted under the key “{key_id}”, which is not there.",
@@ -225,7 +225,7 @@ def secret_keys(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("broker", "the broker answers")
-def broker_answers(limits: Limits) -> Iterator[Trouble]:
+def broker_answers(limits: DoctorLimits) -> Iterator[Trouble]:
     try:
         redis_client.client().ping()
     except redis.RedisError as exc:
@@ -237,14 +237,14 @@ def broker_answers(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("proxy", "the proxy in front sends what the settings announce", after=("broker",), deployed=True)
-def proxy(limits: Limits) -> Iterator[Trouble]:
+def proxy(limits: DoctorLimits) -> Iterator[Trouble]:
     for sign in proxy_signs.read_mismatches(proxies=settings.NUM_PROXIES, is_https=settings.HTTPS):
         mismatch = proxy_signs.MISMATCHES[sign]
         yield Trouble(mismatch.found, mismatch.why, mismatch.act)
 
 
 @check("broker_evicts", "the broker keeps what it is given", after=("broker",))
-def broker_evicts(limits: Limits) -> Iterator[Trouble]:
+def broker_evicts(limits: DoctorLimits) -> Iterator[Trouble]:
     policy = redis_client.client().info("memory").get("maxmemory_policy", KEEPS_EVERYTHING)
     if policy != KEEPS_EVERYTHING:
         yield Trouble(
@@ -255,7 +255,7 @@ def broker_evicts(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("broker_memory", "the broker has memory to spare", after=("broker",))
-def broker_memory(limits: Limits) -> Iterator[Trouble]:
+def broker_memory(limits: DoctorLimits) -> Iterator[Trouble]:
     memory = redis_client.client().info("memory")
     used, limit = memory.get("used_memory", 0), memory.get("maxmemory", 0)
     if limit and used > limit * NEARLY_FULL:
@@ -267,12 +267,12 @@ def broker_memory(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("broker_clock", "the broker's clock and ours agree", after=("broker", "database_clock"))
-def broker_clock(limits: Limits) -> Iterator[Trouble]:
+def broker_clock(limits: DoctorLimits) -> Iterator[Trouble]:
     seconds, micros = redis_client.client().time()
     yield from _skew("broker", seconds + micros / 1_000_000, limits)
 
 
-def _skew(server: str, theirs: float, limits: Limits) -> Iterator[Trouble]:
+def _skew(server: str, theirs: float, limits: DoctorLimits) -> Iterator[Trouble]:
     ahead = float(theirs) - time.time()
     if abs(ahead) > limits.skew_seconds:
         how = "ahead of" if ahead > 0 else "behind"

@@ -17,13 +17,13 @@ from core.own_commands import MANAGE
 from core.public_url import own_address_problems
 from core.web_origins import origin_of
 from pegboard import checks, startup_checks
-from pegboard.ops.doctor.frame import Limits, Trouble, check
+from pegboard.ops.doctor.frame import DoctorLimits, Trouble, check
 
 LOOPBACK_NAMES = {"127.0.0.1", "localhost", "::1", "[::1]"}
 
 
 @check("secret_key", "sessions are signed with a key of this installation's own")
-def secret_key(limits: Limits) -> Iterator[Trouble]:
+def secret_key(limits: DoctorLimits) -> Iterator[Trouble]:
     key = settings.SECRET_KEY
     if key.startswith(startup_checks.WELL_KNOWN) or len(key) < startup_checks.MIN_SECRET_KEY_LENGTH:
         yield Trouble(
@@ -34,7 +34,7 @@ def secret_key(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("keys", "there is a usable key for secrets")
-def keys(limits: Limits) -> Iterator[Trouble]:
+def keys(limits: DoctorLimits) -> Iterator[Trouble]:
     try:
         encryption.keyring()
     except KeyringError as exc:
@@ -46,7 +46,7 @@ def keys(limits: Limits) -> Iterator[Trouble]:
 @check(
     "key_file", "the file with the keys is its owner's alone, and lies apart from the data", after=("keys",)
 )
-def key_file(limits: Limits) -> Iterator[Trouble]:
+def key_file(limits: DoctorLimits) -> Iterator[Trouble]:
     if not settings.KEYS_FILE:
         return
     path = Path(settings.KEYS_FILE).resolve()
@@ -66,7 +66,7 @@ def key_file(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("debug", "Django's debug pages are off")
-def debug(limits: Limits) -> Iterator[Trouble]:
+def debug(limits: DoctorLimits) -> Iterator[Trouble]:
     if settings.DEBUG:
         yield Trouble(
             "PEGBOARD_DEBUG is on.",
@@ -76,13 +76,13 @@ def debug(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("failpoints", "no failpoint is armed")
-def failpoints(limits: Limits) -> Iterator[Trouble]:
+def failpoints(limits: DoctorLimits) -> Iterator[Trouble]:
     for error in checks.failpoints(None):
         yield Trouble(error.msg, "They are for tests and lose work on purpose.", str(error.hint))
 
 
 @check("networks", "vendors are reached only where this installation means to", deployed=True)
-def networks(limits: Limits) -> Iterator[Trouble]:
+def networks(limits: DoctorLimits) -> Iterator[Trouble]:
     for error in checks.open_networks(None):
         impact = (
             "An administrator could reach programs on this machine, or anything at all, through Pegboard."
@@ -91,7 +91,7 @@ def networks(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("hosts", "the product knows under which names it is reached", deployed=True)
-def hosts(limits: Limits) -> Iterator[Trouble]:
+def hosts(limits: DoctorLimits) -> Iterator[Trouble]:
     names = set(settings.ALLOWED_HOSTS)
     if "*" in names:
         yield Trouble(
@@ -108,7 +108,7 @@ def hosts(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("https", "passwords and keys travel encrypted", deployed=True)
-def https(limits: Limits) -> Iterator[Trouble]:
+def https(limits: DoctorLimits) -> Iterator[Trouble]:
     if not settings.HTTPS:
         yield Trouble(
             "PEGBOARD_HTTPS is not set.",
@@ -118,7 +118,7 @@ def https(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("static_files", "the files that pages need are where they should be")
-def static_files(limits: Limits) -> Iterator[Trouble]:
+def static_files(limits: DoctorLimits) -> Iterator[Trouble]:
     act = f"Run {MANAGE} collectstatic, and set PEGBOARD_STATIC_ROOT to where it put the files."
     if settings.STATIC_ROOT:
         is_there = (Path(settings.STATIC_ROOT) / "staticfiles.json").is_file()
@@ -139,7 +139,7 @@ def disk_paths() -> Iterator[Path]:
             yield path
 
 
-def low_disk(path: Path, limits: Limits) -> Iterator[Trouble]:
+def low_disk(path: Path, limits: DoctorLimits) -> Iterator[Trouble]:
     usage = shutil.disk_usage(path)
     free = usage.free / usage.total * 100 if usage.total else 100.0
     if free < limits.free_percent:
@@ -151,13 +151,13 @@ def low_disk(path: Path, limits: Limits) -> Iterator[Trouble]:
 
 
 @check("disk", "there is room on the disk")
-def disk(limits: Limits) -> Iterator[Trouble]:
+def disk(limits: DoctorLimits) -> Iterator[Trouble]:
     for path in disk_paths():
         yield from low_disk(path, limits)
 
 
 @check("address", "the address that users open is set, and is one that the product answers to", deployed=True)
-def address(limits: Limits) -> Iterator[Trouble]:
+def address(limits: DoctorLimits) -> Iterator[Trouble]:
     if problems := own_address_problems():
         yield Trouble(problems[0], "Web, workers and scheduler do not start.", "Correct it, and start them.")
         return
@@ -183,7 +183,7 @@ def address(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("mail", "mail that people asked for can be sent, and its links lead here")
-def mail(limits: Limits) -> Iterator[Trouble]:
+def mail(limits: DoctorLimits) -> Iterator[Trouble]:
     if settings.MAIL_IS_SET_UP and not settings.PUBLIC_URL:
         yield Trouble(
             "PEGBOARD_MAIL_URL is set and PEGBOARD_URL is not.",

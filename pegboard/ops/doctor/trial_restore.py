@@ -18,7 +18,7 @@ from psycopg import sql
 
 from core.own_commands import MANAGE
 from pegboard.ops.backup_files import list_backups, time_of
-from pegboard.ops.doctor.frame import Answer, Check, Limits, Trouble
+from pegboard.ops.doctor.frame import CheckResult, DoctorCheck, DoctorLimits, Trouble
 from pegboard.server_addresses import DatabaseAddress, parse_database_address
 
 # A backup each night may be late by another night.
@@ -30,7 +30,7 @@ TOOLS = "SELECT count(*) FROM catalog_tool"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RestoreComparison:
     """Rows of the restored database beside those of this one.
 
     releases: digests by agent and number. position and hash: the last audit entry of the backup.
@@ -47,14 +47,16 @@ class Comparison:
     here_hash: str
 
 
-def try_restore(file: Path | None) -> Answer:
+def try_restore(file: Path | None) -> CheckResult:
     """Try the given backup, or the newest one in PEGBOARD_BACKUPS."""
     facts: list[str] = []
     troubles = tuple(_find_troubles(file, facts))
-    return Answer(Check("restore", "the newest backup restores", _find_nothing), troubles, facts=tuple(facts))
+    return CheckResult(
+        DoctorCheck("restore", "the newest backup restores", _find_nothing), troubles, facts=tuple(facts)
+    )
 
 
-def _find_nothing(limits: Limits) -> Iterator[Trouble]:
+def _find_nothing(limits: DoctorLimits) -> Iterator[Trouble]:
     return iter(())
 
 
@@ -140,14 +142,14 @@ def _restore_and_compare(
     yield from compare(comparison)
 
 
-def _read_comparison(scratch: DatabaseAddress, here: DatabaseAddress) -> Comparison:
+def _read_comparison(scratch: DatabaseAddress, here: DatabaseAddress) -> RestoreComparison:
     with (
         closing(psycopg.connect(**scratch.parameters())) as restored,
         closing(psycopg.connect(**here.parameters())) as current,
     ):
         position, head = restored.execute(AUDIT_HEAD).fetchone() or (0, "")
         entry = current.execute(AUDIT_ENTRY, [position]).fetchone()
-        return Comparison(
+        return RestoreComparison(
             restored_releases=_read_releases(restored),
             here_releases=_read_releases(current),
             restored_tools=(restored.execute(TOOLS).fetchone() or (0,))[0],
@@ -163,7 +165,7 @@ def _read_releases(database: psycopg.Connection) -> dict[tuple[int, int], str]:
     return {(agent, number): digest for agent, number, digest in database.execute(RELEASES)}
 
 
-def compare(comparison: Comparison) -> Iterator[Trouble]:
+def compare(comparison: RestoreComparison) -> Iterator[Trouble]:
     """Yield what an earlier state of this database cannot contain: its releases and audit entries stay."""
     here = comparison.here_releases
     different = [key for key, digest in comparison.restored_releases.items() if here.get(key) != digest]

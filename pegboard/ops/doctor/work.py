@@ -18,7 +18,7 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.notifications.models import Notice, Subscription, Webhook
 from core import redis_client
 from pegboard.beat import ALIVE, ALIVE_SECONDS
-from pegboard.ops.doctor.frame import Limits, Trouble, check
+from pegboard.ops.doctor.frame import DoctorLimits, Trouble, check
 from pegboard.process_commands import start_command
 from people import api_keys
 from people.audit import verify
@@ -38,7 +38,7 @@ ELSEWHERE = {"live_leases", "secret_keys"}
 
 
 @check("worker", "workers answer, for each queue", after=("broker",))
-def worker(limits: Limits) -> Iterator[Trouble]:
+def worker(limits: DoctorLimits) -> Iterator[Trouble]:
     try:
         answers = current_app.control.inspect(timeout=ANSWER_WITHIN).active_queues() or {}
     except (BrokerError, OSError):
@@ -65,7 +65,7 @@ def worker(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("beat", "a scheduler runs", after=("broker",))
-def beat(limits: Limits) -> Iterator[Trouble]:
+def beat(limits: DoctorLimits) -> Iterator[Trouble]:
     if not redis_client.client().exists(ALIVE):
         yield Trouble(
             f"No scheduler has been at work for {ALIVE_SECONDS} seconds.",
@@ -75,7 +75,7 @@ def beat(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("scheduler", "what is due is started", after=READY)
-def scheduler(limits: Limits) -> Iterator[Trouble]:
+def scheduler(limits: DoctorLimits) -> Iterator[Trouble]:
     late = Endpoint.objects.due().filter(next_due_at__lt=Now() - OVERDUE).exclude(runs__status__in=ACTIVE)
     if count := late.count():
         yield Trouble(
@@ -86,7 +86,7 @@ def scheduler(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("orphans", "every enumeration run under way has a worker", after=READY)
-def orphans(limits: Limits) -> Iterator[Trouble]:
+def orphans(limits: DoctorLimits) -> Iterator[Trouble]:
     is_lost = Q(lease_until=None) | Q(lease_until__lt=Now() - UNNOTICED)
     rows = Run.objects.filter(is_lost, status=RunStatus.RUNNING)
     if ids := list(rows.values_list("pk", flat=True)[:5]):
@@ -99,7 +99,7 @@ def orphans(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("queue", "enumeration runs that were asked for begin", after=(*READY, "worker", "scheduler"))
-def queue(limits: Limits) -> Iterator[Trouble]:
+def queue(limits: DoctorLimits) -> Iterator[Trouble]:
     waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - _may_wait("runs"))
     # Slow runs wait for each other.
     if count := waiting.exclude(slow_vendors.IS_SLOW).count():
@@ -117,7 +117,7 @@ def queue(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("calls", "calls of tools start soon", after=(*READY, "worker"))
-def calls(limits: Limits) -> Iterator[Trouble]:
+def calls(limits: DoctorLimits) -> Iterator[Trouble]:
     if late := _late("calls"):
         yield Trouble(
             f"The oldest call has waited for a worker for {late.seconds:.0f} seconds.",
@@ -127,7 +127,7 @@ def calls(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("grants", "vendors are asked whether users have authorized", after=(*READY, "worker"))
-def grants(limits: Limits) -> Iterator[Trouble]:
+def grants(limits: DoctorLimits) -> Iterator[Trouble]:
     if late := _late("grants"):
         yield Trouble(
             f"A vendor should have been asked {late.waited} ago whether a user has authorized a call.",
@@ -137,7 +137,7 @@ def grants(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("index", "search knows every tool", after=READY)
-def index(limits: Limits) -> Iterator[Trouble]:
+def index(limits: DoctorLimits) -> Iterator[Trouble]:
     if late := _late("index"):
         yield Trouble(
             f"The search index has waited for {late.waited} to read what changed.",
@@ -147,7 +147,7 @@ def index(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("inspection", "new versions are inspected", after=READY)
-def inspection(limits: Limits) -> Iterator[Trouble]:
+def inspection(limits: DoctorLimits) -> Iterator[Trouble]:
     brought = Q(added__gt=0) | Q(changed__gt=0)
     runs = Run.objects.filter(brought, status=RunStatus.SUCCEEDED, inspected=0)
     if count := runs.filter(finished_at__lt=Now() - STUCK).count():
@@ -159,7 +159,7 @@ def inspection(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("failing", "endpoints that fail are looked after", after=READY)
-def failing(limits: Limits) -> Iterator[Trouble]:
+def failing(limits: DoctorLimits) -> Iterator[Trouble]:
     rows = Endpoint.objects.live().filter(failures__gt=0, is_paused=False).select_related("vendor")
     long = rows.alias(since=Coalesce("last_success_at", "created_at")).filter(since__lt=Now() - LONG)
     for endpoint in long[:10]:
@@ -173,7 +173,7 @@ def failing(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("sign_in", "no credential waits for a person", after=READY)
-def sign_in(limits: Limits) -> Iterator[Trouble]:
+def sign_in(limits: DoctorLimits) -> Iterator[Trouble]:
     waiting = Credential.objects.filter(removed_at=None, grant__ended_at__isnull=False)
     for credential in waiting[:10]:
         yield Trouble(
@@ -184,7 +184,7 @@ def sign_in(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("api_keys", "no API key ends soon", after=READY)
-def ending_keys(limits: Limits) -> Iterator[Trouble]:
+def ending_keys(limits: DoctorLimits) -> Iterator[Trouble]:
     for key in api_keys.find_ending(timezone.now()).select_related("user")[:10]:
         yield Trouble(
             f"The API key “{key}” of {key.user} ends on {key.expires_at:%d %b %H:%M} UTC.",
@@ -194,7 +194,7 @@ def ending_keys(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("notices", "people are told what they asked for", after=(*READY, "scheduler"))
-def notices(limits: Limits) -> Iterator[Trouble]:
+def notices(limits: DoctorLimits) -> Iterator[Trouble]:
     if count := Notice.objects.filter(settled_at=None, due_at__lt=Now() - STUCK).count():
         yield Trouble(
             f"{_things(count, 'notice')} should have gone out ten minutes ago.",
@@ -223,7 +223,7 @@ def notices(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("old_rows", "rows that are old are deleted", after=READY)
-def old_rows(limits: Limits) -> Iterator[Trouble]:
+def old_rows(limits: DoctorLimits) -> Iterator[Trouble]:
     if tables := retention.overdue_tables(LONG):
         yield Trouble(
             f"Old {' and '.join(tables)} should have been deleted more than a day ago.",
@@ -233,7 +233,7 @@ def old_rows(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("audit_chain", "the audit trail is as it was written", after=READY)
-def audit_chain(limits: Limits) -> Iterator[Trouble]:
+def audit_chain(limits: DoctorLimits) -> Iterator[Trouble]:
     if broken := verify.verify().broken:
         yield Trouble(
             broken,
@@ -243,7 +243,7 @@ def audit_chain(limits: Limits) -> Iterator[Trouble]:
 
 
 @check("data", "the data agrees with itself", after=READY)
-def data(limits: Limits) -> Iterator[Trouble]:
+def data(limits: DoctorLimits) -> Iterator[Trouble]:
     claim_names = [claim.name for claim in invariants.claims() if claim.name not in ELSEWHERE]
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = 0")

@@ -11,7 +11,7 @@ from catalog.models import Finding
 from catalog.models.findings import FindingState
 from core.errors import DomainError
 from designer import exports
-from designer.exports.base import Format, Limits
+from designer.exports.base import Format, FormatLimits
 from designer.models import Export, Pin, Release
 from designer.releases import publishing
 from people.models import AuditEntry, Role
@@ -319,7 +319,7 @@ def test_a_release_from_before_partial_documents_has_one_on_first_request(api, m
     added = Format(
         name="later",
         label="Later",
-        limits=Limits(source="here", date="2026-11-21", carries=frozenset(), tool_description=100),
+        limits=FormatLimits(source="here", date="2026-11-21", carries=frozenset(), tool_description=100),
         write=lambda release: [tool.signature.name for tool in release.tools],
     )
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, added))
@@ -374,7 +374,7 @@ def test_format_added_later_is_written_on_first_request_and_kept(api, release, m
     added = Format(
         name="added-later",
         label="Added later",
-        limits=Limits(source="here", date="2026-11-21", carries=frozenset()),
+        limits=FormatLimits(source="here", date="2026-11-21", carries=frozenset()),
         write=lambda release: [tool.signature.name for tool in release.tools],
     )
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, added))
@@ -406,7 +406,7 @@ def test_format_that_is_no_json_is_answered_as_a_file(api, release, monkeypatch)
     packed = Format(
         name="packed",
         label="Packed",
-        limits=Limits(source="here", date="2026-11-22", carries=frozenset()),
+        limits=FormatLimits(source="here", date="2026-11-22", carries=frozenset()),
         write=lambda release: b"PK" + release.agent.slug.encode(),
         media_type="application/zip",
         suffix="zip",
@@ -483,7 +483,7 @@ def test_two_first_requests_for_a_new_format_get_the_same_bytes(monkeypatch):
     late = Format(
         name="late",
         label="Late",
-        limits=Limits(source="here", date="2026-11-21", carries=frozenset()),
+        limits=FormatLimits(source="here", date="2026-11-21", carries=frozenset()),
         write=lambda release: [together.wait(timeout=10) * 0],
     )
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, late))

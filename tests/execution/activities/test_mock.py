@@ -8,7 +8,7 @@ from django.db import connection
 from catalog.models import Activity, Call, Endpoint, UserGrant, Vendor
 from core.errors import DomainError
 from execution.activities import kinds, operations
-from execution.activities.base import Work
+from execution.activities.base import ActivityWork
 from execution.calls import checks, invocation
 from people.models import Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
@@ -95,7 +95,7 @@ def test_a_slow_mock_sleeps_as_the_calls_own_lease_has_it_and_no_longer_than_its
 ):
     # The lease ends the rest when the call is cancelled.
     slept = []
-    work = Work(
+    work = ActivityWork(
         call=Call(arguments={"city": "Oslo"}),
         config={"situations": [{"name": "slow", "switch": True, "seconds": 9}]},
         signature=version.decoded(),

@@ -22,7 +22,7 @@ from designer.pins import pins
 from designer.releases import publishing
 from pegboard.ops import backup_files, newer_facts
 from pegboard.ops.backup_files import name_at
-from pegboard.ops.doctor.trial_restore import Comparison, compare
+from pegboard.ops.doctor.trial_restore import RestoreComparison, compare
 from people import api_keys
 from people.models import Role
 from tests.factories import make_agent, make_tool, make_user
@@ -276,7 +276,7 @@ def test_doctor_says_which_role_may_try_a_restore(process_environment, tmp_path)
     assert "CREATEDB" in done.stdout, done.stderr
 
 
-SAME = Comparison({(1, 1): "a"}, {(1, 1): "a", (1, 2): "b"}, 5, 6, 7, "h", 9, "h")
+SAME = RestoreComparison({(1, 1): "a"}, {(1, 1): "a", (1, 2): "b"}, 5, 6, 7, "h", 9, "h")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from core.migration_operations import AddIndexConcurrently
 from pegboard.beat import ALIVE
 from pegboard.local.embedded import Valkey, redis_url
 from pegboard.ops.doctor import servers, work
-from pegboard.ops.doctor.frame import CHECKS, Limits
+from pegboard.ops.doctor.frame import CHECKS, DoctorLimits
 from pegboard.process_commands import start_command
 from people import audit
 from people.models import Role
@@ -221,7 +221,7 @@ def data_directory():
 def database_disk_troubles(monkeypatch, *other_disks):
     """The troubles of a disk that has less room than all of it, beside disks that `disk` checks."""
     monkeypatch.setattr(servers, "disk_paths", lambda: iter(other_disks))
-    return list(servers.database_disk(Limits(free_percent=100)))
+    return list(servers.database_disk(DoctorLimits(free_percent=100)))
 
 
 @pytest.mark.parametrize("host", ["", "/run/postgresql", "127.0.0.1", "localhost", "::1"])
@@ -229,7 +229,7 @@ def test_a_full_disk_of_a_database_on_this_machine_is_found(host, monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "HOST", host)
     (trouble,) = database_disk_troubles(monkeypatch)
     assert str(data_directory()) in trouble.summary
-    assert list(servers.database_disk(Limits(free_percent=0))) == []
+    assert list(servers.database_disk(DoctorLimits(free_percent=0))) == []
 
 
 def test_a_disk_is_reported_once(monkeypatch):
@@ -311,9 +311,9 @@ def test_a_pending_migration_is_found():
 def test_a_database_that_is_too_old_for_an_upgrade_is_found():
     MigrationRecorder.Migration.objects.filter(app="catalog", name="0080_picture_tools").delete()
     assert found() == ["migrations"]
-    (trouble,) = CHECKS["migrations"].find(Limits())
+    (trouble,) = CHECKS["migrations"].find(DoctorLimits())
     assert "catalog 0080_picture_tools" in trouble.act
-    assert list(CHECKS["indexes"].find(Limits())) == []
+    assert list(CHECKS["indexes"].find(DoctorLimits())) == []
 
 
 INVALID = {
@@ -337,7 +337,7 @@ def test_an_index_that_was_not_built_to_its_end_is_found(index, monkeypatch):
         cursor.execute("SET LOCAL allow_system_table_mods = on")
         cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [index])
     assert set(found()) == ({"indexes", "migrations"} if is_pending else {"indexes"})
-    (trouble,) = CHECKS["indexes"].find(Limits())
+    (trouble,) = CHECKS["indexes"].find(DoctorLimits())
     assert index in trouble.summary
     assert mend in trouble.act
 
@@ -414,9 +414,9 @@ def test_a_reading_that_never_begins_is_found(monkeypatch):
 def test_a_slow_run_waits_for_others_like_it_and_raises_no_alarm():
     hour_ago = timezone.now() - AN_HOUR_AGO
     run = Run.objects.create(endpoint=make_endpoint(), queued_at=hour_ago, in_parts=True)
-    assert list(work.queue(Limits())) == []
+    assert list(work.queue(DoctorLimits())) == []
     Run.objects.filter(pk=run.pk).update(in_parts=False)
-    assert len(list(work.queue(Limits()))) == 1
+    assert len(list(work.queue(DoctorLimits()))) == 1
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_a_slow_run_waits_for_others_like_it_and_raises_no_alarm():
 def test_a_queue_that_no_worker_takes_from_is_found(monkeypatch, taken, missing):
     told = {node: [{"name": name} for name in names] for node, names in taken.items()}
     monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: told)
-    troubles = [trouble.summary for trouble in work.worker(Limits())]
+    troubles = [trouble.summary for trouble in work.worker(DoctorLimits())]
     assert [found.split("“")[1].split("”")[0] for found in troubles] == missing
     assert all(f"“{name}”" in said for name, said in zip(missing, troubles, strict=True))
 
@@ -442,7 +442,7 @@ def test_each_queue_is_named_with_the_process_that_takes_from_it(monkeypatch):
     monkeypatch.setenv("PEGBOARD_START", "systemctl start pegboard-{process}")
     queues = {"celery@a": [{"name": "another"}]}
     monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: queues)
-    advice = " ".join(trouble.act for trouble in work.worker(Limits()))
+    advice = " ".join(trouble.act for trouble in work.worker(DoctorLimits()))
     assert re.findall(r"systemctl start pegboard-(\w+)", advice) == ["worker", "slow", "caller"]
 
 
