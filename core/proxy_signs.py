@@ -139,12 +139,12 @@ def note(signs: Collection[Sign]) -> None:
 def read_mismatches(*, proxies: int, is_https: bool) -> list[Sign]:
     """Return the bad signs of the last day that the settings still allow. Raises redis.RedisError."""
     stored = redis_client.client().hgetall(KEY)
-    seen = {str(name): float(at) for name, at in stored.items()}
+    last_seen = {str(name): float(timestamp) for name, timestamp in stored.items()}
     possible = {Sign.MISSING_HOPS, Sign.EXTRA_HOPS} if proxies else {Sign.UNCOUNTED_PROXY, Sign.PUBLIC_PROXY}
     if is_https:
         possible.add(Sign.NO_SCHEME)
     oldest = time.time() - KEPT_SECONDS
-    return [sign for sign in MISMATCHES if sign in possible and _has_lasted(sign, seen, oldest)]
+    return [sign for sign in MISMATCHES if sign in possible and _has_lasted(sign, last_seen, oldest)]
 
 
 def _has_lasted(sign: Sign, seen: Mapping[str, float], oldest: float) -> bool:

@@ -61,14 +61,14 @@ def _matches(origin: str, trusted: str) -> bool:
 
 def foreign_page_message(request: HttpRequest) -> str:
     """Return why a form from a foreign page was refused, and how to fix it."""
-    origin, own = origin_of(request.headers["Origin"]), origin_of(request.build_absolute_uri("/"))
-    if origin is None or own is None:
+    origin, own_origin = origin_of(request.headers["Origin"]), origin_of(request.build_absolute_uri("/"))
+    if origin is None or own_origin is None:
         return (
             "Your browser did not send the address of the page that this form is on. "
             "Open Pegboard at its own address, and send the form again."
         )
-    page, address = format_origin(origin), settings.PUBLIC_URL or format_origin(own)
-    if (origin[0], own[0], origin[1]) == ("https", "http", own[1]):
+    page, address = format_origin(origin), settings.PUBLIC_URL or format_origin(own_origin)
+    if (origin[0], own_origin[0], origin[1]) == ("https", "http", own_origin[1]):
         return (
             f"This form was sent from {page}, and the request arrived without encryption. An operator has to "
             "set PEGBOARD_HTTPS=1, and the proxy in front has to set X-Forwarded-Proto."

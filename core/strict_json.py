@@ -98,8 +98,8 @@ def _body(reply: Reply) -> bytes:
     fits = kind in ("", "text/plain") or kind.endswith(("/json", "+json"))
     looks_like_html = reply.body[:100].lstrip(_BOM + b" \t\r\n").startswith(b"<")
     if kind in ("text/html", "application/xhtml+xml") or (fits and looks_like_html):
-        sent = f"a web page ({kind})" if not fits else "what looks like a web page"
-        raise _not_json(reply, f"{sent}. Is the address right, or is a login needed?")
+        description = f"a web page ({kind})" if not fits else "what looks like a web page"
+        raise _not_json(reply, f"{description}. Is the address right, or is a login needed?")
     if not fits:
         raise _not_json(reply, f"{printable(kind)} where JSON was expected.")
     return reply.body

@@ -71,7 +71,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Whether and when the same call may be sent again, and a hint for the model.
+    """The conditions under which the same call may be sent again, and a hint for the model.
 
     is_transient: the failure is expected to pass by itself.
     """

@@ -1,4 +1,4 @@
-"""What people searched for, by day and without the people: how an installation measures its own search."""
+"""The searches of users by day, without the users: an installation measures its own search with them."""
 
 from django.db import models
 

@@ -24,7 +24,7 @@ class ToolStatus(models.TextChoices):
 
 
 class ItemKind(models.TextChoices):
-    """What a vendor lists: a tool, or a text for the context of a model."""
+    """The kinds of items of vendors: a tool, or a text for the context of a model."""
 
     TOOL = "tool", "Tool"
     PROMPT = "prompt", "Prompt"

@@ -1,6 +1,6 @@
 """Reports of leaked API keys. A caller who has a key revokes it by sending it here.
 
-Having the key is the only proof required, because whoever has it could do greater harm than revoke it.
+Having the key is the only proof required, because its holder could do greater harm than revoke it.
 """
 
 from django.db import transaction

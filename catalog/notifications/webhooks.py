@@ -338,8 +338,8 @@ def _locked(webhook: Webhook) -> Webhook:
 
 def _sort_events(events: Iterable[str]) -> list[str]:
     """Sort events in the order of the registry. Unknown events come last."""
-    chosen = set(events)
-    return [*(event for event in kinds.KINDS if event in chosen), *sorted(chosen - set(kinds.KINDS))]
+    selected = set(events)
+    return [*(event for event in kinds.KINDS if event in selected), *sorted(selected - set(kinds.KINDS))]
 
 
 def _check(webhook: Webhook, url: str) -> None:

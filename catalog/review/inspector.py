@@ -305,7 +305,7 @@ def _collisions(
         if name == like and row.digest == digest:
             copied[other_endpoint, vendor].append(row.version)
             continue
-        # Aliases of pins distinguish equal names. A name that only looks equal is meant to be confused.
+        # Aliases of pins distinguish equal names. A name that only looks equal was chosen to be confused.
         how = "is also" if name == like else "looks like"
         message = f"The name “{name}” {how} that of “{like}” of {vendor}, which agents use."
         yield row.version, Alarm("COLLISION", "low" if name == like else "high", message)

@@ -135,7 +135,7 @@ _OUTCOME_ERRORS = (
     CallError(
         "WORKER_LOST", "The process that made this call ended. It is not known whether the tool ran.", None
     ),
-    *(CallError(code, _UNREADABLE.format(why)) for code, why in _BY_REPLY.items()),
+    *(CallError(code, _UNREADABLE.format(reason)) for code, reason in _BY_REPLY.items()),
 )
 _REQUEST_ERRORS = (
     CallError(

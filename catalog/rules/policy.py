@@ -112,8 +112,8 @@ def apply_policy(
     policy: Actions, change_classes: Iterable[Class], alarms: Sequence[Alarm] = ()
 ) -> Stop | None:
     """Return why and how the version is stopped, or None to accept it. `alarms`: for the reasons."""
-    chosen = set(change_classes)
-    stopping = [class_ for class_ in CLASSES if class_ in chosen and policy[class_] != "accept"]
+    present_classes = set(change_classes)
+    stopping = [class_ for class_ in CLASSES if class_ in present_classes and policy[class_] != "accept"]
     if not stopping:
         return None
     action = max((policy[class_] for class_ in stopping), key=_STRICTNESS.index)

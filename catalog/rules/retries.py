@@ -1,4 +1,4 @@
-"""Whether and when a failed call is sent again. Pure.
+"""The rule by which a failed call is sent again. Pure.
 
 A policy is set at three levels, member by member: the pin overrides its agent, and the agent overrides the
 endpoint. docs/decisions/0058-retries.md has the reasons.

@@ -113,7 +113,7 @@ def _parse_tool(tool: Any, *, is_composed: bool) -> Parts:
     if not is_composed:
         return parts
     # In a schema of calls, `activity` belongs to the exporting system, so it is not imported.
-    other_members = {member: said for member, said in parts.reserved.items() if member != ACTIVITY}
+    other_members = {member: value for member, value in parts.reserved.items() if member != ACTIVITY}
     if required := [member for member in other_members.pop("required", ()) if member != ACTIVITY]:
         other_members["required"] = required
     return replace(parts, activity=None, reserved=other_members)

@@ -342,8 +342,8 @@ def _check_endpoint(
 
 
 def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
-    # A user who connects an address again is told of the existing endpoint and decides. The lock makes
-    # concurrent requests for one address see each other.
+    # A user who connects an address again sees the existing endpoint and decides. The lock makes concurrent
+    # requests for one address see each other.
     with connection.cursor() as cursor:  # two who connect one address at once see each other
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('core.outbound.addresses'))")
     existing = already_connected(endpoint)

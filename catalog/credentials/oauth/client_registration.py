@@ -40,7 +40,7 @@ SENTENCES = {
     "invalid_token": "registers no client without a token from it. Register Pegboard by hand there",
 }
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
-# Stands for the future registration, so that the other values can be validated before the request.
+# A placeholder for the future registration, so that the other values can be validated before the request.
 WITH_SECRET = (ClientAuthentication.BASIC, ClientAuthentication.POST)
 NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
 

@@ -175,7 +175,7 @@ def _request_renewal(
 
 
 def _is_lost(grant: Grant, error: ProtocolError) -> bool:
-    # Whether a lost reply may have contained a new refresh token.
+    # True if a lost reply may have contained a new refresh token.
     return grant.credential.kind == OAuthKind.CODE and error.code in _LOST
 
 

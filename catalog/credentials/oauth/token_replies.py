@@ -32,7 +32,7 @@ MAX_TOKEN_LENGTH = 16_000
 MAX_SCOPE_LENGTH = 4_000
 MAX_CODE_LENGTH = 4_000
 MAX_LIFE_SECONDS = 10 * 366 * 86_400  # seconds; who grants more means for ever
-# Anything shorter stands in a text by chance.
+# Anything shorter may occur in a text by chance.
 MIN_STRUCK_OUT_LENGTH = 6
 _TOKEN = re.compile(
     r"[\x21-\x7e]+"

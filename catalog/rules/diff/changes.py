@@ -1,4 +1,4 @@
-"""One classified difference, and the one table from what it does to how loudly it is said."""
+"""One classified difference, and the table of the class of each effect."""
 
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -36,7 +36,7 @@ EFFECTS: tuple[Effect, ...] = (
 
 SAFE: tuple[Effect, ...] = ("compatible", "text", "cosmetic")
 
-# What every effect is said as, and the kinds that are said otherwise.
+# The class of each effect, and the kinds that have another class.
 _CLASS_OF: dict[Effect, tuple[Class, dict[Kind, Class]]] = {
     "breaks_callers": ("breaking", {}),
     "breaks_readers": ("breaking", {}),
@@ -47,7 +47,7 @@ _CLASS_OF: dict[Effect, tuple[Class, dict[Kind, Class]]] = {
     "cosmetic": ("notice", {}),
 }
 
-# What callers send has to fit the new signature, and what comes back has to fit the old one.
+# Arguments have to fit the new signature, and outputs have to fit the old one.
 _EFFECT_OF: dict[Side, dict[Kind, Effect]] = {
     "inputs": {
         "added": "compatible",
@@ -77,10 +77,10 @@ _EFFECT_OF: dict[Side, dict[Kind, Effect]] = {
 
 
 class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
-    """One difference. `path` leads to it by parameter name (`inputs/city/max`), escaped as a JSON Pointer.
+    """One difference. `path` is its path by parameter name (`inputs/city/max`), escaped as a JSON Pointer.
 
-    `effect` says whom it concerns, `class` how much. What cannot be decided widens the risk: it holds
-    for a call only after a person has compared the two.
+    `effect` names those concerned, `class` the risk. What cannot be decided widens the risk: it is accepted
+    for a call only after a user has compared the two.
     """
 
     path: str
@@ -92,12 +92,12 @@ class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
 
     @property
     def is_undecided(self) -> bool:
-        # Annotations and requirements tell plainly what changed; any other rule a person has to compare.
+        # Annotations and requirements state their change; a user has to compare any other rule.
         return self.effect == "widens_risk" and not self.path.startswith(("annotations/", "requirements/"))
 
     @property
     def ends_confirmation(self) -> bool:
-        """Whether a person no longer has to confirm calls because the vendor took “destructive” back."""
+        """Return whether users no longer have to confirm calls because the vendor withdrew “destructive”."""
         return self.path == "annotations/destructive" and self.before is True
 
     @property
@@ -111,7 +111,7 @@ def change(path: Iterable[str], kind: Kind, effect: Effect, before: object, afte
 
 
 def member_change(side: Side, path: Iterable[str], kind: Kind, before: object, after: object) -> Change:
-    """A change of an input or output whose kind alone says what it does."""
+    """Return the change of an input or output whose effect follows from its kind."""
     return change(path, kind, _EFFECT_OF[side][kind], before, after)
 
 

@@ -2,7 +2,7 @@
 
 Path = tuple[str, ...]
 
-# Members of a parameter that say the same as the schema does at its outermost level.
+# Members of a parameter with the same meaning as keywords at the outermost level of its schema.
 _FLAT = {
     "type": "type",
     "enum": "allowed_values",
@@ -13,7 +13,7 @@ _FLAT = {
 
 
 class Place:
-    """Within the parameter or the schema that `start` leads to."""
+    """A position within the parameter or the schema at `start`."""
 
     def __init__(self, start: Path, inside: Path = (), *, is_parameter: bool = False) -> None:
         self.start = start

@@ -64,7 +64,7 @@ class Comparer:
 
     @cached_property
     def are_same_to_readers(self) -> bool:
-        """Whether no model and no call can distinguish the two schemas, however they are written."""
+        """Return whether no model and no call can distinguish the two schemas."""
         old, new = (audience.canonical_schema(root, None, digest) for root in self._roots)
         return is_equal(old, new)
 
@@ -108,7 +108,7 @@ class Comparer:
         return self._bounded(changes, path)
 
     def _bounded(self, changes: list[Change], path: Path) -> list[Change]:
-        """Return as many as a person reads, the gravest first; one more change stands for the others."""
+        """Return as many changes as a user reads, the gravest first; one more change replaces the others."""
         if len(changes) <= MAX_CHANGES and not self.are_too_large:
             return changes
         changes = sorted(changes, key=lambda each: EFFECTS.index(each.effect))[:MAX_CHANGES]
@@ -152,9 +152,9 @@ class Comparer:
         common = before & after
         if changes and not (common and is_constraining(old) and is_constraining(new)):
             return [*changes, *texts]
-        listed = self._listed_values(old, new, place)
-        if listed is not None:
-            return [*changes, *listed, *texts]
+        value_changes = self._listed_values(old, new, place)
+        if value_changes is not None:
+            return [*changes, *value_changes, *texts]
         for rule in self._rules:
             changes += rule(self, old, new, place, common)
         return [*changes, *texts]
@@ -264,7 +264,9 @@ class Comparer:
         others = old.schema.get("additionalProperties")
         if self.side == "inputs" and isinstance(others, dict):
             # Members of any name were accepted before, and some of them may have had this one.
-            is_within = all(each.effect in SAFE for each in self.compare(others, schema, place))
+            is_within = all(
+                found_change.effect in SAFE for found_change in self.compare(others, schema, place)
+            )
             if not is_within:
                 return change(path, "added", "widens_risk", None, schema)
         return member_change(self.side, path, "added", None, schema)
@@ -382,10 +384,13 @@ class Comparer:
         """Yield the changes of schemas that no keyword could join with the level."""
         before, after = list(old.apart), list(new.apart)
         for part in list(before) if max(len(before), len(after)) <= MAX_BRANCHES else ():
-            equal = next((each for each in after if not self.compare(part, each, place.to("allOf"))), None)
+            equal = next(
+                (other_part for other_part in after if not self.compare(part, other_part, place.to("allOf"))),
+                None,
+            )
             if equal is not None:
-                before = [each for each in before if each is not part]
-                after = [each for each in after if each is not equal]
+                before = [other_part for other_part in before if other_part is not part]
+                after = [other_part for other_part in after if other_part is not equal]
         if len(before) == len(after) == 1:
             yield from self.compare(before[0], after[0], place.to("allOf", "0"))
         elif before or after:
@@ -419,9 +424,9 @@ class Comparer:
     def _reference_changes(
         self, old_steps: Steps, new_steps: Steps, place: Place, without: Steps = ()
     ) -> Iterator[Change]:
-        """Yield the changes of references without a target, whose rules nobody knows.
+        """Yield the changes of references without a target, whose rules are unknown.
 
-        What an endless reference means depends on all that is around it.
+        The meaning of an endless reference depends on everything around it.
         """
         before = _unresolved(self.old.document.findings, old_steps, without)
         after = _unresolved(self.new.document.findings, new_steps, without)

@@ -145,7 +145,7 @@ def sentence(path: str, kind: str, effect: str, before: object, after: object) -
 
 
 def _subject(parts: list[str], kind: str) -> _Subject:
-    # What a path is about, and which member of it.
+    # The subject of a path, and its member.
     side = _TOGETHER.get(parts[0], parts[0])
     if parts[0] in _TOGETHER:
         inside, rest = _place(parts[1:])
@@ -166,22 +166,22 @@ def _subject(parts: list[str], kind: str) -> _Subject:
 
 def _place(parts: list[str]) -> tuple[str, list[str]]:
     # Splits a path into its place in a schema, as in `lines[].price`, and the parts behind that.
-    place, left = "", list(parts)
-    while left and left[0] in _INTO:
-        names = _INTO[left[0]]
+    place, remaining = "", list(parts)
+    while remaining and remaining[0] in _INTO:
+        names = _INTO[remaining[0]]
         # The last name is what has changed, unless it is that of a member.
-        if len(left) < 1 + names or (len(left) == 1 + names and left[0] != "properties"):
+        if len(remaining) < 1 + names or (len(remaining) == 1 + names and remaining[0] != "properties"):
             break
-        name = left[1] if names else ""
+        name = remaining[1] if names else ""
         steps = {
             "properties": f".{name}",
             "prefixItems": f"[{name}]",
             "items": "[]",
             "additionalProperties": ".*",
         }
-        place += steps.get(left[0], "")
-        left = left[1 + names :]
-    return place.removeprefix("."), left
+        place += steps.get(remaining[0], "")
+        remaining = remaining[1 + names :]
+    return place.removeprefix("."), remaining
 
 
 def _came_or_went(what: str, side: str, kind: str, effect: str) -> str:
@@ -210,8 +210,8 @@ def _rule_changed(subject: _Subject, kind: str, effect: str) -> str:
         return f"The {rule} has changed in a way that cannot be judged. Please compare the two."
     if effect == "cosmetic":
         return f"The {rule} is written differently and means the same."
-    said = {"widened": "lets more through than before", "narrowed": "lets less through than before"}
-    return f"The {rule} {said.get(kind, 'has changed')}."
+    verbs = {"widened": "lets more through than before", "narrowed": "lets less through than before"}
+    return f"The {rule} {verbs.get(kind, 'has changed')}."
 
 
 def quote_value(value: object) -> str:

@@ -75,8 +75,8 @@ def _tool(old: Signature, new: Signature) -> Iterator[Change]:
         yield change(["rest"], "changed", "cosmetic", old.rest, new.rest)
 
 
-# A vendor that says nothing claims the same as with this value (MCP 2026-07-28, ToolAnnotations), and the
-# other way round, so that only leaving it out or putting it in is no change of risk.
+# A missing hint has this value as its default (MCP 2026-07-28, ToolAnnotations), so adding or removing the
+# default is no change of risk.
 _SAME_AS_ABSENT = {"read_only": False, "idempotent": False}
 
 
@@ -172,11 +172,11 @@ def _parameters(
         if parameter.id in before:
             yield from _parameter(side, before[parameter.id], parameter, comparer)
         else:
-            path, told = [side, parameter.name], msgspec.to_builtins(parameter)
+            path, document = [side, parameter.name], msgspec.to_builtins(parameter)
             if side == "inputs" and parameter.required:
-                yield change(path, "added", "breaks_callers", None, told)
+                yield change(path, "added", "breaks_callers", None, document)
             else:
-                yield member_change(side, path, "added", None, told)
+                yield member_change(side, path, "added", None, document)
     for parameter in before.values():
         if parameter.id not in after:
             yield member_change(side, [side, parameter.name], "removed", msgspec.to_builtins(parameter), None)
@@ -186,16 +186,16 @@ def _parameters(
 
 def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -> Iterator[Change]:
     path = (side, new.name)
-    found = [*_text_changes(side, path, old, new), *_shape(side, path, old, new, comparer)]
-    yield from found
+    changes = [*_text_changes(side, path, old, new), *_shape(side, path, old, new, comparer)]
+    yield from changes
     is_unseen = None not in (old.schema, new.schema) and comparer.are_same_to_readers
-    if not (found or is_unseen or (old == new and _same_values((old,), (new,)))):
+    if not (changes or is_unseen or (old == new and _same_values((old,), (new,)))):
         before, after = json_schema.write_parameter(old), json_schema.write_parameter(new)
         yield change([*path, "schema"], "changed", "cosmetic", before, after)
 
 
 def _text_changes(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> Iterator[Change]:
-    # What changed beside which values fit the parameter.
+    # Changes that do not affect the accepted values.
     if old.name != new.name:
         yield member_change(side, [*path, "name"], "renamed", old.name, new.name)
     if old.required != new.required:
@@ -216,7 +216,7 @@ def _text_changes(side: Side, path: tuple[str, ...], old: Parameter, new: Parame
 def _shape(
     side: Side, path: tuple[str, ...], old: Parameter, new: Parameter, comparer: Comparer
 ) -> Iterator[Change]:
-    # What changed about which values fit the parameter.
+    # Changes of the accepted values.
     if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
         yield member_change(side, [*path, "type"], "retyped", _type_of(old), _type_of(new))
     elif old.type == new.type and old.schema is None and new.schema is None:

@@ -54,11 +54,11 @@ def _union(level: Level) -> tuple[str, Sequence[AnySchema]] | None:
 
 def _by_type(level: Level) -> list[AnySchema]:
     """Return one branch for each type, because types may distinguish the branches of the other side."""
-    whole = level.schema | ({"allOf": list(level.apart)} if level.apart else {})
+    combined = level.schema | ({"allOf": list(level.apart)} if level.apart else {})
     words = type_words(level.schema)
     if len(words) < 2 or "enum" in level.schema:
-        return [whole]
-    return [whole | {"type": word} for word in words]
+        return [combined]
+    return [combined | {"type": word} for word in words]
 
 
 def compare(
@@ -77,7 +77,10 @@ def compare(
     if not is_exact:
         return [*match.contained_changes(), *match.changes()]
     # A value that fits one more branch no longer fits exactly one.
-    return [undecided(each) if each.effect == "compatible" else each for each in match.changes()]
+    return [
+        undecided(single_change) if single_change.effect == "compatible" else single_change
+        for single_change in match.changes()
+    ]
 
 
 class _Match:
@@ -106,7 +109,7 @@ class _Match:
         for branch in list(self.needed):
             contained = self._contained(branch)
             if contained is not None:
-                self.needed = [each for each in self.needed if each is not branch]
+                self.needed = [needed_branch for needed_branch in self.needed if needed_branch is not branch]
                 changes += contained
         return changes
 
@@ -125,17 +128,17 @@ class _Match:
         for offer in (*self.offered, *self.all_offered):
             changes = self._compare(branch, offer)
             # That a member of any kind may have been sent before counts here.
-            if all(each.effect in SAFE and each.kind != "added" for each in changes):
+            if all(inner_change.effect in SAFE and inner_change.kind != "added" for inner_change in changes):
                 self._use(offer)
                 return changes
         return None
 
     def _use(self, offer: AnySchema) -> None:
-        self.offered = [each for each in self.offered if each is not offer]
+        self.offered = [offer_left for offer_left in self.offered if offer_left is not offer]
 
     def _compare(self, branch: AnySchema, offer: AnySchema) -> list[Change]:
         old, new = (branch, offer) if self.is_input else (offer, branch)
-        number = next((n for n, each in enumerate(self.all_offered) if each is offer), 0)
+        number = next((n for n, candidate in enumerate(self.all_offered) if candidate is offer), 0)
         return self.comparer.compare(old, new, self.place.to(str(number)))
 
     def _lost_branch(self, branch: AnySchema) -> Change:
@@ -143,7 +146,7 @@ class _Match:
             return member_change("inputs", self.place.path(), "narrowed", branch, None)
         comparer = self.comparer
         offered_types = frozenset[str]().union(
-            *(types_of(comparer.old.level(each).schema) for each in self.all_offered)
+            *(types_of(comparer.old.level(candidate).schema) for candidate in self.all_offered)
         )
         is_within = types_of(comparer.new.level(branch).schema) <= offered_types
         kind: Kind = "widened" if is_within else "retyped"

@@ -29,7 +29,7 @@ class Hit(NamedTuple):
 class TextRule(NamedTuple):
     """A rule that reads one text at a time, and only texts that contain one of `needs`.
 
-    claim: completes a sentence that begins with the position, as in "The description tells the model ...".
+    claim: completes a sentence that begins with the position, as in "The description orders the model ...".
     keeps_case: the text is not lowered. folds: the text comes without markup and with single spaces
     (catalog/rules/inspection/folding.py). All texts come without hidden characters and with look-alikes
     replaced.

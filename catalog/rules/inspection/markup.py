@@ -1,5 +1,4 @@
-"""Rules on markup, links and encoded text: text that a page would hide or load, and text that nobody can
-read."""
+"""Rules on markup, links and encoded text: text that a page would hide or load, and unreadable text."""
 
 import base64
 import binascii

@@ -1,8 +1,7 @@
 """Obvious orders to a model in other languages than English, with a short list for each. Pure.
 
-In a phrase, “..” stands for other words and “|” separates alternatives. Phrases are compared in the form in
-which
-texts are read, so accents and look-alikes do not matter.
+In a phrase, “..” matches other words and “|” separates alternatives. Phrases are compared in the normalized
+form of texts, so accents and look-alikes do not matter.
 """
 # ruff: noqa: RUF001, E501 - other alphabets have letters that look like Latin ones; one phrase, one line
 

@@ -164,9 +164,9 @@ def endless_schema(signature: Signature) -> Verdict:
 def _unresolved(signature: Signature, code: str) -> Iterator[str]:
     """Return the references that have a finding of this code."""
     sides = ((signature.inputs, signature.schema_rest), (signature.outputs, signature.outputs_rest))
-    for parameters, rest in sides:
+    for parameters, remainder in sides:
         with suppress(SchemaBoundsError):  # LARGE_SCHEMA
-            document = read_document(json_schema.write(parameters, rest))
+            document = read_document(json_schema.write(parameters, remainder))
             yield from (finding.subject for finding in document.findings if finding.code == code)
 
 
@@ -211,7 +211,7 @@ def slow_pattern(signature: Signature) -> Verdict:
 def _members(signature: Signature) -> Iterator[tuple[int, str, object]]:
     """Yield depth, name and value of every member of every schema."""
     schemas: list[object] = [p.schema for p in (*signature.inputs, *signature.outputs) if p.schema]
-    schemas += [rest for rest in (signature.schema_rest, signature.outputs_rest) if rest]
+    schemas += [remainder for remainder in (signature.schema_rest, signature.outputs_rest) if remainder]
     waiting = [(1, schema) for schema in schemas]
     while waiting:
         depth, value = waiting.pop()
