@@ -30,7 +30,7 @@ def problems() -> Iterator[str]:
     yield from network_problems()
     if is_foreign(Path(settings.SEARCH_DIRECTORY)):
         yield (
-            f"Somebody else owns {settings.SEARCH_DIRECTORY}, so an index of tools is not safe there. "
+            f"Another account owns {settings.SEARCH_DIRECTORY}, so an index of tools is not safe there. "
             "Set PEGBOARD_SEARCH_DIRECTORY to a directory of this account."
         )
     if refusal := pooler.refusal():

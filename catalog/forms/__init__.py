@@ -11,7 +11,7 @@ from django.template.defaultfilters import filesizeformat
 import protocols
 from catalog.credentials import kinds
 from catalog.credentials import operations as credential_operations
-from catalog.credentials.kinds.base import Detail, Kind
+from catalog.credentials.kinds.base import Detail
 from catalog.credentials.oauth import clients
 from catalog.forms.policy_fields import PREFIX
 from catalog.forms.reach_fields import ReachForm
@@ -145,10 +145,10 @@ class CredentialDetailsForm(OperationForm):
             self.fields[name] = _detail_field(detail)
         self.order_fields(self.field_order)
 
-    def credential_kinds(self) -> Iterator[tuple[type[Kind], list[tuple[Detail, BoundField]]]]:
-        """Yield each kind with its details and their fields, in the order of the choice."""
+    def credential_kinds(self) -> Iterator[tuple[str, list[tuple[Detail, BoundField]]]]:
+        """Yield the help text of the secret and the details with their fields, in the order of the kinds."""
         for kind in kinds.ALL:
-            yield kind, [(detail, self[detail.name]) for detail in kind.details]
+            yield kind.secret_help, [(detail, self[detail.name]) for detail in kind.details]
 
     def details(self) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in kinds.DETAILS}

@@ -48,7 +48,11 @@ def test_a_list_shows_the_beginning_of_a_long_text():
 def test_words_that_came_and_went_are_marked():
     sides = diff_sides("A city in Europe", "A town in Europe")
 
-    assert sides == {"old": "A <del>city</del> in Europe", "new": "A <ins>town</ins> in Europe"}
+    assert sides == {
+        "old": "A <del>city</del> in Europe",
+        "new": "A <ins>town</ins> in Europe",
+        "is_raw": False,
+    }
 
 
 def test_texts_with_little_in_common_are_not_chopped_up():
@@ -56,7 +60,7 @@ def test_texts_with_little_in_common_are_not_chopped_up():
 
 
 def test_a_side_that_was_not_there_is_none():
-    assert diff_sides(None, {"a": 1}) == {"old": None, "new": "{&quot;a&quot;: 1}"}
+    assert diff_sides(None, {"a": 1}) == {"old": None, "new": "{&quot;a&quot;: 1}", "is_raw": True}
 
 
 @pytest.mark.parametrize(

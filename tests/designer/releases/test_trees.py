@@ -477,7 +477,7 @@ def test_the_pages_show_the_tree_of_a_draft_and_of_a_release(alice, desk, releas
     assert "changed Cards sub-agent" in review
     assert "added New sub-agent" in review
     assert "1 tool, 1 transfer and 3 sub-agents changed since release 1" in review
-    assert "What 4 agents are shown" in page
+    assert "Tools of 4 agents" in page
     assert "Cards below Billing" in page
     assert "transfer_to_refills transfer Hand over to Refills: Repeats orders." in page
     assert "4" in compared
