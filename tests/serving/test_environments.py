@@ -97,7 +97,7 @@ def test_a_tool_runs_as_its_environment_has_it(owner, vendor, desk, elsewhere, d
     # What an agent shows does not change by it.
     assert designer("get", "/api/v1/agents/desk/releases/live/tools/?format=mcp").content == before
     noted = AuditEntry.objects.filter(action="bind").order_by("id")
-    assert [row.after["runs"] for row in noted] == ["latent", "activity “Weather elsewhere”"]
+    assert [row.after["runs"] for row in noted] == ["latent", "implementation “Weather elsewhere”"]
 
 
 def test_the_output_of_a_latent_call_is_judged_and_kept_once(owner, vendor, desk):
