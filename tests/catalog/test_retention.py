@@ -236,7 +236,7 @@ def test_doctor_and_metrics_show_whether_old_rows_are_deleted(monkeypatch):
     make_call(tool, timedelta(days=90, hours=12))
     make_call(tool, YOUNG)
     (trouble,) = work.old_rows(DoctorLimits())
-    assert "calls" in trouble.found
+    assert "calls" in trouble.summary
     counted = []
     monkeypatch.setattr(
         metrics.Counter, "add", lambda self, *values, by=1: counted.append((self.name, values, by))

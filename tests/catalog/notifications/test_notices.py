@@ -245,8 +245,8 @@ def test_fifty_failures_are_one_mail(post_office):
     tick()
     tick()
     (sent,) = post_office.mails
-    assert sent["Subject"].strip() == "Pegboard: 50 times an endpoint cannot be read"
-    assert sum(line.endswith("cannot be read") for line in sent.get_content().splitlines()) == 50
+    assert sent["Subject"].strip() == "Pegboard: 50 times an endpoint cannot be synced"
+    assert sum(line.endswith("cannot be synced") for line in sent.get_content().splitlines()) == 50
     assert Mail.objects.get().attempts == 1
 
 
