@@ -40,7 +40,7 @@ def tell_broken(subject: str) -> NotificationText | None:
     endpoint = _endpoint(subject)
     if endpoint is None or not endpoint.failures:
         return None
-    return _endpoint_text(endpoint, "cannot be read", endpoint.error_message, with_error=True)
+    return _endpoint_text(endpoint, "cannot be synced", endpoint.error_message, with_error=True)
 
 
 def tell_recovered(subject: str) -> NotificationText | None:
@@ -307,18 +307,20 @@ def readers_of_answer(subject: str) -> QuerySet[User]:
 
 
 def register() -> None:
+    if kinds.KINDS:
+        return  # Django calls `ready` again for another list of apps; higher layers have set recipients since
     descriptions: dict[Event, tuple[Callable[[str], NotificationText | None], str]] = {
         Event.BROKEN: (
             tell_broken,
             "An enumeration run failed, and did not succeed within a minute and a half.",
         ),
-        Event.RECOVERED: (tell_recovered, "After a notification that it cannot be read."),
+        Event.RECOVERED: (tell_recovered, "After a notification that it cannot be synced."),
         Event.HELD: (
             tell_held,
             "So many tools are missing that Pegboard withdraws them only after your confirmation.",
         ),
         Event.REVIEW: (tell_review, "New findings, or new versions that are held."),
-        Event.SIGN_IN: (tell_sign_in, "Until an administrator signs in, its endpoints cannot be read."),
+        Event.SIGN_IN: (tell_sign_in, "Until an administrator signs in, its endpoints cannot be synced."),
         Event.WEBHOOK_PAUSED: (tell_webhook_paused, "Its receiver failed again and again."),
         Event.KEY_REPORTED: (
             tell_key_reported,
@@ -350,7 +352,7 @@ def register() -> None:
     }
     # The texts for webhooks, which do not follow tools: a webhook covers its agents, or everything.
     to_webhooks = {
-        Event.RECOVERED: "After a delivery that the endpoint cannot be read.",
+        Event.RECOVERED: "After a delivery that the endpoint cannot be synced.",
         Event.KEY_REPORTED: "Sent for every key. Pegboard revoked it.",
         Event.KEY_ENDING: "Sent for every key, 14 and 3 days before.",
         Event.TOOLS_CHANGED: (

@@ -162,7 +162,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a text: plain words or a reference, in its displayed and its stored form.
 
-    line, column: the position of `shown`, from 1 and from 0 in characters.
+    line, column: the position of `display_text`, from 1 and from 0 in characters.
     """
 
     display_text: str

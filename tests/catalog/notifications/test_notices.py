@@ -103,7 +103,7 @@ def test_an_endpoint_that_stays_broken_is_told_by_mail_and_webhook(broken, post_
     tick()
     (sent,) = post_office.mails
     assert sent["To"] == "ada@example.com"
-    assert sent["Subject"].strip() == "Pegboard: “Weather” of Acme cannot be read"
+    assert sent["Subject"].strip() == "Pegboard: “Weather” of Acme cannot be synced"
     assert sent.get_content_type() == "text/plain"
     assert f"https://pegboard.example/endpoints/{broken.pk}/" in sent.get_content()
     ((headers, body),) = listener.requests

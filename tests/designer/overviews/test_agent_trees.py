@@ -128,7 +128,7 @@ def test_a_tool_that_is_pinned_again_is_what_the_procedures_meant(alice, desk):
 
     assert tunings.tuning_of(again) is None
     checked = checking.check_agent(desk, alice)
-    assert (checked.remarks[procedure.pk], checked.pieces[procedure.pk][3].shown) == ([], "look_up()")
+    assert (checked.remarks[procedure.pk], checked.pieces[procedure.pk][3].display_text) == ([], "look_up()")
 
 
 @pytest.mark.parametrize(
