@@ -211,6 +211,7 @@ def _shown_detail(detail: Detail) -> serializers.Field[Any, Any, Any, Any]:
 class CredentialOutput(serializers.ModelSerializer[Credential]):
     """State only; there is no call that gives a secret back."""
 
+    kind = serializers.ChoiceField(choices=kinds.CHOICES, read_only=True)
     set_by = serializers.CharField(source="set_by.username", default="", read_only=True)
     client = serializers.SerializerMethodField()
     status = serializers.SerializerMethodField()
