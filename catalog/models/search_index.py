@@ -1,4 +1,4 @@
-"""What the search index of each host follows (catalog.search.changes)."""
+"""Changes of tools, which the search index of each host follows (catalog.search.changes)."""
 
 from django.db import models
 from django.db.models.functions import Now

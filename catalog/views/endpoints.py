@@ -100,8 +100,9 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
     if data is not None and (chosen or ENTER in data):
         entered, _, name = request.POST.get(ENTER, "").partition(":")
         data["kind"] = _kind_for(request, chosen) if chosen else entered
-        if name and entered in kinds.KINDS:
-            data[kinds.KINDS[entered].details[0].name] = name
+        kind = kinds.KINDS.get(entered)
+        if name and kind and kind.details:
+            data[kind.details[0].name] = name
         data["credential"] = NEW
         if not (data.get("vendor") or data.get("vendor_name")):
             data["vendor_name"] = _host_of(request.POST.get("url", ""))

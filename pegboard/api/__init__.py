@@ -1,1 +1,1 @@
-"""What all of REST shares: errors, pagination, parsing, and the schema of the API."""
+"""Shared parts of REST: errors, pagination, parsing, and the schema of the API."""

@@ -41,10 +41,6 @@ class Detail:
     def is_number(self) -> bool:
         return self.maximum is not None
 
-    @property
-    def empty(self) -> str | None:
-        return None if self.is_number else ""
-
     def accepts(self, value: Any) -> bool:
         """Return whether the value may be stored. An optional detail may be empty."""
         if value in (None, ""):
@@ -60,7 +56,8 @@ class Kind:
     """A kind of credential that consists of one secret and some details.
 
     An instance belongs to one conversation with a vendor, so it may keep what it computed.
-    secret_label, secret_help: the field of the secret on pages. needs_https: refuse other addresses.
+    secret_help: the help text of the secret on pages. needs_https: refuse other addresses.
+    sends_secret: the secret itself is part of requests, so a short one may occur in a reply by chance.
     """
 
     name: ClassVar[str]
@@ -68,7 +65,6 @@ class Kind:
     details: ClassVar[tuple[Detail, ...]] = ()
     secret_help: ClassVar[str] = ""
     needs_https: ClassVar[bool] = False
-    # A secret that is sent as it is; others are never part of a request.
     sends_secret: ClassVar[bool] = True
 
     def __init__(self, details: Mapping[str, Any], secret: str) -> None:

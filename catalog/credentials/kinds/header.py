@@ -1,5 +1,3 @@
-from typing import Any
-
 from catalog.credentials.kinds.base import Detail, Kind
 from core.outbound.outgoing import OutgoingRequest
 
@@ -23,5 +21,4 @@ class HeaderKey(Kind):
     )
 
     def apply(self, request: OutgoingRequest) -> None:
-        header: Any = self.values["header"]
-        request.set_header(header, self.secret)
+        request.set_header(self.values["header"], self.secret)

@@ -1,4 +1,4 @@
-"""What an engine implements, and the data that passes between it and the search. Pure."""
+"""The interface of an engine, and the data that passes between it and the search. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager

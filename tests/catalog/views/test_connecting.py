@@ -183,3 +183,10 @@ def test_a_manifest_without_a_kind_of_ours_fills_nothing_in(admin, admin_api):
         settings = {"manifest_url": f"{vendor.url}/manifest.json"}
         told = admin_api.post("/api/v1/endpoints/preview/", address | {"settings": settings}, format="json")
     assert (told.json()["error"]["code"], told.json()["wanted"]) == ("AUTH", None)
+
+
+@pytest.mark.parametrize("button", ["bearer:X-Key", "oauth_code:x", "no-kind:x", "header:", ":x"])
+def test_a_forged_button_for_a_credential_fills_in_no_field(admin, button):
+    page = admin.post("/endpoints/new/", {"url": "https://a.example/", "enter": button})
+    assert page.status_code == 200
+    assert "X-Key" not in page.context["form"].data.values()
