@@ -20,7 +20,8 @@ from django.utils import timezone
 from catalog import bounds
 from catalog.credentials import kinds, rate_limit
 from catalog.credentials.kinds.base import Kind
-from catalog.credentials.oauth import clients, renewal, tokens
+from catalog.credentials.oauth import clients, tokens
+from catalog.credentials.oauth.token_holder import Token
 from catalog.models import Credential, Endpoint
 from core import encryption, open_replies
 from core.encryption import Secret, UndecryptableError
@@ -101,7 +102,7 @@ class _Renewal:
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
         self._may_renew = True
-        self._token: renewal.Token
+        self._token: Token
         self._carry(tokens.token_for(credential))
 
     def current(self) -> Carried:
@@ -134,7 +135,7 @@ class _Renewal:
         self._carry(tokens.apart(partial(tokens.token_for, self._credential, refused=generation)))
         return True
 
-    def _carry(self, token: renewal.Token) -> None:
+    def _carry(self, token: Token) -> None:
         text = token.secret.reveal()
         self._token = token
         apply = partial(apply_headers, {"Authorization": f"Bearer {text}"})

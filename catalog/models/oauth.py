@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import datetime
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from django.conf import settings
 from django.db import models
@@ -13,28 +13,50 @@ from catalog.models.vendors import Credential
 from core.encryption import EncryptedField, KeyIdField
 from core.oauth.client import ClientAuthentication
 
+Row = TypeVar("Row", bound=models.Model)
 
-class GrantQuerySet(models.QuerySet["Grant"]):
-    def timed(self) -> "GrantQuerySet":
+
+class TimedQuerySet(models.QuerySet[Row]):
+    def timed(self) -> Self:
         """Add `now`, the time of the database at the read."""
         time: dict[str, Any] = {"now": Now()}
         return self.annotate(**time)
 
 
-class Grant(models.Model):
-    """The OAuth 2 state of a credential. The credential contains the client secret.
+class TokenColumns(models.Model):
+    """The tokens of one sign-in, and the state of their renewal (catalog/credentials/oauth/token_holder.py).
 
-    The first block has the entered settings, the second the last token reply. Both change only by conditional
-    updates
-    on `generation`, which each change increments, so a late process changes nothing. `lease` and `started_at`
-    are
-    committed before a token request. `started_at` stays while the result of the first such request is
-    unknown.
-
-    All times are those of the database.
+    Both change only by conditional updates on `generation`, which each change increments, so a late process
+    changes nothing. `lease` and `started_at` are committed before a token request. `started_at` stays while
+    the result of the first such request is unknown. All times are those of the database.
     """
 
     now: datetime
+
+    generation = models.PositiveIntegerField(default=0)
+    access_token = EncryptedField(blank=True)
+    access_key_id = KeyIdField("access_token")
+    refresh_token = EncryptedField(blank=True)
+    refresh_key_id = KeyIdField("refresh_token")
+    renew_at = models.DateTimeField(null=True)
+
+    lease = models.UUIDField(null=True)
+    lease_until = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+
+    failures = models.PositiveIntegerField(default=0, db_default=0)
+    retry_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+    error_code = models.CharField(max_length=40, blank=True, default="", db_default="")
+    error_message = models.CharField(max_length=1000, blank=True, default="", db_default="")
+    refused_at = models.DateTimeField(null=True, help_text="Since when a person has to look at this.")
+
+    class Meta:
+        abstract = True
+
+
+class Grant(TokenColumns):
+    """The OAuth 2 settings and tokens of a credential. The credential contains the client secret."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     credential = models.OneToOneField(Credential, on_delete=models.CASCADE, related_name="grant")
@@ -69,16 +91,10 @@ class Grant(models.Model):
     )
     secret_expires_at = models.DateTimeField(null=True, help_text="Of a client that we registered.")
 
-    generation = models.PositiveIntegerField(default=0)
-    access_token = EncryptedField(blank=True)
-    access_key_id = KeyIdField("access_token")
-    refresh_token = EncryptedField(blank=True)
-    refresh_key_id = KeyIdField("refresh_token")
     obtained_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(
         null=True, help_text="Empty with a token: it lives until it is refused."
     )
-    renew_at = models.DateTimeField(null=True)
     used_at = models.DateTimeField(null=True)
     granted_scope = models.CharField(max_length=4000, blank=True)
     token_note = models.CharField(
@@ -93,19 +109,9 @@ class Grant(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
 
-    lease = models.UUIDField(null=True)
-    lease_until = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-
-    failures = models.PositiveIntegerField(default=0)
-    retry_at = models.DateTimeField(null=True)
-    failed_at = models.DateTimeField(null=True)
-    error_code = models.CharField(max_length=40, blank=True)
-    error_message = models.CharField(max_length=1000, blank=True)
     ended_at = models.DateTimeField(null=True, help_text="Since when a person has to sign in again.")
-    refused_at = models.DateTimeField(null=True, help_text="Since when a person has to look at this.")
 
-    objects = GrantQuerySet.as_manager()
+    objects = TimedQuerySet["Grant"].as_manager()
 
     class Meta:
         indexes = [

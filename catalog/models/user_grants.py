@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models.calls import Call
+from catalog.models.oauth import TimedQuerySet, TokenColumns
 from catalog.models.vendors import Credential, Endpoint
 from core.encryption import EncryptedField, KeyIdField
 
@@ -48,13 +49,11 @@ class GrantState(models.TextChoices):
     EXPIRED = "expired", "Not answered in time"
 
 
-class UserGrant(models.Model):
+class UserGrant(TokenColumns):
     """An authorization of one end user at one provider for the tools of an endpoint.
 
     credential: the OAuth client of Pegboard that receives the tokens. None: the vendor stores the tokens and
-    reports the
-    state at `check_url`. generation: each change of the tokens increments it, and results for an older one
-    are dropped.
+    reports the state at `check_url`.
     scopes: the requested or authorized scopes. sent_scopes: those of the last redirect. granted_scopes: those
     of the
     stored tokens, which are used while the user is asked for more. Old rows have neither.
@@ -87,13 +86,9 @@ class UserGrant(models.Model):
     state_digest = models.CharField(max_length=64, blank=True)
     verifier = EncryptedField(blank=True)
     verifier_key_id = KeyIdField("verifier")
-    access_token = EncryptedField(blank=True)
-    access_key_id = KeyIdField("access_token")
-    refresh_token = EncryptedField(blank=True)
-    refresh_key_id = KeyIdField("refresh_token")
     token_expires_at = models.DateTimeField(null=True)
-    generation = models.PositiveIntegerField(default=0)
-    lease_until = models.DateTimeField(null=True)
+
+    objects = TimedQuerySet["UserGrant"].as_manager()
 
     class Meta:
         ordering = ["-opened_at", "id"]

@@ -18,6 +18,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from catalog.credentials.oauth import grant_requests, token_replies, token_request
+from catalog.credentials.oauth.token_holder import NO_FAILURE, NO_LEASE, early
 from catalog.credentials.oauth.token_replies import Tokens
 from catalog.models import Call, Credential, EndUser, Grant, UserGrant
 from catalog.models.user_grants import GrantState
@@ -151,14 +152,19 @@ def columns_for(
         "access_token": access,
         "granted_scopes": " ".join(granted),
         "generation": grant.generation + 1,
-        "lease_until": None,
+        **NO_FAILURE,
+        **NO_LEASE,
+        "started_at": None,
         "token_expires_at": None,
+        "renew_at": None,
     }
     if tokens.refresh:
         field = grants.field_of("refresh_token")
         columns["refresh_token"] = encryption.encrypt(tokens.refresh, row=grant.pk, field=field)
     if tokens.seconds is not None:
-        columns["token_expires_at"] = Now() + timedelta(seconds=tokens.seconds - elapsed)
+        remaining_seconds = tokens.seconds - elapsed
+        columns["token_expires_at"] = Now() + timedelta(seconds=remaining_seconds)
+        columns["renew_at"] = Now() + timedelta(seconds=remaining_seconds - early(tokens.seconds))
     return columns
 
 

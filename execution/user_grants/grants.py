@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from catalog.credentials.oauth import revocation
 from catalog.credentials.oauth.revocation import Revocation
+from catalog.credentials.oauth.token_holder import NO_FAILURE, NO_LEASE
 from catalog.models import Call, Credential, Endpoint, EndUser, Grant, UserGrant
 from catalog.models.user_grants import GrantState
 from core import encryption
@@ -31,11 +32,14 @@ VERBS = {
     GrantState.FAILED: "refuse",
     GrantState.EXPIRED: "expire",
 }
-NO_TOKENS = {
+NO_TOKENS: dict[str, Any] = {
+    **NO_FAILURE,
+    **NO_LEASE,
+    "started_at": None,
     "access_token": "",
     "refresh_token": "",
     "token_expires_at": None,
-    "lease_until": None,
+    "renew_at": None,
     "granted_scopes": None,
 }
 

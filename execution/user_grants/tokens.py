@@ -1,98 +1,106 @@
-"""Access tokens of end users at a provider, renewed by one process at a time.
+"""Access tokens of end users at a provider, renewed as those of credentials are (token_holder.py)."""
 
-As for credentials (catalog/credentials/oauth/renewal.py): first a lease, then a request outside of any
-transaction. The reply is stored only if the grant still has the generation of the request.
-"""
-
-import time
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 from django.db.models.functions import Now
-from django.utils import timezone
 
-from catalog.credentials.oauth import grant_requests, revocation
-from catalog.credentials.oauth.errors import BusyError
-from catalog.credentials.oauth.token_replies import OAuthError, Tokens
-from catalog.models import Credential, Endpoint, EndUser, Grant, UserGrant
+from catalog.credentials.oauth import grant_requests, revocation, token_holder
+from catalog.credentials.oauth.errors import NeedsSignInError, moment
+from catalog.credentials.oauth.token_holder import Token, TokenHolder
+from catalog.credentials.oauth.token_replies import Tokens
+from catalog.models import Credential, Endpoint, EndUser, UserGrant
 from catalog.models.user_grants import GrantState
 from core.encryption import Secret
-from core.outbound.errors import ProtocolError
-from core.postgresql.base import give_back
 from execution.user_grants import authorizing, grants
 from people import audit
 
-EARLY = timedelta(seconds=60)
-LEASE = timedelta(seconds=40)  # longer than one token request
-MAX_WAIT, PAUSE = 20.0, 0.2  # seconds that one waits for another's renewal
+NOT_RENEWED = "The provider does not renew the token any more."
 
 
 def token_for(
     user: EndUser, endpoint: Endpoint, provider: str, credential: Credential, scopes: Sequence[str]
 ) -> str | None:
     """Return a valid token, or None if the user must authorize first. Raises ProtocolError, DomainError."""
-    ends = time.monotonic() + MAX_WAIT
     # In any state, because a user who has to grant more scopes keeps the earlier ones.
     rows = UserGrant.objects.filter(
         end_user=user, endpoint=endpoint, provider=provider, credential=credential
-    )
-    while grant := rows.exclude(access_token="").select_related("end_user").first():
-        if not grant.covers(scopes):
-            return None
-        if grant.token_expires_at is None or grant.token_expires_at > timezone.now() + EARLY:
-            return grants.decrypted(grant, "access_token").reveal()
-        if not grant.refresh_token:
-            _end(grant, "The token is over, and the provider gave nothing to renew it with.")
-            return None
-        free = Q(lease_until=None) | Q(lease_until__lte=Now())
-        free_grant = UserGrant.objects.filter(free, pk=grant.pk, generation=grant.generation)
-        if free_grant.update(lease_until=Now() + LEASE):
-            if token := _renew(grant, credential, scopes):
-                return token
-            continue  # it ended, or is another one now
-        if time.monotonic() >= ends:
-            raise BusyError(str(grant))
-        give_back()
-        time.sleep(PAUSE)
-    return None
+    ).exclude(access_token="")
 
+    def read_holder() -> UserTokens:
+        grant = rows.timed().select_related("end_user").first()
+        if grant is None or not grant.covers(scopes):
+            raise NeedsSignInError("The user has to authorize this first.")
+        return UserTokens(grant, credential, scopes)
 
-def _renew(grant: UserGrant, credential: Credential, scopes: Sequence[str]) -> str | None:
-    client = authorizing.client_of(credential, " ".join(grant.held_scopes))
-    refresh = grants.decrypted(grant, "refresh_token")
-    current_grant = UserGrant.objects.filter(pk=grant.pk, generation=grant.generation)
-    began = time.monotonic()
     try:
-        tokens = authorizing.request_tokens(client, grant_requests.refresh_fields(client, refresh), [refresh])
-    except ProtocolError as error:
-        if isinstance(error, OAuthError) and error.error == "invalid_grant":
-            _end(grant, "The provider does not renew the token any more.")
-            return None
-        current_grant.update(lease_until=None)
-        raise
-    elapsed = time.monotonic() - began
-    columns = authorizing.columns_for(grant, client, tokens, elapsed, grant.held_scopes)
-    if tokens.note:
-        columns["message"] = tokens.note
-    if not current_grant.update(**columns):
-        _revoke_forgotten(grant, client, tokens)
+        return token_holder.acquire(read_holder).secret.reveal()
+    except NeedsSignInError:
         return None
-    is_enough = set(scopes) <= set(columns["granted_scopes"].split())
-    return tokens.access.reveal() if is_enough else None
 
 
-def _revoke_forgotten(grant: UserGrant, client: Grant, tokens: Tokens) -> None:
-    # Only for a deleted grant: a new authorization at the provider may share its sign-in with these tokens.
-    if UserGrant.objects.filter(pk=grant.pk).exists():
-        return
-    new = {"access_token": tokens.access, "refresh_token": tokens.refresh}
+class UserTokens(TokenHolder[UserGrant]):
+    """The tokens of an end user, received by Pegboard's client at the provider.
 
-    def opened(column: str) -> Secret:
-        return new[column] or grants.decrypted(grant, column)
+    scopes: those that the token is needed for.
+    """
 
-    revocation.prepare_users(grant, client, opened).after_commit(None)
+    renews_with_refresh_token = True
+
+    def __init__(self, grant: UserGrant, credential: Credential, scopes: Sequence[str]) -> None:
+        super().__init__(grant, authorizing.client_of(credential, " ".join(grant.held_scopes)))
+        self.name = str(grant)
+        self.scopes = scopes
+        self.expires_at = grant.token_expires_at
+        if not grant.refresh_token:
+            grant.renew_at = None
+        elif grant.token_expires_at and not grant.renew_at:
+            # Earlier releases stored no time of renewal.
+            grant.renew_at = grant.token_expires_at - timedelta(seconds=token_holder.EARLY_SECONDS)
+
+    def decrypted(self, column: str) -> Secret:
+        return grants.decrypted(self.row, column)
+
+    def request_fields(self) -> tuple[Mapping[str, str], list[Secret]]:
+        refresh_token = self.decrypted("refresh_token")
+        return grant_requests.refresh_fields(self.client, refresh_token), [refresh_token]
+
+    def renew(self) -> Token | None:
+        token = super().renew()
+        if token and not set(self.scopes) <= set(self.row.held_scopes):
+            raise NeedsSignInError("The provider renewed the token with fewer scopes.")
+        return token
+
+    def token_columns(self, tokens: Tokens, elapsed: float) -> dict[str, Any]:
+        columns = authorizing.columns_for(self.row, self.client, tokens, elapsed, self.row.held_scopes)
+        return columns | {"message": tokens.note} if tokens.note else columns
+
+    def record_renewal(self, columns: Mapping[str, Any]) -> None:
+        self.row.granted_scopes = columns["granted_scopes"]
+
+    def end(self, code: str, reason: str, since: datetime | None) -> NeedsSignInError:
+        doubt = f" No reply had come to a renewal at {moment(since)}." if since else ""
+        _end(self.row, NOT_RENEWED + doubt)
+        return NeedsSignInError(NOT_RENEWED)
+
+    def raise_if_over(self, refused: int | None) -> None:
+        if not self.row.refresh_token:
+            message = "The token is over, and the provider gave nothing to renew it with."
+            _end(self.row, message)
+            raise NeedsSignInError(message)
+
+    def handle_outdated(self, tokens: Tokens) -> None:
+        # Only for a deleted grant: a new authorization may share its sign-in with these tokens.
+        if UserGrant.objects.filter(pk=self.row.pk).exists():
+            return
+        received = {"access_token": tokens.access, "refresh_token": tokens.refresh}
+
+        def decrypted(column: str) -> Secret:
+            return received[column] or self.decrypted(column)
+
+        revocation.prepare_users(self.row, self.client, decrypted).after_commit(None)
 
 
 def _end(grant: UserGrant, why: str) -> None:

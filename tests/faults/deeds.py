@@ -204,3 +204,15 @@ def token(credential: str) -> str:
     from catalog.models import Credential
 
     return tokens.token_for(Credential.objects.get(pk=credential)).secret.reveal()
+
+
+def user_token(grant: str) -> str:
+    """A call needs the access token of an end user."""
+    from catalog.models import UserGrant
+    from execution.user_grants import tokens
+
+    row = UserGrant.objects.select_related("credential__grant", "end_user", "endpoint").get(pk=grant)
+    assert row.credential is not None
+    token = tokens.token_for(row.end_user, row.endpoint, row.provider, row.credential, ["read"])
+    assert token is not None, "the user has to authorize it again"
+    return token

@@ -1,37 +1,42 @@
-"""Many processes want a token that is over, and some of them die: the server revokes whoever asks twice."""
+"""Many processes want a token that has expired, and some of them die. The server revokes whoever asks twice.
 
-import re
+Each test runs over both rows that hold tokens: of a credential, and of an end user.
+"""
+
 import signal
 import time
 from datetime import timedelta
 
 import pytest
+from django.db import connection, connections
 from django.db.models.functions import Now
 
-from catalog.credentials import operations as credential_operations
-from catalog.credentials.oauth import grant_status
-from catalog.models import Grant
-from people.models import Role
+from catalog.credentials.oauth import token_holder
+from catalog.models import Grant, UserGrant
 from tests.authorization_server import AuthorizationServer
-from tests.catalog.credentials.oauth.cases import grant_of, sign, signed_in, status_of, wear_out
-from tests.factories import make_user
+from tests.catalog.credentials.oauth.cases import status_of
+from tests.faults import deeds
+from tests.faults.sign_ins import SIGN_INS, CredentialSignIn, SignIn
 from tests.faults.warm import Child
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults]
 
 PROCESSES, ROUNDS = 8, 5
+each_sign_in = pytest.mark.parametrize("make_sign_in", SIGN_INS)
 
 
-def let_the_lease_run_out() -> None:
-    Grant.objects.update(lease_until=Now() - timedelta(seconds=1))
+def expire_lease() -> None:
+    for model in (Grant, UserGrant):
+        model.objects.update(lease_until=Now() - timedelta(seconds=1))
 
 
-def test_eight_processes_ask_once_a_round(worker):
+@each_sign_in
+def test_eight_processes_ask_once_a_round(worker, make_sign_in):
     with AuthorizationServer(latency=0.1) as server:
-        credential = signed_in(server)
+        sign_in = make_sign_in(server)
         for number in range(ROUNDS):
-            wear_out(credential)
-            children = [worker.start("token", str(credential.pk)) for _ in range(PROCESSES)]
+            sign_in.wear_out()
+            children = [worker.start(sign_in.deed, sign_in.argument) for _ in range(PROCESSES)]
             ended = [child.wait() for child in children]
             assert [child.status for child in ended] == [0] * PROCESSES, worker.words()
             assert len({child.result for child in ended}) == 1
@@ -39,12 +44,12 @@ def test_eight_processes_ask_once_a_round(worker):
             assert len(server.forms) == 1 + number + 1
 
     assert server.revoked == 0
-    assert grant_of(credential).generation == 1 + ROUNDS
+    assert sign_in.row().generation == 1 + ROUNDS
 
 
-def killed(worker, server: AuthorizationServer, credential, point: str) -> None:
+def kill_during_renewal(worker, server: AuthorizationServer, sign_in: SignIn, point: str) -> None:
     if point != "sent":
-        ended = worker.start("token", str(credential.pk), crash=f"token-{point}").wait()
+        ended = worker.start(sign_in.deed, sign_in.argument, crash=f"token-{point}").wait()
     else:
         victims = []
 
@@ -55,7 +60,7 @@ def killed(worker, server: AuthorizationServer, credential, point: str) -> None:
             server.before_reply = None
 
         server.before_reply = kill
-        victims.append(worker.start("token", str(credential.pk)))
+        victims.append(worker.start(sign_in.deed, sign_in.argument))
         ended = victims[0].wait()
     assert ended.status == -signal.SIGKILL
 
@@ -67,87 +72,146 @@ def wait_until_it_stops(sleeper: Child) -> None:
         time.sleep(0.01)
 
 
+@each_sign_in
 @pytest.mark.parametrize("point", ["claimed", "sent", "received", "stored"])
-def test_killed_in_a_renewal_it_ends_well_or_with_a_person(worker, point):
+def test_killed_in_a_renewal_it_ends_well_or_with_a_person(worker, make_sign_in, point):
     """Before the call and after the commit nothing is lost. In between the server has rotated."""
     with AuthorizationServer() as server:
-        credential = signed_in(server)
-        wear_out(credential)
-        killed(worker, server, credential, point)
+        sign_in = make_sign_in(server)
+        sign_in.wear_out()
+        kill_during_renewal(worker, server, sign_in, point)
         asked = len(server.forms)
-        let_the_lease_run_out()
-        began = grant_of(credential).started_at
-        ended = [worker.start("token", str(credential.pk)).wait() for _ in range(3)]
+        expire_lease()
+        ended = [worker.start(sign_in.deed, sign_in.argument).wait() for _ in range(3)]
 
-        status = status_of(credential)
         if point in ("claimed", "stored"):
             assert [child.status for child in ended] == [0] * 3
             assert server.is_good(ended[0].result)
-            assert status.state == grant_status.State.OK
+            assert not sign_in.is_over()
             assert len(server.forms) == 2
         else:
             assert [child.status for child in ended] == [1] * 3
-            assert status.state == grant_status.State.NEEDS_SIGN_IN
-            assert status.message.startswith(f"Please sign in again since {began:%H:%M:%S} UTC on ")
-            assert "a renewal was interrupted then" in status.message
+            assert sign_in.is_over()
             assert len(server.forms) == asked + 1, "the old token is tried once"
-            sign(server, credential, make_user(Role.ADMIN))
-            assert status_of(credential).state == grant_status.State.OK
+            sign_in.sign_in_again()
+            assert not sign_in.is_over()
 
 
+def test_message_names_the_renewal_that_was_interrupted(worker):
+    with AuthorizationServer() as server:
+        sign_in = CredentialSignIn(server)
+        sign_in.wear_out()
+        kill_during_renewal(worker, server, sign_in, "received")
+        began = sign_in.row().started_at
+        expire_lease()
+        worker.start(sign_in.deed, sign_in.argument).wait()
+
+    assert f"{began:%H:%M:%S} UTC on " in status_of(sign_in.credential).message
+
+
+@each_sign_in
 @pytest.mark.parametrize("point", ["sent", "received"])
-def test_killed_at_a_server_that_does_not_rotate_it_goes_on(worker, point):
+def test_killed_at_a_server_that_does_not_rotate_it_goes_on(worker, make_sign_in, point):
     with AuthorizationServer(rotates=False) as server:
-        credential = signed_in(server)
-        wear_out(credential)
-        killed(worker, server, credential, point)
-        let_the_lease_run_out()
-        token = worker.do("token", str(credential.pk))
+        sign_in = make_sign_in(server)
+        sign_in.wear_out()
+        kill_during_renewal(worker, server, sign_in, point)
+        expire_lease()
+        token = worker.do(sign_in.deed, sign_in.argument)
 
     assert server.is_good(token)
-    assert status_of(credential).state == grant_status.State.OK
+    assert not sign_in.is_over()
 
 
-def test_while_the_dead_ones_lease_lasts_nobody_asks(worker):
+@each_sign_in
+def test_while_the_dead_ones_lease_lasts_nobody_asks(worker, make_sign_in):
     with AuthorizationServer() as server:
-        credential = signed_in(server)
-        wear_out(credential, seconds=60)
-        killed(worker, server, credential, "claimed")
-        token = worker.do("token", str(credential.pk))
+        sign_in = make_sign_in(server)
+        sign_in.wear_out(seconds=60)
+        kill_during_renewal(worker, server, sign_in, "claimed")
+        token = worker.do(sign_in.deed, sign_in.argument)
 
     assert server.is_good(token), "the old one still is"
     assert len(server.forms) == 1
 
 
-def test_sleeper_that_wakes_up_after_its_lease_undoes_nothing(worker):
+@each_sign_in
+def test_sleeper_that_wakes_up_after_its_lease_undoes_nothing(worker, make_sign_in):
     """It stopped after the reply; another found the old token spent, and a person has signed in anew."""
     with AuthorizationServer() as server:
-        credential = signed_in(server)
-        wear_out(credential)
-        sleeper = worker.start("token", str(credential.pk), crash="token-received:1:SIGSTOP")
+        sign_in = make_sign_in(server)
+        sign_in.wear_out()
+        sleeper = worker.start(sign_in.deed, sign_in.argument, crash="token-received:1:SIGSTOP")
         wait_until_it_stops(sleeper)
-        let_the_lease_run_out()
-        assert worker.start("token", str(credential.pk)).wait().status == 1
-        sign(server, credential, make_user(Role.ADMIN))
-        before = grant_of(credential)
+        expire_lease()
+        assert worker.start(sign_in.deed, sign_in.argument).wait().status == 1
+        sign_in.sign_in_again()
+        before = sign_in.row()
         sleeper.kill(signal.SIGCONT)
         woken = sleeper.wait()
 
     assert woken.status == 0
     assert server.is_good(woken.result), "it looked again, and has the new one"
-    assert grant_of(credential).generation == before.generation
+    assert sign_in.row().generation == before.generation
 
 
-def test_client_that_is_changed_during_a_renewal_stays_changed(worker):
+@each_sign_in
+def test_tokens_that_are_removed_during_a_renewal_stay_removed(worker, make_sign_in):
     with AuthorizationServer() as server:
-        credential = signed_in(server)
-        wear_out(credential)
-        sleeper = worker.start("token", str(credential.pk), crash="token-received:1:SIGSTOP")
+        sign_in = make_sign_in(server)
+        sign_in.wear_out()
+        sleeper = worker.start(sign_in.deed, sign_in.argument, crash="token-received:1:SIGSTOP")
         wait_until_it_stops(sleeper)
-        credential_operations.sign_out(credential, actor=make_user(Role.ADMIN))
+        sign_in.remove_tokens()
         sleeper.kill(signal.SIGCONT)
         assert sleeper.wait().status == 1
 
-    grant = grant_of(credential)
-    assert (grant.access_token, grant.refresh_token) == ("", "")
-    assert re.search("Please sign in again since .*: a person signed it out", status_of(credential).message)
+    stored = [*Grant.objects.all(), *UserGrant.objects.all()]
+    assert {(row.access_token, row.refresh_token) for row in stored} == {("", "")}
+
+
+@each_sign_in
+def test_failed_renewal_is_not_repeated_by_the_next_caller(worker, make_sign_in):
+    with AuthorizationServer() as server:
+        sign_in = make_sign_in(server)
+        sign_in.wear_out()
+        server.client_secret = "another"
+        assert [worker.start(sign_in.deed, sign_in.argument).wait().status for _ in range(3)] == [1] * 3
+
+    assert len(server.forms) == 2, "the sign-in, and one renewal"
+    row = sign_in.row()
+    assert (row.failures, row.error_code) == (1, "TOKEN_INVALID_CLIENT")
+    assert row.retry_at > row.now
+    assert not sign_in.is_over()
+
+
+@each_sign_in
+def test_lost_reply_is_requested_once_more(worker, make_sign_in):
+    with AuthorizationServer() as server:
+        sign_in = make_sign_in(server)
+        sign_in.wear_out()
+        server.takes_again, server.loses = True, 1
+        token = worker.do(sign_in.deed, sign_in.argument)
+
+    assert server.is_good(token)
+    assert server.revoked == 0
+    assert sign_in.row().started_at is None
+
+
+@each_sign_in
+def test_reply_is_stored_although_the_database_ended_the_connection(make_sign_in, monkeypatch):
+    def end_connection(point: str) -> None:
+        if point == "token-received":
+            backend = connection.connection.info.backend_pid
+            with connections.create_connection("default").cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
+                cursor.db.close()
+
+    with AuthorizationServer() as server:
+        sign_in = make_sign_in(server)
+        sign_in.wear_out()
+        monkeypatch.setattr(token_holder, "failpoint", end_connection)
+        token = getattr(deeds, sign_in.deed)(sign_in.argument)
+
+    assert server.is_good(token)
+    assert sign_in.row().generation == 2

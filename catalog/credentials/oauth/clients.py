@@ -15,8 +15,9 @@ from django.utils import timezone
 
 from catalog.credentials.oauth import grant_requests
 from catalog.credentials.oauth.errors import sign_in_again
-from catalog.credentials.oauth.renewal import NO_ERROR, NO_LEASE, NO_TOKENS
+from catalog.credentials.oauth.renewal import NO_ERROR, NO_TOKENS
 from catalog.credentials.oauth.server_metadata import origin
+from catalog.credentials.oauth.token_holder import NO_LEASE
 from catalog.credentials.oauth.tokens import MAX_SCOPE_LENGTH
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import OAuthKind

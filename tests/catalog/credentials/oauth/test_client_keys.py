@@ -11,7 +11,8 @@ from jwt.algorithms import get_default_algorithms
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
-from catalog.credentials.oauth import grant_requests, renewal, tokens
+from catalog.credentials.oauth import grant_requests, tokens
+from catalog.credentials.oauth.renewal import CredentialTokens
 from catalog.models import Credential, Grant
 from core.encryption import Secret
 from core.errors import DomainError
@@ -61,7 +62,7 @@ def test_another_server_gets_no_statement_for_the_token_address(revoked_at, audi
 
 
 def test_a_token_is_got_with_a_statement_that_the_key_signed(server, credential):
-    token = renewal.renew(grant_of(credential))
+    token = CredentialTokens(grant_of(credential)).renew()
     assert token.secret.reveal() in server.access
     (form,) = server.forms
     claims = jwt.decode(form["client_assertion"], options={"verify_signature": False})
@@ -83,7 +84,7 @@ def test_a_sign_in_its_renewals_and_revocation_are_signed_each_anew(
     server.public_keys = keys_of(row)
     sign(server, row, actor)
     server.loses, server.takes_again = 1, True
-    renewal.renew(grant_of(row))
+    CredentialTokens(grant_of(row)).renew()
     with django_capture_on_commit_callbacks(execute=True):
         credential_operations.sign_out(row, actor=make_user(Role.ADMIN))
     assert server.revoked == 1
@@ -98,7 +99,7 @@ def test_a_server_that_repeats_what_was_sent_tells_nothing(server, credential):
 
     server.scripts.append(repeats)
     with pytest.raises(RefusedError) as raised:
-        renewal.renew(grant_of(credential))
+        CredentialTokens(grant_of(credential)).renew()
     assert server.forms[0]["client_assertion"] not in raised.value.message
     assert server.forms[0]["client_assertion"] not in str(AuditEntry.objects.values())
 
@@ -115,10 +116,10 @@ def test_an_administrator_makes_another_key(server, credential):
     assert new["kid"] != old["kid"]
     assert AuditEntry.objects.filter(action="replace").count() == 1
     with pytest.raises(RefusedError):
-        renewal.renew(grant_of(credential))
+        CredentialTokens(grant_of(credential)).renew()
     server.public_keys = [new]
     Grant.objects.update(retry_at=None, refused_at=None)
-    assert renewal.renew(grant_of(credential))
+    assert CredentialTokens(grant_of(credential)).renew()
     rest = admin.put(f"/api/v1/credentials/{credential.pk}/", {}, content_type="application/json").json()
     assert rest["client"]["public_key"]["kid"] not in (old["kid"], new["kid"])
     typed = {"secret": "mine"}
@@ -158,7 +159,7 @@ def test_the_form_offers_it_and_takes_no_secret(server):
     row = Credential.objects.get()
     server.public_keys = keys_of(row)
     assert tokens.read_grant(row.pk).public_key["alg"] == "RS256"
-    assert renewal.renew(grant_of(row))
+    assert CredentialTokens(grant_of(row)).renew()
 
 
 def test_names_of_keys_are_their_digests():

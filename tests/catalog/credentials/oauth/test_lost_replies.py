@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from catalog.credentials.oauth import grant_status, renewal, tokens
+from catalog.credentials.oauth import grant_status, token_holder, tokens
 from catalog.credentials.oauth.errors import NeedsSignInError
 from catalog.models import Grant
 from core.oauth import http
@@ -44,7 +44,7 @@ def test_server_that_takes_ten_seconds_to_its_first_byte_can_be_used(server, qui
 
 
 def test_refresh_token_whose_reply_was_lost_is_sent_again_at_once(server, monkeypatch):
-    monkeypatch.setattr(renewal, "AGAIN_AFTER", 0.0)
+    monkeypatch.setattr(token_holder, "AGAIN_AFTER", 0.0)
     server.takes_again = True
     credential = signed_in(server)
     wear_out(credential)
@@ -63,7 +63,7 @@ def test_refresh_token_whose_reply_was_lost_is_sent_again_at_once(server, monkey
 
 
 def test_server_that_takes_none_twice_ends_the_sign_in_with_the_reason(server, monkeypatch):
-    monkeypatch.setattr(renewal, "AGAIN_AFTER", 0.0)
+    monkeypatch.setattr(token_holder, "AGAIN_AFTER", 0.0)
     credential = signed_in(server)
     wear_out(credential)
     server.loses = 1
@@ -83,7 +83,7 @@ def test_client_that_asks_for_itself_loses_nothing_and_waits(server):
 
 
 def test_reply_that_is_waited_for_in_vain_is_said_and_asked_for_again_soon(server, monkeypatch, admin_api):
-    monkeypatch.setattr(renewal, "QUICKLY", 0.0)
+    monkeypatch.setattr(token_holder, "QUICKLY", 0.0)
     credential = signed_in(server)
     wear_out(credential)
     monkeypatch.setattr(http, "LIMITS", replace(http.LIMITS, request=0.3))
@@ -109,4 +109,4 @@ def test_reply_that_is_waited_for_in_vain_is_said_and_asked_for_again_soon(serve
 
 def test_waiting_for_another_process_is_longer_than_its_request():
     assert http.LIMITS.session >= 30
-    assert http.LIMITS.session < tokens.MAX_WAIT <= renewal.LEASE.total_seconds()
+    assert http.LIMITS.session < token_holder.MAX_WAIT <= token_holder.LEASE.total_seconds()

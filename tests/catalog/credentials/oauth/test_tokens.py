@@ -11,8 +11,9 @@ from django.db.models.functions import Now
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
-from catalog.credentials.oauth import grant_status, renewal, token_request, tokens
+from catalog.credentials.oauth import grant_status, renewal, token_holder, token_request, tokens
 from catalog.credentials.oauth.errors import BusyError, NeedsSignInError
+from catalog.credentials.oauth.renewal import CredentialTokens
 from catalog.models import Grant
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
@@ -301,17 +302,17 @@ def test_server_that_is_away_is_left_alone_for_a_while_and_that_is_shown():
 
 
 def test_pauses_grow_to_an_hour():
-    pauses = [renewal.back_off(failures, None, chance=lambda: 0.5) for failures in range(1, 12)]
+    pauses = [token_holder.back_off(failures, None, chance=lambda: 0.5) for failures in range(1, 12)]
 
     assert pauses[:3] == [30, 60, 120]
     assert pauses[-1] == 3600
-    assert renewal.back_off(1, 10**9) == 86_400
+    assert token_holder.back_off(1, 10**9) == 86_400
 
 
 @pytest.mark.parametrize(("life", "before"), [(3600, 720), (600, 120), (200, 60), (60, 30), (2, 1)])
 def test_renewal_is_early(life, before):
-    assert renewal.early(life, chance=lambda: 0) == before
-    assert before <= renewal.early(life, random.random) <= min(before * 1.1, life / 2)
+    assert token_holder.early(life, chance=lambda: 0) == before
+    assert before <= token_holder.early(life, random.random) <= min(before * 1.1, life / 2)
 
 
 def test_token_that_still_works_is_used_while_the_server_is_away():
@@ -409,7 +410,7 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
     ],
 )
 def test_any_other_failure_leaves_the_sign_in_alone(answer, monkeypatch):
-    monkeypatch.setattr(renewal, "AGAIN_AFTER", 0.0)
+    monkeypatch.setattr(token_holder, "AGAIN_AFTER", 0.0)
     with AuthorizationServer() as server:
         credential = signed_in(server)
         wear_out(credential)
@@ -438,7 +439,7 @@ def test_without_a_refresh_token_a_person_is_asked_in_time():
 
 
 def test_whoever_waits_too_long_for_another_is_told(monkeypatch):
-    monkeypatch.setattr(tokens, "MAX_WAIT", 0.3)
+    monkeypatch.setattr(token_holder, "MAX_WAIT", 0.3)
     with AuthorizationServer() as server:
         credential = make_client(server)
         Grant.objects.update(lease_until=Now() + timedelta(seconds=30))
@@ -453,7 +454,7 @@ def test_reply_that_does_not_come_ends_before_the_lease(monkeypatch):
 
     from core.oauth import http
 
-    assert timedelta(seconds=http.LIMITS.session) < renewal.LEASE
+    assert timedelta(seconds=http.LIMITS.session) < token_holder.LEASE
     monkeypatch.setattr(http, "LIMITS", replace(http.LIMITS, request=0.2))
     with AuthorizationServer(scripts=[then_waits(b"")]) as server:
         credential = make_client(server)
@@ -701,6 +702,6 @@ def test_renewal_leaves_alone_what_was_encrypted_under_a_new_key_meanwhile():
         token = Secret(server.families[0].current)
         anew = encryption.encrypt(token, row=grant.pk, field=token_request.field_of("refresh_token"))
         Grant.objects.update(refresh_token=anew)
-        assert renewal.renew(grant)
+        assert CredentialTokens(grant).renew()
 
     assert grant_of(credential).refresh_token == anew
