@@ -253,6 +253,11 @@ USE_I18N = False
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "pegboard.web.fonts.FontFinder",
+]
 STATIC_ROOT = os.environ.get("PEGBOARD_STATIC_ROOT") or None  # without one, files are served where they lie
 WHITENOISE_USE_FINDERS = STATIC_ROOT is None
 if STATIC_ROOT:

@@ -44,8 +44,6 @@ TONES = {
         "warn": (
             "needs_sign_in",
             "needs_scope",
-            "held",
-            "was_held",
             "withdrawn",
             "open",
             "warning",
@@ -59,6 +57,7 @@ TONES = {
             "cancelled",
             "unknown",
         ),
+        "held": ("held", "was_held"),
         "bad": (
             "failing",
             "failed",
@@ -108,9 +107,10 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> SafeString:
-    """The picture of a tool, or the first letter of its name in the colour of its vendor.
+    """The picture of a tool, or the initials of its vendor in the vendor's colour.
 
-    vendor: its slug. picture: the digest of a stored picture. kind: "is-large", "is-small" or "".
+    vendor: its slug; "" for a definition, which has its own initials.
+    picture: the digest of a stored picture. kind: "is-large", "is-small" or "".
     """
     if picture:
         return format_html(
@@ -118,11 +118,16 @@ def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> Sa
             kind,
             reverse("picture", args=[picture]),
         )
-    letter = next((character for character in name if character.isalnum()), "·").upper()
-    # Drawn by the style, so that the letter is no text of the page.
+    # Drawn by the style, so that the letters are no text of the page.
     return format_html(
-        '<span class="tile {} hue-{}" data-letter="{}"></span>', kind, _hue(vendor), letter[:1]
+        '<span class="tile {} hue-{}" data-letter="{}"></span>', kind, _hue(vendor), _initials(vendor or name)
     )
+
+
+def _initials(name: str) -> str:
+    # One letter of each of the first two words: "bramble-pharmacy" as "BP".
+    words = [word for word in re.split(r"[\W_]+", name) if word]
+    return "".join(word[0] for word in words[:2]).upper() or "·"
 
 
 @cache
