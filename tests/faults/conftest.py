@@ -26,8 +26,8 @@ def _tally(request: pytest.FixtureRequest) -> Iterator[None]:
 def _warm_processes() -> Iterator[dict[str, Warm]]:
     processes: dict[str, Warm] = {}
     yield processes
-    for each in processes.values():
-        each.stop()
+    for process in processes.values():
+        process.stop()
 
 
 @pytest.fixture
@@ -47,17 +47,17 @@ def stand(tmp_path_factory) -> Iterator[Stand]:
     servers = Embedded(directory / "data")
     servers.start()
     environment = {**os.environ, **servers.urls, "DJANGO_SETTINGS_MODULE": "pegboard.settings"} | NO_LIMITS
-    made = Stand(servers, environment, directory)
+    stand = Stand(servers, environment, directory)
     try:
-        made.warm.do("migrate", seconds=300)  # on a machine with other work, too
+        stand.warm.do("migrate", seconds=300)  # on a machine with other work, too
         with serving(Vendor(tools(25))) as vendor:
-            made.vendor = vendor
-            made.found()
-            made.begin_web()
-            wait_for(lambda: made.ask("/healthz").status == 200, 120, "the first page")
-            yield made
+            stand.vendor = vendor
+            stand.found()
+            stand.begin_web()
+            wait_for(lambda: stand.ask("/healthz").status == 200, 120, "the first page")
+            yield stand
     finally:
-        made.stop()
+        stand.stop()
         servers.stop()
 
 

@@ -116,7 +116,7 @@ def found(url: str) -> dict[str, Any]:
 def breaches(only: list[str] | None = None) -> list[str]:
     from catalog import invariants
 
-    return [str(each) for each in invariants.check(only or ())]
+    return [str(breach) for breach in invariants.check(only or ())]
 
 
 def migrate() -> None:

@@ -52,16 +52,16 @@ class ModelTool:
     def last_listed(self) -> Version:
         return self.stopped or self.current
 
-    def see(self, listed: Version) -> None:
+    def see(self, version: Version) -> None:
         """The endpoint's policy holds a new text until somebody has accepted it."""
         self.is_active = True
-        if listed == self.last_listed or listed.label < self.last_listed.label:
+        if version == self.last_listed or version.label < self.last_listed.label:
             return
-        self.versions.append(listed)
-        if listed.text == self.current.text:
-            self.current, self.stopped = listed, None
+        self.versions.append(version)
+        if version.text == self.current.text:
+            self.current, self.stopped = version, None
         else:
-            self.stopped = listed
+            self.stopped = version
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Model:
 
     def is_held(self) -> bool:
         """More would be withdrawn than a person need not confirm."""
-        active = [number for number, each in self.tools.items() if each.is_active]
+        active = [number for number, tool in self.tools.items() if tool.is_active]
         missing = [number for number in active if number not in self.listed]
         return len(missing) * 100 > len(active) * MAY_LOSE
 
@@ -86,12 +86,13 @@ class Model:
                 self.tools[number].see(version)
             else:
                 self.tools[number] = ModelTool([version], version)
-        for number, each in self.tools.items():
-            each.is_active = number in self.listed
+        for number, model_tool in self.tools.items():
+            model_tool.is_active = number in self.listed
 
     def document(self) -> list[Document]:
         return [
-            tool(number, each.label, description=each.text) for number, each in sorted(self.listed.items())
+            tool(number, version.label, description=version.text)
+            for number, version in sorted(self.listed.items())
         ]
 
     def export(self) -> dict[str, tuple[str, str]]:
@@ -179,32 +180,32 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def is_confirmed(self) -> None:
         self.is_read()
-        held = Run.objects.filter(endpoint=self.endpoint).latest("pk")
-        reply = self.api.post(f"/api/v1/runs/{held.pk}/confirm/")
+        held_run = Run.objects.filter(endpoint=self.endpoint).latest("pk")
+        reply = self.api.post(f"/api/v1/runs/{held_run.pk}/confirm/")
         assert reply.status_code == 202, reply.content
         tasks.enumerate_run(reply.json()["run"])
         self.model.read(is_confirmed=True)
 
     # People.
 
-    @precondition(lambda self: any(each.stopped for each in self.model.tools.values()))
+    @precondition(lambda self: any(tool.stopped for tool in self.model.tools.values()))
     @rule(data=st.data(), decision=st.sampled_from(["accept", "accept", "block"]))
     def is_decided(self, data: st.DataObject, decision: str) -> None:
-        number = self._one(data, [n for n, each in self.model.tools.items() if each.stopped])
-        held = self.model.tools[number]
-        ordinal = held.versions.index(held.last_listed) + 1
+        number = self._one(data, [n for n, tool in self.model.tools.items() if tool.stopped])
+        tool = self.model.tools[number]
+        ordinal = tool.versions.index(tool.last_listed) + 1
         about = Finding.objects.filter(
             tool__endpoint=self.endpoint, tool__name=f"tool_{number}", version__ordinal=ordinal
         )
         # A decision about the most severe finding is one about the others, too.
-        finding = max(about, key=lambda each: Severity.values.index(each.severity))
+        finding = max(about, key=lambda finding: Severity.values.index(finding.severity))
         reply = self.api.post(f"/api/v1/findings/{finding.pk}/resolve/", {"decision": decision})
         assert reply.status_code == 200, reply.content
         if decision == "accept":
-            held.current, held.stopped = held.last_listed, None
+            tool.current, tool.stopped = tool.last_listed, None
 
     def _free(self) -> list[int]:
-        return [n for n, each in self.model.tools.items() if each.is_active and n not in self.model.pins]
+        return [n for n, tool in self.model.tools.items() if tool.is_active and n not in self.model.pins]
 
     @precondition(lambda self: self._free())
     @rule(data=st.data())
@@ -223,11 +224,11 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def is_moved(self, data: st.DataObject) -> None:
         number = self._one(data, self.model.pins)
-        held = self.model.tools[number]
-        version = held.versions.index(held.current) + 1
+        tool = self.model.tools[number]
+        version = tool.versions.index(tool.current) + 1
         reply = self.api.patch(self._pin(number), {"version": version})
         assert reply.status_code == 200, reply.content
-        self.model.pins[number] = held.current
+        self.model.pins[number] = tool.current
 
     @precondition(lambda self: self.model.pins)
     @rule(data=st.data())
@@ -248,11 +249,11 @@ class Machine(RuleBasedStateMachine):
             number = reply.json()["number"]
             self.sealed[f"{url}{number}/bundle/"] = reply.json()["digest"]
         newest = self.api.get(list(self.sealed)[-1]).json()
-        shown = {
-            each["signature"]["name"]: (each["signature"]["description"], each["version"]["label"])
-            for each in newest["tools"]
+        tools_by_name = {
+            tool["signature"]["name"]: (tool["signature"]["description"], tool["version"]["label"])
+            for tool in newest["tools"]
         }
-        assert shown == self.model.export()
+        assert tools_by_name == self.model.export()
 
     # What must hold after every step.
 
@@ -261,16 +262,16 @@ class Machine(RuleBasedStateMachine):
         rows = Tool.objects.filter(endpoint=self.endpoint).values_list(
             *("name", "status", "current__label", "description", "stopped__label", "version_count")
         )
-        held = {name: facts for name, *facts in rows}
-        assert held == {
+        facts_by_name = {name: facts for name, *facts in rows}
+        assert facts_by_name == {
             f"tool_{number}": [
-                "active" if each.is_active else "withdrawn",
-                str(each.current.label),
-                each.current.text,
-                str(each.stopped.label) if each.stopped else None,
-                len(each.versions),
+                "active" if tool.is_active else "withdrawn",
+                str(tool.current.label),
+                tool.current.text,
+                str(tool.stopped.label) if tool.stopped else None,
+                len(tool.versions),
             ]
-            for number, each in self.model.tools.items()
+            for number, tool in self.model.tools.items()
         }
 
     @invariant()

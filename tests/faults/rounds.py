@@ -92,8 +92,8 @@ class KillRounds:
         let_the_lease_run_out()
         schedule.tick()
         children = [self.worker.start("task", run.pk) for _ in range(2)]
-        for each in children:
-            each.wait()
+        for process in children:
+            process.wait()
         housekeeping()
         took = time.monotonic() - began
         tally.recovery("worker killed", took)
@@ -102,12 +102,13 @@ class KillRounds:
     def wrong(self) -> str:
         """What differs from what the vendor lists; empty when nothing does."""
         rows = Tool.objects.filter(endpoint=self.endpoint, status="active")
-        held = dict(rows.values_list("name", "current__label"))
-        listed = {f"tool_{number}": str(version) for number, version in self.versions.items()}
+        current_versions = dict(rows.values_list("name", "current__label"))
+        listed_versions = {f"tool_{number}": str(version) for number, version in self.versions.items()}
         active = Run.objects.filter(endpoint=self.endpoint, status__in=("queued", "running")).count()
-        if held == listed and not active:
+        if current_versions == listed_versions and not active:
             return ""
-        return f"{active} active runs; these differ: {sorted(held.items() ^ listed.items())[:6]}"
+        differences = sorted(current_versions.items() ^ listed_versions.items())
+        return f"{active} active runs; these differ: {differences[:6]}"
 
 
 def claim(worker: Warm, vendor: Vendor, *, claimers: int, rounds: int) -> int:
@@ -130,7 +131,7 @@ def tick_together(worker: Warm, days: tuple[int, ...], *, endpoints: int, is_lat
     due = [make_endpoint(next_due_at=timezone.now() - ago) for _ in range(endpoints)]
     moment = time.monotonic() + 0.15
     _finish([worker.start("tick_at", moment, 5, day) for day in days])
-    return [each.runs.count() for each in due]
+    return [endpoint.runs.count() for endpoint in due]
 
 
 def _finish(children: list[Child]) -> None:

@@ -173,7 +173,7 @@ class Stand:
     # What befalls the servers.
 
     def service(self, name: str) -> Any:
-        return next(each for each in self.servers.services if each.name == name)
+        return next(service for service in self.servers.services if service.name == name)
 
     def kill(self, name: str) -> None:
         """The main process; PostgreSQL's others end by themselves when they notice."""

@@ -24,10 +24,10 @@ def recovery(kind: str, seconds: float) -> None:
 
 def take() -> dict[str, list]:
     """What has been noted since the last time."""
-    taken = {"faults": _faults.copy(), "recoveries": _recoveries.copy()}
+    counts = {"faults": _faults.copy(), "recoveries": _recoveries.copy()}
     _faults.clear()
     _recoveries.clear()
-    return taken
+    return counts
 
 
 def summary(reports: Iterable[Any]) -> list[str]:
@@ -36,7 +36,7 @@ def summary(reports: Iterable[Any]) -> list[str]:
 
     reports = list(reports)
     noted = [value for report in reports for name, value in report.user_properties if name == PROPERTY]
-    faults = Counter(kind for each in noted for kind in each["faults"])
+    faults = Counter(kind for entry in noted for kind in entry["faults"])
     if not faults:
         return []
     failed = {
@@ -45,7 +45,9 @@ def summary(reports: Iterable[Any]) -> list[str]:
     kills = sum(count for kind, count in faults.items() if is_kill(kind))
     lines = [f"{faults.total()} faults, {kills} of them kill -9, {len(failed)} violations"]
     for kind, count in faults.most_common():
-        seconds = [took for each in noted for of, took in each["recoveries"] if of == kind]
+        seconds = [
+            took for entry in noted for recovered_kind, took in entry["recoveries"] if recovered_kind == kind
+        ]
         well = f"; well again: {Recovery.of(seconds, None)}" if seconds else ""
         lines.append(f"{count:5} x {kind}{well}")
     return lines

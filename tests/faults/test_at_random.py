@@ -27,7 +27,7 @@ def test_ten_kills_at_any_moment_lose_nothing(worker, vendor):
         rounds.play()
         assert rounds.wrong() == "", f"round {number} of seed {seed}"
     assert rounds.killed, f"seed {seed} killed nobody"
-    assert [str(each) for each in invariants.check()] == [], f"seed {seed}"
+    assert [str(breach) for breach in invariants.check()] == [], f"seed {seed}"
 
 
 @pytest.mark.parametrize("claimers", [2, 8])
@@ -56,7 +56,7 @@ def test_after_three_hours_without_a_scheduler_there_is_no_storm(worker):
     assert tick_together(worker, (0, 0, 0), endpoints=30, is_late=True) == [1] * 30
     Run.objects.update(status="succeeded", finished_at=timezone.now())
     due = sorted(Endpoint.objects.values_list("next_due_at", flat=True))
-    minutes = [(each - timezone.now()).total_seconds() / 60 for each in due]
+    minutes = [(due_at - timezone.now()).total_seconds() / 60 for due_at in due]
     assert minutes[0] > 4
     assert minutes[-1] > 45, "spread over the whole interval of an hour"
     assert max(later - earlier for earlier, later in pairwise(minutes)) < 20

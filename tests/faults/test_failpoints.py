@@ -69,7 +69,7 @@ def listing(client: APIClient) -> tuple[Any, ...]:
 def undisturbed(vendor: Vendor, worker, _undisturbed: dict[str, Any]) -> dict[str, Any]:
     """What the same two runs leave behind when nobody is killed."""
     if not _undisturbed:
-        listed = list(vendor.listed)
+        listed_tools = list(vendor.listed)
         endpoint, ada = read_once(vendor)
         before = Tool.objects.get(name="tool_3").current.label
         worker.do("task", worker.do("request", endpoint.pk, ada))
@@ -79,7 +79,7 @@ def undisturbed(vendor: Vendor, worker, _undisturbed: dict[str, Any]) -> dict[st
         assert before == "1"
         assert _undisturbed["Run"][-1][:9] == ("succeeded", 3, 26, 2, 2, 21, 1, 1, "")
         assert {row[0] for row in _undisturbed["Finding"]} >= {"DRIFT", "BIDI_CONTROL", "HELD"}
-        vendor.listed = listed
+        vendor.listed = listed_tools
         catalog.forget_everything()
     return _undisturbed
 

@@ -45,7 +45,7 @@ def statuses(runs):
 def test_sixteen_vendors_are_read_while_four_hang(worker, code, processes, of_the_bad):
     broker.forget()
     with ExitStack() as stack:
-        bad = [request(stack.enter_context(HostileVendor(BEHAVIOURS[each])).url, code) for each in HANGS]
+        bad = [request(stack.enter_context(HostileVendor(BEHAVIOURS[hang])).url, code) for hang in HANGS]
         vendor = stack.enter_context(serving(Vendor(tools(3))))
         good = [request(vendor.url) for _ in range(GOOD)]
         children = [

@@ -53,10 +53,14 @@ def non_atomic_migrations() -> list[Migration]:
 
 def index_names(migrations: list[Migration]) -> set[str]:
     operations = [operation for migration in migrations for operation in migration.operations]
-    added = [each.index.name for each in operations if isinstance(each, AddIndexConcurrently)]
+    added = [operation.index.name for operation in operations if isinstance(operation, AddIndexConcurrently)]
     return {
         *added,
-        *(each.constraint.name for each in operations if isinstance(each, AddUniqueConstraintConcurrently)),
+        *(
+            operation.constraint.name
+            for operation in operations
+            if isinstance(operation, AddUniqueConstraintConcurrently)
+        ),
     }
 
 
@@ -114,7 +118,7 @@ def test_an_upgrade_waits_for_a_backup_and_is_repeated_after_a_kill(shop, server
     migrations = non_atomic_migrations()
     expected = index_names(migrations)
     # A kill takes seconds, and needs no second server.
-    of_shop = index_names([each for each in migrations if each.app_label == "shop"])
+    of_shop = index_names([migration for migration in migrations if migration.app_label == "shop"])
     to_kill = of_shop if server.is_embedded else set()
     killed, waited, gave_up = set(), set(), False
     orphans = set()  # processes of the server whose client was killed

@@ -61,8 +61,8 @@ class Web:
         answers = []
         for number in (0, 1):
             with self.only(number):
-                status, told = self.ask(path, key)
-                answers.append((status, told.get("code", "")))
+                status, body = self.ask(path, key)
+                answers.append((status, body.get("code", "")))
         return answers
 
 
@@ -85,13 +85,13 @@ def web(process_environment, tmp_path) -> Iterator[Web]:
             start_new_session=True,
             pass_fds=[door.fileno()],
         )
-    made = Web(door.getsockname()[1], [])
+    web = Web(door.getsockname()[1], [])
     try:
         parent = psutil.Process(process.pid)
         wait_for(lambda: process.poll() is not None or len(parent.children()) == 2, 60, "two processes")
-        made.workers = parent.children()
-        wait_for(lambda: made.ask("/healthz")[0] == 200, 60, "the first page")
-        yield made
+        web.workers = parent.children()
+        wait_for(lambda: web.ask("/healthz")[0] == 200, 60, "the first page")
+        yield web
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
@@ -106,26 +106,26 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
         publishing.publish(agent, actor=owner, channel="live")
     _, admin = api_keys.issue(owner, actor=owner, name="admin", scopes=["admin"])
     with web.only(0):
-        status, made = web.ask(
+        status, body = web.ask(
             "/api/v1/keys/",
             admin,
             method="POST",
             body={"name": "desk", "scopes": ["runtime"], "agents": ["desk"]},
         )
     assert status == 201
-    key = made["key"]
+    key = body["key"]
     assert web.each(RELEASES.format("desk"), key) == [(200, "")] * 2
     assert web.each(RELEASES.format("other"), key) == [(404, "not_found")] * 2
 
     with web.only(0):
-        assert web.ask(f"/api/v1/keys/{made['id']}/", admin, method="DELETE")[0] == 204
+        assert web.ask(f"/api/v1/keys/{body['id']}/", admin, method="DELETE")[0] == 204
     began = time.monotonic()
     refused = web.each(RELEASES.format("desk"), key)
     assert refused == [(401, "revoked_key")] * 2
     assert time.monotonic() - began < MAX_SECONDS
 
-    _, found = agent_keys.issue(owner, actor=owner, name="leaked", scopes=["runtime"], agents=[desk])
-    assert web.each(RELEASES.format("desk"), found) == [(200, "")] * 2
+    _, token = agent_keys.issue(owner, actor=owner, name="leaked", scopes=["runtime"], agents=[desk])
+    assert web.each(RELEASES.format("desk"), token) == [(200, "")] * 2
     with web.only(1):
-        assert web.ask("/api/v1/key-report/", method="POST", body={"key": found})[0] == 202
-    assert web.each(RELEASES.format("desk"), found) == [(401, "revoked_key")] * 2
+        assert web.ask("/api/v1/key-report/", method="POST", body={"key": token})[0] == 202
+    assert web.each(RELEASES.format("desk"), token) == [(401, "revoked_key")] * 2

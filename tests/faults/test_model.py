@@ -28,4 +28,4 @@ def test_the_catalog_does_what_its_model_does(worker, vendor):
             print_blob=True,
         ),
     )
-    assert [str(each) for each in invariants.check(only=["version_digests", "withdrawals"])] == []
+    assert [str(breach) for breach in invariants.check(only=["version_digests", "withdrawals"])] == []

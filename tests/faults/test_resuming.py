@@ -27,7 +27,7 @@ def pages(vendor):
 
 
 def test_a_worker_killed_in_a_long_reading_is_followed_where_it_stood(vendor, worker):
-    listed = list(vendor.listed)
+    listed_tools = list(vendor.listed)
     endpoint, ada = read_once(vendor)
     run = worker.do("request", endpoint.pk, ada)
     vendor.requests.clear()
@@ -44,7 +44,7 @@ def test_a_worker_killed_in_a_long_reading_is_followed_where_it_stood(vendor, wo
     assert invariants.check() == []
 
     catalog.forget_everything()
-    vendor.script, vendor.listed = None, listed
+    vendor.script, vendor.listed = None, listed_tools
     endpoint, ada = read_once(vendor)
     worker.do("task", worker.do("request", endpoint.pk, ada))
     catalog.housekeeping()

@@ -41,12 +41,12 @@ def is_clean(answer: Answer) -> bool:
     """A page, or a sentence that says to come back; never a trace of what went wrong."""
     if answer.status == 200:
         return True
-    said = re.sub(r"<[^>]+>", " ", answer.body.decode())
+    page_text = re.sub(r"<[^>]+>", " ", answer.body.decode())
     return (
         answer.status == 503
         and answer.headers["Retry-After"] == "5"
-        and "database" in said
-        and "Error" not in said
+        and "database" in page_text
+        and "Error" not in page_text
     )
 
 
@@ -60,8 +60,8 @@ def test_every_acknowledged_write_outlives_the_database(stand):
         back = time.monotonic()
         before = len(clients.acknowledged)
         wait_for(lambda: len(clients.acknowledged) > before + 20, 30, "twenty more writes")
-    kept = {slug for (slug,) in stand.query("SELECT slug FROM designer_agent")}
-    assert set(clients.acknowledged) <= kept
+    stored_slugs = {slug for (slug,) in stand.query("SELECT slug FROM designer_agent")}
+    assert set(clients.acknowledged) <= stored_slugs
     assert all(is_clean(answer) for _, answer in clients.others)
     assert clients.others
     assert max(when for when, _ in clients.others) - back < DATABASE_BACK
@@ -105,10 +105,10 @@ def test_a_silent_line_to_the_database_costs_no_thread(stand):
 def test_lines_that_are_cut_are_made_anew(stand):
     for _ in range(3):
         with ThreadPoolExecutor(8) as pool:
-            asked = [pool.submit(stand.ask, page) for page in PAGES * 3]
+            pending = [pool.submit(stand.ask, page) for page in PAGES * 3]
             time.sleep(0.05)
             stand.database.cut()
-            answers = [each.result() for each in asked]
+            answers = [request.result() for request in pending]
         assert all(map(is_clean, answers))
     assert {answer.status for answer in ask_all(stand, PAGES)} == {200}
 
@@ -141,13 +141,13 @@ def test_a_write_whose_commit_is_not_confirmed_is_found_by_its_key(stand):
             first = pool.submit(stand.ask, "/api/v1/agents/", body, key="once")
             time.sleep(0.7)
             stand.database.cut()
-            lost = first.result()
+            lost_reply = first.result()
         saved = "SELECT 1 FROM designer_agent WHERE slug = 'unconfirmed'"
         wait_for(lambda: stand.query(saved), 10, "the commit")
         again = stand.ask("/api/v1/agents/", body, key="once")
     finally:
         stand.query("DROP FUNCTION slow_commit() CASCADE")
-    assert (lost.status, lost.json()["code"]) == (503, "outcome_unknown")
+    assert (lost_reply.status, lost_reply.json()["code"]) == (503, "outcome_unknown")
     assert (again.status, again.json()["slug"]) == (201, "unconfirmed")
     assert again.headers["Idempotency-Replayed"] == "true"
 
@@ -263,8 +263,8 @@ def test_without_the_broker_nothing_but_the_next_reading_waits(stand, worker, sc
     assert stand.sign_in() == 200
     stand.valkey().config_set("maxmemory", "0")
     wait_for_success(stand, waiting, BROKER_BACK, "the run of the full broker")
-    lost = stand.query("SELECT count(*) FROM catalog_run WHERE status <> 'succeeded'")
-    assert lost == [(0,)]
+    unfinished = stand.query("SELECT count(*) FROM catalog_run WHERE status <> 'succeeded'")
+    assert unfinished == [(0,)]
 
 
 def test_a_worker_outlives_a_message_that_a_full_broker_does_not_let_it_take(stand, worker, scheduler):
@@ -300,7 +300,7 @@ def test_without_a_scheduler_a_run_is_taken_up_within_a_minute_of_its_workers_de
 def test_a_deployment_in_the_middle_of_a_reading_loses_nothing(stand, worker):
     """R6, for one version of the code; the storm `upgrade` has two, with a migration between them."""
 
-    asked = [*PAGES, EXPORT]
+    paths = [*PAGES, EXPORT]
     answers: list[int] = []
     under_way, over = threading.Event(), threading.Event()
 
@@ -310,7 +310,7 @@ def test_a_deployment_in_the_middle_of_a_reading_loses_nothing(stand, worker):
 
     def read() -> None:
         while not over.wait(0.05):
-            answers.append(stand.ask(asked[len(answers) % len(asked)]).status)
+            answers.append(stand.ask(paths[len(answers) % len(paths)]).status)
 
     stand.vendor.script = script
     reader = threading.Thread(target=read)

@@ -58,9 +58,9 @@ def test_one_violation_ends_it_with_status_1_and_is_written_down(tmp_path):
     )
     assert done.returncode == 1, done.stderr
     assert "--seed 5" in done.stdout
-    written = json.loads((tmp_path / "out" / "faults.json").read_text())
-    assert (written["seed"], written["faults"], written["violations"]) == (5, 1, 1)
-    assert written["storms"][0]["violations"] == ["lost"]
+    report = json.loads((tmp_path / "out" / "faults.json").read_text())
+    assert (report["seed"], report["faults"], report["violations"]) == (5, 1, 1)
+    assert report["storms"][0]["violations"] == ["lost"]
 
 
 def test_the_table_sums_up_what_all_storms_did(field):

@@ -65,10 +65,10 @@ def test_a_list_never_mixes_two_states_of_the_catalog(vendor, admin_api, address
         ]
         commit = CommitsAfter(number, read)
         with connection.execute_wrapper(commit):
-            seen = shown()
+            state = shown()
         if commit.left > 0:
             break
         after = shown()
         assert before != after
-        assert seen in (before, after), f"the catalog changed after query {number}"
+        assert state in (before, after), f"the catalog changed after query {number}"
     assert number > 3

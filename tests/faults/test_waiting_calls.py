@@ -53,8 +53,8 @@ def check_that_all_end(stand: Stand, cities: set[str]) -> None:
     wait_for(lambda: not count_messages(stand), 60, "an empty queue")
     outcomes = stand.query("SELECT outcome, count(*) FROM catalog_call GROUP BY 1")
     assert [outcome for outcome, _ in outcomes] == ["ok"]
-    sent = [call["input_parameters"][0]["value"] for call in stand.vendor.calls]
-    assert sorted(sent) == sorted(cities)
+    values = [call["input_parameters"][0]["value"] for call in stand.vendor.calls]
+    assert sorted(values) == sorted(cities)
 
 
 def test_calls_whose_messages_are_all_lost_run_once_each(stand, scheduler):

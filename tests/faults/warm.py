@@ -94,13 +94,13 @@ class Warm:
 
 def _fork(order: dict[str, Any]) -> tuple[int, IO[str]]:
     """The child's result comes through a file that has no name."""
-    read, write = os.pipe()
+    reader, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(read)
+        os.close(reader)
         _live(order, write)
     os.close(write)
-    return pid, os.fdopen(read)
+    return pid, os.fdopen(reader)
 
 
 def _live(order: dict[str, Any], write: int) -> None:

@@ -22,14 +22,14 @@ ELSEWHERE = ("http://127.0.0.66/a.json", "file:///etc/passwd", "//127.0.0.66/a",
 
 
 def _deep(levels: int) -> Document:
-    found: Document = {"type": "string"}
+    schema: Document = {"type": "string"}
     for _ in range(levels):
-        found = {"type": "object", "properties": {"a": found}}
-    return found
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
 
 
-def _with(**said: Any) -> Document:
-    return {"type": "object", "properties": {"city": said}}
+def _with(**keywords: Any) -> Document:
+    return {"type": "object", "properties": {"city": keywords}}
 
 
 SCHEMAS: tuple[tuple[str, Any], ...] = (

@@ -105,10 +105,10 @@ class Bench:
 
     def hears(self, limits: Limits = DEFAULT_LIMITS) -> tuple[str, str]:
         """Reads as a run does and records nothing: the code and sentence that the run would end with."""
-        spoken = protocols.get(self.dialect.name)(self.endpoint.settings)
+        protocol = protocols.get(self.dialect.name)(self.endpoint.settings)
         try:
             with sessions.open_session(self.endpoint, limits=limits) as session:
-                for page in spoken.enumerate(session, NothingKnown()):
+                for page in protocol.enumerate(session, NothingKnown()):
                     del page
         except ProtocolError as error:
             return error.code, error.message
@@ -116,8 +116,10 @@ class Bench:
 
     def dump(self, *, pages: bool = True) -> str:
         """Everything that is known of the vendor, byte for byte; on request without remembered pages."""
-        kept = [model for model in KEPT if pages or model is not KnownPage]
-        return serializers.serialize("json", [row for model in kept for row in model.objects.order_by("pk")])
+        models = [model for model in KEPT if pages or model is not KnownPage]
+        return serializers.serialize(
+            "json", [row for model in models for row in model.objects.order_by("pk")]
+        )
 
     def shown(self, run: Run) -> str:
         return text_of(self.pages.get(f"/runs/{run.pk}/"))
@@ -127,12 +129,12 @@ class Bench:
 
     def is_told(self, run: Run, code: str, sentence: str) -> None:
         """The administrator reads the sentence on the run's page, and in REST."""
-        shown = self.shown(run)
-        assert on_the_page(sentence) in shown, (sentence, shown)
-        assert code in shown
-        told = self.told(run)
-        assert told["error"] == {"code": code, "message": sentence}
-        assert SECRET not in shown + as_json(told)
+        page_text = self.shown(run)
+        assert on_the_page(sentence) in page_text, (sentence, page_text)
+        assert code in page_text
+        body = self.told(run)
+        assert body["error"] == {"code": code, "message": sentence}
+        assert SECRET not in page_text + as_json(body)
 
 
 def rejections(run: Run) -> list[tuple[str, str]]:

@@ -18,8 +18,8 @@ PAGE = 2
 
 
 def schema(**properties: Any) -> Document:
-    said = properties or {"city": {"type": "string", "description": "A city"}}
-    return {"type": "object", "properties": said}
+    schema_properties = properties or {"city": {"type": "string", "description": "A city"}}
+    return {"type": "object", "properties": schema_properties}
 
 
 class Dialect:
@@ -184,10 +184,10 @@ class ACP(Dialect):
 
     def page(self, items: Sequence[Any], after: str | None, request: Request) -> Any:
         return [
-            {member: each[member] for member in ("agent_id", "metadata") if member in each}
-            if isinstance(each, dict)
-            else each
-            for each in items
+            {member: item[member] for member in ("agent_id", "metadata") if member in item}
+            if isinstance(item, dict)
+            else item
+            for item in items
         ]
 
     def cursor_of(self, request: Request) -> str:
@@ -197,12 +197,14 @@ class ACP(Dialect):
         return page
 
     def beside(self, request: Request, tools: Sequence[Any]) -> Any | None:
-        _, _, rest = request.path.partition("/agents/")
-        agent_id, _, what = rest.partition("/")
-        found = [each for each in tools if isinstance(each, dict) and each.get("agent_id") == agent_id]
-        if what != "descriptor" or not found:
+        _, _, remainder = request.path.partition("/agents/")
+        agent_id, _, what = remainder.partition("/")
+        matching_tools = [
+            tool for tool in tools if isinstance(tool, dict) and tool.get("agent_id") == agent_id
+        ]
+        if what != "descriptor" or not matching_tools:
             return None
-        return {member: value for member, value in found[0].items() if member != "agent_id"}
+        return {member: value for member, value in matching_tools[0].items() if member != "agent_id"}
 
     def described(self, tool: Document, words: str) -> Document:
         return tool | {"metadata": tool["metadata"] | {"description": words}}
@@ -212,9 +214,9 @@ class ACP(Dialect):
         return tool | {"metadata": metadata | {"ref": metadata["ref"] | {"name": name}}}
 
     def versioned(self, tool: Document, version: Any) -> Document:
-        given = f"{version}.0.0" if type(version) is int and version > 0 else version
+        version_text = f"{version}.0.0" if type(version) is int and version > 0 else version
         metadata = tool["metadata"]
-        return tool | {"metadata": metadata | {"ref": metadata["ref"] | {"version": given}}}
+        return tool | {"metadata": metadata | {"ref": metadata["ref"] | {"version": version_text}}}
 
     def taking(self, tool: Document, inputs: Any) -> Document:
         return tool | {"specs": tool["specs"] | {"input": inputs}}
@@ -245,7 +247,7 @@ class OpenApi(Dialect):
         }
 
     def page(self, items: Sequence[Any], after: str | None, request: Request) -> Any:
-        paths = {f"/things/{number}": {"post": each} for number, each in enumerate(items)}
+        paths = {f"/things/{number}": {"post": item} for number, item in enumerate(items)}
         return {"openapi": "3.1.0", "info": {"title": "Things", "version": "1"}, "paths": paths}
 
     def items_in(self, page: Any) -> list[Any]:
@@ -259,7 +261,7 @@ class OpenApi(Dialect):
         return tool | {"requestBody": body}
 
 
-DIALECTS = {each.name: each for each in (A2T(), OXP(), MCP(), ACP(), OpenApi())}
+DIALECTS = {dialect.name: dialect for dialect in (A2T(), OXP(), MCP(), ACP(), OpenApi())}
 
 
 def number_of(request: Request) -> Any:

@@ -22,13 +22,13 @@ def largest_mb() -> int:
 
 
 def read(protocol: str, url: str) -> str:
-    spoken = protocols.get(protocol)({})
+    protocol_client = protocols.get(protocol)({})
     try:
         with Session(url, policy=Policy.parse("127.0.0.0/8")) as session:
-            for page in spoken.enumerate(session, NothingKnown()):
+            for page in protocol_client.enumerate(session, NothingKnown()):
                 for item in page.items[:100]:
                     try:
-                        spoken.read(item.document or {})
+                        protocol_client.read(item.document or {})
                     except UnreadableItemError:
                         continue
     except ProtocolError as error:
@@ -39,5 +39,5 @@ def read(protocol: str, url: str) -> str:
 if __name__ == "__main__":
     before, began = largest_mb(), time.monotonic()
     code = read(*sys.argv[1:3])
-    said = {"code": code, "seconds": time.monotonic() - began, "grown": largest_mb() - before}
-    sys.stdout.write(json.dumps(said))
+    report = {"code": code, "seconds": time.monotonic() - began, "grown": largest_mb() - before}
+    sys.stdout.write(json.dumps(report))

@@ -9,10 +9,10 @@ def break_the_wire(bench: Bench, name: str, before: str, *, recovers: bool = Tru
     """`before` is what was known; with `recovers` a good reading follows, which finds all of it unchanged."""
     bench.shop.hostile = BEHAVIOURS[name]
     run = bench.read(SHORT if name in SLOW else USUAL)
-    code, says = expected(bench, name)
-    assert (run.status, run.error_code, run.error_message) == ("failed", code, says), name
+    code, message = expected(bench, name)
+    assert (run.status, run.error_code, run.error_message) == ("failed", code, message), name
     assert run.finished_at is not None
-    bench.is_told(run, code, says)
+    bench.is_told(run, code, message)
     assert bench.dump() == before, name
     assert (bench.endpoint.status, bench.endpoint.error_code) == ("failing", code), name
     assert SECRET not in before
@@ -23,6 +23,6 @@ def break_the_wire(bench: Bench, name: str, before: str, *, recovers: bool = Tru
 
 
 def expected(bench: Bench, name: str) -> tuple[str, str]:
-    code, says = WIRE[name].of(bench.dialect.name)
+    code, message = WIRE[name].of(bench.dialect.name)
     path = f"/{bench.dialect.name}{bench.dialect.list_path}"
-    return code, says.format(host=bench.host, path=path)
+    return code, message.format(host=bench.host, path=path)

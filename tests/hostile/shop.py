@@ -42,8 +42,8 @@ class Shop:
     def _beside(self, request: Request) -> Script:
         if self.beside:
             return self.beside
-        found = (self.describe or self.dialect.beside)(request, altered(self.tools))
-        return NOT_THERE if found is None else self._sent(found)
+        reply = (self.describe or self.dialect.beside)(request, altered(self.tools))
+        return NOT_THERE if reply is None else self._sent(reply)
 
     def _answer(self, request: Request) -> Script:
         cursor = self.dialect.cursor_of(request)

@@ -125,7 +125,7 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     mask.for_strangers = None if is_fooled is is_stranger else REFUSED
     before = state_of(bench)
 
-    told = look(bench)
+    look_result = look(bench)
 
     finding = Finding.objects.get(endpoint=bench.endpoint, code="CLOAKING")
     sentence = (
@@ -134,26 +134,26 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     )
     assert (finding.message, finding.severity, finding.state) == (sentence, "high", "open")
     assert (finding.tool, finding.version) == (first(bench), first(bench).current)
-    kept = finding.other_answer
+    other_answer = finding.other_answer
     assert POISON in finding.version.raw
-    assert POISON not in kept.raw
-    assert "Does thing 1." in kept.raw
-    assert kept.digest not in ("", finding.version.digest)
+    assert POISON not in other_answer.raw
+    assert "Does thing 1." in other_answer.raw
+    assert other_answer.digest not in ("", finding.version.digest)
     assert state_of(bench) == before
-    assert told["result"] == "other"
+    assert look_result["result"] == "other"
     assert (
         f"{who[1:]} is shown 6 of the 6 tools that we are shown, 1 of them with other content."
-        in told["says"]
+        in look_result["says"]
     )
 
     page = bench.pages.get("/review/")
-    shown = text_of(page)
-    assert sentence in shown
-    assert f"Shown to {who}" in shown
-    assert POISON in shown
+    page_text = text_of(page)
+    assert sentence in page_text
+    assert f"Shown to {who}" in page_text
+    assert POISON in page_text
     evidence = bench.rest.get(f"/api/v1/findings/{finding.pk}/evidence/").json()
-    assert evidence["client"] == kept.client
-    assert evidence["theirs"]["digest"] == kept.digest
+    assert evidence["client"] == other_answer.client
+    assert evidence["theirs"]["digest"] == other_answer.digest
     assert evidence["ours"]["digest"] == finding.version.digest
     assert POISON in as_json(evidence["ours"]["document"])
     assert POISON not in as_json(evidence["theirs"]["document"])
@@ -161,7 +161,7 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     row = AuditEntry.objects.get(action="look again")
     assert row.after == {"findings": 1}
     assert "asked for by admin" in row.why
-    assert SECRET not in shown + as_json(evidence) + as_json(told) + row.why
+    assert SECRET not in page_text + as_json(evidence) + as_json(look_result) + row.why
 
 
 def found(bench):
@@ -172,14 +172,14 @@ def found(bench):
 def test_fewer_tools_for_strangers_are_honest(bench):
     Mask(bench, is_stranger).honest.tools = bench.shop.tools[2:5]
     before = state_of(bench)
-    told = look(bench)
-    assert (found(bench), told["result"]) == ([], "same")
-    assert told["says"] == (
+    look_result = look(bench)
+    assert (found(bench), look_result["result"]) == ([], "same")
+    assert look_result["says"] == (
         "A client without our credential is shown 3 of the 6 tools that we are shown, all of them the same. "
         "Another client than Pegboard is shown 6 of the 6 tools that we are shown, all of them the same."
     )
     assert state_of(bench) == before
-    assert told["says"] in text_of(bench.pages.get(f"/endpoints/{bench.endpoint.pk}/"))
+    assert look_result["says"] in text_of(bench.pages.get(f"/endpoints/{bench.endpoint.pk}/"))
 
 
 REFUSALS = {
@@ -199,18 +199,20 @@ def test_a_refused_or_broken_look_leaves_all_as_it_was(bench):
     """Everything that a vendor may do to a stranger, to an endpoint that goes on working for us."""
     mask = Mask(bench, is_stranger)
     before = state_of(bench)
-    for what, (script, says) in REFUSALS.items():
+    for what, (script, message) in REFUSALS.items():
         mask.for_strangers = script
-        told = look(bench)
-        assert told["result"] == "same", what
-        assert says in told["says"], (what, told["says"])
-        assert told["says"].endswith("is shown 6 of the 6 tools that we are shown, all of them the same.")
+        look_result = look(bench)
+        assert look_result["result"] == "same", what
+        assert message in look_result["says"], (what, look_result["says"])
+        assert look_result["says"].endswith(
+            "is shown 6 of the 6 tools that we are shown, all of them the same."
+        )
         assert state_of(bench) == before, what
-        assert SECRET not in as_json(told)
+        assert SECRET not in as_json(look_result)
     bench.vendor.script = REFUSED
-    told = look(bench)
-    assert told["result"] == "nothing"
-    assert "Another client than Pegboard is shown no list" in told["says"]
+    look_result = look(bench)
+    assert look_result["result"] == "nothing"
+    assert "Another client than Pegboard is shown no list" in look_result["says"]
     assert state_of(bench) == before
     assert found(bench) == []
 
@@ -238,9 +240,9 @@ def test_less_of_a_tool_may_be_the_plan_and_is_accepted_once(bench):
     assert (finding.severity, finding.state) == ("medium", "open")
     decisions.resolve(finding, actor=bench.admin, decision="accept", note="We pay for that.")
 
-    told = look(bench)
-    assert [each.state for each in found(bench)] == ["accepted"]
-    assert "1 of them with other content (1 known from before)" in told["says"]
+    look_result = look(bench)
+    assert [finding.state for finding in found(bench)] == ["accepted"]
+    assert "1 of them with other content (1 known from before)" in look_result["says"]
     assert OtherAnswer.objects.count() == 1
     assert AuditEntry.objects.filter(action="look again").count() == 1
 
@@ -274,11 +276,11 @@ def _described(bench, page, words):
 @pytest.mark.parametrize("restless", [changes_for_all, differs_each_time, has_two_faces_in_turn])
 def test_a_list_that_just_changes_is_no_cloak(bench, restless):
     restless(bench)
-    told = look(bench)
+    look_result = look(bench)
     assert found(bench) == []
-    assert told["result"] == "unsure"
-    assert "1 changed from one list to the next, so nothing can be said of them yet." in told["says"]
-    days = (datetime.fromisoformat(told["due_at"]) - timezone.now()) / timedelta(days=1)
+    assert look_result["result"] == "unsure"
+    assert "1 changed from one list to the next, so nothing can be said of them yet." in look_result["says"]
+    days = (datetime.fromisoformat(look_result["due_at"]) - timezone.now()) / timedelta(days=1)
     assert 0.5 < days < 2
 
 
@@ -289,8 +291,8 @@ def test_another_order_another_version_or_the_same_in_other_words_is_no_cloak(be
     one, two, *others = bench.shop.tools
     newer = bench.dialect.versioned(bench.dialect.described(one, "Another version."), 2)
     Mask(bench, is_stranger).honest.tools = [*reversed(others), newer, two | {"x-times-shown": 6}]
-    told = look(bench)
-    assert (found(bench), told["result"]) == ([], "same")
+    look_result = look(bench)
+    assert (found(bench), look_result["result"]) == ([], "same")
 
 
 @on("a2t")
@@ -307,15 +309,15 @@ def test_a_block_keeps_the_version_out_and_neither_pins_nor_evidence_move(bench,
     decisions.resolve(finding, actor=bench.admin, decision="accept")
     assert first(bench).current == finding.version
 
-    kept = OtherAnswer.objects.get()
+    other_answer = OtherAnswer.objects.get()
     for attempt in (
         lambda: OtherAnswer.objects.update(raw="{}"),
-        lambda: OtherAnswer.objects.filter(pk=kept.pk).delete(),
+        lambda: OtherAnswer.objects.filter(pk=other_answer.pk).delete(),
         lambda: connection.cursor().execute("UPDATE catalog_otheranswer SET digest = ''"),
     ):
         with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
             attempt()
-    assert OtherAnswer.objects.get().raw == kept.raw
+    assert OtherAnswer.objects.get().raw == other_answer.raw
 
 
 @on("mcp", "openapi")
@@ -347,8 +349,8 @@ def test_what_was_blocked_comes_back_by_no_way(bench, cloaked):
 def test_a_hundred_are_told_at_once_and_the_others_later(bench, monkeypatch):
     monkeypatch.setattr(second_look, "MAX_FINDINGS", 3)
     mask = Mask(bench, is_stranger)
-    mask.honest.tools = [bench.dialect.described(each, "Something else.") for each in bench.shop.tools[:5]]
-    told = [look(bench) for _ in range(2)]
+    mask.honest.tools = [bench.dialect.described(tool, "Something else.") for tool in bench.shop.tools[:5]]
+    look_results = [look(bench) for _ in range(2)]
     assert len(found(bench)) == 5
-    assert "2 more seem to differ and are looked at tomorrow." in told[0]["says"]
-    assert "5 of them with other content (3 known from before)." in told[1]["says"]
+    assert "2 more seem to differ and are looked at tomorrow." in look_results[0]["says"]
+    assert "5 of them with other content (3 known from before)." in look_results[1]["says"]

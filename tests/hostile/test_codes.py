@@ -21,16 +21,18 @@ HEADING = re.compile(r"^#+ (.*)$")
 
 def given(path: Path) -> set[str]:
     """Codes in one module, with a `_` at the end for the beginning of many (`HTTP_`)."""
-    found = set()
+    codes = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            told = node.args[:1] if GIVERS.fullmatch(name) else []
-            told += [each.value for each in node.keywords if each.arg in ("code", "error_code")]
+            code_nodes = node.args[:1] if GIVERS.fullmatch(name) else []
+            code_nodes += [
+                keyword.value for keyword in node.keywords if keyword.arg in ("code", "error_code")
+            ]
             is_registering = name == "_odd" and path.name == "client_registration.py"
             before = "REGISTRATION_" if is_registering else ""
-            found |= {before + code for each in told for code in _constants(each)}
-    return found
+            codes |= {before + code for code_node in code_nodes for code in _constants(code_node)}
+    return codes
 
 
 def _constants(node: ast.expr) -> set[str]:
@@ -58,17 +60,17 @@ def every_one_given() -> dict[str, Path]:
 @cache
 def rows() -> list[tuple[str, str, list[str]]]:
     """Document and heading, code, and the other cells of each row of a table that begins with codes."""
-    found = []
+    explained_rows = []
     for path in sorted((ROOT / "docs").glob("*.md")):
         heading = ""
         for line in path.read_text().splitlines():
-            if named := HEADING.match(line):
-                heading = named[1]
+            if heading_match := HEADING.match(line):
+                heading = heading_match[1]
             if line.startswith("| `"):
                 first, *others = [cell.strip() for cell in line.strip("|").split("|")]
                 codes = re.findall(r"`([A-Z][A-Za-z0-9_]+)`", first)
-                found += [(f"{path.name}, {heading}", code, others) for code in codes]
-    return found
+                explained_rows += [(f"{path.name}, {heading}", code, others) for code in codes]
+    return explained_rows
 
 
 RUN, TOKEN = "Why a run failed", "When no token was to be had"
@@ -79,7 +81,11 @@ def test_there_are_as_many_as_we_say():
 
 
 def explanations(code: str) -> list[list[str]]:
-    return [cells for _, told, cells in rows() if told == code or (code[-1] == "_" and told.startswith(code))]
+    return [
+        cells
+        for _, row_code, cells in rows()
+        if row_code == code or (code[-1] == "_" and row_code.startswith(code))
+    ]
 
 
 def test_every_code_is_explained_in_words():
@@ -90,15 +96,15 @@ def test_every_code_is_explained_in_words():
 
 def test_no_table_explains_a_code_twice():
     counts = Counter((where, code) for where, code, _ in rows() if CODE.fullmatch(code))
-    assert [each for each, count in counts.items() if count > 1] == []
+    assert [code for code, count in counts.items() if count > 1] == []
 
 
 def test_whatever_ends_a_run_says_what_to_do():
-    told = {
+    explanations = {
         code: cells
         for where, code, cells in rows()
         if where == f"protocols.md, {RUN}" or where == f"protocols.md, {TOKEN}"
     }
-    assert len(told) >= 70
-    assert {f"TOKEN_{name.upper()}" for name in SENTENCES} <= told.keys()
-    assert [code for code, cells in told.items() if len(cells) != 2 or not all(cells)] == []
+    assert len(explanations) >= 70
+    assert {f"TOKEN_{name.upper()}" for name in SENTENCES} <= explanations.keys()
+    assert [code for code, cells in explanations.items() if len(cells) != 2 or not all(cells)] == []

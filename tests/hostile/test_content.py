@@ -44,27 +44,27 @@ def well_again(bench):
     return run
 
 
-def costs(bench, tool, code, says="", *, name=None):
+def costs(bench, tool, code, reason_text="", *, name=None):
     """The tool is refused with this code, the one that was known stays, and the page says why."""
     before = bench.dump(pages=False)
     run = lists(bench, tool)
-    known = bench.dialect.id_of(bench.dialect.tool(1))
+    tool_id = bench.dialect.id_of(bench.dialect.tool(1))
     assert (run.status, run.rejected, run.unchanged) == ("succeeded", 1, 5), (code, run.error_message)
-    assert rejections(run) == [(name or known, code)]
+    assert rejections(run) == [(name or tool_id, code)]
     reason = run.rejections.get().reason
-    assert says in reason
+    assert reason_text in reason
     assert reason.isprintable()
-    shown = bench.shown(run)
-    assert " ".join(reason.split()) in shown
-    assert code in shown
-    assert bench.told(run)["rejections"][0] == {"tool": name or known, "code": code, "reason": reason}
+    page_text = bench.shown(run)
+    assert " ".join(reason.split()) in page_text
+    assert code in page_text
+    assert bench.told(run)["rejections"][0] == {"tool": name or tool_id, "code": code, "reason": reason}
     assert bench.dump(pages=False) == before
     bench.shop.is_to_recover = True
 
 
 def findings(bench, tool=None):
-    found = Finding.objects.filter(endpoint=bench.endpoint).exclude(state="noted")
-    return {(each.code, each.severity) for each in (found.filter(tool=tool) if tool else found)}
+    rows = Finding.objects.filter(endpoint=bench.endpoint).exclude(state="noted")
+    return {(finding.code, finding.severity) for finding in (rows.filter(tool=tool) if tool else rows)}
 
 
 def first(bench):
@@ -96,9 +96,9 @@ def test_57_two_tools_of_one_id_are_both_refused(bench):
     run = bench.read()
     assert (run.status, run.unchanged) == ("succeeded", 5)
     assert rejections(run) == [(bench.dialect.id_of(twin), "DUP_CONFLICT")]
-    says = "Two different tools were listed with this id, so neither was taken."
-    assert says in bench.shown(run)
-    assert bench.told(run)["rejections"][0]["reason"] == says
+    message = "Two different tools were listed with this id, so neither was taken."
+    assert message in bench.shown(run)
+    assert bench.told(run)["rejections"][0]["reason"] == message
     assert bench.dump(pages=False) == before
 
 
@@ -174,9 +174,9 @@ def test_61_a_breaking_change_is_told_and_pins_stay(bench):
     assert pin.version_id == served
     if bench.dialect.name == "a2t":  # the one that promises additive changes alone
         assert "BREAKING" in {code for code, _ in findings(bench)}
-    shown = bench.pages.get(f"/tools/{tool.pk}/versions/?to=2").content.decode()
-    assert "city" in shown
-    assert "town" in shown
+    page_html = bench.pages.get(f"/tools/{tool.pk}/versions/?to=2").content.decode()
+    assert "city" in page_html
+    assert "town" in page_html
 
 
 @on(("a2t", "oxp", "acp"))
@@ -288,10 +288,10 @@ def test_66_a_pattern_that_never_ends_is_kept_and_flagged(bench):
     run = lists(bench, bench.dialect.taking(bench.dialect.tool(1), slow))
     assert (run.status, run.changed, run.rejected) == ("succeeded", 1, 0)
     assert Finding.objects.filter(tool=first(bench), code="SLOW_PATTERN").exists()
-    said = bench.rest.post(
+    response = bench.rest.post(
         f"/api/v1/tools/{first(bench).pk}/try/", {"arguments": {"city": "a" * 60 + "!"}}, format="json"
     )
-    assert said.status_code < 500
+    assert response.status_code < 500
     well_again(bench)
 
 
@@ -303,12 +303,12 @@ def test_67_text_that_hides_something_is_held_from_agents(bench):
         tool = bench.dialect.versioned(tool, 2)
     run = lists(bench, tool)
     assert (run.status, run.changed) == ("succeeded", 1)
-    held = first(bench)
-    assert ("HELD", "high") in findings(bench, held)
-    assert (held.current.ordinal, held.stopped.ordinal) == (1, 2)
+    held_tool = first(bench)
+    assert ("HELD", "high") in findings(bench, held_tool)
+    assert (held_tool.current.ordinal, held_tool.stopped.ordinal) == (1, 2)
     assert "Waiting for review" in bench.shown(run)
     refused = bench.rest.post(
-        f"/api/v1/agents/{make_agent().slug}/pins/", {"tool": held.pk, "version": 2}, format="json"
+        f"/api/v1/agents/{make_agent().slug}/pins/", {"tool": held_tool.pk, "version": 2}, format="json"
     )
     assert refused.status_code >= 400
     well_again(bench)
@@ -335,15 +335,15 @@ def test_68_a_name_that_looks_like_that_of_a_pinned_tool_of_another_vendor_is_he
     new = Tool.objects.filter(endpoint=bench.endpoint, versions__run=run, name__in=names)
     assert new.count() == len(names)
     for tool in new:
-        said = Finding.objects.get(tool=tool, code="COLLISION")
+        collision = Finding.objects.get(tool=tool, code="COLLISION")
         how, vendor = names[tool.name], pinned.endpoint.vendor.name
         if how == "is also":
             # The alias of a pin tells equal names apart.
-            assert (said.severity, said.state) == ("low", "noted")
+            assert (collision.severity, collision.state) == ("low", "noted")
             assert not Finding.objects.filter(tool=tool, code="HELD").exists()
             continue
-        assert (said.severity, said.state) == ("high", "open")
-        assert said.message.endswith(f"{how} that of “tool_2” of {vendor}, which agents use.")
+        assert (collision.severity, collision.state) == ("high", "open")
+        assert collision.message.endswith(f"{how} that of “tool_2” of {vendor}, which agents use.")
         assert Finding.objects.filter(tool=tool, code="HELD", state="open").exists()
         refused = bench.rest.post(
             f"/api/v1/agents/{make_agent().slug}/pins/", {"tool": tool.pk}, format="json"

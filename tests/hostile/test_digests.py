@@ -28,8 +28,8 @@ documents = st.dictionaries(texts, values, min_size=1, max_size=6)
 def turned(value):
     """The same with the members of every object the other way round."""
     if isinstance(value, dict):
-        return {name: turned(each) for name, each in reversed(value.items())}
-    return [turned(each) for each in value] if isinstance(value, list) else value
+        return {name: turned(item) for name, item in reversed(value.items())}
+    return [turned(item) for item in value] if isinstance(value, list) else value
 
 
 def digest(text):
@@ -56,8 +56,8 @@ def test_what_says_something_else_has_another_digest(document, other):
 @settings(max_examples=EXAMPLES // 5)
 def test_a_key_that_stands_twice_is_refused(document):
     name, value = next(iter(document.items()))
-    written = json.dumps(document)[1:]
-    twice = f"{{{json.dumps(name)}: {json.dumps(value)}, {written}"
+    members = json.dumps(document)[1:]
+    twice = f"{{{json.dumps(name)}: {json.dumps(value)}, {members}"
     with pytest.raises(ProtocolViolationError) as refused:
         strict_json.loads(twice.encode())
     assert refused.value.code == "JSON_DUPLICATE"

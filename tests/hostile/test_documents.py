@@ -176,9 +176,11 @@ def test_a_page_of_sixty_thousand_nothings_is_not_looked_at(bench):
     else:
         turned(bench, lambda page: body)
     run = bench.read()
-    says = "One reply lists more than 50,000 tools; that is the limit. Ask the vendor to list them on pages."
-    assert (run.status, run.error_code, run.error_message) == ("failed", "TOO_MANY_TOOLS", says)
-    bench.is_told(run, "TOO_MANY_TOOLS", says)
+    message = (
+        "One reply lists more than 50,000 tools; that is the limit. Ask the vendor to list them on pages."
+    )
+    assert (run.status, run.error_code, run.error_message) == ("failed", "TOO_MANY_TOOLS", message)
+    bench.is_told(run, "TOO_MANY_TOOLS", message)
     assert bench.dump() == before
     bench.shop.well()
     assert bench.read().unchanged == 6

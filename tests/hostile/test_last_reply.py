@@ -39,12 +39,12 @@ def test_the_reply_of_a_failed_run_is_shown_when_asked_for(bench):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.content.decode()
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page.content.decode()
     assert "GET" in text_of(page)
-    told = bench.rest.get(f"/api/v1/runs/{run.pk}/reply/").json()
-    assert (told["status"], told["method"]) == (200, "GET")
-    assert told["url"] == f"{bench.vendor.url}/a2t/tools?pageLimit=100"
-    assert told["body"].startswith("<script>alert(1)</script> \N{SYMBOL FOR NULL}")
-    assert told["headers"]["x-odd"] == "<b>"
-    assert "set-cookie" not in told["headers"]
+    reply_body = bench.rest.get(f"/api/v1/runs/{run.pk}/reply/").json()
+    assert (reply_body["status"], reply_body["method"]) == (200, "GET")
+    assert reply_body["url"] == f"{bench.vendor.url}/a2t/tools?pageLimit=100"
+    assert reply_body["body"].startswith("<script>alert(1)</script> \N{SYMBOL FOR NULL}")
+    assert reply_body["headers"]["x-odd"] == "<b>"
+    assert "set-cookie" not in reply_body["headers"]
 
 
 def test_the_page_says_when_it_is_tried_again(bench):
@@ -68,8 +68,8 @@ def test_the_page_says_when_it_is_tried_again(bench):
 )
 def test_what_came_is_kept_however_it_ended(bench, script, status, body):
     run = fails_with(bench, script)
-    kept = LastReply.objects.get(run=run)
-    assert (kept.status, kept.body) == (status, body)
+    last_reply = LastReply.objects.get(run=run)
+    assert (last_reply.status, last_reply.body) == (status, body)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_no_secret_is_kept_however_it_is_sent_back(bench, body):
     headers = {"X-Echo": SECRET, "X-Part": f"key={SECRET[1:]}; a=b", f"X-{SECRET}": "1"}
     for status in (200, 403, 500):
         run = fails_with(bench, reply(body, status=status, headers=headers))
-        kept = LastReply.objects.get(run=run)
-        shown = bench.pages.get(f"/runs/{run.pk}/reply/").content.decode() + bench.dump() + kept.body
+        last_reply = LastReply.objects.get(run=run)
+        texts = bench.pages.get(f"/runs/{run.pk}/reply/").content.decode() + bench.dump() + last_reply.body
         for form in (SECRET, SECRET[:8], SECRET[-8:], ESCAPED, base64.b64encode(SECRET.encode()).decode()):
-            assert form not in shown
-        assert (kept.headers["x-echo"], kept.headers["x-part"]) == ("•••", "•••")
-        assert SECRET.lower() not in str(kept.headers)
+            assert form not in texts
+        assert (last_reply.headers["x-echo"], last_reply.headers["x-part"]) == ("•••", "•••")
+        assert SECRET.lower() not in str(last_reply.headers)
 
 
 def test_a_tool_that_spells_our_secret_is_not_taken(bench):

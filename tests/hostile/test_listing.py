@@ -28,15 +28,15 @@ def on(protocols):
     return pytest.mark.parametrize("bench", protocols, indirect=True)
 
 
-def ends(bench, code, says, *, turn, limits=USUAL, pages=None):
+def ends(bench, code, message, *, turn, limits=USUAL, pages=None):
     """Reads once with `turn`, which must fail so, and once without, which must find all as it was."""
     before = bench.dump()
     bench.shop.turn = turn
     run = bench.read(limits)
-    says = says.format(host=bench.host)
-    assert (run.status, run.error_code, run.error_message) == ("failed", code, says)
+    message = message.format(host=bench.host)
+    assert (run.status, run.error_code, run.error_message) == ("failed", code, message)
     assert pages is None or run.pages == pages
-    bench.is_told(run, code, says)
+    bench.is_told(run, code, message)
     assert bench.dump() == before
     bench.shop.well()
     again = bench.read()
@@ -52,10 +52,10 @@ def follow(bench, page, cursor):
 
 @on(CURSORS)
 def test_47_a_cursor_that_repeats_ends_the_list(bench):
-    says = "Page 3 points back to page 2, so the listing never ends."
-    ends(bench, "CURSOR_LOOP", says, turn=follow(bench, 3, "2"))
-    says = "Page 2 points back to page 2, so the listing never ends."
-    ends(bench, "CURSOR_LOOP", says, turn=follow(bench, 2, "2"))
+    message = "Page 3 points back to page 2, so the listing never ends."
+    ends(bench, "CURSOR_LOOP", message, turn=follow(bench, 3, "2"))
+    message = "Page 2 points back to page 2, so the listing never ends."
+    ends(bench, "CURSOR_LOOP", message, turn=follow(bench, 2, "2"))
 
 
 @on(CURSORS)
@@ -64,10 +64,10 @@ def test_48_new_cursors_over_the_same_tools_end_after_twenty_pages(bench):
         bench.dialect.items_in(document)[:] = bench.shop.tools[:2]
         return bench.dialect.follow(document, f"x{len(bench.vendor.requests)}")
 
-    asked = len(bench.vendor.requests)
-    says = "20 pages in a row, up to page 21, contained no new tool, but the list continues."
-    ends(bench, "NO_PROGRESS", says, turn=turn, pages=21)
-    assert len(bench.vendor.requests) <= asked + 28
+    request_count = len(bench.vendor.requests)
+    message = "20 pages in a row, up to page 21, contained no new tool, but the list continues."
+    ends(bench, "NO_PROGRESS", message, turn=turn, pages=21)
+    assert len(bench.vendor.requests) <= request_count + 28
 
 
 @on(("acp",))
@@ -85,12 +85,12 @@ def test_49_one_tool_more_than_the_endpoint_lets_in(bench):
     Endpoint.objects.update(max_tools=3)
     bench.endpoint.refresh_from_db()
     run = bench.read()
-    says = (
+    message = (
         "The list contains more than 3 tools. An administrator can raise “Tools in the list, at most” in the "
         "endpoint's settings, up to 1,000,000."
     )
-    assert (run.error_code, run.error_message) == ("TOO_MANY_TOOLS", says)
-    bench.is_told(run, "TOO_MANY_TOOLS", says)
+    assert (run.error_code, run.error_message) == ("TOO_MANY_TOOLS", message)
+    bench.is_told(run, "TOO_MANY_TOOLS", message)
     assert bench.dump() == before
     Endpoint.objects.update(max_tools=6)
     bench.endpoint.refresh_from_db()
@@ -101,11 +101,11 @@ def test_49_one_tool_more_than_the_endpoint_lets_in(bench):
 def test_50_a_next_page_on_another_server_is_not_asked(bench):
     with HostileVendor(reply(), host="127.0.0.66") as canary:
         for url in (f"{canary.url}/tools?pageCursor=2", f"HTTP://127.0.0.66:{canary.port}/"):
-            says = (
+            message = (
                 f"Page 2: The list continues at 127.0.0.66:{canary.port}. "
                 "Pegboard does not follow a list to another server."
             )
-            ends(bench, "FOREIGN_NEXT", says, turn=follow(bench, 2, url))
+            ends(bench, "FOREIGN_NEXT", message, turn=follow(bench, 2, url))
         assert canary.connections == 0
 
 
@@ -123,23 +123,23 @@ def test_50_a_cursor_that_looks_like_an_address_is_a_text(bench):
 @on(CURSORS)
 def test_51_a_cursor_that_is_none_ends_the_list(bench):
     member = "paging.next" if bench.dialect.name == "a2t" else "nextCursor"
-    says = (
+    message = (
         f"Page 2: “{member}” is not a cursor: it must be text of at most 2,048 characters, "
         "none of them a control character."
     )
     odd = ("x" * 100_000, "a\r\nX-Evil: 1", {"a": 1}, ["2"], 2, True, 1.5, "\ud800", "a\u0085b")
     for cursor in odd:
-        ends(bench, "BAD_CURSOR", says, turn=follow(bench, 2, cursor))
+        ends(bench, "BAD_CURSOR", message, turn=follow(bench, 2, cursor))
 
 
 @on(PAGED)
 def test_52_a_page_that_fails_three_times_leaves_the_list_as_it_was(bench):
-    kept = bench.endpoint.last_success_at.astimezone(UTC)
-    says = (
+    last_success = bench.endpoint.last_success_at.astimezone(UTC)
+    message = (
         "2 of ? pages were read. Page 3: {host} answered 503 Service Unavailable. "
-        f"The list of {kept:%-d %b, %H:%M} stays."
+        f"The list of {last_success:%-d %b, %H:%M} stays."
     )
-    asked = len(bench.vendor.requests)
+    request_count = len(bench.vendor.requests)
     bench.shop.tools = [bench.dialect.described(tool, "Other words.") for tool in bench.shop.tools]
     before = bench.dump()
     bench.shop.turn = lambda number, page: FAILING if number == 3 else page
@@ -147,12 +147,12 @@ def test_52_a_page_that_fails_three_times_leaves_the_list_as_it_was(bench):
     assert (run.status, run.error_code, run.error_message) == (
         "failed",
         "INCOMPLETE",
-        says.format(host=bench.host),
+        message.format(host=bench.host),
     )
     assert (run.pages, run.seen) == (2, 4)
     bench.is_told(run, "INCOMPLETE", run.error_message)
     assert bench.dump() == before
-    lists = [request for request in bench.vendor.requests[asked:] if bench.dialect.is_list(request)]
+    lists = [request for request in bench.vendor.requests[request_count:] if bench.dialect.is_list(request)]
     assert len(lists) == 5
     bench.shop.well()
     assert bench.read().changed == 6
@@ -174,7 +174,7 @@ def test_52_fails_at_each_page(bench):
 @on(PAGED)
 def test_53_a_list_that_changes_while_it_is_read_three_times(bench):
     """The third page shows other words than the first: what was read belongs to no moment."""
-    says = "The list changed each time while it was read, 3 times in a row. It is read again later."
+    message = "The list changed each time while it was read, 3 times in a row. It is read again later."
     readings = []
 
     def turn(number, document):
@@ -187,8 +187,8 @@ def test_53_a_list_that_changes_while_it_is_read_three_times(bench):
     before = bench.dump()
     bench.shop.turn = turn
     run = bench.read()
-    assert (run.status, run.error_code, run.error_message) == ("failed", "UNSTABLE", says)
-    bench.is_told(run, "UNSTABLE", says)
+    assert (run.status, run.error_code, run.error_message) == ("failed", "UNSTABLE", message)
+    bench.is_told(run, "UNSTABLE", message)
     assert bench.dump() == before
     # An agent's page is known to be one of several once the page after it has come.
     assert len(readings) == (6 if bench.dialect.name == "acp" else 3)
@@ -221,11 +221,11 @@ def test_53_a_list_that_changes_once_is_read_again_and_taken_whole(bench):
 @on(PAGED)
 def test_53_pages_that_shrink_while_they_are_read_lose_nothing(bench):
     """A tool that is taken off the first page moves another over the edge that was read already."""
-    gone = bench.shop.tools[0]
+    removed_tool = bench.shop.tools[0]
 
     def turn(number, document):
-        if number == 1 and gone in bench.shop.tools:
-            bench.shop.tools.remove(gone)
+        if number == 1 and removed_tool in bench.shop.tools:
+            bench.shop.tools.remove(removed_tool)
         return document
 
     bench.shop.turn = turn
@@ -237,16 +237,16 @@ def test_53_pages_that_shrink_while_they_are_read_lose_nothing(bench):
 
 @on(DIALECTS)
 def test_54_an_empty_list_waits_for_a_person(bench):
-    says = (
+    message = (
         "The vendor now lists none of the tools it listed before. Nothing was withdrawn. "
         "Confirm if these tools are really gone, or read again later."
     )
     before = bench.dump()
     tools, bench.shop.tools = bench.shop.tools, []
     run = bench.read()
-    assert (run.status, run.error_code, run.error_message) == ("failed", "EMPTY_HELD", says)
+    assert (run.status, run.error_code, run.error_message) == ("failed", "EMPTY_HELD", message)
     assert (run.would_withdraw, bench.endpoint.status) == (6, "held")
-    bench.is_told(run, "EMPTY_HELD", says)
+    bench.is_told(run, "EMPTY_HELD", message)
     assert "Yes, withdraw 6 tools" in bench.shown(run)
     assert bench.dump() == before
     bench.shop.tools = tools
@@ -260,12 +260,12 @@ def test_55_a_list_without_more_than_thirty_percent_waits_for_a_person(bench):
     tools = bench.shop.tools
     bench.shop.tools = tools[2:]
     run = bench.read()
-    says = (
+    message = (
         "2 of 6 tools are missing from the vendor's list. Nothing was withdrawn. "
         "Confirm if these tools are really gone, or read again later."
     )
-    assert (run.status, run.error_code, run.error_message) == ("failed", "SHRINK_HELD", says)
-    bench.is_told(run, "SHRINK_HELD", says)
+    assert (run.status, run.error_code, run.error_message) == ("failed", "SHRINK_HELD", message)
+    bench.is_told(run, "SHRINK_HELD", message)
     assert bench.dump() == before
     bench.shop.tools = tools[1:]
     run = bench.read()
@@ -287,19 +287,19 @@ def test_55_the_line_is_thirty_percent(bench, count):
     run = bench.read()
     assert run.error_code == ("SHRINK_HELD" if count == 69 else "")
     assert (run.would_withdraw, run.withdrawn) == ((31, 0) if count == 69 else (0, 29))
-    held = enumeration_runs.confirm_held(run, actor=bench.admin) if count == 69 else None
-    assert held is None or enumeration_runs.perform(held.pk).withdrawn == 31
+    confirmed_run = enumeration_runs.confirm_held(run, actor=bench.admin) if count == 69 else None
+    assert confirmed_run is None or enumeration_runs.perform(confirmed_run.pk).withdrawn == 31
 
 
 @on(("mcp",))
 def test_70_an_answer_to_another_request_is_no_answer(bench):
-    says = "{host} answered another request than the one that was asked."
+    message = "{host} answered another request than the one that was asked."
     for other in (0, -1, 10**30, "1", True, 1.0, {}, [], None):
         before = bench.dump()
         bench.shop.turn = lambda number, page, other=other: page | {"id": other}
         run = bench.read()
         assert (run.status, run.error_code) == ("failed", "RPC_MISMATCH"), other
-        assert run.error_message == says.format(host=bench.host)
+        assert run.error_message == message.format(host=bench.host)
         bench.is_told(run, "RPC_MISMATCH", run.error_message)
         assert bench.dump() == before
         bench.shop.well()

@@ -31,17 +31,17 @@ def places(value, path=()):
     """Every place in a document, the whole first."""
     yield path
     if isinstance(value, dict):
-        for name, each in value.items():
-            yield from places(each, (*path, name))
+        for name, child in value.items():
+            yield from places(child, (*path, name))
     elif isinstance(value, list):
-        for number, each in enumerate(value):
-            yield from places(each, (*path, number))
+        for number, child in enumerate(value):
+            yield from places(child, (*path, number))
 
 
 def mutated(document, deed, where, value):
     """The document after one deed at the `where`-th of its places (counted round)."""
-    found = list(places(document))
-    path = found[where % len(found)]
+    paths = list(places(document))
+    path = paths[where % len(paths)]
     if not path:
         return value if deed == "retype" else [document] if deed == "nest" else document
     holder = document
@@ -101,15 +101,15 @@ class Mutant:
         )
 
         def describe(request, tools):
-            found = dialect.beside(request, tools)
-            return applied(steps, found) if found and str(page) in request.path[-30:] else found
+            reply = dialect.beside(request, tools)
+            return applied(steps, reply) if reply and str(page) in request.path[-30:] else reply
 
         shop.describe = describe
         run = self.bench.read()
         assert run.error_code != "INTERNAL", run.error_message
         if run.status == "succeeded":
             assert run.added + run.changed + run.unchanged + run.rejected == run.seen
-            assert all(each.code and each.reason for each in run.rejections.all())
+            assert all(rejection.code and rejection.reason for rejection in run.rejections.all())
         else:
             assert run.error_code
             assert run.error_message.isprintable()

@@ -32,12 +32,14 @@ def test_forty_kinds_of_bad_tools_cost_themselves_alone(protocol):
         run = bench.read()
         assert (run.status, run.unchanged, run.added) == ("succeeded", GOOD, 0), run.error_message
         assert (run.seen, run.rejected) == (GOOD + len(kinds), len(kinds))
-        told = dict(rejections(run))
+        code_of = dict(rejections(run))
         wrong = {
-            kind.name: told.get(tool) for tool, (kind, _) in spoiled.items() if told.get(tool) != kind.code
+            kind.name: code_of.get(tool)
+            for tool, (kind, _) in spoiled.items()
+            if code_of.get(tool) != kind.code
         }
         assert wrong == {}
-        shown = bench.shown(run)
-        assert str(len(kinds)) in shown
-        assert all(each.reason.isprintable() for each in run.rejections.all())
+        page_text = bench.shown(run)
+        assert str(len(kinds)) in page_text
+        assert all(rejection.reason.isprintable() for rejection in run.rejections.all())
         assert bench.dump(pages=False) == before

@@ -58,12 +58,12 @@ def reads(bench, limits=IMPATIENT):
     requests = [request for request in bench.vendor.requests[before:] if bench.dialect.is_list(request)]
     # A vendor of MCP is asked afterwards, at the same address, what else it offers.
     lists = [request for request in requests if b'"server/discover"' not in request.body]
-    return run, [int(bench.dialect.cursor_of(each) or 0) // PAGE + 1 for each in lists]
+    return run, [int(bench.dialect.cursor_of(list_request) or 0) // PAGE + 1 for list_request in lists]
 
 
-def rest(bench, page, of):
+def rest(bench, page, page_count):
     """A search without an end is asked for one page more, and finds it empty."""
-    return list(range(page, of + 1 + (bench.dialect.name == "acp")))
+    return list(range(page, page_count + 1 + (bench.dialect.name == "acp")))
 
 
 def beginning(bench):
@@ -83,7 +83,9 @@ def words_of(bench):
 
 
 @pytest.mark.parametrize(
-    ("bench", "how"), [*((each, FAILING) for each in PAGED), ("a2t", then_waits(b""))], indirect=["bench"]
+    ("bench", "how"),
+    [*((dialect, FAILING) for dialect in PAGED), ("a2t", then_waits(b""))],
+    indirect=["bench"],
 )
 def test_52_the_next_reading_goes_on_where_the_last_one_broke_off(bench, how):
     reword(bench, "Other words.")
@@ -92,7 +94,9 @@ def test_52_the_next_reading_goes_on_where_the_last_one_broke_off(bench, how):
     assert bench.dump() == before, "what was read is kept for us, and shown to nobody"
     run, pages = reads(bench)
     assert (run.status, run.changed, run.withdrawn) == ("succeeded", 6, 0)
-    assert pages == [*rest(bench, 3, of=3), *beginning(bench)], "the rest, and once more the beginning"
+    assert pages == [*rest(bench, 3, page_count=3), *beginning(bench)], (
+        "the rest, and once more the beginning"
+    )
     assert run.pages == 3
     assert words_of(bench) == {"Other words."}
     assert [note["code"] for note in run.notes if note["code"] == "RESUMED"] == ["RESUMED"]
@@ -107,19 +111,27 @@ def test_52_each_try_goes_further(bench):
         assert run.pages == page - 1
     run, pages = reads(bench)
     assert (run.status, run.seen, run.added) == ("succeeded", 10, 4)
-    assert pages == [*rest(bench, 5, of=5), *beginning(bench)]
+    assert pages == [*rest(bench, 5, page_count=5), *beginning(bench)]
 
 
 @on("acp")
 def test_agents_that_were_described_are_not_asked_again(bench):
-    asked = len(bench.vendor.requests)
+    request_count = len(bench.vendor.requests)
     breaks_off(bench, 3)
-    first = [each.path for each in bench.vendor.requests[asked:] if each.path.endswith("/descriptor")]
+    first = [
+        request.path
+        for request in bench.vendor.requests[request_count:]
+        if request.path.endswith("/descriptor")
+    ]
     assert len(first) == 4
-    asked = len(bench.vendor.requests)
+    request_count = len(bench.vendor.requests)
     assert bench.read().unchanged == 6
-    again = [each.path for each in bench.vendor.requests[asked:] if each.path.endswith("/descriptor")]
-    assert again[:2] == [each for each in again if each not in first]
+    again = [
+        request.path
+        for request in bench.vendor.requests[request_count:]
+        if request.path.endswith("/descriptor")
+    ]
+    assert again[:2] == [path for path in again if path not in first]
     assert len(again) == 4, "those of the last page, and of the first in the second look"
 
 
@@ -129,8 +141,8 @@ def test_a_list_that_changed_meanwhile_is_read_from_its_beginning(bench):
     reword(bench, "Words of today.")
     run, pages = reads(bench)
     assert (run.status, run.changed, run.unchanged) == ("succeeded", 6, 0)
-    whole = rest(bench, 1, of=3)
-    assert pages == [*whole[2:], *beginning(bench), *whole, *beginning(bench)]
+    all_pages = rest(bench, 1, page_count=3)
+    assert pages == [*all_pages[2:], *beginning(bench), *all_pages, *beginning(bench)]
     assert words_of(bench) == {"Words of today."}
 
 
@@ -271,9 +283,9 @@ def test_what_another_reader_read_is_not_used(bench, change):
         }
         Endpoint.objects.filter(pk=bench.endpoint.pk).update(**changes[change])
     bench.endpoint = Endpoint.objects.get(pk=bench.endpoint.pk)
-    asked = len(bench.vendor.requests)
+    request_count = len(bench.vendor.requests)
     bench.read()
-    assert len(bench.vendor.requests) >= asked + 3
+    assert len(bench.vendor.requests) >= request_count + 3
     assert not KeptReply.objects.exists()
 
 
@@ -283,8 +295,8 @@ def test_whoever_signs_in_anew_reads_a_list_of_their_own():
         endpoint = make_endpoint(url=f"{server.url}/", credential=credential)
 
         def reader():
-            found = Endpoint.objects.get(pk=endpoint.pk)
-            return known_pages.reader_of(found, found.speak())
+            current_endpoint = Endpoint.objects.get(pk=endpoint.pk)
+            return known_pages.reader_of(current_endpoint, current_endpoint.speak())
 
         before = reader()
         assert reader() == before
@@ -318,7 +330,7 @@ def test_a_held_list_is_read_from_its_beginning_when_a_person_has_confirmed(benc
 def test_a_list_that_never_rests_leaves_nothing_to_go_on_from(bench):
     count = iter(range(1_000))
     bench.shop.turn = lambda number, document: (
-        document | {"items": [each | {"description": f"Words {next(count)}."} for each in document["items"]]}
+        document | {"items": [item | {"description": f"Words {next(count)}."} for item in document["items"]]}
     )
     assert bench.read().error_code == "UNSTABLE"
     assert not KeptReply.objects.exists()
@@ -394,27 +406,27 @@ class OldServer:
             return reply(b"", status=204)
         if self.is_gone:
             return FAILING
-        asked = request.json()
-        self.asked.append(asked["method"] + str(asked.get("params", {}).get("cursor", "")))
+        rpc_request = request.json()
+        self.asked.append(rpc_request["method"] + str(rpc_request.get("params", {}).get("cursor", "")))
         if request.headers.get("mcp-session-id") not in self.sessions:
-            return self.greet(asked)
-        if asked["method"] != "tools/list":
+            return self.greet(rpc_request)
+        if rpc_request["method"] != "tools/list":
             return reply(b"", status=202)
-        start = int(asked["params"].get("cursor", 0))
+        start = int(rpc_request["params"].get("cursor", 0))
         if self.is_away and start == 2:
             return FAILING
         after = {"nextCursor": str(start + 1)} if start < 2 else {}
-        return self.result(asked, {"tools": [DIALECTS["mcp"].tool(start)], **after})
+        return self.result(rpc_request, {"tools": [DIALECTS["mcp"].tool(start)], **after})
 
-    def greet(self, asked):
-        if asked["method"] != "initialize":
+    def greet(self, rpc_request):
+        if rpc_request["method"] != "initialize":
             return json_reply({"message": "Say hello first."}, status=400)
         self.sessions.append(f"session-{len(self.sessions)}-0f5b2c9e7d")
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x"}}
-        return self.result(asked, hello, {"Mcp-Session-Id": self.sessions[-1]})
+        return self.result(rpc_request, hello, {"Mcp-Session-Id": self.sessions[-1]})
 
-    def result(self, asked, result, headers=None):
-        message = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+    def result(self, rpc_request, result, headers=None):
+        message = {"jsonrpc": "2.0", "id": rpc_request["id"], "result": result}
         return reply(json.dumps(message).encode(), headers=headers or {})
 
 

@@ -97,8 +97,8 @@ IDENTITY = {"toolId", "version", "currentVersion", "agent_id", "id", "operationI
 def rich(dialect, number):
     tool = dialect.tool(number)
     if dialect.name == "a2t":
-        said = {"input_parameters": PARAMETERS, "output_parameters": RESULTS, "x-own": OWN, **MARKS}
-        return tool | altered(said) | {"img": "https://vendor.example/a.png"}
+        members = {"input_parameters": PARAMETERS, "output_parameters": RESULTS, "x-own": OWN, **MARKS}
+        return tool | altered(members) | {"img": "https://vendor.example/a.png"}
     schema = altered(SCHEMA)
     if dialect.name == "openapi":  # where a reference starts at the top of the whole document
         del schema["properties"]["to"]
@@ -107,11 +107,11 @@ def rich(dialect, number):
 
 def leaves(value, path=()):
     if isinstance(value, dict):
-        for name, each in value.items():
-            yield from leaves(each, (*path, name))
+        for name, child in value.items():
+            yield from leaves(child, (*path, name))
     elif isinstance(value, list):
-        for number, each in enumerate(value):
-            yield from leaves(each, (*path, number))
+        for number, child in enumerate(value):
+            yield from leaves(child, (*path, number))
     else:
         yield path, value
 
@@ -166,7 +166,7 @@ def test_one_letter_anywhere_is_found_and_moves_no_pin(protocol):
         agent = make_agent()
         ids = [dialect.id_of(tool) for tool in bench.shop.tools[6:]]
         tools = {tool.tool_id: tool for tool in Tool.objects.filter(endpoint=bench.endpoint)}
-        pins = [make_pin(agent, tools[each], name=f"pin_{n}") for n, each in enumerate(ids)]
+        pins = [make_pin(agent, tools[tool_number], name=f"pin_{n}") for n, tool_number in enumerate(ids)]
         served = {pin.pk: pin.version_id for pin in pins}
         before = dict(ToolVersion.objects.values_list("pk", "raw"))
 
@@ -176,17 +176,17 @@ def test_one_letter_anywhere_is_found_and_moves_no_pin(protocol):
         run = bench.read()
         assert run.status == "succeeded", run.error_message
         refused = set(run.rejections.values_list("tool", flat=True))
-        listed = set(ListedDocument.objects.values_list("tool__tool_id", flat=True))
+        tool_ids = set(ListedDocument.objects.values_list("tool__tool_id", flat=True))
         seen_otherwise = [
             path
             for path, tool_id in zip(paths, ids, strict=True)
             if (tools[tool_id].versions.count() == 1 and tool_id not in refused)
             is not is_unseen(dialect, path)
-            or (tool_id in listed) is not is_unseen(dialect, path)
+            or (tool_id in tool_ids) is not is_unseen(dialect, path)
         ]
         assert seen_otherwise == []
         noted = sum(note["count"] for note in run.notes if note["code"] == "REST_CHANGED")
-        assert noted == len(listed) > 0
+        assert noted == len(tool_ids) > 0
         assert run.changed + run.rejected + noted == len(paths)
         assert run.rejected <= len(paths) // 8
         if dialect.has_versions:

@@ -87,48 +87,52 @@ def test_streams_that_hold_no_answer(bench, lines, codes):
 
 def of_old(bench, *, expires=()):
     """A server of the handshake; its session is unknown at the requests whose number is in `expires`."""
-    seen = {"lists": 0, "sessions": 0}
+    counts = {"lists": 0, "sessions": 0}
 
     def script(line, request):
-        asked = request.json() if request.body else {}
-        method = asked.get("method", "")
+        rpc_request = request.json() if request.body else {}
+        method = rpc_request.get("method", "")
         if request.method == "DELETE":
             return reply(b"", status=204)(line, request)
         if method == "initialize":
-            seen["sessions"] += 1
+            counts["sessions"] += 1
             result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "old"}}
-            answer = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
-            return json_reply(answer, headers={"Mcp-Session-Id": f"s{seen['sessions']}"})(line, request)
+            answer = {"jsonrpc": "2.0", "id": rpc_request["id"], "result": result}
+            return json_reply(answer, headers={"Mcp-Session-Id": f"s{counts['sessions']}"})(line, request)
         if method == "notifications/initialized":
             return reply(b"", status=202)(line, request)
         if request.headers.get("mcp-session-id") is None:
             return json_reply(
-                {"jsonrpc": "2.0", "id": asked.get("id"), "error": {"code": -32600, "message": "no session"}},
+                {
+                    "jsonrpc": "2.0",
+                    "id": rpc_request.get("id"),
+                    "error": {"code": -32600, "message": "no session"},
+                },
                 status=400,
             )(line, request)
-        seen["lists"] += 1
-        if seen["lists"] in expires:
+        counts["lists"] += 1
+        if counts["lists"] in expires:
             return json_reply({"message": "session expired"}, status=404)(line, request)
         return bench.shop._answer(request)(line, request)
 
-    return script, seen
+    return script, counts
 
 
 def test_a_session_that_expires_in_the_middle_of_the_list(bench):
-    script, seen = of_old(bench, expires={2})
+    script, counts = of_old(bench, expires={2})
     bench.shop.hostile = script
     run = bench.read()
     assert (run.status, run.unchanged, run.withdrawn) == ("succeeded", 6, 0)
-    assert 2 <= seen["sessions"] <= 3
+    assert 2 <= counts["sessions"] <= 3
 
 
 def test_a_session_that_expires_at_once_again_and_again(bench):
     before = bench.dump()
-    script, seen = of_old(bench, expires=set(range(1, 1_000)))
+    script, counts = of_old(bench, expires=set(range(1, 1_000)))
     bench.shop.hostile = script
     run = bench.read()
     assert run.status == "failed"
-    assert seen["sessions"] < 10
+    assert counts["sessions"] < 10
     assert run.error_message.isprintable()
     assert bench.dump() == before
 
@@ -138,15 +142,15 @@ def test_a_version_of_the_protocol_that_is_none(bench):
     for version in (None, 7, [], "1999-01-01", "2026-07-28 or so", "x" * 10_000):
 
         def script(line, request, version=version):
-            asked = request.json()
-            if asked.get("method") != "initialize":
+            rpc_request = request.json()
+            if rpc_request.get("method") != "initialize":
                 error = {"code": -32601, "message": "?"}
-                if "id" not in asked:
+                if "id" not in rpc_request:
                     return reply(b"", status=202)(line, request)
-                status = {"jsonrpc": "2.0", "id": asked["id"], "error": error | {"code": -32600}}
+                status = {"jsonrpc": "2.0", "id": rpc_request["id"], "error": error | {"code": -32600}}
                 return json_reply(status, status=400)(line, request)
             result = {"protocolVersion": version, "capabilities": {}}
-            return json_reply({"jsonrpc": "2.0", "id": asked["id"], "result": result})(line, request)
+            return json_reply({"jsonrpc": "2.0", "id": rpc_request["id"], "result": result})(line, request)
 
         bench.shop.hostile = script
         run = bench.read()
@@ -312,8 +316,10 @@ def test_parameters_that_refer_to_themselves_and_servers_elsewhere(bench):
         assert (run.status, run.rejected) == ("succeeded", 1)
         assert rejections(run) == [("tool_1", "BAD_REF")]
         tool = Tool.objects.filter(endpoint=bench.endpoint, tool_id="tool_2").get()
-        said = bench.rest.post(f"/api/v1/tools/{tool.pk}/calls/", {"arguments": {"city": "x"}}, format="json")
-        assert said.status_code < 500
+        response = bench.rest.post(
+            f"/api/v1/tools/{tool.pk}/calls/", {"arguments": {"city": "x"}}, format="json"
+        )
+        assert response.status_code < 500
         assert canary.connections == 0
 
 
@@ -333,8 +339,8 @@ def test_descriptors_that_fail_one_by_one_cost_themselves(bench):
     for name, change in breaks.items():
 
         def describe(request, tools, change=change):
-            found = bench.dialect.beside(request, tools)
-            return change(found) if found and target in request.path else found
+            reply = bench.dialect.beside(request, tools)
+            return change(reply) if reply and target in request.path else reply
 
         bench.shop.describe = describe
         run = bench.read(USUAL)
@@ -385,11 +391,11 @@ def versions_of_rows():
         "catalog_withdrawal",
     )
     with connection.cursor() as cursor:
-        found = []
+        rows = []
         for table in tables:
             cursor.execute(f"SELECT ctid::text, xmin::text, cmin::text FROM {table} ORDER BY ctid")
-            found.append(cursor.fetchall())
-    return found
+            rows.append(cursor.fetchall())
+    return rows
 
 
 @on("a2t", "mcp")

@@ -159,7 +159,7 @@ def test_as_many_processes_are_shipped_as_four_that_hang_leave_enough_of():
     shipped = {"worker": WORKER, "slow": SLOW}
     for name, command in shipped.items():
         assert services[name]["command"][-8:] == list(command[-8:])
-    autoscale = {name: each[each.index("--autoscale") + 1] for name, each in shipped.items()}
-    concurrency = {name: int(most.partition(",")[0]) for name, most in autoscale.items()}
+    autoscale = {name: arguments[arguments.index("--autoscale") + 1] for name, arguments in shipped.items()}
+    concurrency = {name: int(limits.partition(",")[0]) for name, limits in autoscale.items()}
     assert concurrency["worker"] / (concurrency["worker"] - 4) <= 1.5
     assert concurrency["slow"] > 1, "a long list goes on while a vendor hangs"

@@ -37,10 +37,10 @@ def test_a_broken_wire_changes_nothing_and_says_why(bench):
 
 
 def test_every_protocol_ends_at_a_broken_wire_with_the_same_words(bench):
-    heard = {}
+    error_texts = {}
     for name in WIRE:
         bench.shop.hostile = BEHAVIOURS[name]
-        heard[name] = bench.hears(SHORT if name in SLOW else USUAL)
-    assert heard == {name: expected(bench, name) for name in WIRE}
+        error_texts[name] = bench.hears(SHORT if name in SLOW else USUAL)
+    assert error_texts == {name: expected(bench, name) for name in WIRE}
     bench.shop.well()
     assert bench.read().unchanged == 6

@@ -34,9 +34,9 @@ def test_an_activity_is_saved_run_changed_and_removed(designer_api):
             make_version("http://127.0.0.1:9", "place", "sky"),
             make_version(vendor.url, "city", "weather"),
         )
-        made = designer_api.post(API, body(interface, other), format="json")
-        assert made.status_code == 201, made.json()
-        activity = made.json()
+        response = designer_api.post(API, body(interface, other), format="json")
+        assert response.status_code == 201, response.json()
+        activity = response.json()
         assert (activity["version"], activity["faults"], activity["used_by"]) == (1, [], [])
         call = {"arguments": {"place": "Oslo"}, "activity": activity["id"]}
         ran = designer_api.post(f"/api/v1/tools/{interface.tool_id}/invoke/", call, format="json").json()
@@ -47,14 +47,14 @@ def test_an_activity_is_saved_run_changed_and_removed(designer_api):
         assert (missing.status_code, missing.json()["code"]) == (400, "invalid")
 
     one = f"{API}{activity['id']}/"
-    stale = made["ETag"]
+    stale = response["ETag"]
     config = {**activity["config"], "outputs": {}}
     changed = designer_api.patch(one, {"config": config}, format="json", headers={"If-Match": stale})
     assert (changed.status_code, changed.json()["version"]) == (200, 2)
     late = designer_api.patch(one, {"name": "other"}, format="json", headers={"If-Match": stale})
     assert (late.status_code, late.json()["code"]) == (409, "changed_meanwhile")
     versions = designer_api.get(f"{one}versions/").json()["results"]
-    assert [each["number"] for each in versions] == [2, 1]
+    assert [version["number"] for version in versions] == [2, 1]
     assert designer_api.get(API).json()["results"][0]["name"] == "weather elsewhere"
     assert designer_api.delete(one).status_code == 204
     assert designer_api.get(one).status_code == 404
@@ -64,62 +64,64 @@ def test_an_activity_is_saved_run_changed_and_removed(designer_api):
 def test_what_cannot_run_is_refused_with_a_code_and_a_place(designer_api):
     interface = make_version("http://127.0.0.1:9", "place", "sky")
     other = make_version("http://127.0.0.1:9", "city", "weather")
-    asked = body(interface, other)
-    asked["config"]["steps"][0]["inputs"] = {"city": {"input": "town"}}
-    refused = designer_api.post(API, asked, format="json")
+    payload = body(interface, other)
+    payload["config"]["steps"][0]["inputs"] = {"city": {"input": "town"}}
+    refused = designer_api.post(API, payload, format="json")
     assert (refused.status_code, refused.json()["code"]) == (400, "unknown_source")
     assert refused.json()["fields"].keys() == {"steps.1.inputs.city"}
-    gone = body(interface, other) | {"interface": {"tool": interface.tool_id, "ordinal": 9}}
-    assert designer_api.post(API, gone, format="json").json()["code"] == "invalid"
-    assert signed_in(Role.VIEWER).post(API, asked, format="json").status_code == 403
+    without_interface = body(interface, other) | {"interface": {"tool": interface.tool_id, "ordinal": 9}}
+    assert designer_api.post(API, without_interface, format="json").json()["code"] == "invalid"
+    assert signed_in(Role.VIEWER).post(API, payload, format="json").status_code == 403
 
 
 @pytest.mark.django_db
 def test_an_input_that_is_gone_from_the_interface_is_named(designer_api):
     interface = make_version("http://127.0.0.1:9", "place", "sky")
-    made = designer_api.post(
+    created = designer_api.post(
         API, body(interface, make_version("http://127.0.0.1:9", "city", "weather")), format="json"
     ).json()
     newer = make_version("http://127.0.0.1:9", "town", "sky")
     type(interface.tool).objects.filter(pk=interface.tool_id).update(current=newer)
-    (fault,) = designer_api.get(f"{API}{made['id']}/").json()["faults"]
+    (fault,) = designer_api.get(f"{API}{created['id']}/").json()["faults"]
     assert (fault["place"], fault["code"]) == ("steps.1.inputs.city", "unknown_source")
     assert "“place”" in fault["message"]
 
 
 def mail_version(vendor: type, tool: str) -> ToolVersion:
-    told = vendor.world["tools"][tool]
+    declared = vendor.world["tools"][tool]
 
-    def parameters(listed: list[dict]) -> tuple:
+    def parameters(declarations: list[dict]) -> tuple:
         return tuple(
             make_parameter(
-                each["name"],
-                type=each["type"],
-                required=not each.get("optional"),
-                description=each["description"],
+                declaration["name"],
+                type=declaration["type"],
+                required=not declaration.get("optional"),
+                description=declaration["description"],
             )
-            for each in listed
+            for declaration in declarations
         )
 
-    signature = make_signature(tool, inputs=parameters(told["inputs"]), outputs=parameters(told["outputs"]))
+    signature = make_signature(
+        tool, inputs=parameters(declared["inputs"]), outputs=parameters(declared["outputs"])
+    )
     return make_tool(signature).current
 
 
 @pytest.mark.django_db
 def test_another_mail_vendor_is_proposed_completed_and_saved(designer_api):
     penny, lark = mail_version(Pennypost, "deliver_message"), mail_version(Larkspur, "send_note")
-    asked = {
+    payload = {
         "interface": {"tool": penny.tool_id, "ordinal": penny.ordinal},
         "tool": {"tool": lark.tool_id, "ordinal": lark.ordinal},
     }
-    proposal = designer_api.post(f"{API}propose/", asked, format="json").json()
+    proposal = designer_api.post(f"{API}propose/", payload, format="json").json()
     inputs = proposal["config"]["steps"][0]["inputs"]
     assert {name: source["input"] for name, source in inputs.items()} == {
         "email_address": "To",
         "title": "Heading",
         "message": "Text",
     }
-    assert {name: each["output"] for name, each in proposal["config"]["outputs"].items()} == {
+    assert {name: output["output"] for name, output in proposal["config"]["outputs"].items()} == {
         "Accepted": "sent",
         "Message number": "note_id",
     }
@@ -128,7 +130,7 @@ def test_another_mail_vendor_is_proposed_completed_and_saved(designer_api):
     assert [(gap["place"], gap["code"]) for gap in proposal["gaps"]] == [
         ("steps.1.inputs.message", "may_be_missing")
     ]
-    saved = {"name": "by Larkspur", "kind": "vendor", "interface": asked["interface"]}
+    saved = {"name": "by Larkspur", "kind": "vendor", "interface": payload["interface"]}
     config = proposal["config"]
     assert designer_api.post(API, saved | {"config": config}, format="json").status_code == 400
     config["steps"][0]["inputs"]["message"]["otherwise"] = ""
@@ -149,13 +151,13 @@ def test_gaps_name_what_has_no_source_and_what_cannot_be_converted():
         ),
         outputs=(make_parameter("weather"),),
     )
-    found = mapping.propose(interface, other)
-    assert [(pair.of, pair.to) for pair in found.pairs] == [("city", "place"), ("weather", "weather")]
-    assert {gap.place.rpartition(".")[2]: gap.code for gap in found.gaps} == {
+    proposal = mapping.propose(interface, other)
+    assert [(pair.of, pair.to) for pair in proposal.pairs] == [("city", "place"), ("weather", "weather")]
+    assert {gap.place.rpartition(".")[2]: gap.code for gap in proposal.gaps} == {
         "tags": "unfit_type",
         "altitude": "missing_input",
     }
-    assert (found.unused, found.lacking) == (("tags",), ("wind",))
+    assert (proposal.unused, proposal.lacking) == (("tags",), ("wind",))
 
 
 PARAMETERS = st.builds(
@@ -164,19 +166,19 @@ PARAMETERS = st.builds(
     type=st.sampled_from(["string", "int", "number", "boolean", "enum", "json"]),
     required=st.booleans(),
 )
-SIGNATURES = st.lists(PARAMETERS, max_size=4, unique_by=lambda each: each.name).map(
+SIGNATURES = st.lists(PARAMETERS, max_size=4, unique_by=lambda parameter: parameter.name).map(
     lambda inputs: make_signature(inputs=tuple(inputs), outputs=tuple(inputs))
 )
 
 
 @given(SIGNATURES, SIGNATURES)
 def test_a_proposal_pairs_each_once_and_whatever_stands_against_it_is_a_gap(interface, other):
-    found = mapping.propose(interface, other)
-    sources = [source.input for source in found.inputs.values()]
+    proposal = mapping.propose(interface, other)
+    sources = [source.input for source in proposal.inputs.values()]
     assert len(sources) == len(set(sources))
-    reach = picking.Reach({each.name: each for each in interface.inputs}, ())
-    faults = list(picking.faults_in_inputs("steps.1.inputs", found.inputs, other, reach))
-    assert [fault.place for fault in faults] == [gap.place for gap in found.gaps]
+    reach = picking.Reach({parameter.name: parameter for parameter in interface.inputs}, ())
+    faults = list(picking.faults_in_inputs("steps.1.inputs", proposal.inputs, other, reach))
+    assert [fault.place for fault in faults] == [gap.place for gap in proposal.gaps]
     assert mapping.propose(interface, interface).gaps == ()
 
 
@@ -188,17 +190,17 @@ KINDS = {"string": str, "enum": str, "boolean": bool, "int": int, "number": (int
 def test_a_converted_value_has_the_type_that_is_wanted_and_stays_so(value, type_):
     target = make_parameter("x", type=type_)
     try:
-        found = conversions.converted(value, target)
+        converted = conversions.converted(value, target)
     except UnfitValueError:
         return
-    assert isinstance(found, KINDS[type_])
-    assert isinstance(found, bool) == (type_ == "boolean")
-    assert conversions.converted(found, target) == found or found != found
+    assert isinstance(converted, KINDS[type_])
+    assert isinstance(converted, bool) == (type_ == "boolean")
+    assert conversions.converted(converted, target) == converted or converted != converted
 
 
 @given(st.sampled_from(list(KINDS)), st.sampled_from(list(KINDS)), VALUES)
-def test_what_is_said_never_to_fit_does_not(given_type, wanted, value):
-    source, target = make_parameter("a", type=given_type), make_parameter("b", type=wanted)
+def test_what_is_said_never_to_fit_does_not(given_type, target_type, value):
+    source, target = make_parameter("a", type=given_type), make_parameter("b", type=target_type)
     if conversions.fit(source, target) != "no" or not isinstance(value, KINDS[given_type]):
         return
     if isinstance(value, bool) == (given_type == "boolean"):

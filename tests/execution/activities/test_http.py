@@ -58,26 +58,26 @@ def make_activity(address: str, role=Role.ADMIN, **changes) -> Activity:
 
 def call(activity: Activity, **arguments) -> Call:
     interface = activity.current.interface
-    made = invocation.call_now(
+    result = invocation.call_now(
         interface,
         actor=make_user(Role.DESIGNER),
         arguments={"city": "Oslo"} | arguments,
         activity=activity.current,
         is_confirmed=True,
     )
-    return Call.objects.get(pk=made.pk)
+    return Call.objects.get(pk=result.pk)
 
 
 @pytest.mark.django_db
 def test_a_request_is_made_of_the_inputs_and_outputs_of_the_reply():
     with HostileVendor(FAIR) as vendor:
         activity = make_activity(f"{vendor.url}/v1/places/{{city}}/weather")
-        made = call(activity, city="Å/b?c#d", days=2, tags=["a", "b&c"])
+        result = call(activity, city="Å/b?c#d", days=2, tags=["a", "b&c"])
 
-    (sent,) = vendor.requests
-    assert sent.target == "/v1/places/%C3%85%2Fb%3Fc%23d/weather?days=2&tag=a&tag=b%26c&units=metric"
-    assert (made.outcome, made.decoded().outputs) == ("ok", {"weather": "fair", "degrees": 12})
-    assert made.decoded().attempts[0].exchanges[0].status == 200
+    (request,) = vendor.requests
+    assert request.target == "/v1/places/%C3%85%2Fb%3Fc%23d/weather?days=2&tag=a&tag=b%26c&units=metric"
+    assert (result.outcome, result.decoded().outputs) == ("ok", {"weather": "fair", "degrees": 12})
+    assert result.decoded().attempts[0].exchanges[0].status == 200
 
 
 @pytest.mark.django_db
@@ -104,9 +104,9 @@ def test_bodies_are_json_by_members_or_a_form():
 def test_statuses_mean_what_was_said_and_else_what_http_says():
     with HostileVendor(json_reply({"message": "No such place."}, status=404)) as vendor:
         activity = make_activity(f"{vendor.url}/{{city}}", statuses={"404": "invalid_arguments"})
-        told = call(activity)
-        assert (told.outcome, told.error_code) == ("invalid_arguments", "HTTP_404")
-        assert "No such place." in told.decoded().error["message"]
+        result = call(activity)
+        assert (result.outcome, result.error_code) == ("invalid_arguments", "HTTP_404")
+        assert "No such place." in result.decoded().error["message"]
         plain = operations.change(
             activity, actor=make_user(Role.ADMIN), config={**activity.current.config, "statuses": {}}
         )
@@ -130,9 +130,9 @@ def test_statuses_mean_what_was_said_and_else_what_http_says():
 )
 def test_replies_that_are_no_answer(answer, outcome, code):
     with HostileVendor(answer) as vendor:
-        made = call(make_activity(f"{vendor.url}/{{city}}"))
-    assert made.outcome == outcome
-    assert code is None or made.error_code == code
+        result = call(make_activity(f"{vendor.url}/{{city}}"))
+    assert result.outcome == outcome
+    assert code is None or result.error_code == code
     assert len(vendor.requests) == 1
 
 
@@ -164,9 +164,9 @@ def test_a_credential_goes_to_its_own_origin_and_is_chosen_by_administrators():
         activity = make_activity(f"{vendor.url}/{{city}}", Role.ADMIN, credential=str(key.pk))
         with pytest.raises(DomainError):
             operations.change(activity, actor=make_user(Role.DESIGNER), name="mine")
-        made = call(activity)
+        result = call(activity)
         assert vendor.requests[0].headers["authorization"] == "Bearer kAnarY-secret"
-        assert "kAnarY" not in made.result
+        assert "kAnarY" not in result.result
         credential_operations.remove_credential(key, actor=admin)
         gone = call(activity)
     assert (gone.outcome, gone.error_code) == ("refused", "credential_removed")
@@ -226,7 +226,7 @@ def test_json_is_written_as_it_was_given():
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("method", "says", "asks"),
+    ("method", "is_destructive", "asks"),
     [
         ("GET", None, False),
         ("POST", None, True),
@@ -236,21 +236,23 @@ def test_json_is_written_as_it_was_given():
         ("DELETE", False, True),
     ],
 )
-def test_a_request_that_may_destroy_something_is_confirmed_first(method, says, asks):
+def test_a_request_that_may_destroy_something_is_confirmed_first(method, is_destructive, asks):
     with HostileVendor(FAIR) as vendor:
         activity = make_activity(f"{vendor.url}/{{city}}", method=method, outputs={})
         sends = activity.current.interface
         step = {"activity": activity.pk, "inputs": {"city": {"input": "city"}}}
-        whole = operations.create(
+        composite = operations.create(
             actor=make_user(Role.DESIGNER),
             name="whole",
             kind="composite",
             config={"steps": [step], "outputs": {}},
             interface=sends,
         )
-        signature = make_signature(inputs=SIGNATURE.inputs, annotations=Annotations(destructive=says))
+        signature = make_signature(
+            inputs=SIGNATURE.inputs, annotations=Annotations(destructive=is_destructive)
+        )
         tool = make_tool(signature).current
-        for ran in (activity, whole):
+        for ran in (activity, composite):
             wish = {"actor": make_user(Role.DESIGNER), "arguments": {"city": "Oslo"}, "activity": ran.current}
             if asks:
                 with pytest.raises(ConfirmationError, match=f"“weather” sends a request with {method}"):
@@ -276,9 +278,9 @@ def test_what_a_designer_has_saved_reaches_public_addresses_alone(host):
         assert (refused.value.code, [*refused.value.fields]) == ("address_refused", ["address"])
         # What it says is a public address, and what it leads to is judged when it is dialled.
         activity = make_activity(f"https://{host}:8443/{{city}}", role=Role.DESIGNER, **ALONE)
-        made = call(activity)
-        assert (made.outcome, made.error_code) == ("refused", "ADDRESS")
-        assert "for what an administrator has saved" in made.decoded().error["message"]
+        result = call(activity)
+        assert (result.outcome, result.error_code) == ("refused", "ADDRESS")
+        assert "for what an administrator has saved" in result.decoded().error["message"]
         with pytest.raises(DomainError) as refused:
             operations.change(activity, actor=designer, config={**activity.current.config, "address": inner})
         assert refused.value.code == "address_refused"

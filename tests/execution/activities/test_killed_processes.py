@@ -69,10 +69,10 @@ def test_a_worker_makes_what_is_not_waited_for():
 
 
 def test_who_cancels_the_whole_cancels_the_step_that_is_under_way():
-    begun = threading.Event()
+    has_begun = threading.Event()
 
     def hangs(line: Line, request: Request) -> bool:
-        begun.set()
+        has_begun.set()
         line.wait()
         return False
 
@@ -87,7 +87,7 @@ def test_who_cancels_the_whole_cancels_the_step_that_is_under_way():
 
         worker = threading.Thread(target=perform)
         worker.start()
-        assert begun.wait(30)
+        assert has_begun.wait(30)
         cancelled = cancellation.cancel(call, actor=call.requested_by)
         # The step's conversation is cut off, or its worker would wait for the vendor for a minute.
         worker.join(30)

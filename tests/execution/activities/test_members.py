@@ -9,14 +9,14 @@ CITY = {"type": "object", "properties": {"name": {"type": "string"}}}
 LINES = {"type": "array", "items": {"type": "object", "properties": {"price": {}}}}
 
 
-def members_of(schema, **beside):
-    whole = {"type": "object", "properties": {"a": schema}, **beside}
-    shape = parameters.read(whole, "outputSchema", whole_name="output")
+def members_of(schema, **keywords):
+    schema_of_output = {"type": "object", "properties": {"a": schema}, **keywords}
+    shape = parameters.read(schema_of_output, "outputSchema", whole_name="output")
     return members(shape.parameters[0], shape.rest)
 
 
 @pytest.mark.parametrize(
-    ("schema", "beside", "pointers"),
+    ("schema", "keywords", "pointers"),
     [
         (CITY, {}, ["/name"]),
         ({"type": "object", "properties": {"a/b": LINES}}, {}, ["/a~1b", "/a~1b/0", "/a~1b/0/price"]),
@@ -28,5 +28,5 @@ def members_of(schema, **beside):
     ],
     ids=str,
 )
-def test_members_are_listed_wherever_the_schema_states_them(schema, beside, pointers):
-    assert members_of(schema, **beside) == pointers
+def test_members_are_listed_wherever_the_schema_states_them(schema, keywords, pointers):
+    assert members_of(schema, **keywords) == pointers

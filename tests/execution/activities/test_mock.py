@@ -24,11 +24,11 @@ def version():
     # Nothing listens there, and the vendor is removed: whatever would be sent fails.
     endpoint = make_endpoint(url="http://127.0.0.1:9/")
     signature = make_signature(inputs=(make_parameter("city"),), outputs=(make_parameter("sky"),))
-    made = make_tool(signature, endpoint=endpoint).current
+    version = make_tool(signature, endpoint=endpoint).current
     Endpoint.objects.filter(pk=endpoint.pk).update(removed_at="2026-01-01T00:00:00Z")
     Vendor.objects.filter(pk=endpoint.vendor_id).update(removed_at="2026-01-01T00:00:00Z")
-    made.tool.endpoint.refresh_from_db()
-    return made
+    version.tool.endpoint.refresh_from_db()
+    return version
 
 
 def mocked(version, **config) -> Activity:
@@ -39,21 +39,21 @@ def mocked(version, **config) -> Activity:
 
 def call(version, activity, **wish) -> Call:
     actor = make_user(Role.DESIGNER)
-    made = invocation.call_now(
+    result = invocation.call_now(
         version, actor=actor, arguments={"city": "Oslo"}, activity=activity.current, **wish
     )
-    return Call.objects.get(pk=made.pk)
+    return Call.objects.get(pk=result.pk)
 
 
 def test_a_call_is_answered_and_kept_while_its_vendor_is_gone(version):
     activity = mocked(version, examples=[{"arguments": {"city": "Oslo"}, "outputs": COLD}])
 
-    made = call(version, activity)
+    result = call(version, activity)
 
-    assert (made.outcome, made.decoded().outputs) == ("ok", COLD)
-    assert made.activity == activity.current
-    assert made.decoded().attempts == []
-    assert made.decoded().notes[-1]["message"].endswith("Example 1 fits the inputs.")
+    assert (result.outcome, result.decoded().outputs) == ("ok", COLD)
+    assert result.activity == activity.current
+    assert result.decoded().attempts == []
+    assert result.decoded().notes[-1]["message"].endswith("Example 1 fits the inputs.")
 
 
 def test_what_a_mock_is_told_takes_effect_from_the_next_call_on(version):
@@ -89,9 +89,9 @@ def test_a_call_that_stops_goes_on_with_the_mock_and_leaves_no_grant(version):
         )
 
 
-@pytest.mark.parametrize(("left", "sleeps", "outcome"), [(60, 9, "ok"), (4, 4, "unavailable")])
+@pytest.mark.parametrize(("seconds_left", "sleeps", "outcome"), [(60, 9, "ok"), (4, 4, "unavailable")])
 def test_a_slow_mock_sleeps_as_the_calls_own_lease_has_it_and_no_longer_than_its_time(
-    version, left, sleeps, outcome
+    version, seconds_left, sleeps, outcome
 ):
     # The lease ends the rest when the call is cancelled.
     slept = []
@@ -99,7 +99,7 @@ def test_a_slow_mock_sleeps_as_the_calls_own_lease_has_it_and_no_longer_than_its
         call=Call(arguments={"city": "Oslo"}),
         config={"situations": [{"name": "slow", "switch": True, "seconds": 9}]},
         signature=version.decoded(),
-        seconds_left=lambda: left,
+        seconds_left=lambda: seconds_left,
         sleep=slept.append,
         **dict.fromkeys(("may_go_on", "call_step", "continue_step", "converse"), pytest.fail),
     )
@@ -125,7 +125,7 @@ def test_of_calls_made_at_once_as_many_fail_as_were_said_and_then_all_work(versi
     def outcomes_of(actor, times, environment=""):
         def one(_):
             try:
-                made = invocation.call_now(
+                result = invocation.call_now(
                     version,
                     actor=actor,
                     arguments={"city": "Oslo"},
@@ -134,7 +134,7 @@ def test_of_calls_made_at_once_as_many_fail_as_were_said_and_then_all_work(versi
                 )
             finally:
                 connection.close()
-            return made.outcome
+            return result.outcome
 
         with ThreadPoolExecutor(4) as threads:
             return sorted(threads.map(one, range(times)))

@@ -37,16 +37,16 @@ def test_what_runs_itself_has_no_extent_and_neither_has_what_runs_it(nodes, data
         lower: ActivityNode(nodes[lower].steps + 1, (*nodes[lower].parts, upper)),
         upper: ActivityNode(nodes[upper].steps + 1, (*nodes[upper].parts, lower)),
     }
-    found = extents(looped)
+    extent_of = extents(looped)
 
-    def reaches_the_loop(which: int, seen: frozenset[int] = frozenset()) -> bool:
+    def reaches_the_loop(which: int, seen_names: frozenset[int] = frozenset()) -> bool:
         return which in (lower, upper) or any(
-            part not in seen and reaches_the_loop(part, seen | {part})
+            part not in seen_names and reaches_the_loop(part, seen_names | {part})
             for part in looped.get(which, ActivityNode(0)).parts
         )
 
     for which in nodes:
-        assert (found[which] is None) == reaches_the_loop(which)
+        assert (extent_of[which] is None) == reaches_the_loop(which)
     assert extents({}) == {}
 
 

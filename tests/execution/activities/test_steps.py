@@ -44,14 +44,14 @@ def make_activity(kind: str, steps: list, outputs: dict, interface: ToolVersion 
 
 def call(interface: ToolVersion, activity: Activity, actor=None, options=None, **arguments) -> Call:
     """As its row says afterwards."""
-    made = invocation.call_now(
+    result = invocation.call_now(
         interface,
         actor=actor or make_user(Role.DESIGNER),
         arguments=arguments,
         activity=activity.current,
         **(options or {}),
     )
-    return Call.objects.get(pk=made.pk)
+    return Call.objects.get(pk=result.pk)
 
 
 def test_another_vendor_answers_under_the_names_of_the_interface():
@@ -64,14 +64,14 @@ def test_another_vendor_answers_under_the_names_of_the_interface():
             {"sky": {"step": 1, "output": "weather"}},
             interface,
         )
-        made = call(interface, activity, place="Oslo")
+        result = call(interface, activity, place="Oslo")
 
-    assert (made.outcome, made.decoded().outputs) == ("ok", {"sky": "fair"})
-    assert [sent.json()["input_parameters"] for sent in vendor.requests] == [
+    assert (result.outcome, result.decoded().outputs) == ("ok", {"sky": "fair"})
+    assert [request.json()["input_parameters"] for request in vendor.requests] == [
         [{"name": "city", "value": "Oslo"}]
     ]
-    step = made.steps.get()
-    assert (step.tool, step.outcome, step.requested_by) == (other.tool, "ok", made.requested_by)
+    step = result.steps.get()
+    assert (step.tool, step.outcome, step.requested_by) == (other.tool, "ok", result.requested_by)
     ran = AuditEntry.objects.filter(action="run")
     assert {row.object_id for row in ran} == {str(interface.tool_id), str(other.tool_id)}
 
@@ -81,10 +81,10 @@ def test_a_step_that_does_not_work_names_itself_and_ends_the_whole():
         interface = make_version("http://127.0.0.1:9", "place", "sky")
         other = make_version(vendor.url, "city", "weather")
         activity = make_activity("vendor", [step_of(other, city={"input": "place"})], {}, interface)
-        made = call(interface, activity, place="Oslo")
+        result = call(interface, activity, place="Oslo")
 
-    error = made.decoded().error
-    assert made.outcome == made.steps.get().outcome == "tool_error"
+    error = result.decoded().error
+    assert result.outcome == result.steps.get().outcome == "tool_error"
     assert error["step"] == 1
     assert error["message"].startswith("Step 1")
 
@@ -96,10 +96,10 @@ def test_what_a_vendor_says_of_inputs_is_said_of_those_that_the_caller_knows():
         interface = make_version("http://127.0.0.1:9", "place", "sky")
         other = make_version(vendor.url, "city unit", "weather")
         steps = [step_of(other, city={"input": "place"}, unit={"value": "kelvin"})]
-        made = call(interface, make_activity("vendor", steps, {}, interface), place="Oslo")
+        result = call(interface, make_activity("vendor", steps, {}, interface), place="Oslo")
 
-    error = made.decoded().error
-    assert made.outcome == "invalid_arguments"
+    error = result.decoded().error
+    assert result.outcome == "invalid_arguments"
     assert error["fields"] == {"place": "is no town", "place.name": "is empty"}
     assert "city" not in error["message"]
     assert "“unit” is not one of ours" in error["message"]
@@ -131,10 +131,10 @@ FOUND = json_reply({"output_parameters": [{"name": "where", "value": {"city": "O
 def test_what_one_step_came_to_goes_into_the_next():
     with HostileVendor(in_turn(FOUND, FAIR)) as vendor:
         interface, config = two_steps(vendor.url)
-        made = call(interface, composite(interface, config), place="oslo, please")
+        result = call(interface, composite(interface, config), place="oslo, please")
 
-    assert (made.outcome, made.decoded().outputs) == ("ok", {"sky": "fair"})
-    assert [sent.json()["input_parameters"] for sent in vendor.requests] == [
+    assert (result.outcome, result.decoded().outputs) == ("ok", {"sky": "fair"})
+    assert [request.json()["input_parameters"] for request in vendor.requests] == [
         [{"name": "name", "value": "oslo, please"}],
         [{"name": "city", "value": "Oslo"}],
     ]
@@ -143,23 +143,23 @@ def test_what_one_step_came_to_goes_into_the_next():
 def test_the_second_step_names_itself_and_what_went_before_is_not_repeated():
     with HostileVendor(in_turn(FOUND, FAILS)) as vendor:
         interface, config = two_steps(vendor.url)
-        made = call(interface, composite(interface, config), place="Oslo")
+        result = call(interface, composite(interface, config), place="Oslo")
 
-    told = made.decoded()
-    assert made.outcome == "tool_error"
-    assert told.error["step"] == 2
+    result_document = result.decoded()
+    assert result.outcome == "tool_error"
+    assert result_document.error["step"] == 2
     assert len(vendor.requests) == 2
     # Sent again, the whole would make the first step once more, of which nobody says that it may run twice.
-    assert told.retry.can_retry is False
+    assert result_document.retry.can_retry is False
 
 
 def test_a_step_whose_inputs_do_not_fit_is_not_sent():
     with HostileVendor(json_reply({"output_parameters": [{"name": "where", "value": "here"}]})) as vendor:
         interface, config = two_steps(vendor.url)
-        made = call(interface, composite(interface, config), place="Oslo")
+        result = call(interface, composite(interface, config), place="Oslo")
 
-    assert (made.outcome, made.error_code) == ("tool_error", "UNFIT_INPUTS")
-    assert "“city” is required" in made.decoded().error["message"]
+    assert (result.outcome, result.error_code) == ("tool_error", "UNFIT_INPUTS")
+    assert "“city” is required" in result.decoded().error["message"]
     assert len(vendor.requests) == 1
 
 
@@ -205,9 +205,9 @@ def test_an_activity_runs_another_one_and_never_itself():
         inner = make_activity("vendor", [tells], {"sky": {"step": 1, "output": "weather"}}, interface)
         step = {"activity": inner.pk, "inputs": {"place": {"input": "place"}}}
         outer = make_activity("composite", [step], {"sky": {"step": 1, "output": "sky"}}, interface)
-        made = call(interface, outer, place="Oslo")
-        assert (made.outcome, made.decoded().outputs) == ("ok", {"sky": "fair"})
-        (middle,) = made.steps.all()
+        result = call(interface, outer, place="Oslo")
+        assert (result.outcome, result.decoded().outputs) == ("ok", {"sky": "fair"})
+        (middle,) = result.steps.all()
         assert middle.activity == inner.current
         assert middle.steps.get().tool_id == tells["tool"]
 
@@ -231,8 +231,8 @@ def test_an_activity_runs_another_one_and_never_itself():
     )
     Activity.objects.filter(pk=outer.pk).update(current=looped)
     outer.refresh_from_db()
-    made = call(interface, outer, place="Oslo")
-    assert (made.outcome, made.error_code) == ("refused", "activity_reaches_itself")
+    result = call(interface, outer, place="Oslo")
+    assert (result.outcome, result.error_code) == ("refused", "activity_reaches_itself")
 
 
 def test_activities_run_each_other_eight_deep_and_no_deeper():
@@ -283,21 +283,21 @@ def test_a_step_is_not_made_for_a_call_that_has_ended():
     with HostileVendor(FAIR) as vendor:
         interface, config = two_steps(vendor.url)
         activity = composite(interface, config)
-        asked = requesting.request_call(
+        pending_call = requesting.request_call(
             interface,
             actor=make_user(Role.DESIGNER),
             arguments={"place": "Oslo"},
             activity=activity.current,
             is_claimed=True,
         )
-        cancellation.cancel(asked, actor=asked.requested_by)
+        cancellation.cancel(pending_call, actor=pending_call.requested_by)
         with pytest.raises(DomainError) as refused:
             requesting.request_call(
                 config_version(config),
-                actor=asked.requested_by,
+                actor=pending_call.requested_by,
                 arguments={"name": "Oslo"},
                 is_claimed=True,
-                parent=asked,
+                parent=pending_call,
             )
     assert refused.value.code == "ended_meanwhile"
     assert vendor.requests == []
@@ -344,7 +344,7 @@ def test_a_saved_version_never_changes_and_a_change_is_the_next():
         actor=make_user(Role.DESIGNER),
         config={"steps": [step_of(version, city={"value": "Bergen"})], "outputs": {}},
     )
-    assert [each.number for each in changed.versions.all()] == [2, 1]
+    assert [version.number for version in changed.versions.all()] == [2, 1]
     assert AuditEntry.objects.filter(kind="activity", action="edit").count() == 1
     with pytest.raises(DatabaseError), transaction.atomic():
         ActivityVersion.objects.filter(pk=first.pk).update(config={})
@@ -372,17 +372,17 @@ def test_a_call_makes_a_hundred_steps_in_all_and_no_more():
     tell = step_of(make_version("http://127.0.0.1:9", "city", "weather"), city={"input": "place"})
     ten = make_activity("composite", [tell] * 10, {}, interface)
     # Nine times eleven steps, as the step that runs ten counts itself.
-    most = make_activity("composite", [*times(ten, 9), tell], {}, interface)
+    largest_activity = make_activity("composite", [*times(ten, 9), tell], {}, interface)
     with pytest.raises(DomainError, match="110 steps in all, and 100 is the most") as refused:
         make_activity("composite", times(ten, 10), {}, interface)
     assert (refused.value.code, [*refused.value.fields]) == ("activity_too_many_steps", ["steps"])
 
     # One step more below, and what is above is too large.
     config = {"steps": [tell] * 11, "outputs": {}}
-    with pytest.raises(DomainError, match=f"a part of “{most}”. .*109 steps") as refused:
+    with pytest.raises(DomainError, match=f"a part of “{largest_activity}”. .*109 steps") as refused:
         operations.change(ten, actor=actor, config=config)
     assert refused.value.code == "activity_too_many_steps"
-    operations.remove(most, actor=actor)
+    operations.remove(largest_activity, actor=actor)
     assert operations.change(ten, actor=actor, config=config).current.number == 2
 
 
@@ -422,8 +422,8 @@ def test_a_call_with_too_many_steps_is_not_begun():
         outer = make_activity("composite", times(inner, 9), {}, interface)
         save_unjudged(inner, {"steps": [tell] * 20, "outputs": {}})
         save_unjudged(outer, {"steps": times(inner, 9), "outputs": {}})
-        made = call(interface, outer, place="Oslo")
-    assert (made.outcome, made.error_code) == ("refused", "activity_too_many_steps")
+        result = call(interface, outer, place="Oslo")
+    assert (result.outcome, result.error_code) == ("refused", "activity_too_many_steps")
     assert vendor.requests == []
 
 
@@ -433,9 +433,9 @@ def test_what_grows_while_it_runs_stops_at_a_hundred_steps(monkeypatch):
         interface = make_version("http://127.0.0.1:9", "place", "sky")
         tell = step_of(make_version(vendor.url, "city", "weather"), city={"input": "place"})
         inner = make_activity("composite", [tell, tell], {}, interface)
-        made = call(interface, make_activity("composite", times(inner, 3), {}, interface), place="Oslo")
-    assert (made.outcome, made.error_code) == ("refused", "activity_too_many_steps")
-    assert made.decoded().error["step"] == 2
+        result = call(interface, make_activity("composite", times(inner, 3), {}, interface), place="Oslo")
+    assert (result.outcome, result.error_code) == ("refused", "activity_too_many_steps")
+    assert result.decoded().error["step"] == 2
     assert len(vendor.requests) == 3
 
 
@@ -445,16 +445,16 @@ def test_what_a_call_reaches_is_counted_without_a_look_at_other_activities(djang
     last = make_activity("composite", [tell] * 2, {}, interface)
     for _ in range(3):
         last = make_activity("composite", times(last, 2), {}, interface)
-    versions = [each.current for each in Activity.objects.select_related("current")]
+    versions = [activity.current for activity in Activity.objects.select_related("current")]
     # One for each level, and one for the tools.
     with django_assert_max_num_queries(4):
-        found = reach.reached(versions)
-    assert sorted((len(each.versions), len(each.tools)) for each in found.values()) == [
+        reach_of = reach.reached(versions)
+    assert sorted((len(reached.versions), len(reached.tools)) for reached in reach_of.values()) == [
         (1, 1),
         (2, 1),
         (3, 1),
         (4, 1),
     ]
-    assert found[last.current.pk].versions[0] == last.current
+    assert reach_of[last.current.pk].versions[0] == last.current
     with django_assert_max_num_queries(3):
         reach.refuse_too_many_steps(last.current)

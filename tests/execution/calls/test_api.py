@@ -83,11 +83,11 @@ def test_what_may_destroy_needs_a_yes(designer_api):
     with HostileVendor(ANSWER) as vendor:
         tool = make_it(vendor.url, annotations=Annotations(destructive=True))
         url, body = f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": "Oslo"}}
-        asked = designer_api.post(url, body)
+        response = designer_api.post(url, body)
         ran = designer_api.post(url, {**body, "confirm": True})
 
-    assert (asked.status_code, asked.json()["code"]) == (409, "confirm_needed")
-    assert "may destroy something" in asked.json()["message"]
+    assert (response.status_code, response.json()["code"]) == (409, "confirm_needed")
+    assert "may destroy something" in response.json()["message"]
     assert ran.json()["outcome"] == "ok"
 
 
@@ -98,11 +98,11 @@ def test_an_answer_goes_on_with_a_call_that_asked(designer_api):
     with HostileVendor(in_turn(asks, done)) as vendor:
         endpoint = make_endpoint(url=vendor.url, protocol="oxp")
         tool = make_tool(make_signature(), endpoint=endpoint)
-        asked = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": "Oslo"}}).json()
-        unfit = designer_api.post(asked["resume"], {"answers": {}}).json()
-        done = designer_api.post(asked["resume"], {"answers": {"user_id": "ada"}}).json()
+        paused = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": "Oslo"}}).json()
+        unfit = designer_api.post(paused["resume"], {"answers": {}}).json()
+        done = designer_api.post(paused["resume"], {"answers": {"user_id": "ada"}}).json()
 
-    assert (asked["outcome"], [ask["id"] for ask in asked["asks"]]) == ("needs_authorization", ["user_id"])
+    assert (paused["outcome"], [ask["id"] for ask in paused["asks"]]) == ("needs_authorization", ["user_id"])
     assert (unfit["outcome"], unfit["error"]["fields"]) == ("invalid_arguments", {"user_id": "is required"})
     assert (done["outcome"], done["resume"]) == ("ok", None)
 
@@ -167,13 +167,13 @@ def test_arguments_are_kept_as_an_example_and_forgotten_again(designer_api):
     call = make_call()
     url = f"/api/v1/tools/{call.tool_id}/examples/"
 
-    made = designer_api.post(url, {"call": call.pk, "name": "Capital"})
+    response = designer_api.post(url, {"call": call.pk, "name": "Capital"})
     again = designer_api.post(url, {"call": call.pk, "name": "Capital"})
 
-    assert (made.status_code, made.json()["arguments"]) == (201, {"city": "Oslo"})
+    assert (response.status_code, response.json()["arguments"]) == (201, {"city": "Oslo"})
     assert (again.status_code, again.json()["code"]) == (409, "name_taken")
-    assert designer_api.get(url).json()["results"] == [made.json()]
-    assert designer_api.delete(f"{url}{made.json()['id']}/").status_code == 204
+    assert designer_api.get(url).json()["results"] == [response.json()]
+    assert designer_api.delete(f"{url}{response.json()['id']}/").status_code == 204
     assert not Example.objects.exists()
 
 
@@ -188,11 +188,11 @@ def test_a_call_that_asked_nothing_cannot_be_continued(designer_api):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_record_that_an_api_does_not_have_is_the_tools_answer_with_its_body(designer_api):
-    whole = document({"/orders/{id}": {"get": operation("get_order")}})
+    openapi_document = document({"/orders/{id}": {"get": operation("get_order")}})
 
     def api(line, request):
         if request.path == "/openapi.json":
-            return json_reply(whole)(line, request)
+            return json_reply(openapi_document)(line, request)
         return json_reply({"detail": "There is no order 7."}, status=404)(line, request)
 
     with HostileVendor(api) as vendor:

@@ -37,9 +37,12 @@ def make_version(url: str = "http://127.0.0.1:9", *, annotations=Annotations(), 
 
 
 def ask_for(version: ToolVersion, arguments=None, **options) -> Call:
-    given = {"city": "Oslo"} if arguments is None else arguments
+    call_arguments = {"city": "Oslo"} if arguments is None else arguments
     return requesting.request_call(
-        version, actor=options.pop("actor", None) or make_user(Role.DESIGNER), arguments=given, **options
+        version,
+        actor=options.pop("actor", None) or make_user(Role.DESIGNER),
+        arguments=call_arguments,
+        **options,
     )
 
 
@@ -309,12 +312,12 @@ def test_a_tool_is_tried_again_while_its_vendor_does_not_let_it_in(annotations):
 
     attempts = call.decoded().attempts
     assert call.outcome == "ok"
-    assert [(each.outcome, each.code) for each in attempts] == [
+    assert [(attempt.outcome, attempt.code) for attempt in attempts] == [
         ("unavailable", "HTTP_503"),
         ("unavailable", "HTTP_503"),
         ("ok", ""),
     ]
-    assert [each.exchanges[0].status for each in attempts] == [503, 503, 200]
+    assert [attempt.exchanges[0].status for attempt in attempts] == [503, 503, 200]
 
 
 @pytest.mark.parametrize(
@@ -347,7 +350,7 @@ def test_a_call_is_sent_again_as_its_policy_and_effects_allow(failing, policy, a
 
 def test_no_attempt_is_made_after_the_time_to_give_up(monkeypatch):
     slept = []
-    monkeypatch.setattr(lease.Held, "sleep", lambda held, seconds: slept.append(seconds))
+    monkeypatch.setattr(lease.Held, "sleep", lambda lease, seconds: slept.append(seconds))
     away = reply(status=503, headers={"Retry-After": "4"})
     with HostileVendor(in_turn(away, away, ANSWER)) as vendor:
         for seconds, outcome in ((4, "unavailable"), (60, "ok")):
@@ -355,7 +358,7 @@ def test_no_attempt_is_made_after_the_time_to_give_up(monkeypatch):
             version.tool.endpoint.retry = {"give_up_after_seconds": seconds}
             assert run(version).outcome == outcome
 
-    assert [int(each) for each in slept] == [4]
+    assert [int(seconds) for seconds in slept] == [4]
 
 
 def test_repetition_ends():
@@ -527,10 +530,10 @@ def test_a_version_that_waits_for_review_asks_first():
 def test_a_vendor_without_versions_runs_what_it_lists_so_that_counts():
     version = make_version()
     facts = {name: getattr(version, name) for name in ("tool", "signature", "raw")}
-    chosen = ToolVersion.objects.create(ordinal=2, label="", digest="2", **facts)
-    listed = ToolVersion.objects.create(ordinal=3, label="", digest="3", **facts)
-    version.tool.stopped = stand(listed, "blocked")
+    chosen_version = ToolVersion.objects.create(ordinal=2, label="", digest="2", **facts)
+    listed_version = ToolVersion.objects.create(ordinal=3, label="", digest="3", **facts)
+    version.tool.stopped = stand(listed_version, "blocked")
     version.tool.save()
 
     with pytest.raises(DomainError, match="blocked in review"):
-        ask_for(chosen)
+        ask_for(chosen_version)

@@ -87,8 +87,8 @@ def test_a_process_that_dies_at_the_call_it_was_asked_for_leaves_one_doubt(
             make_user(Role.DESIGNER),
         )
         crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
-        asked = [sys.executable, "-c", CALL_NOW, str(tool.current_id), str(user.pk)]
-        process = subprocess.run(asked, env=process_environment | crash, check=False)
+        command = [sys.executable, "-c", CALL_NOW, str(tool.current_id), str(user.pk)]
+        process = subprocess.run(command, env=process_environment | crash, check=False)
         call = Call.objects.get()
         assert (call.status, call.sent_at, messages_about(call)) == ("running", None, [])
         perform_call(call.pk)
@@ -114,8 +114,8 @@ def test_the_message_carries_the_number_alone_and_comes_again_only_when_it_is_lo
     assert len(messages_about(call)) == 1
     assert "Oslo" not in "".join(broker_values())
 
-    with broker() as ours:
-        ours.delete("calls")
+    with broker() as broker_client:
+        broker_client.delete("calls")
     for _ in range(3):
         queue.sweep()
     assert len(messages_about(call)) == 1
@@ -142,8 +142,8 @@ def test_no_more_wakes_are_queued_than_workers_can_use(monkeypatch):
 def test_one_wake_runs_all_calls_whose_messages_were_lost():
     with HostileVendor(ANSWER) as vendor:
         calls = ask_often(vendor.url, 30)
-        with broker() as ours:
-            ours.delete("calls")
+        with broker() as broker_client:
+            broker_client.delete("calls")
         perform_call()
         perform_call(calls[0].pk)
 
@@ -217,8 +217,8 @@ def test_a_broker_that_is_away_loses_no_call(broker_away):
 def test_secrets_of_a_call_are_found_nowhere(kind, caplog, capfd):
     def parrot(line, request):
         """Says what it was sent, in its address and its headers."""
-        said = {"path": request.target, "auth": request.headers.get("authorization", "")}
-        return json_reply({"message": json.dumps(said)}, status=400)(line, request)
+        echoed = {"path": request.target, "auth": request.headers.get("authorization", "")}
+        return json_reply({"message": json.dumps(echoed)}, status=400)(line, request)
 
     tokens = []
     with HostileVendor(parrot) as vendor:
@@ -230,7 +230,7 @@ def test_secrets_of_a_call_are_found_nowhere(kind, caplog, capfd):
         invocation.perform_due_calls()
         tokens += [request.headers.get("authorization", "").split()[-1:] for request in vendor.requests]
 
-    secrets = {CANARY, quote(CANARY, safe=""), *(token for found in tokens for token in found)}
+    secrets = {CANARY, quote(CANARY, safe=""), *(token for token_name in tokens for token in token_name)}
     assert Call.objects.get().error_code == "ECHO"
     places = [
         *database_rows(),

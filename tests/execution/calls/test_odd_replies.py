@@ -221,19 +221,19 @@ def test_odd_replies_are_told_in_our_own_words_and_nothing_else_goes_through(nam
     with desk_of(name) as desk:
         for what, (script, *usual) in odd.items():
             answer = desk.run(script(name))
-            told = answer.json()
+            body = answer.json()
             outcome, code, sentence = MEANT.get((name, what), usual)
-            error = told["error"] or {"code": "", "message": ""}
+            error = body["error"] or {"code": "", "message": ""}
             is_told = sentence in error["message"] and not error["message"].startswith(OURS["message"])
-            if (answer.status_code, told["outcome"], error["code"], is_told) != (200, outcome, code, True):
-                wrong.append((what, answer.status_code, told["outcome"], error))
+            if (answer.status_code, body["outcome"], error["code"], is_told) != (200, outcome, code, True):
+                wrong.append((what, answer.status_code, body["outcome"], error))
             text = answer.content.decode()
             headers = {header.lower() for header in answer.headers}
             assert headers <= OUR_HEADERS, what
             assert CANARY not in text + str(answer.headers), what
             assert SECRET not in text, what
             assert answer.cookies == {}, what
-        kept = [
+        leaked_headers = [
             exchange["reply_headers"].keys() & NEVER_KEPT
             for call in Call.objects.all()
             for attempt in json.loads(call.result).get("attempts", [])
@@ -243,8 +243,8 @@ def test_odd_replies_are_told_in_our_own_words_and_nothing_else_goes_through(nam
     assert wrong == []
     assert len(desk.calls) == len(odd)  # each was sent, and none of them twice
     assert not any("cookie" in request.headers for request in desk.calls)
-    assert len(kept) >= len(odd) - 2
-    assert not any(kept)
+    assert len(leaked_headers) >= len(odd) - 2
+    assert not any(leaked_headers)
 
 
 FOREIGN = {

@@ -16,17 +16,17 @@ def filled_by(stack: ExitStack, places: CallPlaces, holder: Holder) -> int:
 
 
 @pytest.mark.parametrize(
-    ("own", "free", "share", "is_allowed"),
+    ("in_use", "free", "share", "is_allowed"),
     [(0, 1, 3, True), (0, 0, 3, False), (1, 3, 3, True), (2, 2, 3, True), (3, 1, 3, False), (1, 1, 7, False)],
 )
-def test_what_a_holder_may_take_depends_on_what_stays_free(own, free, share, is_allowed):
-    assert may_take(own, free, share) == is_allowed
+def test_what_a_holder_may_take_depends_on_what_stays_free(in_use, free, share, is_allowed):
+    assert may_take(in_use, free, share) == is_allowed
 
 
-@pytest.mark.parametrize(("most", "of_one_key"), [(1, 1), (2, 1), (4, 3), (8, 6), (240, 180)])
-def test_one_key_leaves_a_place_for_others(most, of_one_key):
+@pytest.mark.parametrize(("capacity", "of_one_key"), [(1, 1), (2, 1), (4, 3), (8, 6), (240, 180)])
+def test_one_key_leaves_a_place_for_others(capacity, of_one_key):
     with ExitStack() as stack:
-        assert filled_by(stack, CallPlaces(most), Holder(1, "key 1")) == of_one_key
+        assert filled_by(stack, CallPlaces(capacity), Holder(1, "key 1")) == of_one_key
 
 
 def test_another_agent_has_a_place_whatever_the_keys_of_the_first_one_do():

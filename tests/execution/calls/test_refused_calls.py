@@ -45,8 +45,8 @@ def test_other_answers_say_nothing_about_the_signature(status):
 def test_it_waits_for_review_and_says_what_to_do(admin_api):
     with HostileVendor(REFUSING) as vendor:
         run(make_version(vendor.url))
-    found = admin_api.get("/api/v1/findings/").json()["results"]
-    assert [each["code"] for each in found] == ["REFUSES_VALID"]
-    assert "Report it to the vendor" in found[0]["message"]
+    results = admin_api.get("/api/v1/findings/").json()["results"]
+    assert [finding["code"] for finding in results] == ["REFUSES_VALID"]
+    assert "Report it to the vendor" in results[0]["message"]
     inspector.inspect_pending()
     assert Finding.objects.get().state == "open"

@@ -49,8 +49,8 @@ def test_what_an_oxp_vendor_says_about_a_retry_is_on_the_call(designer_api):
         body = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", GIVEN).json()
     assert body["retry"] == {"can_retry": True, "after_ms": 1500, "is_transient": True, "hint": HINT}
     assert body["error"].keys() == {"code", "message"}
-    kept = designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{body['call']}/").json()
-    assert kept["retry"] == body["retry"]
+    stored_call = designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{body['call']}/").json()
+    assert stored_call["retry"] == body["retry"]
 
 
 def test_a_runtime_hears_when_to_try_again():
@@ -84,8 +84,13 @@ def test_a_runtime_hears_when_to_try_again():
 )
 def test_retry_after_of_a_vendor_is_told(designer_api, status, headers, annotations, retry):
     with HostileVendor(reply(b"{}", status=status, headers=headers)) as vendor:
-        told = retry_of(designer_api, vendor, annotations=annotations)
-    assert (told["can_retry"], told["after_ms"], told["is_transient"], told["hint"]) == (*retry, "")
+        retry_answer = retry_of(designer_api, vendor, annotations=annotations)
+    assert (
+        retry_answer["can_retry"],
+        retry_answer["after_ms"],
+        retry_answer["is_transient"],
+        retry_answer["hint"],
+    ) == (*retry, "")
 
 
 def test_what_worked_and_what_was_never_sent_say_nothing_of_a_retry(designer_api):
@@ -113,9 +118,9 @@ def test_the_page_of_a_call_says_when_and_with_which_hint():
         tool = make_it(vendor, "oxp")
         call = requesting.request_call(tool.current, actor=user_of(Role.DESIGNER), arguments={"city": "Oslo"})
         invocation.perform_due_calls()
-    said = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
-    assert HINT in said
-    assert "The vendor allows a retry, after 1.5 s." in said
+    page_text = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
+    assert HINT in page_text
+    assert "The vendor allows a retry, after 1.5 s." in page_text
 
 
 def test_the_schema_declares_what_is_said_about_a_retry(designer_api):

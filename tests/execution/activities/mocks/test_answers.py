@@ -70,7 +70,7 @@ def test_the_example_that_says_most_about_the_inputs_answers():
 
 
 @pytest.mark.parametrize(
-    ("situation", "outcome", "code", "says"),
+    ("situation", "outcome", "code", "expected"),
     [
         ({"name": "not_found"}, "tool_error", "HTTP_404", {}),
         (
@@ -101,23 +101,23 @@ def test_the_example_that_says_most_about_the_inputs_answers():
         ({"name": "withdrawn"}, "refused", "NOT_FOUND", {"can_retry": None}),
     ],
 )
-def test_each_situation_answers_as_a_vendor_would(situation, outcome, code, says):
+def test_each_situation_answers_as_a_vendor_would(situation, outcome, code, expected):
     answer = asked({"situations": [situation | {"switch": True}], "examples": [{"outputs": COLD}]}).outcome
 
     assert (answer.outcome, answer.error["code"]) == (outcome, code)
-    assert {name: getattr(answer, name) for name in says} == says
+    assert {name: getattr(answer, name) for name in expected} == expected
     assert answer.notes[-1].code == "MOCK"
     if outcome == "invalid_arguments":
         assert answer.error["fields"] == {"city": "is no city"}
 
 
 def test_every_situation_is_off_until_it_is_switched_on_or_met_by_a_pattern():
-    for each in SITUATIONS:
-        name = each.__struct_config__.tag
+    for situation in SITUATIONS:
+        name = situation.__struct_config__.tag
         assert asked({"situations": [{"name": name}]}).outcome.outcome == "ok"
         assert asked({"situations": [{"name": name, "when": OSLO, "switch": False}]}).outcome.outcome == "ok"
-        met = asked({"situations": [{"name": name, "when": {"city": "Os*"}}]})
-        assert met.outcome.outcome != "ok" or met.seconds
+        result = asked({"situations": [{"name": name, "when": {"city": "Os*"}}]})
+        assert result.outcome.outcome != "ok" or result.seconds
         assert asked({"situations": [{"name": name, "when": {"city": "Rome"}}]}).outcome.outcome == "ok"
 
 
@@ -142,7 +142,7 @@ def test_an_authorization_is_given_after_so_many_polls_and_a_question_is_answere
     third = asked(config, state=second.resume).outcome
     last = asked(config, state=third.resume).outcome
 
-    assert [each.outcome for each in (first, second, third, last)] == [
+    assert [answer.outcome for answer in (first, second, third, last)] == [
         "needs_authorization",
         "needs_authorization",
         "needs_input",
@@ -169,12 +169,12 @@ def test_a_tool_that_promises_nothing_answers_with_nothing_and_says_so():
 def test_outputs_are_made_up_by_name_where_the_schema_leaves_their_type_open(type):
     # As a reference to forms that most tries cannot meet: only the last ones are as short as can be.
     hard = {"type": "string", "pattern": "^(?=a)b$"}
-    rest = {"type": type, "properties": {"sky": {"anyOf": [hard, hard, hard]}}}
-    open_type = make_signature(inputs=INPUTS, outputs=(), outputs_rest=rest)
+    outputs_rest = {"type": type, "properties": {"sky": {"anyOf": [hard, hard, hard]}}}
+    open_type = make_signature(inputs=INPUTS, outputs=(), outputs_rest=outputs_rest)
 
     for seed in range(20):
-        made = answers.made_up(answers.Mock(seed=seed), open_type, {})
-        assert answers.faults_in_outputs(open_type, made) == []
+        outputs = answers.made_up(answers.Mock(seed=seed), open_type, {})
+        assert answers.faults_in_outputs(open_type, outputs) == []
 
 
 UNMET = make_signature(
@@ -205,7 +205,7 @@ def test_a_schema_that_cannot_be_met_has_a_code_when_it_is_saved_and_when_it_is_
 
 
 @pytest.mark.parametrize(
-    ("config", "where", "says"),
+    ("config", "where", "member_name"),
     [
         ({"seed": "one"}, "seed", "Expected int"),
         ({"seed": -1}, "seed", ">= 0"),
@@ -237,16 +237,16 @@ def test_a_schema_that_cannot_be_met_has_a_code_when_it_is_saved_and_when_it_is_
         ),
     ],
 )
-def test_a_config_that_cannot_answer_is_refused_at_its_place(config, where, says):
+def test_a_config_that_cannot_answer_is_refused_at_its_place(config, where, member_name):
     with pytest.raises(DomainError) as refused:
         check(config, WEATHER)
 
     assert refused.value.code == "invalid_mock"
-    assert says in refused.value.fields[where]
+    assert member_name in refused.value.fields[where]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "value", "fits"),
+    ("pattern", "value", "fits"),
     [
         ("Os*", "Oslo", True),
         ("*s*o", "Oslo", True),
@@ -263,8 +263,8 @@ def test_a_config_that_cannot_answer_is_refused_at_its_place(config, where, says
         (None, None, True),
     ],
 )
-def test_patterns(wanted, value, fits):
-    assert matches(wanted, value) is fits
+def test_patterns(pattern, value, fits):
+    assert matches(pattern, value) is fits
 
 
 @given(

@@ -17,7 +17,7 @@ def log(*tools: str) -> list[RecordedCall]:
 
 
 @pytest.mark.parametrize(
-    ("assertion", "made", "holds", "calls"),
+    ("assertion", "logged_calls", "holds", "calls"),
     [
         (
             Before(tool="authenticate", other="look_up"),
@@ -37,15 +37,15 @@ def log(*tools: str) -> list[RecordedCall]:
         (Never(tool="delete"), ["delete!"], False, (1,)),
     ],
 )
-def test_each_assertion_holds_or_failed_with_the_calls_that_show_it(assertion, made, holds, calls):
-    verdict = assertion.judge(log(*made))
+def test_each_assertion_holds_or_failed_with_the_calls_that_show_it(assertion, logged_calls, holds, calls):
+    verdict = assertion.judge(log(*logged_calls))
 
     assert (verdict.holds, verdict.calls) == (holds, calls)
     assert verdict.reason.endswith(".")
 
 
 @pytest.mark.parametrize(
-    ("assertion", "made", "is_exercised"),
+    ("assertion", "logged_calls", "is_exercised"),
     [
         (Before(tool="authenticate", other="look_up"), ["authenticate"], False),
         (Before(tool="authenticate", other="look_up"), [], False),
@@ -56,22 +56,22 @@ def test_each_assertion_holds_or_failed_with_the_calls_that_show_it(assertion, m
         (Called(tool="create", times=1), ["create"], True),
     ],
 )
-def test_an_assertion_without_calls_that_could_break_it_proves_nothing(assertion, made, is_exercised):
-    assert assertion.judge(log(*made)).is_exercised == is_exercised
+def test_an_assertion_without_calls_that_could_break_it_proves_nothing(assertion, logged_calls, is_exercised):
+    assert assertion.judge(log(*logged_calls)).is_exercised == is_exercised
 
 
 def test_assertions_have_sentences_and_travel_as_json():
-    told = [
+    documents = [
         {"is": "before", "tool": "authenticate", "other": "look_up"},
         {"is": "called", "tool": "create", "times": 1},
         {"is": "called", "tool": "create", "times": 3},
         {"is": "never", "tool": "delete"},
     ]
 
-    read = msgspec.convert(told, list[AnyAssertion])
+    assertions = msgspec.convert(documents, list[AnyAssertion])
 
-    assert msgspec.to_builtins(read) == told
-    assert [each.sentence for each in read] == [
+    assert msgspec.to_builtins(assertions) == documents
+    assert [assertion.sentence for assertion in assertions] == [
         "authenticate before look_up",
         "create called once",
         "create called 3 times",
@@ -80,8 +80,10 @@ def test_assertions_have_sentences_and_travel_as_json():
 
 
 @given(st.lists(st.sampled_from(["a", "a!", "b", "c"])))
-def test_never_and_called_never_both_hold(made):
-    never, called = (each(tool="a").judge(log(*made)) for each in (Never, Called))
+def test_never_and_called_never_both_hold(logged_calls):
+    never, called_never = (
+        assertion_class(tool="a").judge(log(*logged_calls)) for assertion_class in (Never, Called)
+    )
 
-    assert never.holds is not called.holds
-    assert never.calls == called.calls
+    assert never.holds is not called_never.holds
+    assert never.calls == called_never.calls

@@ -5,10 +5,10 @@ from tests.designer.exports import real_tools
 
 
 def test_outputs_of_real_tools_are_made_up_and_fit():
-    found = [each for each in real_tools.signatures() if answers.promises(each)]
+    signatures = [signature for signature in real_tools.signatures() if answers.promises(signature)]
 
-    made = [answers.made_up(answers.Mock(seed=5), signature, {}) for signature in found]
+    outputs = [answers.made_up(answers.Mock(seed=5), signature, {}) for signature in signatures]
 
-    assert len(found) > 4
-    judged = [answers.faults_in_outputs(*each) for each in zip(found, made, strict=True)]
-    assert [faults for faults in judged if faults] == []
+    assert len(signatures) > 4
+    faults_of_each = [answers.faults_in_outputs(*pair) for pair in zip(signatures, outputs, strict=True)]
+    assert [faults for faults in faults_of_each if faults] == []
