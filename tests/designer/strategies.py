@@ -31,8 +31,8 @@ allowed_values = st.builds(
 
 @st.composite
 def parameters(draw: Any) -> list[Parameter]:
-    chosen = draw(st.lists(wire_names, unique=True, max_size=5))
-    return [draw(_parameter(f"p{index}", name)) for index, name in enumerate(chosen)]
+    chosen_names = draw(st.lists(wire_names, unique=True, max_size=5))
+    return [draw(_parameter(f"p{index}", name)) for index, name in enumerate(chosen_names)]
 
 
 def _parameter(id_: str, name: str) -> st.SearchStrategy[Parameter]:
@@ -54,16 +54,16 @@ def _parameter(id_: str, name: str) -> st.SearchStrategy[Parameter]:
 
 
 def _without_what_its_type_lacks(parameter: Parameter) -> Parameter:
-    given = {name: getattr(parameter, name) for name in parameter.__struct_fields__}
+    fields = {name: getattr(parameter, name) for name in parameter.__struct_fields__}
     if parameter.type != "enum":
-        given["allowed_values"] = ()
+        fields["allowed_values"] = ()
     if parameter.type not in ("int", "number"):
-        given["min"] = given["max"] = None
+        fields["min"] = fields["max"] = None
     if parameter.type != "string":
-        given["max_length"] = None
+        fields["max_length"] = None
     if parameter.type != "json":
-        given["schema"] = None
-    return Parameter(**given)
+        fields["schema"] = None
+    return Parameter(**fields)
 
 
 annotations = st.builds(
@@ -83,15 +83,15 @@ signatures = st.builds(
 
 
 def _with_schemas(schema: Any, outputs: Any) -> Signature:
-    taken = json_schema.read(schema, "input", whole_name="input")
-    given = json_schema.read(outputs, "output", whole_name="value")
+    inputs_read = json_schema.read(schema, "input", whole_name="input")
+    outputs_read = json_schema.read(outputs, "output", whole_name="value")
     return Signature(
         name="tool",
         description="Reads a schema",
-        inputs=taken.parameters,
-        schema_rest=taken.rest,
-        outputs=given.parameters,
-        outputs_rest=given.rest,
+        inputs=inputs_read.parameters,
+        schema_rest=inputs_read.rest,
+        outputs=outputs_read.parameters,
+        outputs_rest=outputs_read.rest,
     )
 
 
@@ -126,11 +126,11 @@ any_signatures = signatures | schema_signatures
 @st.composite
 def tunings(draw: Any, signature: Signature) -> Words:
     """Any words, whether they fit or not."""
-    chosen = draw(_some(p.name for p in signature.inputs))
+    chosen_names = draw(_some(p.name for p in signature.inputs))
     values = {p.name: [value.name for value in p.allowed_values] for p in signature.inputs}
     about_values = st.builds(ValueWords, description=st.none() | texts, hidden=st.none() | st.booleans())
     words = {}
-    for name in chosen:
+    for name in chosen_names:
         tuned_values = draw(_some(values[name]))
         words[name] = draw(
             st.builds(
@@ -153,17 +153,17 @@ def tunings(draw: Any, signature: Signature) -> Words:
 
 
 def _some(names: Iterable[str]) -> st.SearchStrategy[list[str]]:
-    known = list(names)
-    return st.lists(st.sampled_from(known), unique=True) if known else st.just([])
+    options = list(names)
+    return st.lists(st.sampled_from(options), unique=True) if options else st.just([])
 
 
 @st.composite
 def releases(draw: Any) -> ReleaseDocument:
-    tools, taken = [], set()
-    listed = draw(st.lists(any_signatures, min_size=1, max_size=4))
-    for number, signature in enumerate(listed, start=1):
-        name = model_names.propose(signature.name, taken, vendor="vendor")
-        taken.add(name)
+    tools, names = [], set()
+    signatures = draw(st.lists(any_signatures, min_size=1, max_size=4))
+    for number, signature in enumerate(signatures, start=1):
+        name = model_names.propose(signature.name, names, vendor="vendor")
+        names.add(name)
         words = draw(tunings(signature))
         tools.append(
             ReleasedTool(

@@ -9,16 +9,16 @@ def test_tool_shows_its_row_signature_versions_and_users(api, db):
     pin = make_pin(make_agent(slug="desk", name="Desk"), tool, version=tool.versions.get(ordinal=1))
     make_pin(make_agent(removed_at="2026-01-01T00:00:00Z"), tool)
 
-    shown = api.get(f"/api/v1/tools/{tool.pk}/").json()
+    tool_body = api.get(f"/api/v1/tools/{tool.pk}/").json()
 
-    assert shown["tool_id"] == tool.tool_id
-    assert (shown["vendor"], shown["endpoint"]) == (tool.endpoint.vendor.slug, tool.endpoint_id)
-    assert (shown["version"], shown["ordinal"], shown["status"]) == ("2", 2, "active")
-    assert shown["signature"]["description"] == "Newer"
-    assert shown["signature"]["outputs"] == []
-    assert [version["ordinal"] for version in shown["versions"]] == [2, 1]
-    assert shown["findings"] == []
-    assert shown["used_by"] == [
+    assert tool_body["tool_id"] == tool.tool_id
+    assert (tool_body["vendor"], tool_body["endpoint"]) == (tool.endpoint.vendor.slug, tool.endpoint_id)
+    assert (tool_body["version"], tool_body["ordinal"], tool_body["status"]) == ("2", 2, "active")
+    assert tool_body["signature"]["description"] == "Newer"
+    assert tool_body["signature"]["outputs"] == []
+    assert [version["ordinal"] for version in tool_body["versions"]] == [2, 1]
+    assert tool_body["findings"] == []
+    assert tool_body["used_by"] == [
         {
             "agent": "desk",
             "agent_name": "Desk",

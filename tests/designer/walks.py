@@ -69,7 +69,7 @@ class Walks:
         )
         numbers = range(first, first + count)
         self.says = {number: self._new_tool() for number in numbers}
-        self.earlier = {number: [copy.deepcopy(said)] for number, said in self.says.items()}
+        self.earlier = {number: [copy.deepcopy(document)] for number, document in self.says.items()}
         self.versions = dict.fromkeys(numbers, 1)
         self.listed = dict.fromkeys(numbers, True)
         self.designer = make_user(Role.DESIGNER)
@@ -116,33 +116,36 @@ class Walks:
                 " FROM designer_tuning t"
             )
             rows = cursor.fetchone()
-        words, shown, stale = {}, {}, {}
+        words, shown_signatures, stale = {}, {}, {}
         numbers = {tool.pk: number for number, tool in self.tools.items()}
         for pin in pinned_signatures.pinned([self.agent]).select_related("tool__current"):
             number, tool = numbers[pin.tool_id], pin.tool
             catalog = pinned_signatures.words_about(tool)
             words[f"tool {number}"] = members(catalog)
             words[f"pin {number}"] = members(merged(catalog, pinned_signatures.words_about(pin)))
-            shown[f"pin {number}"] = pinned_signatures.effective_of(pin)
-            stale[f"pin {number}"] = {each.path for each in pinned_signatures.stale_of(pin)}
+            shown_signatures[f"pin {number}"] = pinned_signatures.effective_of(pin)
+            stale[f"pin {number}"] = {stale_text.path for stale_text in pinned_signatures.stale_of(pin)}
             about = tunings.stale_of(getattr(tool, "tuning", None), tool.current.decoded())
-            stale[f"tool {number}"] = {each.path for each in about}
-        return Seen(rows, words, shown, stale)
+            stale[f"tool {number}"] = {finding.path for finding in about}
+        return Seen(rows, words, shown_signatures, stale)
 
     def _stale_words_of(self, tool: Tool, number: int) -> set[Path]:
         """By what this vendor says, not by what the product read of it."""
         row = tunings.tuning_of(tool)
         replaced = members(tunings.replaced_of(row))
-        says = self.earlier[number][-1]
-        now: dict[Path, Any] = {("description",): says["description"], ("title",): says["title"]}
-        for name, about in says["inputs"].items():
+        earlier_document = self.earlier[number][-1]
+        now: dict[Path, Any] = {
+            ("description",): earlier_document["description"],
+            ("title",): earlier_document["title"],
+        }
+        for name, about in earlier_document["inputs"].items():
             now["parameters", name, "description"] = about["description"]
             for value, text in about.get("values", {}).items():
                 now["parameters", name, "values", value, "description"] = text
-        now |= {("outputs", name, "description"): text for name, text in says["outputs"].items()}
-        now |= {("effects", name): says["effects"].get(name) for name in EFFECTS}
-        ours = members(tunings.words_of(row))
-        return {path for path in ours if path in now and replaced.get(path) != now[path]}
+        now |= {("outputs", name, "description"): text for name, text in earlier_document["outputs"].items()}
+        now |= {("effects", name): earlier_document["effects"].get(name) for name in EFFECTS}
+        own_members = members(tunings.words_of(row))
+        return {path for path in own_members if path in now and replaced.get(path) != now[path]}
 
     def _read(self) -> Run:
         self.shop.tools = [self._document(number) for number, is_listed in self.listed.items() if is_listed]
@@ -157,8 +160,8 @@ class Walks:
             admin = make_user(Role.ADMIN)
             run = enumeration_runs.perform(enumeration_runs.confirm_held(run, actor=admin).pk)
         assert (run.status, run.rejected) == ("succeeded", 0), run.error_message
-        gone = Tool.objects.filter(endpoint=self.endpoint, status=ToolStatus.WITHDRAWN).count()
-        assert gone == list(self.listed.values()).count(False)
+        withdrawn_count = Tool.objects.filter(endpoint=self.endpoint, status=ToolStatus.WITHDRAWN).count()
+        assert withdrawn_count == list(self.listed.values()).count(False)
         inspector.inspect_pending(self.endpoint.pk)
         self.done["readings"] += 1
         self.done["new versions"] += run.changed
@@ -173,7 +176,7 @@ class Walks:
         version = target.version if isinstance(target, Pin) else target.current
         assert version
         signature, row = version.decoded(), tunings.tuning_of(target)
-        stale = [each.member for each in tunings.stale_of(row, signature)]
+        stale = [stale_text.member for stale_text in tunings.stale_of(row, signature)]
         possible = {"settle": bool(stale), "move": is_pin, "extend": bool(row), "revert": bool(row)}
         weights = [weight * possible.get(deed, True) for deed, weight in OF_DESIGNERS.items()]
         (deed,) = self.random.choices(list(OF_DESIGNERS), weights=weights)
@@ -203,21 +206,21 @@ class Walks:
             pins.move_pin(target, actor=self.designer, ordinal=ordinal)
 
     def _words(self, signature: Signature, start: Words) -> Any:
-        said, vendors = members(start), of_vendor(signature)
+        own_words, vendors = members(start), of_vendor(signature)
         types = {parameter.name: parameter.type for parameter in signature.inputs}
         for path in self.random.sample(list(vendors), self.random.randint(1, 8)):
             last = path[-1]
             if last in ("title", "description"):
-                said[path] = self.random.choice((self._text(), f"{vendors[path]}\nAnd ours.".strip()))
+                own_words[path] = self.random.choice((self._text(), f"{vendors[path]}\nAnd ours.".strip()))
             elif last == "name":
-                said[path] = f"{path[1]}_{self.random.randint(1, 9)}"
+                own_words[path] = f"{path[1]}_{self.random.randint(1, 9)}"
             elif last == "preset":
-                said[path] = PRESETS[types[path[1]]]
+                own_words[path] = PRESETS[types[path[1]]]
             else:
-                said[path] = self.random.random() < 0.7
+                own_words[path] = self.random.random() < 0.7
                 if last == "hidden" and path[0] == "parameters" and len(path) == 3:
-                    said[*path[:2], "preset"] = PRESETS[types[path[1]]]
-        return msgspec.to_builtins(from_members(said))
+                    own_words[*path[:2], "preset"] = PRESETS[types[path[1]]]
+        return msgspec.to_builtins(from_members(own_words))
 
     # What the vendor does.
 
@@ -237,25 +240,25 @@ class Walks:
         self.trails.setdefault(number, []).append(deed)
         self.done[f"vendor: {deed}"] += 1
 
-    def _changes(self, says: Document) -> None:
+    def _changes(self, document: Document) -> None:
         what = self.random.choice(("description", "title", "input", "value", "output", "effects", "shape"))
         if what in ("description", "title"):
-            says[what] = self._text() if what == "description" or self.protocol == "mcp" else ""
+            document[what] = self._text() if what == "description" or self.protocol == "mcp" else ""
         elif what == "input":
-            says["inputs"][self.random.choice(list(says["inputs"]))]["description"] = self._text()
-        elif what == "value" and "unit" in says["inputs"]:
-            values = says["inputs"]["unit"]["values"]
+            document["inputs"][self.random.choice(list(document["inputs"]))]["description"] = self._text()
+        elif what == "value" and "unit" in document["inputs"]:
+            values = document["inputs"]["unit"]["values"]
             values[self.random.choice(list(values))] = self._text()
         elif what == "output":
-            says["outputs"][self.random.choice(list(says["outputs"]))] = self._text()
+            document["outputs"][self.random.choice(list(document["outputs"]))] = self._text()
         elif what == "effects" and self.protocol == "mcp":
-            says["effects"] = {
+            document["effects"] = {
                 name: self.random.choice((True, False)) for name in ("read_only", "destructive")
             }
         elif what == "shape":
             new = self._new_tool()
             member = self.random.choice(("inputs", "outputs"))
-            says[member] = {name: says[member].get(name, text) for name, text in new[member].items()}
+            document[member] = {name: document[member].get(name, text) for name, text in new[member].items()}
 
     def _new_tool(self) -> Document:
         inputs: Document = {"q": {"description": self._text()}}
@@ -277,21 +280,21 @@ class Walks:
         return "\n".join(self.random.choices(LINES, k=self.random.randint(1, 3)))
 
     def _document(self, number: int) -> Document:
-        says, tool = self.says[number], DIALECTS[self.protocol].tool(number)
+        document, tool = self.says[number], DIALECTS[self.protocol].tool(number)
         if self.protocol == "a2t":
             return tool | {
                 "version": self.versions[number],
                 "currentVersion": self.versions[number],
-                "description": says["description"],
+                "description": document["description"],
                 "input_parameters": [
                     {"id": name, "name": name, "type": INPUTS[name], "required": name == "q"}
                     | {"description": about["description"]}
                     | ({"allowed-values": about["values"]} if "values" in about else {})
-                    for name, about in says["inputs"].items()
+                    for name, about in document["inputs"].items()
                 ],
                 "output_parameters": [
                     {"id": name, "name": name, "type": "string", "description": text}
-                    for name, text in says["outputs"].items()
+                    for name, text in document["outputs"].items()
                 ],
             }
         types = {"string": "string", "enum": "string", "int": "integer"}
@@ -302,14 +305,14 @@ class Walks:
                 if "values" in about
                 else {}
             )
-            for name, about in says["inputs"].items()
+            for name, about in document["inputs"].items()
         }
-        gives = {name: {"type": "string", "description": text} for name, text in says["outputs"].items()}
+        gives = {name: {"type": "string", "description": text} for name, text in document["outputs"].items()}
         hints = {"read_only": "readOnlyHint", "destructive": "destructiveHint"}
         return tool | {
-            "title": says["title"],
-            "description": says["description"],
+            "title": document["title"],
+            "description": document["description"],
             "inputSchema": {"type": "object", "properties": takes, "required": ["q"]},
             "outputSchema": {"type": "object", "properties": gives},
-            "annotations": {hints[name]: value for name, value in says["effects"].items()},
+            "annotations": {hints[name]: value for name, value in document["effects"].items()},
         }

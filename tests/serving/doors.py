@@ -66,16 +66,16 @@ class Door:
         if ask.mode == "stream":
             assert answer["Content-Type"].startswith("text/event-stream"), answer
             *_, last = (part for part in answer.streaming_content if b"data: " in part)
-            heard = self.of_event(json.loads(last.partition(b"data: ")[2]))
-            return replace(heard, said=heard.said.strip(), headers=answer.headers)
+            reply = self.of_event(json.loads(last.partition(b"data: ")[2]))
+            return replace(reply, said=reply.said.strip(), headers=answer.headers)
         assert answer["Content-Type"].startswith("application/json"), answer
         document = answer.json()
-        heard = self.heard(answer.status_code, document)
+        reply = self.heard(answer.status_code, document)
         if answer.status_code == 401:
             assert answer["WWW-Authenticate"].startswith("Bearer")
         if answer.status_code == 429:
             assert answer["Retry-After"], document
-        return replace(heard, said=heard.said.strip(), document=document, headers=answer.headers)
+        return replace(reply, said=reply.said.strip(), document=document, headers=answer.headers)
 
     def request(self, ask: Ask) -> tuple[str, Mapping[str, str], Any]:
         """The path, the headers and the body."""
@@ -116,8 +116,8 @@ class Rest(Door):
             return Heard(f"{status} {document['code']}")
         error = document["error"] or {}
         assert not error or error["message"]
-        said = f"{status} {document['outcome']} {error.get('code', '')}"
-        return Heard(said, document["outputs"] if document["outcome"] == "ok" else None)
+        line = f"{status} {document['outcome']} {error.get('code', '')}"
+        return Heard(line, document["outputs"] if document["outcome"] == "ok" else None)
 
     def of_event(self, document: Any) -> Heard:
         return self.heard(200, document)
@@ -130,17 +130,17 @@ class A2T(Door):
     name = "a2t"
 
     def request(self, ask: Ask) -> tuple[str, Mapping[str, str], Any]:
-        listed = [{"name": name, "value": value} for name, value in ask.arguments.items()]
+        input_parameters = [{"name": name, "value": value} for name, value in ask.arguments.items()]
         version = f"/versions/{ask.version}" if ask.version else ""
         headers = {"Idempotency-Key": ask.id} if ask.id else {}
         if ask.is_confirmed:
             headers["Pegboard-Confirm"] = "true"
         path = f"{self._root(ask)}/tools/{_uuid_of(ask)}{version}:invoke"
-        return path, headers, {"input_parameters": listed}
+        return path, headers, {"input_parameters": input_parameters}
 
     def heard(self, status: int, document: Any) -> Heard:
         if status == 200:
-            outputs = {each["name"]: each["value"] for each in document["output_parameters"]}
+            outputs = {output["name"]: output["value"] for output in document["output_parameters"]}
             return Heard("200", outputs)
         assert document["message"]
         return Heard(f"{status} {document['code']}")
@@ -167,8 +167,8 @@ class OXP(Door):
             return Heard("200 success", value)
         error = document["error"] if status == 200 else document
         assert error["message"]
-        said = "failure " if status == 200 else ""
-        return Heard(f"{status} {said}{error.get('developer_message', '')}")
+        prefix = "failure " if status == 200 else ""
+        return Heard(f"{status} {prefix}{error.get('developer_message', '')}")
 
 
 class ACP(Door):
@@ -198,9 +198,9 @@ class ACP(Door):
         return Heard("200 result" if document["status"] == "success" else "200", document["values"])
 
     def answer(self, client: APIClient, ask: Ask, before: Any, answers: Mapping[str, Any]) -> Heard:
-        ((name, given),) = answers.items()
+        ((name, answer),) = answers.items()
         path = f"{self._root(ask)}/runs/{before['run']['run_id']}"
-        body = {"interrupt_type": name, **given} if given is not None else None
+        body = {"interrupt_type": name, **answer} if answer is not None else None
         first = self.sent(client, ask, path, {}, body)
         if first.said.startswith("4"):
             return first
@@ -216,12 +216,12 @@ class MCP(Door):
         return self._message(ask, {"name": ask.tool, "arguments": ask.arguments})
 
     def _message(self, ask: Ask, params: dict[str, Any]) -> tuple[str, Mapping[str, str], Any]:
-        spoken = ask.speaks or "2026-07-28"
-        params["_meta"] = {f"{META}protocolVersion": spoken, f"{META}clientCapabilities": FORMS}
+        version = ask.speaks or "2026-07-28"
+        params["_meta"] = {f"{META}protocolVersion": version, f"{META}clientCapabilities": FORMS}
         if ask.is_confirmed:
             params["inputResponses"] = {"confirm": {"action": "accept", "content": {"confirm": True}}}
         headers = {
-            "MCP-Protocol-Version": spoken,
+            "MCP-Protocol-Version": version,
             "Mcp-Method": "tools/call",
             "Mcp-Name": ask.tool,
             **({"Idempotency-Key": ask.id} if ask.id else {}),
@@ -244,11 +244,11 @@ class MCP(Door):
         return Heard(f"{status}", result.get("structuredContent"))
 
     def answer(self, client: APIClient, ask: Ask, before: Any, answers: Mapping[str, Any]) -> Heard:
-        said = {
-            name: {"action": "decline"} if given is None else {"action": "accept", "content": given}
-            for name, given in answers.items()
+        responses = {
+            name: {"action": "decline"} if answer is None else {"action": "accept", "content": answer}
+            for name, answer in answers.items()
         }
-        goes_on = {"requestState": before["result"]["requestState"], "inputResponses": said}
+        goes_on = {"requestState": before["result"]["requestState"], "inputResponses": responses}
         return self.sent(
             client, ask, *self._message(ask, {"name": ask.tool, "arguments": ask.arguments, **goes_on})
         )

@@ -86,21 +86,21 @@ def test_what_runs_by_its_name_keeps_its_version(owner, designer, explicit, in_e
     activity = activities.create(
         actor=owner, name=explicit or "forecast", kind="mock", config=answers("fair")
     )
-    client, at = runtime(owner, agent), url(name="forecast")
-    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    client, path = runtime(owner, agent), url(name="forecast")
+    assert client.post(path, FORECAST).json()["outputs"] == {"sky": "fair"}
     activities.change(activity, actor=owner, config=answers("storm"))
-    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    assert client.post(path, FORECAST).json()["outputs"] == {"sky": "fair"}
     assert NamedActivity.objects.get().activity_version.number == 1
 
 
 def test_another_activity_of_the_same_name_does_not_run_at_once(owner):
     agent, _ = agent_with(owner, definition(owner))
-    client, at = runtime(owner, agent), url(name="forecast")
+    client, path = runtime(owner, agent), url(name="forecast")
     old = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
-    assert client.post(at, FORECAST).json()["outcome"] == "ok"
+    assert client.post(path, FORECAST).json()["outcome"] == "ok"
     activities.change(old, actor=owner, name="The old one")
     activities.create(actor=owner, name="forecast", kind="mock", config=answers("storm"))
-    refused = client.post(at, FORECAST)
+    refused = client.post(path, FORECAST)
     assert (refused.status_code, refused.json()["code"]) == (409, "activity_replaced")
 
 
@@ -117,18 +117,18 @@ def test_a_version_with_steps_runs_the_activities_as_they_were_when_it_was_saved
     outer = activities.create(
         actor=owner, name="Outer", kind="composite", config=steps, interface=pin.version
     )
-    made = environments.create(agent, actor=owner, name="test", is_default=True)
-    environments.bind(made, pin.tool, actor=owner, activity=outer)
-    client, at = runtime(owner, agent), url(name="forecast")
-    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    environment = environments.create(agent, actor=owner, name="test", is_default=True)
+    environments.bind(environment, pin.tool, actor=owner, activity=outer)
+    client, path = runtime(owner, agent), url(name="forecast")
+    assert client.post(path, FORECAST).json()["outputs"] == {"sky": "fair"}
     activities.change(inner, actor=owner, config=answers("storm"))
-    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    assert client.post(path, FORECAST).json()["outputs"] == {"sky": "fair"}
     # Saving the outer one again records the newer version, which runs once the binding moves.
     outer = activities.change(outer, actor=owner, config=steps)
     assert outer.current.number == 2
-    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
-    environments.bind(made, pin.tool, actor=owner, activity=outer, version=outer.current)
-    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "storm"}
+    assert client.post(path, FORECAST).json()["outputs"] == {"sky": "fair"}
+    environments.bind(environment, pin.tool, actor=owner, activity=outer, version=outer.current)
+    assert client.post(path, FORECAST).json()["outputs"] == {"sky": "storm"}
     assert activities.change(outer, actor=owner, config=steps).current.number == 2
 
 
@@ -136,7 +136,7 @@ def test_only_a_second_person_or_an_administrator_moves_a_protected_binding(
     owner, vendor, desk, elsewhere, designer
 ):
     pin = desk[1]
-    made = place(owner, desk, activity=elsewhere.activity)
+    environment = place(owner, desk, activity=elsewhere.activity)
     protected = designer("patch", f"{PLACES}test/", {"is_protected": True}).json()
     assert protected["is_protected"] is True
     edited = redirect(elsewhere.activity, pin, owner)
@@ -150,11 +150,11 @@ def test_only_a_second_person_or_an_administrator_moves_a_protected_binding(
     ):
         refused = designer(method, path, body)
         assert (refused.status_code, refused.json()["code"]) == (403, "environment_protected")
-    made.refresh_from_db()
+    environment.refresh_from_db()
     other = make_user(Role.DESIGNER)
-    moved = environments.bind(made, pin.tool, actor=other, activity=edited, version=edited.current)
+    moved = environments.bind(environment, pin.tool, actor=other, activity=edited, version=edited.current)
     assert moved.activity_version.number == 2
-    assert not environments.protect(made, actor=make_user(Role.ADMIN), is_protected=False).is_protected
+    assert not environments.protect(environment, actor=make_user(Role.ADMIN), is_protected=False).is_protected
 
 
 def test_a_release_records_what_ran_and_check_fails_when_that_differs(
@@ -181,8 +181,11 @@ def test_a_release_records_what_ran_and_check_fails_when_that_differs(
     edited = redirect(elsewhere.activity, pin, owner)
     assert designer("post", check, lock).json()["status"] == "current"
     assert designer("patch", AT, {"activity_version": edited.current.number}).status_code == 200
-    found = designer("post", check, lock).json()
-    assert (found["status"], [row["code"] for row in found["changes"]]) == ("breaking", ["binding_changed"])
+    check_result = designer("post", check, lock).json()
+    assert (check_result["status"], [row["code"] for row in check_result["changes"]]) == (
+        "breaking",
+        ["binding_changed"],
+    )
     following = publishing.publish(agent, actor=owner, channel="live")
     diff = designer("get", f"/api/v1/agents/desk/releases/{following.number}/diff/").json()
     assert [row["tool"] for row in diff["bindings"]] == ["sky"]
@@ -191,18 +194,18 @@ def test_a_release_records_what_ran_and_check_fails_when_that_differs(
 
 def test_updates_list_an_edited_activity_and_move_it_and_back(owner, vendor, desk, elsewhere, client):
     pin = desk[1]
-    made = place(owner, desk, is_default=True, activity=elsewhere.activity)
+    environment = place(owner, desk, is_default=True, activity=elsewhere.activity)
     client.force_login(owner)
     page = "/agents/desk/upgrades/"
     first = elsewhere.activity.current
     edited = redirect(elsewhere.activity, pin, owner).current
     assert f'name="version" value="{edited.pk}"' in client.get(page).content.decode()
-    sent = {"pin": pin.pk, "environment": "test", "version": edited.pk, "from": first.pk}
-    answer = client.post(f"{page}activities/", sent, follow=True)
-    assert environments.bindings_of(made)[0].activity_version == edited
+    payload = {"pin": pin.pk, "environment": "test", "version": edited.pk, "from": first.pk}
+    answer = client.post(f"{page}activities/", payload, follow=True)
+    assert environments.bindings_of(environment)[0].activity_version == edited
     assert f'name="version" value="{first.pk}"' in answer.content.decode()
-    client.post(f"{page}activities/", sent | {"version": first.pk, "from": ""})
-    assert environments.bindings_of(made)[0].activity_version == first
+    client.post(f"{page}activities/", payload | {"version": first.pk, "from": ""})
+    assert environments.bindings_of(environment)[0].activity_version == first
 
 
 @pytest.fixture
@@ -212,21 +215,21 @@ def mailer(owner):
     activity = activities.create(
         actor=owner, name="Weather station", kind="mock", config=answers("fair"), interface=pin.version
     )
-    made = environments.create(agent, actor=owner, name="test", is_default=True)
-    environments.bind(made, pin.tool, actor=owner, activity=activity)
-    return agent, pin, made
+    environment = environments.create(agent, actor=owner, name="test", is_default=True)
+    environments.bind(environment, pin.tool, actor=owner, activity=activity)
+    return agent, pin, environment
 
 
 def test_removing_a_binding_of_a_default_or_protected_environment_needs_a_reason(mailer, designer, owner):
-    agent, pin, made = mailer
-    at = f"/api/v1/agents/{agent.slug}/environments/test/bindings/forecast/"
-    refused = designer("delete", at)
+    agent, pin, environment = mailer
+    path = f"/api/v1/agents/{agent.slug}/environments/test/bindings/forecast/"
+    refused = designer("delete", path)
     failed = [check["code"] for check in refused.json()["checks"] if check["severity"] == "error"]
     assert (refused.status_code, failed) == (409, ["not_connected"])
-    assert made.bindings.exists()
-    unexplained = designer("delete", f"{at}?accept=not_connected")
+    assert environment.bindings.exists()
+    unexplained = designer("delete", f"{path}?accept=not_connected")
     assert (unexplained.status_code, [*unexplained.json()["fields"]]) == (400, ["reason"])
-    assert designer("delete", f"{at}?accept=not_connected&reason=For+a+day").status_code == 204
+    assert designer("delete", f"{path}?accept=not_connected&reason=For+a+day").status_code == 204
     assert AuditEntry.objects.filter(action="unbind").get().why == "For a day"
 
     # Another one is for trying out, until it is protected.
@@ -238,25 +241,25 @@ def test_removing_a_binding_of_a_default_or_protected_environment_needs_a_reason
         environments.bind(other, pin.tool, actor=owner, activity=activity)
         environments.protect(other, actor=owner, is_protected=is_protected)
         client = client_of(make_user(Role.ADMIN))
-        assert client.delete(at.replace("/test/", "/other/")).status_code == status
+        assert client.delete(path.replace("/test/", "/other/")).status_code == status
 
 
 def test_another_default_environment_needs_a_reason_if_a_tool_does_not_run_there(
     mailer, designer, client, owner
 ):
-    agent, _, made = mailer
-    at = f"/api/v1/agents/{agent.slug}/environments/"
+    agent, _, environment = mailer
+    path = f"/api/v1/agents/{agent.slug}/environments/"
     # Nothing is bound in a new environment.
-    refused = designer("post", at, {"name": "other", "is_default": True})
+    refused = designer("post", path, {"name": "other", "is_default": True})
     assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
     assert not agent.environments.filter(name="other").exists()
-    assert designer("post", at, {"name": "other"}).status_code == 201
+    assert designer("post", path, {"name": "other"}).status_code == 201
     for name, is_default in (("other", True), ("test", False)):
-        refused = designer("patch", f"{at}{name}/", {"is_default": is_default})
+        refused = designer("patch", f"{path}{name}/", {"is_default": is_default})
         failed = [check["code"] for check in refused.json()["checks"] if check["severity"] == "error"]
         assert (refused.status_code, failed) == (409, ["not_connected"])
-    made.refresh_from_db()
-    assert made.is_default
+    environment.refresh_from_db()
+    assert environment.is_default
 
     # The page offers to give the reason.
     client.force_login(owner)
@@ -268,71 +271,71 @@ def test_another_default_environment_needs_a_reason_if_a_tool_does_not_run_there
     )
     accepted = {"accept": "not_connected", "reason": "For a day"}
     client.post(f"{page}other/default/", accepted)
-    made.refresh_from_db()
-    assert not made.is_default
+    environment.refresh_from_db()
+    assert not environment.is_default
     assert AuditEntry.objects.filter(action="edit", why="For a day").count() == 2
     # What fails in both does not stop it, and back there is nothing to accept.
-    assert designer("patch", f"{at}other/", {"is_default": False}).status_code == 200
-    assert designer("patch", f"{at}test/", {"is_default": True}).status_code == 200
+    assert designer("patch", f"{path}other/", {"is_default": False}).status_code == 200
+    assert designer("patch", f"{path}test/", {"is_default": True}).status_code == 200
 
 
 def test_the_page_asks_for_the_reason_of_such_a_change(mailer, client, owner):
-    agent, pin, made = mailer
+    agent, pin, environment = mailer
     client.force_login(owner)
-    page, cell = f"/agents/{agent.slug}/environments/", f"{pin.pk}-{made.pk}"
-    bound = str(made.bindings.get().activity_id)
-    sent = {cell: "", f"was-{cell}": bound}
-    refused = client.post(page, sent)
+    page, cell = f"/agents/{agent.slug}/environments/", f"{pin.pk}-{environment.pk}"
+    bound = str(environment.bindings.get().activity_id)
+    payload = {cell: "", f"was-{cell}": bound}
+    refused = client.post(page, payload)
     assert (refused.status_code, refused.context["codes"]) == (409, ["not_connected"])
     assert 'name="reason"' in refused.content.decode()
-    assert client.post(page, sent | {"accept": "not_connected", "reason": "For a day"}).status_code == 302
-    assert not made.bindings.exists()
+    assert client.post(page, payload | {"accept": "not_connected", "reason": "For a day"}).status_code == 302
+    assert not environment.bindings.exists()
 
 
 def test_what_runs_by_its_name_is_moved_and_moved_back(owner, designer, client):
     agent, pin = agent_with(owner, definition(owner))
     environments.create(agent, actor=owner, name="test", is_default=True)
     activity = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
-    calls, at = runtime(owner, agent), url(name="forecast")
-    named = f"/api/v1/agents/{agent.slug}/named-activities/forecast/"
-    assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    calls, path = runtime(owner, agent), url(name="forecast")
+    activity_path = f"/api/v1/agents/{agent.slug}/named-activities/forecast/"
+    assert calls.post(path, FORECAST).json()["outputs"] == {"sky": "fair"}
     edited = activities.change(activity, actor=owner, config=answers("storm")).current
-    assert designer("get", named).json()["update"]["activity_version"] == 2
-    assert designer("patch", named, {"activity_version": 7}).status_code == 400
-    assert designer("patch", named, {}).json()["activity_version"] == 2
-    assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "storm"}
-    assert designer("patch", named, {"activity_version": 1}).json()["activity_version"] == 1
-    assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    assert designer("get", activity_path).json()["update"]["activity_version"] == 2
+    assert designer("patch", activity_path, {"activity_version": 7}).status_code == 400
+    assert designer("patch", activity_path, {}).json()["activity_version"] == 2
+    assert calls.post(path, FORECAST).json()["outputs"] == {"sky": "storm"}
+    assert designer("patch", activity_path, {"activity_version": 1}).json()["activity_version"] == 1
+    assert calls.post(path, FORECAST).json()["outputs"] == {"sky": "fair"}
     # The same on the page.
     client.force_login(owner)
     first = NamedActivity.objects.get().activity_version
     moves = f"/agents/{agent.slug}/upgrades/activities/"
-    sent = {"pin": pin.pk, "environment": "", "version": edited.pk, "from": first.pk}
-    moved = client.post(moves, sent, follow=True)
+    payload = {"pin": pin.pk, "environment": "", "version": edited.pk, "from": first.pk}
+    moved = client.post(moves, payload, follow=True)
     assert NamedActivity.objects.get().activity_version == edited
     assert f'name="version" value="{first.pk}"' in moved.content.decode()
-    client.post(moves, sent | {"version": first.pk, "from": ""})
+    client.post(moves, payload | {"version": first.pk, "from": ""})
     assert NamedActivity.objects.get().activity_version == first
     # Another activity that gets the name is chosen by the same call.
     activities.change(activity, actor=owner, name="The old one")
     activities.create(actor=owner, name="forecast", kind="mock", config=answers("hail"))
-    replaced = designer("get", named).json()
+    replaced = designer("get", activity_path).json()
     assert (replaced["code"], replaced["update"]["activity_version"]) == ("activity_replaced", 1)
-    assert designer("patch", named, {}).status_code == 200
-    assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "hail"}
-    assert designer("get", named).json()["update"] is None
+    assert designer("patch", activity_path, {}).status_code == 200
+    assert calls.post(path, FORECAST).json()["outputs"] == {"sky": "hail"}
+    assert designer("get", activity_path).json()["update"] is None
 
 
 def test_a_refused_move_is_repeated_with_a_reason_under_updates(mailer, owner, client, monkeypatch):
-    agent, pin, made = mailer
-    activity = made.bindings.get().activity
+    agent, pin, environment = mailer
+    activity = environment.bindings.get().activity
     first = activity.current
     edited = activities.change(activity, actor=owner, config=answers("storm")).current
     failed = Check(code="not_connected", severity="error", message="Nothing is connected.")
     monkeypatch.setattr(binding_moves, "_read_checks", lambda *args: [failed])
     client.force_login(owner)
     moves = f"/agents/{agent.slug}/upgrades/activities/"
-    move = {"pin": pin.pk, "environment": made.name, "version": edited.pk, "from": first.pk}
+    move = {"pin": pin.pk, "environment": environment.name, "version": edited.pk, "from": first.pk}
 
     refused = client.post(moves, move, follow=True)
 
@@ -341,10 +344,10 @@ def test_a_refused_move_is_repeated_with_a_reason_under_updates(mailer, owner, c
     accepted = move | {"accept": "not_connected"}
     unexplained = client.post(moves, accepted, follow=True)
     assert unexplained.context["refused_move"]["version"] == edited
-    assert made.bindings.get().activity_version == first
+    assert environment.bindings.get().activity_version == first
     moved = client.post(moves, accepted | {"reason": "The station moves"}, follow=True)
     assert moved.context["refused_move"] is None
-    assert made.bindings.get().activity_version == edited
+    assert environment.bindings.get().activity_version == edited
     assert AuditEntry.objects.latest("pk").why == "The station moves"
 
 
@@ -371,13 +374,13 @@ def test_updates_list_a_tool_whose_activity_lost_its_name(owner, client):
 @pytest.mark.parametrize("by_name", [True, False])
 def test_an_activity_of_a_protected_environment_is_removed_by_an_administrator_only(owner, by_name):
     agent, pin = agent_with(owner, definition(owner))
-    made = environments.create(agent, actor=owner, name="test", is_default=True)
+    environment = environments.create(agent, actor=owner, name="test", is_default=True)
     activity = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
     if by_name:
         assert runtime(owner, agent).post(url(name="forecast"), FORECAST).json()["outcome"] == "ok"
     else:
-        environments.bind(made, pin.tool, actor=owner, activity=activity)
-    environments.protect(made, actor=owner)
+        environments.bind(environment, pin.tool, actor=owner, activity=activity)
+    environments.protect(environment, actor=owner)
     client = client_of(make_user(Role.DESIGNER))
     refused = client.delete(f"/api/v1/activities/{activity.pk}/")
     assert (refused.status_code, refused.json()["code"]) == (403, "environment_protected")
@@ -386,27 +389,27 @@ def test_an_activity_of_a_protected_environment_is_removed_by_an_administrator_o
 
 def test_an_activity_that_runs_by_name_in_a_protected_environment_keeps_its_name(owner):
     agent, _ = agent_with(owner, definition(owner))
-    made = environments.create(agent, actor=owner, name="test", is_default=True)
+    environment = environments.create(agent, actor=owner, name="test", is_default=True)
     activity = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
     assert runtime(owner, agent).post(url(name="forecast"), FORECAST).json()["outcome"] == "ok"
-    environments.protect(made, actor=owner)
-    at, client = f"/api/v1/activities/{activity.pk}/", client_of(make_user(Role.DESIGNER))
-    refused = client.patch(at, {"name": "Another name"}, format="json")
+    environments.protect(environment, actor=owner)
+    path, client = f"/api/v1/activities/{activity.pk}/", client_of(make_user(Role.DESIGNER))
+    refused = client.patch(path, {"name": "Another name"}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (403, "environment_protected")
     # A binding does not depend on the name.
     other = activities.create(actor=owner, name="Bound", kind="mock", config=answers("fair"))
-    environments.bind(made, agent.pins.get().tool, actor=make_user(Role.ADMIN), activity=other)
+    environments.bind(environment, agent.pins.get().tool, actor=make_user(Role.ADMIN), activity=other)
     renamed = client.patch(f"/api/v1/activities/{other.pk}/", {"name": "Renamed"}, format="json")
     assert renamed.status_code == 200
     admin = client_of(make_user(Role.ADMIN))
-    assert admin.patch(at, {"name": "Another name"}, format="json").status_code == 200
+    assert admin.patch(path, {"name": "Another name"}, format="json").status_code == 200
 
 
 def test_pages_tell_which_version_runs_and_that_it_differs_from_the_release(
     owner, vendor, desk, elsewhere, client
 ):
     agent, pin = desk
-    made = place(owner, desk, is_default=True, activity=elsewhere.activity)
+    environment = place(owner, desk, is_default=True, activity=elsewhere.activity)
     client.force_login(owner)
     publishing.publish(agent, actor=owner, channel="live")
     (row,) = client.get("/agents/desk/environments/").context["rows"]
@@ -418,7 +421,7 @@ def test_pages_tell_which_version_runs_and_that_it_differs_from_the_release(
     assert not client.get("/agents/desk/publish/").context["review"].is_new
 
     edited = redirect(elsewhere.activity, pin, owner).current
-    environments.bind(made, pin.tool, actor=owner, activity=elsewhere.activity, version=edited)
+    environments.bind(environment, pin.tool, actor=owner, activity=elsewhere.activity, version=edited)
     (change,) = client.get("/agents/desk/changes/").context["summary"].bindings
     assert (change.tool, change.after["activity_version"]) == ("sky", 2)
     page = client.get("/agents/desk/publish/")

@@ -27,13 +27,13 @@ def answer(client, call, answers):
 
 def runs(vendor):
     """How often the vendor was sent answers."""
-    return sum("inputResponses" in each.json().get("params", {}) for each in vendor.requests)
+    return sum("inputResponses" in request.json().get("params", {}) for request in vendor.requests)
 
 
 def test_over_rest_the_tool_runs_once(lending, asked, vendor):
-    told = [answer(lending, asked, EAST).json() for _ in range(3)]
-    assert {each["outcome"] for each in told} == {"ok"}
-    assert len({each["call"] for each in told}) == runs(vendor) == 1
+    bodies = [answer(lending, asked, EAST).json() for _ in range(3)]
+    assert {body["outcome"] for body in bodies} == {"ok"}
+    assert len({body["call"] for body in bodies}) == runs(vendor) == 1
 
 
 def test_over_mcp_the_tool_runs_once(lending, asked, vendor):
@@ -46,26 +46,26 @@ def test_over_mcp_the_tool_runs_once(lending, asked, vendor):
 def test_another_answer_is_refused(lending, asked, vendor):
     first = answer(lending, asked, EAST).json()
     for other in (WEST, {"branch": None}):
-        told = answer(lending, asked, other)
-        assert (told.status_code, told.json()["code"]) == (409, "already_continued")
-        assert f"as call {first['call']}" in told.json()["message"]
+        refused = answer(lending, asked, other)
+        assert (refused.status_code, refused.json()["code"]) == (409, "already_continued")
+        assert f"as call {first['call']}" in refused.json()["message"]
     assert runs(vendor) == 1
 
 
 def test_answers_that_come_at_once_run_the_tool_once(lending, asked, vendor):
-    told = []
+    bodies = []
 
     def send():
-        told.append(answer(lending, asked, EAST).json())
+        bodies.append(answer(lending, asked, EAST).json())
         connection.close()
 
     threads = [threading.Thread(target=send) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(30)
-    assert len({each["call"] for each in told}) == runs(vendor) == 1
-    assert [each["outcome"] for each in told] == ["ok"] * 4
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len({body["call"] for body in bodies}) == runs(vendor) == 1
+    assert [body["outcome"] for body in bodies] == ["ok"] * 4
 
 
 @pytest.mark.parametrize(

@@ -30,19 +30,19 @@ def desk(owner, vendor):
     return desk_with(owner, vendor)
 
 
-def calls(*wanted, **members):
-    return {"calls": [{"tool": "sky", **GIVEN, **each} for each in wanted], **members}
+def calls(*changes, **members):
+    return {"calls": [{"tool": "sky", **GIVEN, **change} for change in changes], **members}
 
 
 def said(results) -> list[tuple[int, str]]:
     """By index: the status, and the outcome or the code of the error."""
-    assert [each["index"] for each in results] == list(range(len(results)))
-    for each in results:
-        assert (each["answer"] is None) != (each["error"] is None)
-        assert each["answer"] or each["error"]["message"]
+    assert [row["index"] for row in results] == list(range(len(results)))
+    for row in results:
+        assert (row["answer"] is None) != (row["error"] is None)
+        assert row["answer"] or row["error"]["message"]
     return [
-        (each["status"], each["answer"]["outcome"] if each["answer"] else each["error"]["code"])
-        for each in results
+        (row["status"], row["answer"]["outcome"] if row["answer"] else row["error"]["code"])
+        for row in results
     ]
 
 
@@ -53,7 +53,7 @@ def test_each_call_is_made_and_refused_as_if_it_came_alone(owner, vendor, desk):
     pins.pin_tool(helper, actor=owner, tool=tool, alias="help")
     publishing.publish(agent, actor=owner, channel="live")
     client = runtime(owner, agent)
-    wanted = [
+    changes = [
         {},
         {"tool": "earth"},
         {"arguments": {"Zip_code": 5}},
@@ -64,7 +64,7 @@ def test_each_call_is_made_and_refused_as_if_it_came_alone(owner, vendor, desk):
         {"mode": "stream"},
         {},
     ]
-    body = calls(*wanted)
+    body = calls(*changes)
     body["calls"].append("sky")
     first, again = (client.post(URL, body, headers={"Idempotency-Key": "turn 7"}) for _ in range(2))
     results = first.json()["results"]
@@ -99,13 +99,13 @@ def test_each_call_is_made_and_refused_as_if_it_came_alone(owner, vendor, desk):
 
 def test_the_calls_that_a_model_wrote_are_taken_as_they_are(owner, vendor, desk):
     client = runtime(owner, desk[0])
-    shown = client.get(URL.replace("/calls/", "/tools/"), {"format": "tool-system"}).json()
-    (branch,) = shown["calls"]["items"]["anyOf"]
+    parameters = client.get(URL.replace("/calls/", "/tools/"), {"format": "tool-system"}).json()
+    (branch,) = parameters["calls"]["items"]["anyOf"]
     (zip_code,) = (name for name in branch["required"] if not name.startswith("_"))
     good = {"_tool": "sky", zip_code: "0150"}
-    why = "The user asked for the weather."
-    wanted = [
-        {"_tool": "sky", "_activity": "sky", "_reasoningForCall": why, zip_code: "0150", "_output": {}},
+    reasoning = "The user asked for the weather."
+    written_calls = [
+        {"_tool": "sky", "_activity": "sky", "_reasoningForCall": reasoning, zip_code: "0150", "_output": {}},
         {zip_code: "0150"},
         {"_tool": 7, "_mood": "good", "_reasoningForCall": "x" * 2001},
         good | {"_activity": ""},
@@ -114,7 +114,7 @@ def test_the_calls_that_a_model_wrote_are_taken_as_they_are(owner, vendor, desk)
         ["sky"],
         good,
     ]
-    first, again = (client.post(URL, wanted, headers={"Idempotency-Key": "turn 8"}) for _ in range(2))
+    first, again = (client.post(URL, written_calls, headers={"Idempotency-Key": "turn 8"}) for _ in range(2))
     results = first.json()["results"]
     assert said(results) == [
         (200, "ok"),
@@ -126,7 +126,7 @@ def test_the_calls_that_a_model_wrote_are_taken_as_they_are(owner, vendor, desk)
         (400, "invalid"),
         (200, "ok"),
     ]
-    assert [each["error"]["fields"].keys() for each in results[1:5]] == [
+    assert [row["error"]["fields"].keys() for row in results[1:5]] == [
         {"_tool"},
         {"_tool", "_mood", "_reasoningForCall"},
         {"_activity"},
@@ -134,27 +134,27 @@ def test_the_calls_that_a_model_wrote_are_taken_as_they_are(owner, vendor, desk)
     ]
     assert results[4]["error"]["fields"]["_activity"].startswith("“sky” is carried out by “sky”")
     assert results[0]["answer"]["outputs"] == {"Sky_now": "fair"}
-    assert [each["answer"]["reasoning"] for each in results if each["answer"]] == [why, "", ""]
+    assert [row["answer"]["reasoning"] for row in results if row["answer"]] == [reasoning, "", ""]
     assert said(again.json()["results"]) == said(results)
     assert sent(vendor) == [{"Zip code": "0150"}] * 2
-    assert list(Call.objects.order_by("pk").values_list("reasoning", flat=True)).count(why) == 1
-    kept = client.get(f"/api/v1/agents/desk/calls/{results[0]['answer']['call']}/").json()
-    assert kept["reasoning"] == why
+    assert list(Call.objects.order_by("pk").values_list("reasoning", flat=True)).count(reasoning) == 1
+    stored_call = client.get(f"/api/v1/agents/desk/calls/{results[0]['answer']['call']}/").json()
+    assert stored_call["reasoning"] == reasoning
 
 
 def test_the_whole_answer_of_a_model_is_taken_as_its_calls_are(owner, vendor, desk):
     client = runtime(owner, desk[0])
-    written = [{"_tool": "sky", "Zip_code": "0150"}, {"_tool": "earth"}, {"tool": "sky", **GIVEN}]
+    written_calls = [{"_tool": "sky", "Zip_code": "0150"}, {"_tool": "earth"}, {"tool": "sky", **GIVEN}]
     for until in ({"until": "any"}, {}):
-        answer = client.post(URL, {"calls": written, **until}).json()
+        answer = client.post(URL, {"calls": written_calls, **until}).json()
         assert said(answer["results"])[1:] == [(404, "not_found"), (400, "invalid")]
         assert said(answer["results"])[0] == (200, "ok")
         assert answer["first"] == (0 if until else None)
-    assert client.post(f"{URL}?until=race", {"calls": written[:1]}).json()["first"] == 0
+    assert client.post(f"{URL}?until=race", {"calls": written_calls[:1]}).json()["first"] == 0
     # What a model writes does not say where it runs, nor that it is confirmed.
-    refused = client.post(URL, {"calls": written, "environment": "production"})
+    refused = client.post(URL, {"calls": written_calls, "environment": "production"})
     assert (refused.status_code, list(refused.json()["fields"])) == (400, ["environment"])
-    confirming = client.post(URL, {"calls": [{**written[0], "confirm": True}]}).json()["results"]
+    confirming = client.post(URL, {"calls": [{**written_calls[0], "confirm": True}]}).json()["results"]
     assert said(confirming) == [(200, "invalid_arguments")]
 
 
@@ -214,9 +214,9 @@ def test_the_batch_of_the_document_runs(owner, vendor, desk):
     pins.pin_tool(agent, actor=owner, tool=tool, alias="check_drug_interactions")
     publishing.publish(agent, actor=owner, channel="live")
     client = runtime(owner, agent)
-    models, ours = (client.post(path, body).json()["results"] for body in bodies)
-    assert (said(models), said(ours)) == ([(200, "ok")] * 2, [(200, "ok"), (202, None)])
-    assert [each["medicines"] for each in sent(vendor)].count("lisinopril, ibuprofen") == 2
+    models, own_results = (client.post(path, body).json()["results"] for body in bodies)
+    assert (said(models), said(own_results)) == ([(200, "ok")] * 2, [(200, "ok"), (202, None)])
+    assert [arguments["medicines"] for arguments in sent(vendor)].count("lisinopril, ibuprofen") == 2
 
 
 def test_what_a_model_writes_confirms_nothing_and_the_request_does(owner, vendor):
@@ -243,8 +243,8 @@ def by_city(**scripts):
     """What the vendor does for each city."""
 
     def script(line, request):
-        (given,) = request.json()["input_parameters"]
-        scripts[given["value"]](line, request)
+        (input_parameter,) = request.json()["input_parameters"]
+        scripts[input_parameter["value"]](line, request)
 
     return script
 
@@ -266,15 +266,15 @@ FAILS = json_reply({"message": "No such place."}, status=422)
 def test_others_are_cancelled_once_one_has_come_first(owner, vendor, desk, until, first, came):
     client = runtime(owner, desk[0])
     failed = threading.Event()
-    begun = threading.Barrier(3)
+    barrier = threading.Barrier(3)
 
     def fails(line, request):
-        begun.wait(20)
+        barrier.wait(20)
         FAILS(line, request)
         failed.set()
 
     def works(line, request):
-        begun.wait(20)
+        barrier.wait(20)
         if until == "any":
             failed.wait(20)
             ANSWER(line, request)
@@ -282,7 +282,7 @@ def test_others_are_cancelled_once_one_has_come_first(owner, vendor, desk, until
             line.wait(20)
 
     def waits(line, request):
-        begun.wait(20)
+        barrier.wait(20)
         line.wait(20)
 
     vendor.script = by_city(a=fails, b=waits, c=works)
@@ -292,8 +292,8 @@ def test_others_are_cancelled_once_one_has_come_first(owner, vendor, desk, until
     answer = client.post(URL, body, headers=headers).json()
     assert said(answer["results"]) == came
     assert answer["first"] == first
-    lost = sum(outcome == "cancelled" for _, outcome in came)
-    assert AuditEntry.objects.filter(action="cancel").count() == lost
+    cancelled_count = sum(outcome == "cancelled" for _, outcome in came)
+    assert AuditEntry.objects.filter(action="cancel").count() == cancelled_count
     assert "came first" in AuditEntry.objects.filter(action="cancel").first().why
     again = client.post(URL, body, headers=headers).json()
     assert (said(again["results"]), again["first"]) == (came, first)
@@ -321,21 +321,23 @@ def test_the_array_of_a_model_is_raced_and_runs_in_an_environment(owner, vendor,
     place = environments.create(agent, actor=owner, name="prototype")
     environments.bind(place, pin.tool, actor=owner, activity=None)
     client = runtime(owner, agent)
-    written = [{"_tool": "sky", "Zip_code": each} for each in ("a", "b")]
-    latent = client.post(f"{URL}?environment=prototype&until=race", written).json()
+    written_calls = [{"_tool": "sky", "Zip_code": zip_code} for zip_code in ("a", "b")]
+    latent = client.post(f"{URL}?environment=prototype&until=race", written_calls).json()
     # A latent call waits for its output, so it has not ended.
     assert (said(latent["results"]), latent["first"]) == ([(200, "latent")] * 2, None)
     assert vendor.requests == []
-    given = [written[0], written[1] | {"_output": {"Sky_now": "clear"}}]
-    answered = client.post(f"{URL}?environment=prototype&until=any", given).json()
+    completed_calls = [written_calls[0], written_calls[1] | {"_output": {"Sky_now": "clear"}}]
+    answered = client.post(f"{URL}?environment=prototype&until=any", completed_calls).json()
     assert answered["first"] == 1
     assert answered["results"][1]["answer"]["outputs"] == {"Sky_now": "clear"}
-    beside = client.post(URL, calls({}, environment="prototype")).json()["results"]
-    assert said(beside) == [(200, "latent")]
-    named = client.post(URL, calls({"environment": "nowhere"}, environment="prototype")).json()["results"]
-    assert said(named) == [(400, "unknown_environment")]
+    results_outside = client.post(URL, calls({}, environment="prototype")).json()["results"]
+    assert said(results_outside) == [(200, "latent")]
+    results_of_unknown = client.post(URL, calls({"environment": "nowhere"}, environment="prototype")).json()[
+        "results"
+    ]
+    assert said(results_of_unknown) == [(400, "unknown_environment")]
     for odd in ("?until=first", "?until="):
-        assert client.post(URL + odd, written).json()["fields"].keys() == {"until"}
-    later = client.post(f"{URL}?until=any&mode=async", written).json()["results"]
+        assert client.post(URL + odd, written_calls).json()["fields"].keys() == {"until"}
+    later = client.post(f"{URL}?until=any&mode=async", written_calls).json()["results"]
     assert said(later) == [(400, "invalid")] * 2
     assert vendor.requests == []

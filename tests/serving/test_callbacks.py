@@ -49,25 +49,25 @@ def sent() -> Callback:
 
 
 def test_the_end_of_a_call_is_posted_once_and_signed(client, listener):
-    told = begun(client, listener)
+    started = begun(client, listener)
     assert sent().state == "waiting"
-    perform_call(told["call"])
+    perform_call(started["call"])
     assert sent().state == "sent"
     assert sent().sealed == ""
     ((headers, body),) = listener.requests
-    said = json.loads(body)
-    assert (said["type"], said["data"]["call"], said["data"]["outcome"]) == (
+    event = json.loads(body)
+    assert (event["type"], event["data"]["call"], event["data"]["outcome"]) == (
         "call.finished",
-        told["call"],
+        started["call"],
         "ok",
     )
-    assert said["data"]["url"].endswith(f"/api/v1/calls/{told['call']}/")
+    assert event["data"]["url"].endswith(f"/api/v1/calls/{started['call']}/")
     assert "fair" not in body.decode()
-    key = base64.b64decode(told["callback_secret"].removeprefix("whsec_"))
+    key = base64.b64decode(started["callback_secret"].removeprefix("whsec_"))
     signed = b".".join((headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), body))
     proof = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
     assert headers["webhook-signature"] == f"v1,{proof}"
-    assert "callback_secret" not in client.get(f"/api/v1/calls/{told['call']}/").json()
+    assert "callback_secret" not in client.get(f"/api/v1/calls/{started['call']}/").json()
 
 
 def test_an_address_that_does_not_take_it_is_asked_again_later(client, listener):

@@ -78,8 +78,8 @@ def desk(owner, vendor):
     return desk_with(owner, vendor)
 
 
-def runtime(owner, *named, scopes=("runtime", "invoke")) -> APIClient:
-    _, plain = agent_keys.issue(owner, actor=owner, name="Desk key", scopes=scopes, agents=named)
+def runtime(owner, *agents, scopes=("runtime", "invoke")) -> APIClient:
+    _, plain = agent_keys.issue(owner, actor=owner, name="Desk key", scopes=scopes, agents=agents)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
     return client
@@ -93,7 +93,13 @@ GIVEN = {"arguments": {"Zip_code": "0150"}}
 
 
 def sent(vendor) -> list[dict[str, object]]:
-    return [{each["name"]: each["value"] for each in r.json()["input_parameters"]} for r in vendor.requests]
+    return [
+        {
+            input_parameter["name"]: input_parameter["value"]
+            for input_parameter in r.json()["input_parameters"]
+        }
+        for r in vendor.requests
+    ]
 
 
 def test_a_runtime_calls_by_the_names_of_the_release_and_hears_them_back(owner, vendor, desk):
@@ -184,11 +190,11 @@ def test_forty_calls_are_judged_by_the_pinned_version_and_made_to_it(owner, vend
     make_version(pin.tool, make_signature("Sky", inputs=(make_parameter("place"),)), label="2")
     client = runtime(owner, agent)
     assert len(FITTING) + len(UNFIT) == 40
-    outcomes = [client.post(url(), {"arguments": given}).json()["outcome"] for given in FITTING]
+    outcomes = [client.post(url(), {"arguments": arguments}).json()["outcome"] for arguments in FITTING]
     assert outcomes == ["ok"] * len(FITTING)
     assert {request.path for request in vendor.requests} == {f"/tools/{pin.tool.tool_id}/versions/1:invoke"}
     assert len(vendor.requests) == len(FITTING)
-    outcomes = [client.post(url(), {"arguments": given}).json()["outcome"] for given in UNFIT]
+    outcomes = [client.post(url(), {"arguments": arguments}).json()["outcome"] for arguments in UNFIT]
     assert outcomes == ["invalid_arguments"] * len(UNFIT)
     assert len(vendor.requests) == len(FITTING)
 
@@ -199,25 +205,25 @@ def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner,
         pins.set_alias(pin, actor=owner, alias="theirs")
         publishing.publish(other, actor=owner, channel="live")
         client = runtime(owner, desk[0])
-        asked = [url("other", name="theirs"), url("desk", name="theirs"), url("nowhere", name="theirs")]
-        refused = [client.post(each, GIVEN) for each in (*asked, *asked)]
+        addresses = [url("other", name="theirs"), url("desk", name="theirs"), url("nowhere", name="theirs")]
+        refused = [client.post(address, GIVEN) for address in (*addresses, *addresses)]
         by_id = client.post(f"/api/v1/tools/{pin.tool_id}/invoke/", {"arguments": {}})
     assert {(answer.status_code, answer.content) for answer in refused} == {(404, refused[0].content)}
     assert (by_id.status_code, by_id.json()["code"]) == (403, "scope_required")
     assert vendor.requests == others.requests == []
     assert not Call.objects.exists()
-    told = AuditEntry.objects.filter(action="refuse call").order_by("pk")
-    assert [entry.after for entry in told] == [
+    audit_entries = AuditEntry.objects.filter(action="refuse call").order_by("pk")
+    assert [entry.after for entry in audit_entries] == [
         {"agent": slug, "tool": "theirs"} for slug in ("other", "desk", "nowhere")
     ]
-    assert {(entry.kind, entry.actor) for entry in told} == {("apikey", owner)}
+    assert {(entry.kind, entry.actor) for entry in audit_entries} == {("apikey", owner)}
 
 
 def test_key_that_asks_for_ever_other_things_does_not_fill_the_trail(owner, desk, monkeypatch):
     monkeypatch.setattr(calls, "MAX_REFUSALS_PER_INTERVAL", 3)
     client = runtime(owner, desk[0])
-    asked = [client.post(url(name=f"theirs-{number}"), GIVEN).status_code for number in range(5)]
-    assert asked == [404] * 5
+    status_codes = [client.post(url(name=f"theirs-{number}"), GIVEN).status_code for number in range(5)]
+    assert status_codes == [404] * 5
     assert AuditEntry.objects.filter(action="refuse call").count() == 3
 
 
@@ -301,8 +307,12 @@ def test_what_review_stopped_does_not_run_whatever_is_confirmed(owner, vendor, d
 def test_what_may_destroy_needs_a_yes_of_the_runtime(owner, vendor):
     agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
     client = runtime(owner, agent)
-    asked = client.post(url(), GIVEN)
-    assert (asked.status_code, asked.json()["code"], vendor.requests) == (409, "confirm_needed", [])
+    unconfirmed = client.post(url(), GIVEN)
+    assert (unconfirmed.status_code, unconfirmed.json()["code"], vendor.requests) == (
+        409,
+        "confirm_needed",
+        [],
+    )
     assert client.post(url(), GIVEN | {"confirm": True}).json()["outcome"] == "ok"
 
 
@@ -322,18 +332,18 @@ def test_the_same_call_sent_twice_runs_once(owner, vendor, desk):
 
 @pytest.mark.django_db(transaction=True)  # calls of a batch have connections of their own
 def test_a_call_is_named_by_any_text(owner, vendor, desk):
-    client, named = runtime(owner, desk[0]), GIVEN | {"idempotency_key": "turn 7"}
-    first, again = client.post(url(), named), client.post(url(), named)
+    client, payload = runtime(owner, desk[0]), GIVEN | {"idempotency_key": "turn 7"}
+    first, again = client.post(url(), payload), client.post(url(), payload)
     assert (first.json(), first.json()["outcome"], len(vendor.requests)) == (again.json(), "ok", 1)
     by_header = {"headers": {"Idempotency-Key": "turn 7"}}
     assert client.post(url(), GIVEN, **by_header).json()["call"] == first.json()["call"]
-    assert client.post(url(), named, **by_header).json()["call"] == first.json()["call"]
+    assert client.post(url(), payload, **by_header).json()["call"] == first.json()["call"]
     for two in ({"idempotency_key": "turn 8"}, {"id": str(uuid.uuid4())}):
         refused = client.post(url(), GIVEN | two, **by_header)
         assert (refused.status_code, [*refused.json()["fields"]]) == (400, ["idempotency_key"])
     long = client.post(url(), GIVEN, headers={"Idempotency-Key": "x" * 256})
     assert (long.status_code, [*long.json()["fields"]]) == (400, ["Idempotency-Key"])
-    batch = {"calls": [{"tool": "sky", **named}, {"tool": "sky", **named, "id": str(uuid.uuid4())}]}
+    batch = {"calls": [{"tool": "sky", **payload}, {"tool": "sky", **payload, "id": str(uuid.uuid4())}]}
     address = url().partition("tools/")[0] + "calls/"
     same, two = client.post(address, batch).json()["results"]
     assert same["answer"]["call"] == first.json()["call"]
@@ -341,9 +351,9 @@ def test_a_call_is_named_by_any_text(owner, vendor, desk):
     either = str(uuid.uuid4())
     both = client.post(url(), GIVEN | {"idempotency_key": either, "id": either})
     assert both.json()["call"] == client.post(url(), GIVEN | {"id": either}).json()["call"]
-    refused = client.post(url(), named | {"id": either})
+    refused = client.post(url(), payload | {"id": either})
     assert (refused.status_code, [*refused.json()["fields"]]) == (400, ["idempotency_key"])
-    assert runtime(owner, desk[0]).post(url(), named).json()["call"] != first.json()["call"]
+    assert runtime(owner, desk[0]).post(url(), payload).json()["call"] != first.json()["call"]
 
 
 def test_an_id_that_was_used_for_one_agent_runs_nothing_for_another(owner, vendor, desk):
@@ -373,8 +383,11 @@ def test_a_tool_whose_version_is_not_the_released_one_does_not_run(owner, vendor
     (tool,) = sealed.tools
     for version in ({"digest": "0" * 64}, {"ordinal": 7}):
         other = replace(sealed, tools=(replace(tool, version=replace(tool.version, **version)),))
-        written = release_document.encode(other)
-        release.document, release.digest = written.decode(), release_document.digest(written)
+        changed_document = release_document.encode(other)
+        release.document, release.digest = (
+            changed_document.decode(),
+            release_document.digest(changed_document),
+        )
         wish = Wish(tool="sky", arguments={"Zip_code": "0150"})
         with pytest.raises(DomainError, match="not the one that was released") as refused:
             calls.run(release, wish, actor=owner, key=None)
@@ -392,8 +405,8 @@ def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor
     monkeypatch.setattr(requesting, "MAX_CALLS_PER_TOOL", 1)
     monkeypatch.setattr(requesting, "FORGET_EVERY", 1)
     client, body = runtime(owner, desk[0]), GIVEN | {"id": str(uuid.uuid4())}
-    for each in (body, GIVEN, GIVEN, GIVEN):
-        assert client.post(url(), each).json()["outcome"] == "ok"
+    for payload in (body, GIVEN, GIVEN, GIVEN):
+        assert client.post(url(), payload).json()["outcome"] == "ok"
     assert not Call.objects.filter(idempotency_key=body["id"]).exists()
     again = client.post(url(), body)
     assert (again.status_code, again.json()["code"]) == (409, "call_forgotten")
@@ -421,13 +434,13 @@ def test_ids_of_calls_are_forgotten_after_a_day_and_not_before(owner, vendor, de
 def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
     _, pin = desk
     number, start = uuid.uuid4(), threading.Barrier(6)
-    made = []
+    pks = []
 
     def ask():
         start.wait()
         arguments = {"Zip code": "0150"}
         call = requesting.request_call(pin.version, actor=owner, arguments=arguments, key=number)
-        made.append(call.pk)
+        pks.append(call.pk)
         connection.close()
 
     threads = [threading.Thread(target=ask) for _ in range(6)]
@@ -435,8 +448,8 @@ def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(made) == 6
-    assert made == [Call.objects.get().pk] * 6
+    assert len(pks) == 6
+    assert pks == [Call.objects.get().pk] * 6
 
 
 @pytest.mark.django_db(transaction=True)
@@ -445,10 +458,12 @@ def test_a_call_that_another_request_makes_meanwhile_is_found(owner, vendor, des
     """Between any two of the looks at whether it was made."""
     _, pin = desk
     number, arguments = uuid.uuid4(), {"Zip code": "0150"}
-    seen, made = [], []
+    statements, made_calls = [], []
 
     def ask():
-        made.append(requesting.request_call(pin.version, actor=owner, arguments=arguments, key=number).pk)
+        made_calls.append(
+            requesting.request_call(pin.version, actor=owner, arguments=arguments, key=number).pk
+        )
 
     def make_it_elsewhere():
         ask()
@@ -456,8 +471,8 @@ def test_a_call_that_another_request_makes_meanwhile_is_found(owner, vendor, des
 
     def look(execute, sql, params, many, context):
         if "catalog_call" in sql:
-            seen.append(sql)
-            if len(seen) == looks:
+            statements.append(sql)
+            if len(statements) == looks:
                 thread = threading.Thread(target=make_it_elsewhere)
                 thread.start()
                 thread.join()
@@ -465,12 +480,12 @@ def test_a_call_that_another_request_makes_meanwhile_is_found(owner, vendor, des
 
     with connection.execute_wrapper(look):
         ask()
-    assert set(made) == {Call.objects.get().pk}
+    assert set(made_calls) == {Call.objects.get().pk}
 
 
-def limited(owner, agent, most) -> tuple[ApiKey, APIClient]:
+def limited(owner, agent, calls_at_once) -> tuple[ApiKey, APIClient]:
     key, plain = agent_keys.issue(
-        owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent], calls_at_once=most
+        owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent], calls_at_once=calls_at_once
     )
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
@@ -518,10 +533,10 @@ def test_to_count_what_is_under_way_no_call_is_read_that_has_ended(owner, desk, 
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("has_key", "most"), [(True, 5), (False, requesting.USERS_CALLS_AT_ONCE)])
-def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, vendor, desk, has_key, most):
+@pytest.mark.parametrize(("has_key", "limit"), [(True, 5), (False, requesting.USERS_CALLS_AT_ONCE)])
+def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, vendor, desk, has_key, limit):
     agent, pin = desk
-    key = limited(owner, agent, most)[0] if has_key else None
+    key = limited(owner, agent, limit)[0] if has_key else None
     start, refused = threading.Barrier(14), []
 
     def ask():
@@ -539,7 +554,7 @@ def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, v
         thread.start()
     for thread in threads:
         thread.join()
-    assert (Call.objects.count(), len(refused)) == (most, 14 - most)
+    assert (Call.objects.count(), len(refused)) == (limit, 14 - limit)
 
 
 @pytest.mark.parametrize(
@@ -624,9 +639,9 @@ def test_calls_that_hang_leave_places_for_another_agent(owner, vendor, desk, mon
     publishing.publish(other, actor=owner, channel="live")
     hanging = runtime(owner, agent)
     key = ApiKey.objects.latest("pk").pk
-    with ExitStack() as held:
+    with ExitStack() as rooms:
         for _ in range(6):
-            held.enter_context(invocation.room(invocation.holder_for(owner.pk, agent.pk, key)))
+            rooms.enter_context(invocation.room(invocation.holder_for(owner.pk, agent.pk, key)))
         assert hanging.post(url(), GIVEN).json()["code"] == "busy"
         answer = runtime(owner, other).post(url(slug="other"), GIVEN)
     assert answer.status_code == 200, answer.json()
@@ -638,7 +653,7 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
     with HostileVendor(in_turn(asks, done)) as vendor:
         agent, pin = desk_with(owner, vendor, protocol="oxp")
         client = runtime(owner, agent)
-        asked = client.post(url(), GIVEN).json()
+        needs_input = client.post(url(), GIVEN).json()
         # Publishing in between changes nothing for a call that is under way.
         pins.remove_pin(pin, actor=owner)
         other = make_tool(make_signature("other"), endpoint=pin.tool.endpoint)
@@ -648,19 +663,22 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
         person.force_login(owner)
         call = Call.objects.get()
         astray = person.post(f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/resume/", {"answers": {}})
-        unfit = client.post(asked["resume"], {"answers": {}}).json()
-        held = stopped(pin.version, "open")
-        waits = client.post(asked["resume"], {"answers": {"user_id": "ada"}})
-        held.delete()
-        begun = agent.releases.get(number=1)
+        unfit = client.post(needs_input["resume"], {"answers": {}}).json()
+        open_stop = stopped(pin.version, "open")
+        waits = client.post(needs_input["resume"], {"answers": {"user_id": "ada"}})
+        open_stop.delete()
+        first_release = agent.releases.get(number=1)
         Receipt.objects.update(last_at=timezone.now() - timedelta(days=1))
-        retiring.retire(begun, actor=owner, reason="Old.", name=str(begun))
-        answer = client.post(asked["resume"], {"answers": {"user_id": "ada"}})
+        retiring.retire(first_release, actor=owner, reason="Old.", name=str(first_release))
+        answer = client.post(needs_input["resume"], {"answers": {"user_id": "ada"}})
         done = answer.json()
     assert "Deprecation" in answer.headers, "it ends in the release that it began in"
     assert "Link" not in answer.headers
-    assert Receipt.objects.get(release=begun, channel="").surface == "invoke"
-    assert (asked["outcome"], asked["resume"].endswith(f"/agents/desk/calls/{call.pk}/resume/")) == (
+    assert Receipt.objects.get(release=first_release, channel="").surface == "invoke"
+    assert (
+        needs_input["outcome"],
+        needs_input["resume"].endswith(f"/agents/desk/calls/{call.pk}/resume/"),
+    ) == (
         "needs_authorization",
         True,
     )
@@ -675,21 +693,21 @@ def test_other_teams_do_not_read_what_a_runtime_sent(vendor):
     team = teams.create_team(actor=admin, name="Sales")
     teams.add_member(team, insider, actor=admin)
     agent, pin = desk_with(insider, vendor, team=team)
-    made = runtime(insider, agent).post(url(), GIVEN).json()["call"]
+    call_pk = runtime(insider, agent).post(url(), GIVEN).json()["call"]
     addresses = [
-        f"/api/v1/tools/{pin.tool_id}/calls/{made}/",
-        f"/tools/{pin.tool_id}/calls/{made}/",
-        f"/api/v1/agents/desk/calls/{made}/",
+        f"/api/v1/tools/{pin.tool_id}/calls/{call_pk}/",
+        f"/tools/{pin.tool_id}/calls/{call_pk}/",
+        f"/api/v1/agents/desk/calls/{call_pk}/",
     ]
-    seen = {}
+    statuses = {}
     for user in (insider, make_user(Role.DESIGNER)):
         client = Client()
         client.force_login(user)
-        listed = client.get(f"/api/v1/tools/{pin.tool_id}/calls/").json()["results"]
+        results = client.get(f"/api/v1/tools/{pin.tool_id}/calls/").json()["results"]
         page = client.get(f"/tools/{pin.tool_id}/try/").content.decode()
-        seen[user] = [client.get(a, headers={"HX-Request": "true"}).status_code for a in addresses]
-        seen[user] += [len(listed), "0150" in page]
-    assert list(seen.values()) == [[200, 200, 200, 1, True], [404, 404, 404, 0, False]]
+        statuses[user] = [client.get(a, headers={"HX-Request": "true"}).status_code for a in addresses]
+        statuses[user] += [len(results), "0150" in page]
+    assert list(statuses.values()) == [[200, 200, 200, 1, True], [404, 404, 404, 0, False]]
 
 
 def test_a_renamed_input_goes_out_by_the_vendors_name_and_a_hidden_value_never(owner, vendor):
@@ -716,7 +734,7 @@ CLASSES = ["ECONOMY", "FIRST"]
 AS_SCHEMAS = [
     {"type": "string", "enum": CLASSES},
     {"enum": CLASSES, "type": ["string", "null"]},
-    {"oneOf": [{"const": each} for each in CLASSES], "type": "string"},
+    {"oneOf": [{"const": choice} for choice in CLASSES], "type": "string"},
 ]
 
 
@@ -735,7 +753,7 @@ AS_SCHEMAS = [
 )
 @pytest.mark.parametrize("format_", ["", "mcp", "openai-strict", "a2t"])
 def test_no_refusal_names_what_is_hidden(owner, vendor, described, arguments, format_):
-    values = tuple(AllowedValue(each) for each in CLASSES)
+    values = tuple(AllowedValue(choice) for choice in CLASSES)
     classes = make_parameter("class", type="enum", allowed_values=values, schema=described)
     others = [make_parameter("trace"), make_parameter("days", type="int", required=False)]
     agent, pin = desk_with(owner, vendor, inputs=(classes, *others))
@@ -755,9 +773,9 @@ def test_no_refusal_names_what_is_hidden(owner, vendor, described, arguments, fo
 
 def test_a_rule_that_no_export_states_refuses_nothing(owner, vendor):
     """It names a hidden input, so that no model is told of it. The vendor judges by it."""
-    rest = {"type": "object", "anyOf": [{"required": ["days"]}, {"required": ["secret_code"]}]}
+    schema_rest = {"type": "object", "anyOf": [{"required": ["days"]}, {"required": ["secret_code"]}]}
     inputs = [make_parameter(name, required=False, schema={}) for name in ("days", "secret_code")]
-    agent, pin = desk_with(owner, vendor, inputs=tuple(inputs), schema_rest=rest)
+    agent, pin = desk_with(owner, vendor, inputs=tuple(inputs), schema_rest=schema_rest)
     tunings.tune(pin, actor=owner, parameters={"secret_code": {"hidden": True}})
     publishing.publish(agent, actor=owner, channel="live")
 
@@ -805,8 +823,8 @@ def tree(owner, desk):
     """The desk with an agent below it, which has the same tool under another name and with other words."""
     root, pin = desk
     below = agents.create_agent(actor=owner, name="Night desk", slug="night", parent=root)
-    own = pins.pin_tool(below, actor=owner, tool=pin.tool, alias="stars")
-    tunings.tune(own, actor=owner, parameters={"days": {"preset": 3, "hidden": True}})
+    sub_pin = pins.pin_tool(below, actor=owner, tool=pin.tool, alias="stars")
+    tunings.tune(sub_pin, actor=owner, parameters={"days": {"preset": 3, "hidden": True}})
     publishing.publish(root, actor=owner, channel="live")
     return root
 
@@ -855,8 +873,8 @@ def test_a_transfer_answers_who_takes_over_and_sends_nothing(owner, vendor, tree
 
     assert (answer["outcome"], answer["agent"], answer["call"]) == ("transfer", "night", None)
     assert (answer["tool"], answer["release"], answer["ordinal"]) == ("transfer_to_night", 2, None)
-    shown = client.get(answer["next"]["tools"]).json()["tools"]
-    assert [tool["name"] for tool in shown] == ["stars"]
+    tools = client.get(answer["next"]["tools"]).json()["tools"]
+    assert [tool["name"] for tool in tools] == ["stars"]
     assert client.get(answer["next"]["procedures"]).json() == {"results": []}
     assert sent(vendor) == []
     assert not Call.objects.exists()
@@ -875,5 +893,5 @@ def test_a_transfer_takes_no_inputs(owner, tree, format_):
     assert (answer["outcome"], answer["agent"]) == ("invalid_arguments", None)
     assert answer["error"]["fields"] == {"city": "is not an input of this tool"}
     assert not AuditEntry.objects.filter(action="hand over").exists()
-    beside = {"arguments": {"_reasoningForCall": "It is night."}} if format_ == "tool-system" else {}
-    assert client.post(address, beside).json()["outcome"] == "transfer"
+    members = {"arguments": {"_reasoningForCall": "It is night."}} if format_ == "tool-system" else {}
+    assert client.post(address, members).json()["outcome"] == "transfer"

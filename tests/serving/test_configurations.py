@@ -59,8 +59,8 @@ def api(owner):
     return client
 
 
-def at(pin, rest=""):
-    return f"/api/v1/tools/{pin.tool_id}/configurations/{rest}"
+def at(pin, path=""):
+    return f"/api/v1/tools/{pin.tool_id}/configurations/{path}"
 
 
 def sent(runs):
@@ -71,42 +71,42 @@ def test_a_chosen_configuration_is_sealed_and_sent_and_hidden_from_models(api, o
     agent, pin = desk
     before = Release.objects.get().document
     assert "configuration" not in before
-    kept = api.post(at(pin), {"name": "Letters", "values": {"tone": "warm"}}, format="json").json()
-    assert (kept["name"], kept["number"]) == ("Letters", 1)
+    saved = api.post(at(pin), {"name": "Letters", "values": {"tone": "warm"}}, format="json").json()
+    assert (saved["name"], saved["number"]) == ("Letters", 1)
     values = {"tone": "dry", "pages": 2}
     other = api.post(at(pin), {"name": "letters", "values": values}, format="json").json()
     assert (other["name"], other["number"]) == ("Letters", 2)
     again = api.post(at(pin), {"name": "Letters", "values": values}, format="json").json()
     assert again["number"] == 2
-    assert [each["number"] for each in api.get(at(pin)).json()["results"]] == [2]
-    assert [each["number"] for each in api.get(at(pin, "letters/")).json()["states"]] == [2, 1]
+    assert [row["number"] for row in api.get(at(pin)).json()["results"]] == [2]
+    assert [state["number"] for state in api.get(at(pin, "letters/")).json()["states"]] == [2, 1]
 
-    chosen = api.patch(f"{AGENT}pins/{pin.pk}/", {"configuration": "Letters@1"}).json()
-    assert chosen["configuration"] == "Letters@1"
-    assert [each["name"] for each in chosen["effective"]["inputs"]] == ["Zip code"]
+    body = api.patch(f"{AGENT}pins/{pin.pk}/", {"configuration": "Letters@1"}).json()
+    assert body["configuration"] == "Letters@1"
+    assert [parameter["name"] for parameter in body["effective"]["inputs"]] == ["Zip code"]
     assert api.get(f"{AGENT}draft/").json()["changes"]
     published = api.post(f"{AGENT}releases/", {"channel": "live"})
     assert published.status_code == 201, published.json()
     tool = release_document.decode(Release.objects.latest("number").document).tools[0]
     assert str(tool.configuration) == "Letters@1"
-    (shown,) = api.get(f"{AGENT}releases/live/tools/?format=json-schema").json()["tools"]
-    assert list(shown["inputs"]["properties"]) == ["Zip_code"]
-    assert shown["wire"]["configuration"] == "Letters@1"
-    said = api.get(f"{AGENT}releases/2/diff/?against=1").json()
-    assert "It runs as configured by “Letters@1” now." in str(said)
+    (shown_tool,) = api.get(f"{AGENT}releases/live/tools/?format=json-schema").json()["tools"]
+    assert list(shown_tool["inputs"]["properties"]) == ["Zip_code"]
+    assert shown_tool["wire"]["configuration"] == "Letters@1"
+    diff = api.get(f"{AGENT}releases/2/diff/?against=1").json()
+    assert "It runs as configured by “Letters@1” now." in str(diff)
 
     client = runtime(owner, agent)
     assert client.post(url(), GIVEN).json()["outcome"] == "ok"
     refused = client.post(url(), {"arguments": {"Zip_code": "0150", "config": {"tone": "dry"}}}).json()
     assert refused["outcome"] == "invalid_arguments"
     third = {"tone": "dry", "pages": 9}
-    for said in ("letters", "Letters@2", third):
-        assert client.post(url(), GIVEN | {"configuration": said}).json()["outcome"] == "ok"
+    for diff in ("letters", "Letters@2", third):
+        assert client.post(url(), GIVEN | {"configuration": diff}).json()["outcome"] == "ok"
     assert sent(runs) == [{"tone": "warm"}, values, values, third]
     wrong = client.post(url(), GIVEN | {"configuration": {"tone": "loud"}}).json()
     assert (wrong["outcome"], len(runs.started)) == ("invalid_arguments", 4)
-    for said in ("none", "Letters@7", 7, ""):
-        assert "configuration" in client.post(url(), GIVEN | {"configuration": said}).json()["fields"]
+    for diff in ("none", "Letters@7", 7, ""):
+        assert "configuration" in client.post(url(), GIVEN | {"configuration": diff}).json()["fields"]
     assert client.post(url(number="1"), GIVEN).json()["outcome"] == "ok"
     assert (sent(runs)[-1], Release.objects.get(number=1).document) == ({}, before)
 
@@ -214,8 +214,8 @@ def test_configurations_are_kept_and_chosen_on_pages(api, desk, owner):
     assert here in page.get(f"/tools/{pin.tool_id}/").content.decode()
     refused = page.post(here, {"name": "Letters", "values-input-0": "5"}).content.decode()
     assert "field-error" in refused
-    kept = page.post(here, {"name": "Letters", "values-input-0": "5", "values-input-1": "warm"}, follow=True)
-    assert "Letters@1" in text_of(kept), text_of(kept)
+    saved = page.post(here, {"name": "Letters", "values-input-0": "5", "values-input-1": "warm"}, follow=True)
+    assert "Letters@1" in text_of(saved), text_of(saved)
     row = Configuration.objects.get()
     assert row.values == {"tone": "warm", "pages": 5}
     assert 'value="Letters"' in page.get(f"{here}?from={row.pk}").content.decode()

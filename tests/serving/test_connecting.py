@@ -27,14 +27,14 @@ def browser(owner, desk):
 
 
 def texts(page: str) -> list[str]:
-    return [html.unescape(each) for each in re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.S)]
+    return [html.unescape(block) for block in re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.S)]
 
 
 def make_the_key(browser, page: str, **changes: str):
-    shown = browser.get(page).content.decode()
-    action, form = re.search(r'action="(/keys/new/[^"]*)">(.*?)</form>', shown, re.S).groups()
-    given = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
-    return browser.post(html.unescape(action), given | changes)
+    page_html = browser.get(page).content.decode()
+    action, form = re.search(r'action="(/keys/new/[^"]*)">(.*?)</form>', page_html, re.S).groups()
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+    return browser.post(html.unescape(action), fields | changes)
 
 
 def test_every_protocol_has_its_address_and_a_text_to_copy(browser):
@@ -46,7 +46,7 @@ def test_every_protocol_has_its_address_and_a_text_to_copy(browser):
 
 
 def test_each_line_for_a_shell_lists_the_tools(browser, desk, owner):
-    lines = [each for each in texts(browser.get(PAGE).content.decode()) if each.startswith("curl")]
+    lines = [text for text in texts(browser.get(PAGE).content.decode()) if text.startswith("curl")]
     program = runtime(owner, desk[0])
     for line in lines:
         *words, address = shlex.split(line)
@@ -57,9 +57,9 @@ def test_each_line_for_a_shell_lists_the_tools(browser, desk, owner):
 
 
 def test_each_text_for_a_client_of_mcp_names_the_server_and_leaves_a_place_for_the_key(browser):
-    shown = [each for each in texts(browser.get(PAGE).content.decode()) if each.startswith("{")]
-    assert len(shown) == 4
-    for text in shown:
+    configurations = [text for text in texts(browser.get(PAGE).content.decode()) if text.startswith("{")]
+    assert len(configurations) == 4
+    for text in configurations:
         document = json.loads(text)
         (server,) = (document.get("mcpServers") or document["servers"]).values()
         assert "http://testserver/serve/desk/live/mcp" in json.dumps(server)
@@ -73,17 +73,17 @@ def test_runtimes_are_given_the_address_of_their_own_processes(browser, desk, ow
     assert "https://pegboard.example/serve" not in page
     looked = browser.get(PAGE.replace("connect", "preflight"))
     assert "https://run.example/serve/desk/1/" in looked.content.decode()
-    asked = runtime(owner, desk[0], scopes=["runtime"])
-    told = asked.get("/api/v1/agents/desk/releases/live/preflight/").json()
-    assert told["served_at"] == "https://run.example/serve/desk/live/"
-    made = {"name": "Till", "scope": "runtime", "days": "90"}
-    assert "https://run.example/api/v1/agents/" in browser.post("/keys/new/", made).content.decode()
+    key_client = runtime(owner, desk[0], scopes=["runtime"])
+    preflight = key_client.get("/api/v1/agents/desk/releases/live/preflight/").json()
+    assert preflight["served_at"] == "https://run.example/serve/desk/live/"
+    payload = {"name": "Till", "scope": "runtime", "days": "90"}
+    assert "https://run.example/api/v1/agents/" in browser.post("/keys/new/", payload).content.decode()
 
 
 def test_the_address_names_the_channel_the_number_or_the_digest(browser, desk):
     digest = desk[0].releases.get().digest
-    for named in ("1", f"sha256:{digest}"):
-        assert f"/serve/desk/{named}/mcp" in browser.get(PAGE, {"named": named}).content.decode()
+    for reference in ("1", f"sha256:{digest}"):
+        assert f"/serve/desk/{reference}/mcp" in browser.get(PAGE, {"named": reference}).content.decode()
     assert "/serve/desk/live/mcp" in browser.get(PAGE, {"named": "<b>"}).content.decode()
 
 
@@ -115,8 +115,8 @@ def test_a_key_that_is_refused_at_first_leads_back_all_the_same(browser):
 
 @pytest.mark.parametrize("query", ["connect=9&named=live", "connect=x", "connect=1&named=%3Cb%3E", ""])
 def test_no_other_page_is_led_to(browser, desk, query):
-    made = {"name": "Till", "scope": "runtime", "days": "90", "agents": "desk"}
-    page = browser.post(f"/keys/new/?{query}", made).content.decode()
+    payload = {"name": "Till", "scope": "runtime", "days": "90", "agents": "desk"}
+    page = browser.post(f"/keys/new/?{query}", payload).content.decode()
     assert ("Back to Connect" in page) is query.startswith("connect=1")
     assert "<b>" not in page
 

@@ -110,7 +110,7 @@ OF_HANDSHAKE = {"needs_input": "200 isError {code}", "unknown tool": "200 -32602
 def door_says(door: Door, comes: str) -> str:
     if isinstance(door, MCPOfHandshake) and comes in OF_HANDSHAKE:
         return OF_HANDSHAKE[comes]
-    names = [each.protocol or each.name for each in DOORS]
+    names = [door.protocol or door.name for door in DOORS]
     return WORDS[comes][names.index(door.protocol or door.name)]
 
 
@@ -141,8 +141,8 @@ class World:
     @property
     def runs(self) -> list[Request]:
         """What the vendor was asked, without what its protocol asks before."""
-        asked = self.vendor.requests
-        return [r for r in asked if b'"jsonrpc"' not in r.body or r.json()["method"] == "tools/call"]
+        requests = self.vendor.requests
+        return [r for r in requests if b'"jsonrpc"' not in r.body or r.json()["method"] == "tools/call"]
 
     @property
     def key(self) -> ApiKey:
@@ -187,8 +187,8 @@ class Situation:
         if audit is None:
             audit = ("run",) if self.comes in RUN else ()
         calls = sum(action in ("run", "continue") for action in audit)
-        sent = calls if self.sent is None else self.sent
-        return Came(words, calls, sent, audit, OUTPUTS if self.comes == "ok" else None, self.tells)
+        sent_count = calls if self.sent is None else self.sent
+        return Came(words, calls, sent_count, audit, OUTPUTS if self.comes == "ok" else None, self.tells)
 
 
 class Came(NamedTuple):
@@ -210,8 +210,8 @@ def answers_with(script: Script) -> Prepare:
 
 
 def answers(status: int, **headers: str) -> Prepare:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return answers_with(json_reply({"message": "Not now."}, status=status, headers=named))
+    retry_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return answers_with(json_reply({"message": "Not now."}, status=status, headers=retry_headers))
 
 
 def is_silent(world: World) -> None:
@@ -350,9 +350,10 @@ def openapi() -> dict[str, Any]:
     inputs = [{"name": "zip", "in": "query", "required": True, "schema": {"type": "string"}}]
     outputs = {"type": "object", "properties": {"answer": {"type": "string"}}}
     operation = documents.operation("sky", parameters=inputs, responses=documents.answers(outputs))
-    read = documents.read(operation, "/sky", "get")
+    signature = documents.read(operation, "/sky", "get")
     return {
-        name: getattr(read, name) for name in ("inputs", "outputs", "rest", "schema_rest", "outputs_rest")
+        name: getattr(signature, name)
+        for name in ("inputs", "outputs", "rest", "schema_rest", "outputs_rest")
     }
 
 
@@ -364,16 +365,16 @@ def library(line: Any, request: Any) -> bool | None:
     message = request.json()
     responses = message["params"].get("inputResponses")
     if responses is None:
-        asked = {"mode": "form", "message": "Which branch?", "requestedSchema": BRANCH}
+        elicitation = {"mode": "form", "message": "Which branch?", "requestedSchema": BRANCH}
         result = {
             "resultType": "input_required",
-            "inputRequests": {"branch": {"method": "elicitation/create", "params": asked}},
+            "inputRequests": {"branch": {"method": "elicitation/create", "params": elicitation}},
             "requestState": "the vendor's own",
         }
     else:
-        chosen = responses["branch"].get("content", {}).get("branch", "fair")
-        content = [{"type": "text", "text": chosen}]
-        result = {"resultType": "complete", "content": content, "structuredContent": {"answer": chosen}}
+        branch = responses["branch"].get("content", {}).get("branch", "fair")
+        content = [{"type": "text", "text": branch}]
+        result = {"resultType": "complete", "content": content, "structuredContent": {"answer": branch}}
     document = {"jsonrpc": "2.0", "id": message["id"], "result": result}
     return json_reply(document)(line, request)
 
@@ -684,8 +685,8 @@ def test_every_door_says_what_came_of_it(name, behind, monkeypatch):
     if situation.prepare:
         situation.prepare(world)
     doors = [door for door in DOORS if door.name in situation.doors]
-    found = {door.name: through(door, situation, world) for door in doors}
-    assert found == {door.name: situation.expected(door) for door in doors}
+    replies = {door.name: through(door, situation, world) for door in doors}
+    assert replies == {door.name: situation.expected(door) for door in doors}
 
 
 def through(door: Door, situation: Situation, world: World) -> Came:
@@ -695,36 +696,36 @@ def through(door: Door, situation: Situation, world: World) -> Came:
     try:
         if situation.before:
             assert door.ask(world.client, situation.before).said == door_says(door, "ok")
-        heard = door.ask(world.client, situation.ask)
+        reply = door.ask(world.client, situation.ask)
         if situation.answers:
-            heard = door.answer(world.client, situation.ask, heard.document, situation.answers)
+            reply = door.answer(world.client, situation.ask, reply.document, situation.answers)
         audit = AuditEntry.objects.filter(pk__gt=before[0]).order_by("pk").values_list("action", flat=True)
         # A vendor of MCP answers content besides.
-        outputs = {"answer": (heard.outputs or {}).get("answer")} if situation.comes == "ok" else None
-        tells = tuple(name for name in RETIRED if name in heard.headers)
+        outputs = {"answer": (reply.outputs or {}).get("answer")} if situation.comes == "ok" else None
+        tells = tuple(name for name in RETIRED if name in reply.headers)
         # A vendor that is not waited for may still be about to read what was sent.
-        ends, sent = time.monotonic() + 10, situation.expected(door).sent
-        while len(world.runs) - before[2] < sent and time.monotonic() < ends:
+        ends, expected_count = time.monotonic() + 10, situation.expected(door).sent
+        while len(world.runs) - before[2] < expected_count and time.monotonic() < ends:
             time.sleep(0.01)
         counted = Call.objects.count() - before[1], len(world.runs) - before[2]
-        return Came(heard.said, *counted, tuple(audit), outputs, tells)
+        return Came(reply.said, *counted, tuple(audit), outputs, tells)
     finally:
         transaction.savepoint_rollback(mark)
 
 
 def addresses_of_a_release() -> list[tuple[str, dict[str, str]]]:
     """Every address of REST that names a release, by route, with what stands in it."""
-    given = {"slug": "desk", "number": "1", "sub": "desk", "name": "sky", "procedure": "p", "other": "2"}
-    left, found = list(get_resolver().url_patterns), []
-    while left:
-        pattern = left.pop()
-        left += getattr(pattern, "url_patterns", [])
-        wanted = pattern.pattern.converters.keys()
-        if {"slug", "number"} <= wanted and (name := getattr(pattern, "name", "") or "").startswith(
+    values = {"slug": "desk", "number": "1", "sub": "desk", "name": "sky", "procedure": "p", "other": "2"}
+    patterns, addresses = list(get_resolver().url_patterns), []
+    while patterns:
+        pattern = patterns.pop()
+        patterns += getattr(pattern, "url_patterns", [])
+        converters = pattern.pattern.converters.keys()
+        if {"slug", "number"} <= converters and (name := getattr(pattern, "name", "") or "").startswith(
             "api-release"
         ):
-            found.append((name, {each: given[each] for each in wanted}))
-    return found
+            addresses.append((name, {name: values[name] for name in converters}))
+    return addresses
 
 
 def test_every_address_of_a_retired_release_says_so(behind, monkeypatch):
@@ -733,13 +734,13 @@ def test_every_address_of_a_retired_release_says_so(behind, monkeypatch):
     reader = APIClient()
     reader.force_authenticate(world.owner)
     silent = set()
-    for name, at in addresses_of_a_release():
+    for name, arguments in addresses_of_a_release():
         # The one before it, unless told: there is none.
         query = {"against": "2"} if name == "api-release-diff" else {}
-        answer = reader.get(reverse(name, kwargs=at), query)
+        answer = reader.get(reverse(name, kwargs=arguments), query)
         if answer.status_code == 405:
             body = {"api-release-calls": {"calls": [{"tool": "sky"}]}}.get(name, {})
-            answer = reader.post(reverse(name, kwargs=at), body)
+            answer = reader.post(reverse(name, kwargs=arguments), body)
         if not {"Deprecation", "Sunset"} <= set(answer.headers):
             silent.add((name, answer.status_code))
     # That one says it of the release itself, and is written with PUT alone.
@@ -751,11 +752,13 @@ def test_a_client_that_hangs_up_loses_nothing(live_server, behind, monkeypatch):
     world = World(make_user(Role.DESIGNER), behind, monkeypatch)
     key = world.client._credentials["HTTP_AUTHORIZATION"]
     for number, door in enumerate(DOORS, 1):
-        asked, gone = threading.Event(), threading.Event()
+        has_arrived, has_left = threading.Event(), threading.Event()
 
-        def answers(line: Any, request: Request, asked: Any = asked, gone: Any = gone) -> bool | None:
-            asked.set()
-            gone.wait(10)
+        def answers(
+            line: Any, request: Request, has_arrived: Any = has_arrived, has_left: Any = has_left
+        ) -> bool | None:
+            has_arrived.set()
+            has_left.wait(10)
             return said("a2t", "fair")(line, request)
 
         world.vendor.script = answers
@@ -763,9 +766,9 @@ def test_a_client_that_hangs_up_loses_nothing(live_server, behind, monkeypatch):
         head = {"Authorization": key, "Content-Type": "application/json", **headers}
         client = http.client.HTTPConnection(urlsplit(live_server.url).netloc)
         client.request("POST", path, json.dumps(body), head)
-        assert asked.wait(10)
+        assert has_arrived.wait(10)
         client.close()
-        gone.set()
+        has_left.set()
         ends = time.monotonic() + 10
         while Call.objects.filter(status="finished").count() < number and time.monotonic() < ends:
             time.sleep(0.02)

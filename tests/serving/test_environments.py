@@ -35,8 +35,8 @@ def designer(client, owner):
     client.force_login(owner)
 
     def ask(method, path, body=None):
-        sent = {} if body is None else {"data": body, "content_type": "application/json"}
-        return getattr(client, method)(path, **sent)
+        options = {} if body is None else {"data": body, "content_type": "application/json"}
+        return getattr(client, method)(path, **options)
 
     return ask
 
@@ -63,10 +63,10 @@ def elsewhere(desk):
 
 
 def place(owner, desk, name="test", *, is_default=False, **bound):
-    made = environments.create(desk[0], actor=owner, name=name, is_default=is_default)
+    environment = environments.create(desk[0], actor=owner, name=name, is_default=is_default)
     if bound:
-        environments.bind(made, desk[1].tool, actor=owner, **bound)
-    return made
+        environments.bind(environment, desk[1].tool, actor=owner, **bound)
+    return environment
 
 
 def test_a_tool_runs_as_its_environment_has_it(owner, vendor, desk, elsewhere, designer):
@@ -74,25 +74,31 @@ def test_a_tool_runs_as_its_environment_has_it(owner, vendor, desk, elsewhere, d
     before = designer("get", "/api/v1/agents/desk/releases/live/tools/?format=mcp").content
     for name in ("prototype", "test", "production"):
         assert designer("post", PLACES, {"name": name}).status_code == 201
-    at = f"{PLACES}{{}}/bindings/sky/"
-    latent = designer("put", at.format("prototype"), {"activity": None}).json()
-    bound = designer("put", at.format("test"), {"activity": elsewhere.activity.pk}).json()
-    usual = designer("get", at.format("production")).json()
-    assert [each["runs"] for each in (latent, bound, usual)] == ["latent", "activity", "vendor"]
-    assert [each["why"] for each in (latent, bound, usual)] == ["bound", "bound", "vendor"]
+    path = f"{PLACES}{{}}/bindings/sky/"
+    latent = designer("put", path.format("prototype"), {"activity": None}).json()
+    bound = designer("put", path.format("test"), {"activity": elsewhere.activity.pk}).json()
+    usual = designer("get", path.format("production")).json()
+    assert [binding["runs"] for binding in (latent, bound, usual)] == ["latent", "activity", "vendor"]
+    assert [binding["why"] for binding in (latent, bound, usual)] == ["bound", "bound", "vendor"]
     assert (bound["activity_name"], bound["kind"]) == ("Weather elsewhere", "vendor")
-    assert {each["digest"] for each in (latent, bound, usual)} == {pin.version.digest}
+    assert {binding["digest"] for binding in (latent, bound, usual)} == {pin.version.digest}
 
     client = runtime(owner, agent)
-    told = {name: client.post(url(), GIVEN | {"environment": name}).json() for name in ("test", "production")}
-    assert told["test"]["outputs"] == {"Sky_now": "rain"}
-    assert (told["test"]["environment"], told["test"]["activity"]) == ("test", "Weather elsewhere")
-    assert told["production"]["outputs"] == {"Sky_now": "fair"}
+    results = {
+        name: client.post(url(), GIVEN | {"environment": name}).json() for name in ("test", "production")
+    }
+    assert results["test"]["outputs"] == {"Sky_now": "rain"}
+    assert (results["test"]["environment"], results["test"]["activity"]) == ("test", "Weather elsewhere")
+    assert results["production"]["outputs"] == {"Sky_now": "fair"}
     assert (len(vendor.requests), len(elsewhere.requests)) == (1, 1)
 
-    asked = client.post(url(), GIVEN | {"environment": "prototype", "reasoning": "To know."}).json()
-    assert (asked["outcome"], asked["error"]["code"], asked["reasoning"]) == ("latent", "LATENT", "To know.")
-    assert asked["output_schema"]["properties"].keys() == {"Sky_now"}
+    latent_call = client.post(url(), GIVEN | {"environment": "prototype", "reasoning": "To know."}).json()
+    assert (latent_call["outcome"], latent_call["error"]["code"], latent_call["reasoning"]) == (
+        "latent",
+        "LATENT",
+        "To know.",
+    )
+    assert latent_call["output_schema"]["properties"].keys() == {"Sky_now"}
     assert len(vendor.requests) == 1
     # What an agent shows does not change by it.
     assert designer("get", "/api/v1/agents/desk/releases/live/tools/?format=mcp").content == before
@@ -105,22 +111,26 @@ def test_the_output_of_a_latent_call_is_judged_and_kept_once(owner, vendor, desk
     place(owner, desk, is_default=True, activity=None)
     client = runtime(owner, agent)
     call = client.post(url(), GIVEN | {"id": "6f1ce0a8-18a0-4c1c-8d2b-2ef6a4e37c5b"}).json()["call"]
-    at = f"/api/v1/calls/{call}/output/"
+    path = f"/api/v1/calls/{call}/output/"
     for unfit, field in (
         ({"Sky_now": 7}, "output.Sky_now"),
         ({}, "output.Sky_now"),
         ({"output": []}, "output"),
     ):
-        answer = client.post(at, unfit if "output" in unfit else {"output": unfit})
+        answer = client.post(path, unfit if "output" in unfit else {"output": unfit})
         assert (answer.status_code, [*answer.json()["fields"]]) == (400, [field])
     first, again, other = (
-        client.post(at, {"output": {"Sky_now": sky}}) for sky in ("clear", "clear", "grey")
+        client.post(path, {"output": {"Sky_now": sky}}) for sky in ("clear", "clear", "grey")
     )
     assert (first.json()["outcome"], first.json()["outputs"]) == ("ok", {"Sky_now": "clear"})
     assert again.json()["outputs"] == {"Sky_now": "clear"}
     assert (other.status_code, other.json()["code"]) == (409, "output_given")
-    kept = client.get(f"/api/v1/calls/{call}/").json()
-    assert (kept["outcome"], kept["outputs"], kept["output_schema"]) == ("ok", {"Sky_now": "clear"}, None)
+    stored_call = client.get(f"/api/v1/calls/{call}/").json()
+    assert (stored_call["outcome"], stored_call["outputs"], stored_call["output_schema"]) == (
+        "ok",
+        {"Sky_now": "clear"},
+        None,
+    )
     assert AuditEntry.objects.filter(action="give output").count() == 1
     # The same call again is that one, and another call brings its output along.
     repeated = GIVEN | {"id": "6f1ce0a8-18a0-4c1c-8d2b-2ef6a4e37c5b", "output": {"Sky_now": "clear"}}
@@ -144,34 +154,34 @@ def test_an_output_goes_to_nothing_that_runs(owner, vendor, desk):
 
 @pytest.mark.django_db(transaction=True)
 def test_what_a_model_wrote_goes_where_it_was_shown_to_go(owner, vendor, desk):
-    made = place(owner, desk, is_default=True, activity=None)
+    environment = place(owner, desk, is_default=True, activity=None)
     call = {"_tool": "sky", "Zip_code": "0150", "_reasoningForCall": "To know."}
-    wanted = [
+    written_calls = [
         call | {"_activity": "", "_output": {"Sky_now": "clear"}},
         call | {"_output": {"Sky_now": 7}},
         call | {"_activity": "sky"},
         call | {"_output": None},
     ]
     client = runtime(owner, desk[0])
-    results = client.post(CALLS, wanted).json()["results"]
-    told = [(r["answer"] or r["error"]).get("outcome") or r["error"]["code"] for r in results]
-    assert told == ["ok", "invalid_output", "activity_mismatch", "latent"]
+    results = client.post(CALLS, written_calls).json()["results"]
+    codes = [(r["answer"] or r["error"]).get("outcome") or r["error"]["code"] for r in results]
+    assert codes == ["ok", "invalid_output", "activity_mismatch", "latent"]
     assert results[0]["answer"]["reasoning"] == "To know."
     assert [*results[1]["error"]["fields"]] == ["_output.Sky_now"]
     ApiKey.objects.update(environment="test")
-    environments.make_default(made, actor=owner, is_default=False)
-    environments.remove(made, actor=owner)
-    (result,) = client.post(CALLS, wanted[:1]).json()["results"]
+    environments.make_default(environment, actor=owner, is_default=False)
+    environments.remove(environment, actor=owner)
+    (result,) = client.post(CALLS, written_calls[:1]).json()["results"]
     assert result["error"]["code"] == "unknown_environment"
     assert vendor.requests == []
 
 
 def test_an_environment_that_is_removed_while_a_call_begins_runs_nothing(owner, vendor, desk, designer):
-    made = place(owner, desk, is_default=True, activity=None)
+    environment = place(owner, desk, is_default=True, activity=None)
     release = release_access.find_release("desk", "live", owner)
     refused = designer("delete", f"{PLACES}test/")
     assert (refused.status_code, refused.json()["code"]) == (409, "environment_is_default")
-    environments.make_default(made, actor=owner, is_default=False)
+    environments.make_default(environment, actor=owner, is_default=False)
     assert designer("delete", f"{PLACES}test/").status_code == 204
     wish = Wish(tool="sky", arguments=GIVEN["arguments"], environment="test")
     with pytest.raises(DomainError, match="removed meanwhile") as fault:
@@ -182,7 +192,7 @@ def test_an_environment_that_is_removed_while_a_call_begins_runs_nothing(owner, 
 
 def test_an_environment_that_there_is_not_runs_nothing(owner, vendor, desk):
     agent, _ = desk
-    made = place(owner, desk)
+    environment = place(owner, desk)
     client = runtime(owner, agent)
     refused = client.post(url(), GIVEN | {"environment": "prod"})
     assert (refused.status_code, refused.json()["code"]) == (400, "unknown_environment")
@@ -192,7 +202,7 @@ def test_an_environment_that_there_is_not_runs_nothing(owner, vendor, desk):
     assert client.post(url(), GIVEN).json()["environment"] == "test"
     refused = client.post(url(), GIVEN | {"environment": "production"})
     assert (refused.status_code, refused.json()["code"]) == (403, "environment_of_key")
-    environments.remove(made, actor=owner)
+    environments.remove(environment, actor=owner)
     for body in (GIVEN, GIVEN | {"environment": "test"}):
         refused = client.post(url(), body)
         assert (refused.status_code, refused.json()["code"]) == (409, "unknown_environment")
@@ -201,7 +211,7 @@ def test_an_environment_that_there_is_not_runs_nothing(owner, vendor, desk):
 
 def test_an_activity_that_was_removed_or_does_not_fit_runs_nothing(owner, vendor, desk, elsewhere, designer):
     agent, _ = desk
-    made = place(owner, desk, is_default=True, activity=elsewhere.activity)
+    environment = place(owner, desk, is_default=True, activity=elsewhere.activity)
     other = make_tool(
         make_signature(name="Tide", inputs=(), outputs=(make_parameter("height", required=True),))
     )
@@ -232,7 +242,7 @@ def test_an_activity_that_was_removed_or_does_not_fit_runs_nothing(owner, vendor
     assert designer("delete", f"{PLACES}test/bindings/sky/").status_code == 204
     assert client.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "fair"}
     assert not Binding.objects.exists()
-    assert Environment.objects.get() == made
+    assert Environment.objects.get() == environment
 
 
 def test_who_has_no_environment_asks_nothing_more_of_the_database(owner, vendor, desk):
@@ -240,9 +250,9 @@ def test_who_has_no_environment_asks_nothing_more_of_the_database(owner, vendor,
     client.post(url(), GIVEN)
     # How many others there are differs from call to call: a key's last use is written now and then.
     for expected in (0, 1):
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             client.post(url(), GIVEN)
-        assert sum("designer_binding" in each["sql"] for each in asked) == expected
+        assert sum("designer_binding" in query["sql"] for query in queries) == expected
         if not expected:
             place(owner, desk, is_default=True)
 
@@ -261,16 +271,21 @@ def test_what_an_activity_may_destroy_is_confirmed_wherever_it_runs(owner, vendo
         config={"steps": [step], "outputs": {"Sky now": {"value": "gone"}}},
         interface=pin.version,
     )
-    made = place(owner, desk, is_default=True, activity=wipe)
+    environment = place(owner, desk, is_default=True, activity=wipe)
     runs = runtime(owner, agent)
-    (asked,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
-    assert [each["code"] for each in asked["obstacles"]] == ["confirm_needed"]
+    (readiness,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
+    assert [obstacle["code"] for obstacle in readiness["obstacles"]] == ["confirm_needed"]
     refused = runs.post(url(), GIVEN)
     assert (refused.status_code, refused.json()["code"]) == (409, "confirm_needed")
     assert "“Wipe” may destroy something" in refused.json()["message"]
 
     # A user who tries it has the same question, and can answer it.
-    tried = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30", "environment": str(made.pk)}
+    tried = {
+        "ordinal": "1",
+        "json": '{"Zip code": "0150"}',
+        "deadline": "30",
+        "environment": str(environment.pk),
+    }
     page = client.post(f"/tools/{pin.tool_id}/try/", tried).content.decode()
     assert "“Wipe” may destroy something" in page
     assert 'name="confirm"' in page
@@ -305,25 +320,30 @@ def test_an_agent_limited_to_vendors_runs_no_activity_that_calls_others(
         config={"address": f"{elsewhere.url}/sky", "outputs": {"Sky now": {"at": ""}}},
         interface=pin.version,
     )
-    made = place(owner, desk, is_default=True, activity=deep)
+    environment = place(owner, desk, is_default=True, activity=deep)
     runs = runtime(owner, agent)
     assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
     assert {elsewhere.activity, deep, sends} == {*environments.fitting_activities([pin])[pin]}
 
     # It was bound before the vendors were named.
     limit(agent, pin.tool, owner=owner)
-    told = runs.post(url(), GIVEN).json()
-    assert (told["outcome"], told["error"]["code"]) == ("refused", "vendor_not_allowed")
-    assert "a vendor that “desk” may not use" in told["error"]["message"]
+    result = runs.post(url(), GIVEN).json()
+    assert (result["outcome"], result["error"]["code"]) == ("refused", "vendor_not_allowed")
+    assert "a vendor that “desk” may not use" in result["error"]["message"]
     (tool,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
     assert (tool["can_run"], tool["obstacles"][0]["code"]) == (False, "vendor_not_allowed")
     checks = client.get("/api/v1/agents/desk/draft/").json()["checks"]
     assert [check["code"] for check in checks if check["severity"] == "error"] == ["vendor_not_allowed"]
-    tried = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30", "environment": str(made.pk)}
+    tried = {
+        "ordinal": "1",
+        "json": '{"Zip code": "0150"}',
+        "deadline": "30",
+        "environment": str(environment.pk),
+    }
     assert "may not use" in client.post(f"/tools/{pin.tool_id}/try/", tried).content.decode()
     assert environments.fitting_activities([pin])[pin] == []
     for other in (elsewhere.activity, deep, sends):
-        environments.unbind(made, pin.tool, actor=owner)
+        environments.unbind(environment, pin.tool, actor=owner)
         refused = designer("put", f"{PLACES}test/bindings/sky/", {"activity": other.pk})
         assert (refused.status_code, refused.json()["code"]) == (409, "vendor_not_allowed")
         assert refused.json()["fields"].keys() == {"activity"}
@@ -351,7 +371,7 @@ def test_what_an_activity_calls_after_it_was_bound_is_asked_of_the_agent_of_its_
     """Of a sub-agent that is limited where the agent above is not."""
     agent, pin = desk
     below = agents.create_agent(actor=owner, name="below", slug="below", parent=agent)
-    own = pins.pin_tool(below, actor=owner, tool=pin.tool, alias="sky")
+    sub_pin = pins.pin_tool(below, actor=owner, tool=pin.tool, alias="sky")
     publishing.publish(agent, actor=owner, channel="live")
     step = {"tool": pin.tool_id, "ordinal": 1, "inputs": {"Zip code": {"input": "Zip code"}}}
     outputs = {"Sky now": {"step": 1, "output": "Sky now"}}
@@ -363,14 +383,14 @@ def test_what_an_activity_calls_after_it_was_bound_is_asked_of_the_agent_of_its_
         interface=pin.version,
     )
     limit(below, pin.tool, owner=owner)
-    place(owner, (agent, own), is_default=True, activity=same)
+    place(owner, (agent, sub_pin), is_default=True, activity=same)
     runs = runtime(owner, agent)
-    at = "/api/v1/agents/desk/releases/live/agents/below/tools/sky/invoke/"
-    assert runs.post(at, GIVEN).json()["outputs"] == {"Sky_now": "fair"}
+    path = "/api/v1/agents/desk/releases/live/agents/below/tools/sky/invoke/"
+    assert runs.post(path, GIVEN).json()["outputs"] == {"Sky_now": "fair"}
     activities.change(same, actor=owner, config=elsewhere.activity.current.config)
     # As a process of an older release has bound it: the newest version runs.
     Binding.objects.update(activity_version=None)
-    assert runs.post(at, GIVEN).json()["error"]["code"] == "vendor_not_allowed"
+    assert runs.post(path, GIVEN).json()["error"]["code"] == "vendor_not_allowed"
     assert elsewhere.requests == []
     assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
 
@@ -403,27 +423,27 @@ def test_an_activity_that_has_the_name_and_does_not_fit_runs_nothing(owner, expl
     takes = {"actor": owner, "name": explicit or "forecast", "kind": "mock", "config": {}}
     activity = activities.create(**takes, interface=other.current)
     runs = runtime(owner, agent)
-    at = url(name="forecast")
-    refused = runs.post(at, {"arguments": {"place": "Oslo"}})
+    path = url(name="forecast")
+    refused = runs.post(path, {"arguments": {"place": "Oslo"}})
     assert (refused.status_code, refused.json()["code"]) == (409, "activity_unfit")
     assert "It needs the input “city”, which the tool does not take." in refused.json()["message"]
     assert not Call.objects.exists()
     composed = runs.get("/api/v1/agents/desk/releases/live/tools/?format=tool-system")
     assert (composed.status_code, composed.json()["code"]) == (409, "activity_unfit")
-    (told,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
-    assert (told["can_run"], told["obstacles"][0]["code"]) == (False, "activity_unfit")
+    (readiness,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
+    assert (readiness["can_run"], readiness["obstacles"][0]["code"]) == (False, "activity_unfit")
 
     activities.change(activity, actor=owner, interface=pin.version)
-    assert runs.post(at, {"arguments": {"place": "Oslo"}}).json()["outcome"] == "ok"
+    assert runs.post(path, {"arguments": {"place": "Oslo"}}).json()["outcome"] == "ok"
     # One that says nothing of what it takes is judged by what it is told to do.
     steps = [{"tool": other.pk, "ordinal": 1, "inputs": {"city": {"input": "town"}}}]
     activities.remove(activity, actor=owner)
     activities.create(**takes | {"kind": "vendor", "config": {"steps": steps, "outputs": {}}})
-    assert runs.post(at, {"arguments": {"place": "Oslo"}}).json()["code"] == "activity_unfit"
+    assert runs.post(path, {"arguments": {"place": "Oslo"}}).json()["code"] == "activity_unfit"
 
 
 def test_what_was_bound_and_fits_no_more_runs_nothing(owner, vendor, desk, elsewhere, designer):
-    made = place(owner, desk, is_default=True, activity=elsewhere.activity)
+    environment = place(owner, desk, is_default=True, activity=elsewhere.activity)
     runs = runtime(owner, desk[0])
     assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
     other = make_signature(inputs=(make_parameter("city"),), outputs=(make_parameter("Sky now"),))
@@ -435,24 +455,24 @@ def test_what_was_bound_and_fits_no_more_runs_nothing(owner, vendor, desk, elsew
         config=elsewhere.activity.current.config | {"steps": [step]},
     )
     assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
-    at = f"{PLACES}test/bindings/sky/"
-    assert designer("get", at).json()["update"]["refusal"]
-    assert designer("patch", at, {"activity_version": 2}).json()["code"] == "activity_unfit"
+    path = f"{PLACES}test/bindings/sky/"
+    assert designer("get", path).json()["update"]["refusal"]
+    assert designer("patch", path, {"activity_version": 2}).json()["code"] == "activity_unfit"
     # As a process of an older release has bound it: the newest version runs.
     Binding.objects.update(activity_version=None)
     refused = runs.post(url(), GIVEN)
     assert (refused.status_code, refused.json()["code"]) == (409, "activity_unfit")
     (row,) = designer("get", f"{PLACES}test/bindings/").json()["results"]
     assert (row["runs"], row["code"]) == ("nothing", "activity_unfit")
-    assert environments.bindings_of(made)[0].activity == elsewhere.activity
+    assert environments.bindings_of(environment)[0].activity == elsewhere.activity
     assert len(elsewhere.requests) == 2
 
 
 def test_a_designer_of_another_team_takes_over_no_definition_by_a_name(owner):
-    ours = teams.create_team(actor=make_user(Role.ADMIN), name="Ours", slug="ours")
-    teams.add_member(ours, owner, actor=make_user(Role.ADMIN))
-    agent_with(owner, definition(owner), team=ours)
-    agent_with(owner, definition(owner, "tide", activity="Tides"), "coast", team=ours)
+    own_team = teams.create_team(actor=make_user(Role.ADMIN), name="Ours", slug="ours")
+    teams.add_member(own_team, owner, actor=make_user(Role.ADMIN))
+    agent_with(owner, definition(owner), team=own_team)
+    agent_with(owner, definition(owner, "tide", activity="Tides"), "coast", team=own_team)
     definition(owner, "unused")
     stranger, admin = make_user(Role.DESIGNER), make_user(Role.ADMIN)
 
@@ -479,10 +499,10 @@ def test_a_designer_of_another_team_takes_over_no_definition_by_a_name(owner):
 
 
 def test_a_designer_of_another_team_changes_nothing_that_others_run(owner, desk, elsewhere):
-    ours = teams.create_team(actor=make_user(Role.ADMIN), name="Ours", slug="ours")
-    teams.add_member(ours, owner, actor=make_user(Role.ADMIN))
+    own_team = teams.create_team(actor=make_user(Role.ADMIN), name="Ours", slug="ours")
+    teams.add_member(own_team, owner, actor=make_user(Role.ADMIN))
     stranger, admin = make_user(Role.DESIGNER), make_user(Role.ADMIN)
-    whole = activities.create(
+    composite = activities.create(
         actor=owner,
         name="whole",
         kind="composite",
@@ -493,18 +513,18 @@ def test_a_designer_of_another_team_changes_nothing_that_others_run(owner, desk,
         interface=elsewhere.activity.current.interface,
     )
     activities.change(elsewhere.activity, actor=stranger, name="renamed")
-    place(owner, desk, is_default=True, activity=whole)
-    desk[0].team = ours
+    place(owner, desk, is_default=True, activity=composite)
+    desk[0].team = own_team
     desk[0].save()
 
     for attempt in (
-        lambda: activities.change(whole, actor=stranger, name="taken"),
+        lambda: activities.change(composite, actor=stranger, name="taken"),
         lambda: activities.change(elsewhere.activity, actor=stranger, name="taken"),
-        lambda: activities.remove(whole, actor=stranger),
+        lambda: activities.remove(composite, actor=stranger),
     ):
         with pytest.raises(DomainError, match="Agents of other teams") as refused:
             attempt()
         assert (refused.value.code, refused.value.status) == ("forbidden", 403)
     for actor in (owner, admin):
         activities.change(elsewhere.activity, actor=actor, name=f"of {actor}")
-    assert activities.change(whole, actor=stranger, name="whole") == whole
+    assert activities.change(composite, actor=stranger, name="whole") == composite

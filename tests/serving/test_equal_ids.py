@@ -109,8 +109,10 @@ def unique_keys(model: type[Model]) -> dict[str, bool]:
 
 
 def names_in(expressions) -> set[str]:
-    names = {each.name for each in expressions if isinstance(each, F)}
-    inner = [each.get_source_expressions() for each in expressions if not isinstance(each, F)]
+    names = {expression.name for expression in expressions if isinstance(expression, F)}
+    inner = [
+        expression.get_source_expressions() for expression in expressions if not isinstance(expression, F)
+    ]
     return names.union(*map(names_in, inner))
 
 
@@ -124,8 +126,8 @@ def test_teams_with_equal_ids_do_not_meet(two_teams, vendor):
     before = {model: model.objects.count() for model in our_models() if hasattr(model, "objects")}
     for door in DOORS:
         for team in two_teams:
-            heard = door.ask(team.client, Ask(slug=team.slug, id=f"{door.name} 1", arguments={"zip": "0150"}))
-            assert heard.said.startswith("200"), (door.name, heard)
+            reply = door.ask(team.client, Ask(slug=team.slug, id=f"{door.name} 1", arguments={"zip": "0150"}))
+            assert reply.said.startswith("200"), (door.name, reply)
     client_id = str(uuid.uuid4())
     for team in two_teams:
         root = f"/api/v1/agents/{team.slug}/releases/live"
@@ -134,20 +136,22 @@ def test_teams_with_equal_ids_do_not_meet(two_teams, vendor):
         calls = [{"tool": "sky", "arguments": {"zip": "0150"}}] * 2
         headers = {"Idempotency-Key": "turn-1"}
         results = team.client.post(f"{root}/calls/", {"calls": calls}, headers=headers).json()["results"]
-        assert [each["answer"]["outcome"] for each in results] == ["ok", "ok"]
+        assert [row["answer"]["outcome"] for row in results] == ["ok", "ok"]
         run = {"metadata": {"call_id": "mark-1"}, "input": {"zip": "0150"}}
         agent_id = DOORS[3].request(Ask(slug=team.slug))[2]["agent_id"]
         waited = f"/serve/{team.slug}/live/acp/runs/wait"
         assert team.client.post(waited, run | {"agent_id": agent_id}).status_code == 200
-    made = {team.slug: Call.objects.filter(api_key=team.key) for team in two_teams}
-    texts = [sorted(calls.values_list("idempotency_key", flat=True)) for calls in made.values()]
+    calls_by_team = {team.slug: Call.objects.filter(api_key=team.key) for team in two_teams}
+    texts = [sorted(calls.values_list("idempotency_key", flat=True)) for calls in calls_by_team.values()]
     assert texts[0] == texts[1]
     assert len(texts[0]) == len(DOORS) + 4
     assert len(vendor.requests) == 2 * len(texts[0])
-    written = [model for model, count in before.items() if model.objects.count() > count]
-    assert {Call, CallId} <= set(written)
-    chosen = [label for model in written for label, has_owner in unique_keys(model).items() if not has_owner]
-    assert {WITHOUT_OWNER[label] for label in chosen} <= {KEYED, RANDOM, DERIVED}
+    changed_models = [model for model, count in before.items() if model.objects.count() > count]
+    assert {Call, CallId} <= set(changed_models)
+    keys_without_owner = [
+        label for model in changed_models for label, has_owner in unique_keys(model).items() if not has_owner
+    ]
+    assert {WITHOUT_OWNER[label] for label in keys_without_owner} <= {KEYED, RANDOM, DERIVED}
 
 
 def test_a_key_of_a_call_cannot_be_computed_from_its_id(two_teams):
@@ -159,8 +163,8 @@ def test_a_key_of_a_call_cannot_be_computed_from_its_id(two_teams):
         assert answer["idempotency_key"] == call.idempotency_key == call_id
         guesses = {uuid.uuid5(uuid.NAMESPACE_OID, f"{ada.key.pk}/{call_id}"), uuid.uuid5(call.key, call_id)}
         assert call.key not in {*guesses, uuid.UUID(client_id)}
-        mine = made_with([ClientCallId(call_id)], Call.objects.all(), actor=ada.key.user, key=ada.key)
-        assert mine.get() == call
+        own_calls = made_with([ClientCallId(call_id)], Call.objects.all(), actor=ada.key.user, key=ada.key)
+        assert own_calls.get() == call
         of_bob = made_with([ClientCallId(call_id)], Call.objects.all(), actor=bob.key.user, key=bob.key)
         assert not of_bob.exists()
 

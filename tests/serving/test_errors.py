@@ -39,27 +39,32 @@ def test_the_list_names_our_codes_and_what_the_vendor_declares(owner, vendor):
     pins.pin_tool(child, actor=owner, tool=tool, alias="pay")
     publishing.publish(parent, actor=owner, channel="live")
     client = runtime(owner, parent)
-    at = "/api/v1/agents/desk/releases/live/"
-    told = client.get(f"{at}agents/till/tools/pay/errors/").json()
-    assert [(each["code"], each["is_transient"], each["description"]) for each in told["vendor"]] == [
+    path = "/api/v1/agents/desk/releases/live/"
+    errors_body = client.get(f"{path}agents/till/tools/pay/errors/").json()
+    assert [
+        (error["code"], error["is_transient"], error["description"]) for error in errors_body["vendor"]
+    ] == [
         ("402", False, "There is too little in the account."),
         ("429", True, "Too often."),
         ("503", True, ""),
         ("default", None, "Anything else."),
     ]
-    schema = told["vendor"][0]["details_schema"]
+    schema = errors_body["vendor"][0]["details_schema"]
     assert PROBLEM in (schema, *schema.get("$defs", {}).values())
-    ours = {each["code"]: each for each in told["ours"]}
-    assert ours.keys() == {each.code for each in call_errors.PEGBOARD_ERRORS}
-    assert (ours["thread_busy"]["is_transient"], ours["RUN_FAILED"]["is_transient"]) == (True, False)
-    assert ours["ARGUMENTS"]["details_schema"]["type"] == "object"
-    assert client.get(f"{at}tools/pay/errors/").status_code == 404
-    assert client.get(f"{at}tools/till/errors/").status_code == 404
+    pegboard_errors = {error["code"]: error for error in errors_body["ours"]}
+    assert pegboard_errors.keys() == {error.code for error in call_errors.PEGBOARD_ERRORS}
+    assert (
+        pegboard_errors["thread_busy"]["is_transient"],
+        pegboard_errors["RUN_FAILED"]["is_transient"],
+    ) == (True, False)
+    assert pegboard_errors["ARGUMENTS"]["details_schema"]["type"] == "object"
+    assert client.get(f"{path}tools/pay/errors/").status_code == 404
+    assert client.get(f"{path}tools/till/errors/").status_code == 404
     assert vendor.requests == []
 
 
 @pytest.mark.parametrize(
-    ("reply", "ours", "theirs"),
+    ("reply", "pegboard_code", "vendor_code"),
     [
         ({"code": "E17", "message": "No."}, "HTTP_402", {"code": "E17", "description": "No."}),
         ({"error": {"code": 17, "message": "No."}}, "HTTP_402", {"code": "17", "description": "No."}),
@@ -72,11 +77,11 @@ def test_the_list_names_our_codes_and_what_the_vendor_declares(owner, vendor):
         ("No.", "HTTP_402", None),
     ],
 )
-def test_the_vendors_code_stands_beside_ours(owner, vendor, reply, ours, theirs):
+def test_the_vendors_code_stands_beside_ours(owner, vendor, reply, pegboard_code, vendor_code):
     agent, _ = desk_with(owner, vendor)
     vendor.script = json_reply(reply, status=402)
     error = runtime(owner, agent).post(url(), GIVEN).json()["error"]
-    assert (error["code"], error.get("vendor")) == (ours, theirs)
+    assert (error["code"], error.get("vendor")) == (pegboard_code, vendor_code)
 
 
 def test_the_number_of_an_agents_error_stands_beside_ours(owner):

@@ -56,8 +56,8 @@ def client(owner, vendor):
     return runtime(owner, agent)
 
 
-def at(call: int, rest: str = "") -> str:
-    return f"/api/v1/agents/desk/calls/{call}/{rest}"
+def at(call: int, path: str = "") -> str:
+    return f"/api/v1/agents/desk/calls/{call}/{path}"
 
 
 def begun(client, **more) -> int:
@@ -85,20 +85,20 @@ def test_a_run_is_started_once_and_looked_after_until_it_ends(client, runs):
     let_go(call)
     queue.sweep()
     perform_call(call)
-    told = client.get(f"/api/v1/calls/{call}/").json()
-    assert (told["outcome"], told["outputs"]) == ("ok", {"Sky_now": "fair"})
+    result = client.get(f"/api/v1/calls/{call}/").json()
+    assert (result["outcome"], result["outputs"]) == ("ok", {"Sky_now": "fair"})
     assert (len(runs.started), runs.forgotten) == (1, [run])
 
 
 def test_an_end_is_heard_by_those_who_wait_for_it(client, runs, monkeypatch):
     monkeypatch.setattr(queue, "LOOK_EVERY", 60.0)
     call = begun(client)
-    heard = {}
+    replies = {}
 
     def waits():
         began = time.monotonic()
-        heard["answer"] = client.get(at(call), {"wait": 30}).json()
-        heard["took"] = time.monotonic() - began
+        replies["answer"] = client.get(at(call), {"wait": 30}).json()
+        replies["took"] = time.monotonic() - began
         connection.close()
 
     thread = threading.Thread(target=waits)
@@ -107,8 +107,8 @@ def test_an_end_is_heard_by_those_who_wait_for_it(client, runs, monkeypatch):
     time.sleep(0.3)
     perform_call(call)
     thread.join(30)
-    assert heard["answer"]["outcome"] == "ok"
-    assert heard["took"] < 25
+    assert replies["answer"]["outcome"] == "ok"
+    assert replies["took"] < 25
     assert client.get(at(call), {"wait": 61}).json()["code"] == "invalid"
     assert client.get(at(call), {"wait": "long"}).status_code == 400
 
@@ -163,8 +163,8 @@ def test_a_run_that_takes_too_long_is_told_to_stop(client, runs):
     Call.objects.update(started_at=timezone.now() - timedelta(seconds=2))
     let_go(call)
     perform_call(call)
-    told = client.get(at(call)).json()
-    assert (told["outcome"], told["error"]["code"]) == ("unavailable", "DEADLINE")
+    result = client.get(at(call)).json()
+    assert (result["outcome"], result["error"]["code"]) == ("unavailable", "DEADLINE")
     assert runs.stopped == list(runs.started)
 
 
@@ -179,22 +179,22 @@ def test_what_no_worker_looks_at_any_more_is_ended(client, runs):
 
 def test_a_call_is_cancelled_before_it_is_sent(client, owner, runs):
     call = begun(client)
-    told = client.post(at(call, "cancel/")).json()
-    assert (told["outcome"], told["status"]) == ("cancelled", "finished")
-    assert told["error"]["message"] == "The call was cancelled before anything was sent."
+    result = client.post(at(call, "cancel/")).json()
+    assert (result["outcome"], result["status"]) == ("cancelled", "finished")
+    assert result["error"]["message"] == "The call was cancelled before anything was sent."
     perform_call(call)
     assert runs.started == {}
     entry = AuditEntry.objects.get(action="cancel")
     assert (entry.actor, entry.after["call"]) == (owner, call)
-    assert client.post(at(call, "cancel/")).json() == told
+    assert client.post(at(call, "cancel/")).json() == result
 
 
 def test_a_run_is_cancelled_at_its_vendor(client, runs):
     call = begun(client)
     perform_call(call)
-    told = client.post(f"/api/v1/calls/{call}/cancel/").json()
-    assert told["outcome"] == "cancelled"
-    assert told["error"]["message"].endswith("its work. The vendor was notified.")
+    result = client.post(f"/api/v1/calls/{call}/cancel/").json()
+    assert result["outcome"] == "cancelled"
+    assert result["error"]["message"].endswith("its work. The vendor was notified.")
     assert runs.stopped == list(runs.started)
     runs.end({"Sky now": "fair"})
     let_go(call)
@@ -244,7 +244,7 @@ def test_a_run_that_begins_while_its_call_is_cancelled_is_stopped(owner, runs, m
 
 def test_a_run_is_stopped_once_though_its_worker_learns_of_the_end_meanwhile(owner, runs, monkeypatch):
     tell, untold = events.publish, []
-    monkeypatch.setattr(events, "publish", lambda *told: untold.append(told))
+    monkeypatch.setattr(events, "publish", lambda *event: untold.append(event))
 
     def slow(line, request):
         if request.path.endswith("/cancel"):
@@ -267,10 +267,10 @@ def test_what_has_ended_is_not_cancelled(client, runs):
 
 
 def test_a_worker_hangs_up_on_its_vendor_when_the_call_is_cancelled(owner):
-    asked = threading.Event()
+    event = threading.Event()
 
     def slow(line, request):
-        asked.set()
+        event.set()
         line.wait(60)
 
     with HostileVendor(slow) as vendor:
@@ -279,7 +279,7 @@ def test_a_worker_hangs_up_on_its_vendor_when_the_call_is_cancelled(owner):
         call = begun(client)
         worker = threading.Thread(target=lambda: (perform_call(call), connection.close()))
         worker.start()
-        assert asked.wait(20)
+        assert event.wait(20)
         began = time.monotonic()
         assert client.post(at(call, "cancel/")).json()["outcome"] == "cancelled"
         worker.join(30)
@@ -293,7 +293,7 @@ def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode)
     waits, goes_on = threading.Event(), threading.Event()
     turns = rate_limit.turn
     monkeypatch.setattr(lease, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(lease.Held, "sleep", lambda held, seconds: (waits.set(), held.session.sleep(60)))
+    monkeypatch.setattr(lease.Held, "sleep", lambda lease, seconds: (waits.set(), lease.session.sleep(60)))
 
     @contextmanager
     def late_turn(*limits):
@@ -312,11 +312,11 @@ def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode)
                 perform_call(answer["call"])
             connection.close()
 
-        for sent in (1, 0):
+        for sent_count in (1, 0):
             vendor.requests.clear()
             waits.clear()
             goes_on.clear()
-            if not sent:
+            if not sent_count:
                 monkeypatch.setattr(rate_limit, "turn", late_turn)
                 # Of one that is waited for, what was seen half a second ago holds.
                 monkeypatch.setattr(lease, "FRESH_SECONDS", 0.0 if mode == "wait" else 60.0)
@@ -328,7 +328,10 @@ def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode)
             goes_on.set()
             maker.join(20)
             assert not maker.is_alive()
-            assert (len(vendor.requests), client.get(at(newest)).json()["outcome"]) == (sent, "cancelled")
+            assert (len(vendor.requests), client.get(at(newest)).json()["outcome"]) == (
+                sent_count,
+                "cancelled",
+            )
 
 
 CALLED_TOOL = {"name": "Sky", "inputSchema": {"type": "object"}}
@@ -356,7 +359,7 @@ def to_posts(script):
 @pytest.mark.parametrize("ended_by", ["cancel", "deadline"])
 @pytest.mark.parametrize(("era", "mode"), [("modern", "wait"), ("handshake", "async"), ("handshake", "wait")])
 def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, era, mode, ended_by):
-    asked = threading.Event()
+    event = threading.Event()
     monkeypatch.setattr(lease, "CHECK_SECONDS", 0.1)
 
     def answers(line, request):
@@ -366,7 +369,7 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
             refused = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
             return json_reply(refused, status=400)(line, request)
         if message["method"] == "tools/call":
-            asked.set()
+            event.set()
             return line.wait(20)
         if "id" not in message:
             return reply(b"", status=202)(line, request)
@@ -380,7 +383,7 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
 
     with HostileVendor(to_posts(answers)) as vendor:
         agent, _ = desk_with(owner, vendor, protocol="mcp")
-        client, told = runtime(owner, agent), {}
+        client, last_answer = runtime(owner, agent), {}
         if ended_by == "deadline":
             monkeypatch.setattr(Session, "_ask", in_haste)
 
@@ -388,27 +391,29 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
             answer = client.post(url(), GIVEN | {"mode": mode}).json()
             if mode == "async":
                 perform_call(answer["call"])
-            told.update(client.get(at(answer["call"])).json())
+            last_answer.update(client.get(at(answer["call"])).json())
             connection.close()
 
         maker = threading.Thread(target=make)
         maker.start()
-        assert asked.wait(20)
+        assert event.wait(20)
         if ended_by == "cancel":
             cancelled = client.post(at(Call.objects.get().pk, "cancel/")).json()
             assert cancelled["error"]["message"].endswith("The vendor is being notified.")
         maker.join(20)
-    assert told["outcome"] == ("cancelled" if ended_by == "cancel" else "unavailable")
-    (called,) = (each for each in vendor.requests if b'"tools/call"' in each.body and each.json().get("id"))
+    assert last_answer["outcome"] == ("cancelled" if ended_by == "cancel" else "unavailable")
+    (tool_call,) = (
+        request for request in vendor.requests if b'"tools/call"' in request.body and request.json().get("id")
+    )
     last = vendor.requests[-1]
     assert last.json()["method"] == "notifications/cancelled"
-    assert last.json()["params"]["requestId"] == called.json()["id"]
+    assert last.json()["params"]["requestId"] == tool_call.json()["id"]
     same = "mcp-protocol-version", "mcp-session-id"
-    assert [last.headers.get(name) for name in same] == [called.headers.get(name) for name in same]
+    assert [last.headers.get(name) for name in same] == [tool_call.headers.get(name) for name in same]
     assert last.headers.get("mcp-method") == ("notifications/cancelled" if era == "modern" else None)
     assert "mcp-name" not in last.headers
     # Without sessions the number alone says which call is meant.
-    assert (called.json()["id"] > 2**12) == (era == "modern")
+    assert (tool_call.json()["id"] > 2**12) == (era == "modern")
 
 
 def test_a_call_of_another_key_is_not_there(client, owner, runs):
@@ -428,7 +433,7 @@ def test_how_long_a_call_may_take_depends_on_how_it_is_made(client):
 
 
 def test_events_are_no_more_than_a_hint(client, runs, monkeypatch):
-    monkeypatch.setattr(events, "publish", lambda *said: None)
+    monkeypatch.setattr(events, "publish", lambda *event: None)
     monkeypatch.setattr(queue, "LOOK_EVERY", 0.1)
     runs.end({"Sky now": "fair"})
     call = begun(client)

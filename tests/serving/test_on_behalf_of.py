@@ -60,14 +60,14 @@ def contexts(vendor):
 
 def readiness_of_send(client):
     reply = client.get(PREFLIGHT, headers={USER_HEADER: NAME}).json()
-    (ready,) = [each for each in reply["tools"] if each["tool"] == "send"]
+    (ready,) = [tool for tool in reply["tools"] if tool["tool"] == "send"]
     return ready
 
 
 def challenge(vendor, check="/check"):
     visit = {"id": "google", "url": "https://auth.example/go?state=1", "check_url": f"{vendor.url}{check}"}
-    said = {"message": "Sign in first.", "missing_requirements": {"authorization": [visit]}}
-    return json_reply(said, status=400)
+    refusal = {"message": "Sign in first.", "missing_requirements": {"authorization": [visit]}}
+    return json_reply(refusal, status=400)
 
 
 def said(status):
@@ -88,8 +88,10 @@ def test_the_vendor_is_told_the_user_and_the_call_keeps_a_digest(owner, vendor):
     assert (answer["outcome"], contexts(vendor)) == ("ok", [{"user_id": NAME}])
     call = Call.objects.get()
     assert call.on_behalf_of == end_users.digest_of(agent.pk, NAME)
-    kept = json.dumps(list(Call.objects.values()), default=str) + str(list(AuditEntry.objects.values()))
-    assert NAME not in kept
+    stored_text = json.dumps(list(Call.objects.values()), default=str) + str(
+        list(AuditEntry.objects.values())
+    )
+    assert NAME not in stored_text
     assert NAME not in str(EndUser.objects.values())
     (attempt,) = call.decoded().attempts
     assert json.loads(attempt.exchanges[0].body)["context"] == {"user_id": "•••"}
@@ -156,10 +158,10 @@ def test_digests_of_one_name_differ_by_agent_and_cannot_be_guessed():
 def test_the_same_id_for_another_user_is_another_call(owner, vendor):
     vendor.script = DONE
     agent, _ = desk(owner, vendor)
-    client, made = runtime(owner, agent), "6f1d0c2e-0000-4000-8000-000000000001"
-    first, again = (asked(client, id=made).json()["call"] for _ in range(2))
+    client, call_id = runtime(owner, agent), "6f1d0c2e-0000-4000-8000-000000000001"
+    first, again = (asked(client, id=call_id).json()["call"] for _ in range(2))
     assert first == again
-    assert asked(client, id=made, name="bob").json()["code"] == "key_taken"
+    assert asked(client, id=call_id, name="bob").json()["code"] == "key_taken"
     assert len(vendor.requests) == 1
 
 
@@ -199,13 +201,16 @@ def test_a_challenge_opens_a_grant_that_is_asked_about_until_it_is_settled(owner
     assert UserGrant.objects.get().state == "completed"
     for name, codes in ((NAME, []), ("bob", ["grant_missing"]), ("", ["grant_missing"])):
         headers = {"Pegboard-On-Behalf-Of": name} if name else {}
-        told = client.get(PREFLIGHT, headers=headers).json()
-        assert [each["code"] for each in told["tools"][0]["obstacles"]] == codes
-        assert told["can_run"] is True
+        preflight = client.get(PREFLIGHT, headers=headers).json()
+        assert [obstacle["code"] for obstacle in preflight["tools"][0]["obstacles"]] == codes
+        assert preflight["can_run"] is True
     check_now()  # nothing is asked any more
     assert sum(r.path == "/check" for r in vendor.requests) == 2
-    told = AuditEntry.objects.filter(kind="usergrant").order_by("id")
-    assert [(entry.action, entry.agent) for entry in told] == [("ask", agent.pk), ("authorize", agent.pk)]
+    preflight = AuditEntry.objects.filter(kind="usergrant").order_by("id")
+    assert [(entry.action, entry.agent) for entry in preflight] == [
+        ("ask", agent.pk),
+        ("authorize", agent.pk),
+    ]
     done = client.post(answer["resume"], {}, format="json").json()
     assert (done["outcome"], contexts(vendor)) == ("ok", [{"user_id": NAME}] * 2)
     assert NAME not in json.dumps(list(Call.objects.values()), default=str)
@@ -393,7 +398,7 @@ def test_a_grant_that_is_forgotten_while_it_is_claimed_ends_the_question(owner, 
     agent, _ = desk(owner, vendor)
     asked(runtime(owner, agent))
     UserGrant.objects.update(next_check_at=Now() - timedelta(seconds=1))
-    known, claim = UserGrant.objects.get(), QuerySet.update
+    grant, claim = UserGrant.objects.get(), QuerySet.update
 
     def claimed_and_forgotten(rows, **columns):
         changed = claim(rows, **columns)
@@ -401,7 +406,7 @@ def test_a_grant_that_is_forgotten_while_it_is_claimed_ends_the_question(owner, 
         return changed
 
     monkeypatch.setattr(QuerySet, "update", claimed_and_forgotten)
-    challenges.check(known.pk)
+    challenges.check(grant.pk)
     assert [r.path for r in vendor.requests] == ["/tools/call"]
 
 
@@ -430,26 +435,28 @@ def test_two_users_and_two_teams_never_share_a_grant(vendor):
     asked(clients["one"][0], slug="desk-one", name="bob")
     asked(clients["two"][0], slug="desk-two", name="ada")
     assert (UserGrant.objects.count(), EndUser.objects.count()) == (3, 3)
-    seen = {}
+    grants_by_user = {}
     for name, (_, person) in clients.items():
         api, pages = APIClient(), Client()
         api.force_login(person)
         pages.force_login(person)
-        seen[name] = {row["id"] for row in api.get("/api/v1/grants/").json()["results"]}
+        grants_by_user[name] = {row["id"] for row in api.get("/api/v1/grants/").json()["results"]}
         other = next(
-            str(pk) for pk in UserGrant.objects.values_list("pk", flat=True) if str(pk) not in seen[name]
+            str(pk)
+            for pk in UserGrant.objects.values_list("pk", flat=True)
+            if str(pk) not in grants_by_user[name]
         )
         assert api.get(f"/api/v1/grants/{other}/").status_code == 404
         assert api.delete(f"/api/v1/grants/{other}/").status_code == 404
         assert pages.post(f"/grants/{other}/forget/").status_code == 404
-    assert [len(ids) for ids in seen.values()] == [2, 1]
-    assert not seen["one"] & seen["two"]
+    assert [len(ids) for ids in grants_by_user.values()] == [2, 1]
+    assert not grants_by_user["one"] & grants_by_user["two"]
     # What one user has authorized is settled for that user alone.
-    (mine,) = seen["two"]
-    UserGrant.objects.exclude(pk=mine).update(check_url="")
+    (own_grant,) = grants_by_user["two"]
+    UserGrant.objects.exclude(pk=own_grant).update(check_url="")
     vendor.script = said("completed")
-    UserGrant.objects.filter(pk=mine).update(next_check_at=Now() - timedelta(seconds=1))
-    challenges.check(UserGrant.objects.get(pk=mine).pk)
+    UserGrant.objects.filter(pk=own_grant).update(next_check_at=Now() - timedelta(seconds=1))
+    challenges.check(UserGrant.objects.get(pk=own_grant).pk)
     assert sorted(UserGrant.objects.values_list("state", flat=True)) == ["completed", "pending", "pending"]
 
 
@@ -468,8 +475,8 @@ def test_a_grant_is_forgotten_on_the_page_with_the_name_of_the_user(owner, vendo
     assert (UserGrant.objects.count(), EndUser.objects.count()) == (0, 0)
     entry = AuditEntry.objects.get(action="forget")
     assert (entry.actor, entry.agent) == (owner, agent.pk)
-    gone = runtime(owner, agent).post(answer.json()["resume"], {}, format="json")
-    assert gone.status_code == 404  # another key's call
+    refused = runtime(owner, agent).post(answer.json()["resume"], {}, format="json")
+    assert refused.status_code == 404  # another key's call
     assert "No user consents yet" in text_of(pages.get("/grants/"))
 
 
@@ -484,9 +491,9 @@ def test_a_missing_secret_is_said_before_anything_is_sent_and_then_goes_along(ow
     assert (refused["outcome"], refused["error"]["code"]) == ("refused", "SECRET_MISSING")
     assert "“api-pin”" in refused["error"]["message"]
     assert vendor.requests == []
-    told = client.get(PREFLIGHT).json()
-    assert [each["code"] for each in told["tools"][0]["obstacles"]] == ["secret_missing"]
-    assert told["can_run"] is False
+    preflight = client.get(PREFLIGHT).json()
+    assert [obstacle["code"] for obstacle in preflight["tools"][0]["obstacles"]] == ["secret_missing"]
+    assert preflight["can_run"] is False
     vault.set_secret(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
     assert asked(client).json()["outcome"] == "ok"
     assert contexts(vendor) == [{"user_id": NAME, "secrets": [{"id": "api-pin", "value": SECRET}]}]
@@ -520,15 +527,18 @@ def test_administrators_keep_the_vault_by_page_and_by_rest(owner, vendor):
     pages.force_login(admin)
     api.force_login(admin)
     assert "2 secrets missing" in text_of(pages.get(here))
-    kept = pages.post(here, {"name": "api-pin", "value": SECRET}, follow=True)
-    assert "1 secret missing" in text_of(kept)
-    assert SECRET not in kept.content.decode()
+    saved = pages.post(here, {"name": "api-pin", "value": SECRET}, follow=True)
+    assert "1 secret missing" in text_of(saved)
+    assert SECRET not in saved.content.decode()
     first = EndpointSecret.objects.get()
     answer = api.post(f"/api/v1{here}", {"name": "api-pin", "value": "another-value-77"}, format="json")
     assert (answer.status_code, answer.json()["id"]) == (200, str(first.pk))
     assert "another-value-77" not in answer.content.decode()
-    listed = api.get(f"/api/v1{here}").json()
-    assert ([row["name"] for row in listed["secrets"]], listed["missing"]) == (["api-pin"], ["other"])
+    secrets_body = api.get(f"/api/v1{here}").json()
+    assert ([row["name"] for row in secrets_body["secrets"]], secrets_body["missing"]) == (
+        ["api-pin"],
+        ["other"],
+    )
     for wrong in ({"name": "", "value": "x"}, {"name": "x", "value": " "}, {"name": "x"}):
         assert api.post(f"/api/v1{here}", wrong, format="json").status_code == 400
     assert api.delete(f"/api/v1{here}{first.pk}/").status_code == 204
@@ -594,10 +604,10 @@ def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor
     invocation.perform_due_calls()
     (token,) = authorization.access
     assert contexts(vendor) == [{"user_id": NAME, "authorization": [{"id": "google", "token": token}]}]
-    kept = json.dumps([*Call.objects.values(), *UserGrant.objects.values()], default=str)
-    kept += str(list(AuditEntry.objects.values()))
-    assert token not in kept
-    assert NAME not in kept
+    stored_text = json.dumps([*Call.objects.values(), *UserGrant.objects.values()], default=str)
+    stored_text += str(list(AuditEntry.objects.values()))
+    assert token not in stored_text
+    assert NAME not in stored_text
     # Another user has authorized nothing, and the link counts once.
     assert asked(client, name="bob").json()["error"]["code"] == "GRANT_MISSING"
     assert len(contexts(vendor)) == 1
@@ -628,8 +638,8 @@ def test_a_call_that_a_worker_makes_answers_a_whole_link(owner, vendor, authoriz
     by_itself = Call.objects.get(continues=asks["call"]).pk
     for pk in (in_background, by_itself):
         invocation.perform_due_calls()
-        told = client.get(f"/api/v1/agents/desk/calls/{pk}/").json()
-        assert told["asks"][0]["url"].startswith("http://testserver/grants/authorize/")
+        result = client.get(f"/api/v1/agents/desk/calls/{pk}/").json()
+        assert result["asks"][0]["url"].startswith("http://testserver/grants/authorize/")
 
 
 def test_nothing_is_sent_for_a_call_that_ended_while_its_token_was_renewed(
@@ -640,13 +650,13 @@ def test_nothing_is_sent_for_a_call_that_ended_while_its_token_was_renewed(
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
     authorize(authorization, asked(client).json()["asks"][0]["url"])
-    found = context.context_of
+    original = context.context_of
 
     def slowly(call, protocol):
         late = Call.objects.filter(pk=call.pk)
         late.update(gives_up_at=Now() - timedelta(seconds=1))
         queue.end_late(late)
-        return found(call, protocol)
+        return original(call, protocol)
 
     monkeypatch.setattr(context, "context_of", slowly)
     assert asked(client).json()["error"]["code"] == "WORKER_LOST"
@@ -738,9 +748,9 @@ def test_a_user_who_grants_less_keeps_what_works_and_is_asked_for_the_rest(owner
     authorization.grants_scope = "mail.read"
     for _ in range(2):
         authorize(authorization, runs(client, "send")["asks"][0]["url"])
-        sent = len(vendor.requests)
+        request_count = len(vendor.requests)
         assert runs(client, "send")["error"]["code"] == "GRANT_MISSING"
-        assert len(vendor.requests) == sent
+        assert len(vendor.requests) == request_count
         assert runs(client, "sky")["outcome"] == "ok"
     UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
     authorization.grants_scope = "profile"  # a renewal may take back more
@@ -748,7 +758,7 @@ def test_a_user_who_grants_less_keeps_what_works_and_is_asked_for_the_rest(owner
 
 
 @pytest.mark.parametrize(
-    ("said", "granted"),
+    ("reply_scope", "granted"),
     [
         (None, ["openid", "a", "b"]),
         ("", ["openid", "a", "b"]),
@@ -756,8 +766,8 @@ def test_a_user_who_grants_less_keeps_what_works_and_is_asked_for_the_rest(owner
         ("b profile https://as.example/a", ["openid", "a", "b"]),  # names of its own
     ],
 )
-def test_which_scopes_a_server_grants(said, granted):
-    assert token_replies.granted(["openid", "a", "b"], ["own", "a", "b", "openid"], said) == granted
+def test_which_scopes_a_server_grants(reply_scope, granted):
+    assert token_replies.granted(["openid", "a", "b"], ["own", "a", "b", "openid"], reply_scope) == granted
 
 
 def test_a_grant_from_before_scopes_were_kept_goes_on_while_more_is_asked(owner, vendor, authorization):
@@ -873,13 +883,13 @@ def test_scopes_are_asked_for_whole_or_not_at_all(owner, vendor, authorization):
 
 @pytest.mark.django_db(transaction=True)  # the page says what became of it after the commit
 @pytest.mark.parametrize(
-    ("door", "says"),
+    ("door", "expected_text"),
     [
         ("/revoke", "was told, and ends its tokens there"),
         ("", "was not told: it names no address for that"),
     ],
 )
-def test_the_provider_is_told_of_a_grant_that_is_forgotten(owner, vendor, authorization, door, says):
+def test_the_provider_is_told_of_a_grant_that_is_forgotten(owner, vendor, authorization, door, expected_text):
     vendor.script = DONE
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     row = client_at_google(pin, authorization)
@@ -896,8 +906,8 @@ def test_the_provider_is_told_of_a_grant_that_is_forgotten(owner, vendor, author
     )
     entry = AuditEntry.objects.get(action="revoke")
     assert (entry.kind, entry.agent, entry.after["told"]) == ("usergrant", agent.pk, bool(door))
-    assert says in entry.why
-    assert says in text_of(pages.get(answer.url))
+    assert expected_text in entry.why
+    assert expected_text in text_of(pages.get(answer.url))
 
 
 def test_names_of_users_who_authorized_nothing_are_forgotten_in_time(owner, vendor):
@@ -919,8 +929,8 @@ def test_names_of_users_who_authorized_nothing_are_forgotten_in_time(owner, vend
     asked(client, name="comes again")
     for _ in range(2):
         tasks.forget_end_users()
-        left = set(EndUser.objects.values_list("pk", flat=True))
-        assert left == {users[name].pk for name in ("waits", "comes again", "new")}
+        remaining = set(EndUser.objects.values_list("pk", flat=True))
+        assert remaining == {users[name].pk for name in ("waits", "comes again", "new")}
     assert asked(client, name="never asked").json()["outcome"] == "ok"
 
 
@@ -994,19 +1004,19 @@ def test_administrators_choose_the_client_of_a_provider(owner, vendor, authoriza
     api.force_login(admin)
     pages.force_login(admin)
     endpoint = pin.tool.endpoint_id
-    here, rest = f"/endpoints/{endpoint}/secrets/", f"/api/v1/endpoints/{endpoint}/providers/"
-    assert api.get(rest).json() == {"providers": [{"provider": "google", "credential": None}]}
+    here, path = f"/endpoints/{endpoint}/secrets/", f"/api/v1/endpoints/{endpoint}/providers/"
+    assert api.get(path).json() == {"providers": [{"provider": "google", "credential": None}]}
     assert "google the vendor asks" in text_of(pages.get(here))
-    refused = api.post(rest, {"provider": "google", "credential": str(other.pk)}, format="json")
+    refused = api.post(path, {"provider": "google", "credential": str(other.pk)}, format="json")
     assert (refused.status_code, list(refused.json()["fields"])) == (400, ["credential"])
-    chosen = {"provider": "google", "credential": str(row.pk)}
-    assert api.post(rest, chosen, format="json").json() == {"providers": [chosen]}
+    choice = {"provider": "google", "credential": str(row.pk)}
+    assert api.post(path, choice, format="json").json() == {"providers": [choice]}
     assert api.delete(f"/api/v1/credentials/{row.pk}/").json()["code"] == "credential_in_use"
-    taken = api.patch(f"/api/v1/endpoints/{endpoint}/", {"credential": str(row.pk)}, format="json")
-    assert (taken.status_code, list(taken.json()["fields"])) == (400, ["credential"])
+    not_allowed = api.patch(f"/api/v1/endpoints/{endpoint}/", {"credential": str(row.pk)}, format="json")
+    assert (not_allowed.status_code, list(not_allowed.json()["fields"])) == (400, ["credential"])
     posted = f"/endpoints/{endpoint}/providers/"
     assert "google with Weather" in text_of(pages.get(here))
     pages.post(posted, {"provider": "google"})
-    assert api.get(rest).json()["providers"][0]["credential"] is None
-    pages.post(posted, chosen)
-    assert api.get(rest).json()["providers"][0]["credential"] == str(row.pk)
+    assert api.get(path).json()["providers"][0]["credential"] is None
+    pages.post(posted, choice)
+    assert api.get(path).json()["providers"][0]["credential"] == str(row.pk)

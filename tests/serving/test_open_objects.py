@@ -72,8 +72,8 @@ def notes_in(document: Any) -> list[dict[str, str]]:
     """The notes on inputs, wherever a protocol has its notes."""
 
     def every(value: Any) -> Iterator[Any]:
-        for name, each in value.items() if isinstance(value, dict) else ():
-            yield from each if name in ("notes", "pegboard/notes") else every(each)
+        for name, child in value.items() if isinstance(value, dict) else ():
+            yield from child if name in ("notes", "pegboard/notes") else every(child)
 
     return [note for note in every(document) if note["code"] == "UNKNOWN_INPUT"]
 
@@ -135,30 +135,30 @@ SENT: dict[str, tuple[Any, dict[str, Any], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("kind", SENT)
-@pytest.mark.parametrize("door", [each for each in DOORS if each.name != "a2t"], ids=lambda door: door.name)
+@pytest.mark.parametrize("door", [door for door in DOORS if door.name != "a2t"], ids=lambda door: door.name)
 def test_what_the_schema_accepts_is_sent_as_it_was_given(owner, vendor, door, kind):
     schema, arguments, notes = SENT[kind]
     agent, _ = desk_of(owner, vendor, schema)
 
-    heard = door.ask(runtime(owner, agent), Ask(arguments=arguments))
+    reply = door.ask(runtime(owner, agent), Ask(arguments=arguments))
 
-    assert heard.said.startswith("200"), heard.document
+    assert reply.said.startswith("200"), reply.document
     assert vendor.sent == [arguments]
     assert "." not in json.dumps(vendor.sent[0].get("n"))
-    found = notes_in(heard.document)
-    assert [(note["input"], note.get("proposal", "")) for note in found] == notes
+    notes_found = notes_in(reply.document)
+    assert [(note["input"], note.get("proposal", "")) for note in notes_found] == notes
 
 
 @pytest.mark.parametrize("kind", ["a slip", "a name that is not described"])
 def test_notes_on_inputs_are_in_a_reply_of_a2t_too(owner, vendor, kind):
     schema, arguments, notes = SENT[kind]
     agent, _ = desk_of(owner, vendor, schema)
-    (a2t,) = (each for each in DOORS if each.name == "a2t")
+    (a2t,) = (door for door in DOORS if door.name == "a2t")
 
-    heard = a2t.ask(runtime(owner, agent), Ask(arguments=arguments))
+    reply = a2t.ask(runtime(owner, agent), Ask(arguments=arguments))
 
     assert vendor.sent == [arguments]
-    assert [(note["input"], note.get("proposal", "")) for note in notes_in(heard.document)] == notes
+    assert [(note["input"], note.get("proposal", "")) for note in notes_in(reply.document)] == notes
 
 
 def test_a_note_is_told_of_a_failure_too_and_to_a_model(owner, vendor):
@@ -166,10 +166,10 @@ def test_a_note_is_told_of_a_failure_too_and_to_a_model(owner, vendor):
     vendor.fails = True
 
     for door in DOORS:
-        heard = door.ask(runtime(owner, agent), Ask(arguments={"citty": "Oslo"}))
-        assert [note["proposal"] for note in notes_in(heard.document)] == ["city"], door.name
+        reply = door.ask(runtime(owner, agent), Ask(arguments={"citty": "Oslo"}))
+        assert [note["proposal"] for note in notes_in(reply.document)] == ["city"], door.name
         if door.protocol == "mcp":
-            texts = [block["text"] for block in heard.document["result"]["content"]]
+            texts = [block["text"] for block in reply.document["result"]["content"]]
             assert any("“citty”" in text and "“city”" in text for text in texts)
 
 
@@ -184,9 +184,9 @@ def test_a_person_may_send_what_the_schema_does_not_describe_and_reads_the_note(
     invocation.perform_due_calls()
 
     assert vendor.sent == [{"citty": "Oslo", "n": 100}], answer.content.decode()
-    shown = page.get(f"/tools/{tool.pk}/try/?call={Call.objects.get().pk}").content.decode()
-    assert "UNKNOWN_INPUT" in shown
-    assert "“city”" in shown
+    page_html = page.get(f"/tools/{tool.pk}/try/?call={Call.objects.get().pk}").content.decode()
+    assert "UNKNOWN_INPUT" in page_html
+    assert "“city”" in page_html
 
 
 # The schema, the arguments, and the inputs that are named in the refusal.
@@ -308,15 +308,15 @@ def shown_values(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any], Any]:
     match draw(st.sampled_from(kinds)):
         case "integer":
             value = draw(st.integers(-1000, 1000))
-            written = float(value) if draw(st.booleans()) else value
-            return {"type": "integer", "minimum": value - draw(st.integers(0, 3))}, written
+            number = float(value) if draw(st.booleans()) else value
+            return {"type": "integer", "minimum": value - draw(st.integers(0, 3))}, number
         case "boolean":
             return {"type": "boolean"}, draw(st.booleans())
         case "null":
             return {"type": ["string", "null"]}, None
         case "enum":
-            listed = draw(st.lists(texts | st.integers() | st.none(), min_size=1, max_size=3))
-            return {"enum": listed}, draw(st.sampled_from(listed))
+            choices = draw(st.lists(texts | st.integers() | st.none(), min_size=1, max_size=3))
+            return {"enum": choices}, draw(st.sampled_from(choices))
         case "any":
             return {}, draw(texts | st.integers() | st.dictionaries(texts, texts, max_size=2))
         case "object":
@@ -334,8 +334,8 @@ def shown_values(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any], Any]:
 @st.composite
 def shown_objects(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
     members = draw(st.dictionaries(names, shown_values(depth), max_size=3))
-    schema = an_object({name: each for name, (each, _) in members.items()})
-    value = {name: given for name, (_, given) in members.items() if draw(st.booleans())}
+    schema = an_object({name: member_schema for name, (member_schema, _) in members.items()})
+    value = {name: member_value for name, (_, member_value) in members.items() if draw(st.booleans())}
     if draw(st.booleans()):
         value["another name"] = draw(texts)
     else:
@@ -365,11 +365,11 @@ def test_what_an_export_accepts_is_sent_as_it_was_given(owner, settings, drawn):
         publishing.publish(agent, actor=owner, channel="live")
         client = APIClient()
         client.force_login(owner)
-        (shown,) = client.get(f"/api/v1/agents/{slug}/releases/live/tools/?format=mcp").json()["tools"]
+        (tool,) = client.get(f"/api/v1/agents/{slug}/releases/live/tools/?format=mcp").json()["tools"]
         described = list(dict.fromkeys([*schema["properties"], *schema["required"]]))
-        by_alias = dict(zip(described, shown["inputSchema"].get("properties", {}), strict=True))
-        given = {by_alias.get(name, name): value for name, value in arguments.items()}
-        for door in (each for each in DOORS if each.name in ("rest", "mcp")):
-            heard = door.ask(runtime(owner, agent), Ask(slug=slug, arguments=given))
-            assert heard.said in ("200", "200 ok"), (heard.document, schema, given)
+        by_alias = dict(zip(described, tool["inputSchema"].get("properties", {}), strict=True))
+        call_arguments = {by_alias.get(name, name): value for name, value in arguments.items()}
+        for door in (door for door in DOORS if door.name in ("rest", "mcp")):
+            reply = door.ask(runtime(owner, agent), Ask(slug=slug, arguments=call_arguments))
+            assert reply.said in ("200", "200 ok"), (reply.document, schema, call_arguments)
             assert echo.sent.pop() == wholes(arguments)

@@ -33,7 +33,10 @@ VARIABLES = {
 
 
 def echo(line: Line, request: Request) -> bool | None:
-    values = {each["name"]: each["value"] for each in request.json()["input_parameters"]}
+    values = {
+        input_parameter["name"]: input_parameter["value"]
+        for input_parameter in request.json()["input_parameters"]
+    }
     outputs = {"output_parameters": [{"name": "Sky now", "value": values["Zip code"]}]}
     return json_reply(outputs)(line, request)
 
@@ -121,7 +124,9 @@ def test_busy_requests_are_answered_as_without_a_pooler(vendor, process_environm
     search.index_pending()  # so that the answers do not change while a server indexes
     with web_server(**VARIABLES, WEB_THREADS=threads) as port:
         site = Site(port, key, runtime_key)
-        expected = {read: site.ask(*read) for read in READS} | {name: site.listed(name) for name in NAMES}
+        expected = {request: site.ask(*request) for request in READS} | {
+            name: site.listed(name) for name in NAMES
+        }
     assert {status for status, _ in expected.values()} == {200}
     assert len({body for _, body in expected.values()}) == len(expected)
 

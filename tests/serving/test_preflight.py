@@ -36,8 +36,8 @@ def asked(owner, desk):
     return ask
 
 
-def codes(told):
-    return {each["tool"]: [one["code"] for one in each["obstacles"]] for each in told["tools"]}
+def codes(report):
+    return {tool["tool"]: [one["code"] for one in tool["obstacles"]] for tool in report["tools"]}
 
 
 def test_a_release_that_runs_says_so_and_asks_no_vendor(asked, desk, vendor):
@@ -115,10 +115,10 @@ def refuse_credential(pin, owner):
 )
 def test_what_stands_in_the_way_is_told_with_what_to_do(asked, desk, owner, vendor, happens, code, can_run):
     happens(desk[1], owner)
-    told = asked()
-    assert codes(told) == {"sky": [code]}
-    assert told["can_run"] is told["tools"][0]["can_run"] is can_run
-    (obstacle,) = told["tools"][0]["obstacles"]
+    report = asked()
+    assert codes(report) == {"sky": [code]}
+    assert report["can_run"] is report["tools"][0]["can_run"] is can_run
+    (obstacle,) = report["tools"][0]["obstacles"]
     assert obstacle["severity"] == ("warns" if can_run else "stops")
     assert obstacle["message"].endswith(".")
     assert obstacle["to_do"].endswith(".")
@@ -133,9 +133,9 @@ def test_what_a_caller_has_to_add_is_told_before_the_call(owner, vendor):
         annotations=Annotations(destructive=True),
         requirements=Requirements(user=True),
     )
-    told = runtime(owner, agent).get(URL).json()
-    assert codes(told) == {"sky": ["confirm_needed", "user_needed"]}
-    assert told["can_run"] is True
+    report = runtime(owner, agent).get(URL).json()
+    assert codes(report) == {"sky": ["confirm_needed", "user_needed"]}
+    assert report["can_run"] is True
 
 
 def test_what_is_said_to_stop_a_call_stops_it(asked, desk, owner, vendor):
@@ -168,9 +168,9 @@ def test_what_is_said_to_stop_a_call_stops_it(asked, desk, owner, vendor):
 def test_a_tool_that_is_never_sent_cannot_run(owner, vendor, fields, arguments, code):
     agent, _ = desk_with(owner, vendor, **fields)
     client = runtime(owner, agent)
-    told = client.get(URL).json()
-    (obstacle,) = told["tools"][0]["obstacles"]
-    assert (obstacle["code"], obstacle["severity"], told["can_run"]) == (code, "stops", False)
+    report = client.get(URL).json()
+    (obstacle,) = report["tools"][0]["obstacles"]
+    assert (obstacle["code"], obstacle["severity"], report["can_run"]) == (code, "stops", False)
     refused = client.post("/api/v1/agents/desk/releases/live/tools/sky/invoke/", {"arguments": arguments})
     assert refused.json()["error"]["code"] == code
     assert refused.json()["error"]["message"] == obstacle["message"]
@@ -188,8 +188,8 @@ def test_sub_agents_are_told_and_queries_do_not_grow(owner, desk, asked):
         make_pin(child, make_tool(endpoint=make_endpoint()), name=f"tool_{number}")
     publishing.publish(agent, actor=owner, channel="live")
     with CaptureQueriesContext(connection) as many:
-        told = asked()
-    assert [each["agent"] for each in told["tools"]] == ["desk", *["helper"] * 8]
+        report = asked()
+    assert [tool["agent"] for tool in report["tools"]] == ["desk", *["helper"] * 8]
     assert len(many) <= len(few) + 1
 
 
@@ -207,18 +207,18 @@ def test_the_page_names_what_stops_a_tool_first(owner, desk):
 
 
 @pytest.mark.parametrize(
-    ("happens", "says"), [(hold, "Decide on it"), (refuse_credential, "Renew the credential")]
+    ("happens", "expected_text"), [(hold, "Decide on it"), (refuse_credential, "Renew the credential")]
 )
-def test_an_administrator_goes_on_where_another_user_is_told_whom_to_ask(owner, desk, happens, says):
+def test_an_administrator_goes_on_where_another_user_is_told_whom_to_ask(owner, desk, happens, expected_text):
     happens(desk[1], owner)
     page, browser = "/agents/desk/releases/1/preflight/", Client()
     for user, sees_link in ((owner, False), (make_user(Role.ADMIN), True)):
         browser.force_login(user)
         answer = browser.get(page)
-        assert (says in text_of(answer)) is sees_link
+        assert (expected_text in text_of(answer)) is sees_link
         assert ("Ask an administrator" in text_of(answer)) is not sees_link
-    (there,) = re.findall(rf'href="([^"]+)">{says}', answer.content.decode())
-    assert browser.get(there).status_code == 200
+    (link,) = re.findall(rf'href="([^"]+)">{expected_text}', answer.content.decode())
+    assert browser.get(link).status_code == 200
 
 
 def test_a_secret_that_is_missing_is_entered_from_the_page(owner, vendor):
@@ -226,8 +226,8 @@ def test_a_secret_that_is_missing_is_entered_from_the_page(owner, vendor):
     browser = Client()
     browser.force_login(make_user(Role.ADMIN))
     answer = browser.get("/agents/desk/releases/1/preflight/")
-    (there,) = re.findall(r'href="([^"]+)">Enter the secret', answer.content.decode())
-    assert browser.get(there).status_code == 200
+    (link,) = re.findall(r'href="([^"]+)">Enter the secret', answer.content.decode())
+    assert browser.get(link).status_code == 200
 
 
 def test_the_page_does_not_say_that_all_is_well_beside_what_it_notes(owner, desk):

@@ -34,35 +34,35 @@ SAID = "Ibuprofen may weaken lisinopril."
 USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 
 
-def chat_completion(told: str | None) -> dict[str, Any]:
+def chat_completion(text: str | None) -> dict[str, Any]:
     call = {"id": "c1", "type": "function", "function": {"name": TOOL, "arguments": json.dumps(ARGUMENTS)}}
-    message = {"role": "assistant", "content": told} | ({} if told else {"tool_calls": [call]})
-    choice = {"index": 0, "message": message, "finish_reason": "stop" if told else "tool_calls"}
+    message = {"role": "assistant", "content": text} | ({} if text else {"tool_calls": [call]})
+    choice = {"index": 0, "message": message, "finish_reason": "stop" if text else "tool_calls"}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     top = {"id": "r", "object": "chat.completion", "created": 1, "model": "gpt-5"}
     return top | {"choices": [choice], "usage": usage}
 
 
-def response(told: str | None) -> dict[str, Any]:
-    text = {"type": "output_text", "text": told, "annotations": []}
-    said = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+def response(reply_text: str | None) -> dict[str, Any]:
+    text = {"type": "output_text", "text": reply_text, "annotations": []}
+    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
     call = {"id": "f", "type": "function_call", "call_id": "c1", "name": TOOL, "status": "completed"}
-    output = said if told else call | {"arguments": json.dumps(ARGUMENTS)}
+    output = message if reply_text else call | {"arguments": json.dumps(ARGUMENTS)}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     top = {"id": "r", "object": "response", "created_at": 1, "model": "gpt-5", "status": "completed"}
     choices = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     return top | choices | {"output": [output], "usage": USAGE | details}
 
 
-def message(told: str | None) -> dict[str, Any]:
+def message(reply_text: str | None) -> dict[str, Any]:
     call = {"type": "tool_use", "id": "c1", "name": TOOL, "input": ARGUMENTS}
-    content = {"type": "text", "text": told} if told else call
+    content = {"type": "text", "text": reply_text} if reply_text else call
     top = {"id": "m", "type": "message", "role": "assistant", "model": "claude", "usage": USAGE}
-    return top | {"content": [content], "stop_reason": "end_turn" if told else "tool_use"}
+    return top | {"content": [content], "stop_reason": "end_turn" if reply_text else "tool_use"}
 
 
-def candidate(told: str | None) -> dict[str, Any]:
-    part = {"text": told} if told else {"functionCall": {"name": TOOL, "args": ARGUMENTS}}
+def candidate(text: str | None) -> dict[str, Any]:
+    part = {"text": text} if text else {"functionCall": {"name": TOOL, "args": ARGUMENTS}}
     return {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}
 
 
@@ -78,9 +78,9 @@ REPLIES = {
 def scripted_model(line, request):
     """First it calls the tool that it was shown; then it says what it was told."""
     answered = next(reply for ends, reply in REPLIES.items() if request.path.endswith(ends))
-    asked = request.body.decode()
-    assert TOOL in asked
-    return json_reply(answered("They interact: " + SAID if SAID in asked else None))(line, request)
+    body = request.body.decode()
+    assert TOOL in body
+    return json_reply(answered("They interact: " + SAID if SAID in body else None))(line, request)
 
 
 @pytest.fixture
@@ -133,8 +133,8 @@ def test_the_program_of_the_page_runs_and_waits_as_long_as_those_of_the_document
     browser = Client(HTTP_HOST=live_server.url.removeprefix("http://"))
     browser.force_login(User.objects.get(username="ada"))
     page = browser.get("/agents/front-desk/releases/1/connect/").content.decode()
-    shown = re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.DOTALL)
-    (program,) = [text for each in shown if (text := html.unescape(each)).startswith("import asyncio")]
+    blocks = re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    (program,) = [text for block in blocks if (text := html.unescape(block)).startswith("import asyncio")]
     with one_door.other_side():
         environment = {"PATH": os.environ["PATH"], "PEGBOARD_TOKEN": key}
         line = [sys.executable, "-c", program]

@@ -123,7 +123,7 @@ class Asking:
             line.send(CHUNKED if self.breaks_off else HEAD)
         if self.breaks_off:
             line = Chunks(line)
-        said = []
+        responses = []
         for number, question in enumerate(self.questions):
             self.tell(line, f"before {number}")
             name = f"q-{number}"
@@ -137,8 +137,8 @@ class Asking:
             ends = time.monotonic() + self.waits
             while name not in self.answers and time.monotonic() < ends and not line.over.is_set():
                 line.wait(0.01)
-            said.append(self.answers.get(name, {"action": "nothing"}))
-        result = {"content": [{"type": "text", "text": json.dumps(said) + self.echo}]}
+            responses.append(self.answers.get(name, {"action": "nothing"}))
+        result = {"content": [{"type": "text", "text": json.dumps(responses) + self.echo}]}
         self.tell(line, "at last")
         self.is_working.set()
         line.wait(self.works_for)
@@ -227,7 +227,7 @@ def test_the_answer_of_a_later_request_reaches_the_call_that_asked(client, libra
     # The vendor's session ends with the call, and not before.
     assert library.others == ["notifications/initialized", "DELETE"]
     exchanges = [
-        each for attempt in Call.objects.latest("pk").decoded().attempts for each in attempt.exchanges
+        exchange for attempt in Call.objects.latest("pk").decoded().attempts for exchange in attempt.exchanges
     ]
     assert '"East"' in exchanges[0].body
     assert "accept" in exchanges[0].reply
@@ -255,7 +255,7 @@ def test_one_question_after_the_other(client, library):
     assert first["outcome"] == "needs_input"
     assert library.others == ["notifications/initialized"]
     done = resumed(client, first, question={"branch": "West"})
-    assert [each["content"]["branch"] for each in said(done)] == ["East", "West"]
+    assert [response["content"]["branch"] for response in said(done)] == ["East", "West"]
     assert len(library.calls) == 1
 
 
@@ -265,7 +265,7 @@ def test_a_question_on_the_stream_of_no_request_is_heard(client, library, vendor
     first = resumed(client, asked(client), question={"branch": "East"})
     assert first["outcome"] == "needs_input"
     done = resumed(client, first, question={"branch": "West"})
-    assert [each["content"]["branch"] for each in said(done)] == ["East", "West"]
+    assert [response["content"]["branch"] for response in said(done)] == ["East", "West"]
     assert len(library.calls) == 1
     until(lambda: not open_replies._beats._open and vendor.open_connections <= 1)
     assert Endpoint.objects.get().memory.get("listens") is None
@@ -277,7 +277,7 @@ def test_a_question_is_heard_before_the_reply_to_its_call_has_begun(client, libr
     first = resumed(client, asked(client), question={"branch": "East"})
     assert first["outcome"] == "needs_input"
     done = resumed(client, first, question={"branch": "West"})
-    assert [each["content"]["branch"] for each in said(done)] == ["East", "West"]
+    assert [response["content"]["branch"] for response in said(done)] == ["East", "West"]
     assert len(library.calls) == 1
     until(lambda: not open_replies._beats._open and vendor.open_connections <= 1)
 
@@ -294,9 +294,9 @@ def test_what_is_answered_as_json_is_kept_as_it_was_sent(client, library, vendor
     library.questions.clear()
     assert client.post(url(), GIVEN).json()["outcome"] == "ok"
     (attempt,) = Call.objects.get().decoded().attempts
-    (sent,) = (each for each in attempt.exchanges if "tools/call" in each.body)
-    assert json.loads(sent.reply)["result"]
-    assert sent.reply_headers["content-type"] == "application/json"
+    (exchange,) = (exchange for exchange in attempt.exchanges if "tools/call" in exchange.body)
+    assert json.loads(exchange.reply)["result"]
+    assert exchange.reply_headers["content-type"] == "application/json"
     assert vendor.connections <= 3
 
 
@@ -309,9 +309,9 @@ def test_a_vendor_without_such_a_stream_is_asked_for_it_once(client, library, ve
 
     # A call may be over before its vendor has refused.
     until(is_known)
-    asked = [each.method for each in vendor.requests].count("GET")
+    get_count = [request.method for request in vendor.requests].count("GET")
     assert client.post(url(), GIVEN).json()["outcome"] == "ok"
-    assert [each.method for each in vendor.requests].count("GET") == asked
+    assert [request.method for request in vendor.requests].count("GET") == get_count
 
 
 def test_a_call_that_is_over_listens_no_longer(client, library, vendor):
@@ -356,8 +356,8 @@ def test_a_process_that_dies_while_the_vendor_works_leaves_the_outcome_unknown(c
     answer = asked(client)
     monkeypatch.setattr(open_replies.OpenReply, "_is_alive", lambda self: False)
     monkeypatch.setattr(open_replies._Open, "send", lambda self, piece: None)
-    lost = resumed(client, answer, question={"branch": "East"})
-    assert (lost["outcome"], lost["error"]["code"]) == ("unavailable", "RESET")
+    unknown = resumed(client, answer, question={"branch": "East"})
+    assert (unknown["outcome"], unknown["error"]["code"]) == ("unavailable", "RESET")
 
 
 def test_what_no_one_answers_is_cancelled_at_the_vendor(client, library, monkeypatch):
@@ -438,9 +438,9 @@ def test_nothing_of_it_lies_in_the_open(client, library):
     until(lambda: len(keys()) == 4)
     (parts,) = broker.scan_iter("pegboard:open-replies:*:pieces")
     (head,) = broker.scan_iter("pegboard:open-replies:*:head")
-    kept = f"{broker.get(head)} {broker.xrange(parts)}"
-    assert "branch" not in kept
-    assert "s-1" not in kept
+    broker_text = f"{broker.get(head)} {broker.xrange(parts)}"
+    assert "branch" not in broker_text
+    assert "s-1" not in broker_text
     assert broker.ttl(parts) <= 600
 
 
@@ -452,7 +452,7 @@ def test_a_question_has_one_answer(client, library):
     assert resumed(client, asks, question={"branch": "East"})["call"] == second["call"]
     # The other question still waits.
     done = resumed(client, second, question={"branch": "South"})
-    assert [each["content"]["branch"] for each in said(done)] == ["East", "South"]
+    assert [response["content"]["branch"] for response in said(done)] == ["East", "South"]
     assert resumed(client, asks, question=None)["code"] == "already_continued"
 
 
@@ -489,10 +489,10 @@ def test_an_answer_that_was_not_sent_may_be_sent_again(client, library, monkeypa
 def test_a_call_that_is_cancelled_while_it_goes_on_tells_the_vendor(client, library):
     library.works_for = 20
     asks = asked(client)
-    told = {}
+    result = {}
 
     def go_on():
-        told.update(resumed(client, asks, question={"branch": "East"}))
+        result.update(resumed(client, asks, question={"branch": "East"}))
         connection.close()
 
     maker = threading.Thread(target=go_on)
@@ -501,7 +501,7 @@ def test_a_call_that_is_cancelled_while_it_goes_on_tells_the_vendor(client, libr
     call = Call.objects.latest("pk").pk
     client.post(f"/api/v1/agents/desk/calls/{call}/cancel/")
     maker.join(20)
-    assert told["outcome"] == "cancelled"
+    assert result["outcome"] == "cancelled"
     until(lambda: "notifications/cancelled" in library.others)
 
 
@@ -593,7 +593,7 @@ def test_who_streams_hears_after_an_answer_what_comes_after_the_question(client,
 def test_an_answer_may_be_given_without_waiting_for_what_comes_of_it(client, library):
     answer = asked(client)
     body = {"answers": {"question": {"branch": "East"}}, "mode": "async"}
-    begun = client.post(answer["resume"], body, format="json")
-    assert (begun.status_code, begun.json()["status"]) == (202, "queued")
+    accepted = client.post(answer["resume"], body, format="json")
+    assert (accepted.status_code, accepted.json()["status"]) == (202, "queued")
     done = client.get(f"/api/v1/calls/{performed()}/").json()
     assert said(done) == [{"action": "accept", "content": {"branch": "East"}}]

@@ -54,8 +54,8 @@ def test_the_one_that_is_asked_for_stays_and_others_go(release, monkeypatch):
 
 
 def test_what_follows_from_a_release_goes_with_it(release):
-    made = sealed(release).derived("it", object)
-    assert sealed(release).derived("it", object) is made
+    derived = sealed(release).derived("it", object)
+    assert sealed(release).derived("it", object) is derived
     tool = sealed(release).at("").tools[0].signature
     wires(tool, "mcp")
     number = id(tool)
@@ -64,7 +64,7 @@ def test_what_follows_from_a_release_goes_with_it(release):
     released_documents._cache.clear()
     gc.collect()
     assert number not in released_documents._derived
-    assert sealed(release).derived("it", object) is not made
+    assert sealed(release).derived("it", object) is not derived
 
 
 def test_a_channel_that_moves_is_followed_at_once():
@@ -90,11 +90,11 @@ def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypa
         client = runtime(owner, agent)
         client.post(url(), GIVEN)
         # A savepoint and its release stand for BEGIN and COMMIT.
-        with django_assert_max_num_queries(10) as asked:
+        with django_assert_max_num_queries(10) as queries:
             assert client.post(url(), GIVEN).json()["outcome"] == "ok"
-    told = [each["sql"].split()[0] for each in asked.captured_queries]
-    assert told.count("INSERT") == 2
-    assert len([each for each in told if each not in ("SAVEPOINT", "RELEASE")]) <= 7
+    statements = [captured_query["sql"].split()[0] for captured_query in queries.captured_queries]
+    assert statements.count("INSERT") == 2
+    assert len([statement for statement in statements if statement not in ("SAVEPOINT", "RELEASE")]) <= 7
 
 
 def test_a_call_makes_four_round_trips_to_the_database(monkeypatch):
@@ -111,21 +111,21 @@ def test_a_call_makes_four_round_trips_to_the_database(monkeypatch):
         calling = json.dumps(
             {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "sky", **GIVEN}}
         )
-        asked = [
+        requests = [
             lambda: client.post(url(), GIVEN).json()["outcome"],
-            *(partial(over_mcp, key, each) for each in (listing, calling)),
+            *(partial(over_mcp, key, body) for body in (listing, calling)),
         ]
-        for ask in asked:
+        for ask in requests:
             ask()
         with monkeypatch.context() as patch:
             patch.setattr(
                 prepared_statements,
                 "_conversation",
-                lambda line, asked: conversations.append(len(asked)) or converse(line, asked),
+                lambda line, messages: conversations.append(len(messages)) or converse(line, messages),
             )
-            for ask, sent in zip(asked, ([1, 1, 3, 1], [1], [1, 1, 3, 1]), strict=True):
+            for ask, expected in zip(requests, ([1, 1, 3, 1], [1], [1, 1, 3, 1]), strict=True):
                 ask()
-                assert conversations == sent
+                assert conversations == expected
                 conversations.clear()
 
 
@@ -144,9 +144,13 @@ def test_a_call_does_not_read_the_document_of_an_endpoint():
         endpoint.save()
         endpoint.stored_documents.create(name="document", text=endpoint.unsaved_documents["document"])
         client = runtime(owner, agent)
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             assert client.post(url(), {"arguments": {"zip": "0150"}}).json()["outcome"] == "ok"
-    assert not [each for each in asked.captured_queries if "endpointdocument" in each["sql"]]
+    assert not [
+        captured_query
+        for captured_query in queries.captured_queries
+        if "endpointdocument" in captured_query["sql"]
+    ]
     assert (
         json.loads(str(Endpoint.objects.get(pk=endpoint.pk).speak().values["document"]))["openapi"] == "3.1.0"
     )

@@ -53,7 +53,9 @@ class Desk:
 
     @property
     def attempts(self):
-        return [each.code or each.outcome for each in Call.objects.order_by("-pk")[0].decoded().attempts]
+        return [
+            attempt.code or attempt.outcome for attempt in Call.objects.order_by("-pk")[0].decoded().attempts
+        ]
 
 
 def test_precedence_of_pin_agent_and_endpoint_is_told_and_sealed(api, admin):
@@ -86,8 +88,8 @@ def test_another_policy_is_another_digest_and_null_takes_it_back(api, admin):
     api.patch(f"{AGENT}pins/{desk.pin.pk}/", {"give_up_after_seconds": 5}, format="json")
     second = desk.publish()
     assert first.digest != second.digest
-    says = api.get(f"{AGENT}releases/2/diff/?against=1").json()
-    assert "gives up after 5 s" in str(says)
+    body = api.get(f"{AGENT}releases/2/diff/?against=1").json()
+    assert "gives up after 5 s" in str(body)
     api.patch(f"{AGENT}pins/{desk.pin.pk}/", {"give_up_after_seconds": None}, format="json")
     assert api.post(f"{AGENT}releases/", {"channel": "live"}, format="json").status_code == 201
     documents = [release.document for release in Release.objects.order_by("number")]
@@ -168,9 +170,9 @@ def test_a_hint_goes_to_the_model_and_a_plain_word_to_retry_does_not():
         type(desk.endpoint).objects.update(protocol="oxp")
         desk.publish()
         assert desk.run()["outcome"] == "ok"
-        waited = [each.waited_ms >= 1500 for each in Call.objects.get().decoded().attempts]
+        waited = [attempt.waited_ms >= 1500 for attempt in Call.objects.get().decoded().attempts]
         assert waited == [False, True]
-        told = desk.run()
-    assert (told["outcome"], told["retry"]["hint"], len(vendor.requests)) == ("tool_error", "Oslo?", 3)
+        result = desk.run()
+    assert (result["outcome"], result["retry"]["hint"], len(vendor.requests)) == ("tool_error", "Oslo?", 3)
     first, second = (request.json()["call_id"] for request in vendor.requests[:2])
     assert first == second

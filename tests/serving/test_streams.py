@@ -63,8 +63,8 @@ def read(answer) -> list[tuple[str, dict]]:
     return [(event, json.loads(data)) for _, event, data in said(body)]
 
 
-def at(call: int, rest: str = "") -> str:
-    return f"/api/v1/agents/desk/calls/{call}/{rest}"
+def at(call: int, path: str = "") -> str:
+    return f"/api/v1/agents/desk/calls/{call}/{path}"
 
 
 def performed(call: Call) -> threading.Thread:
@@ -77,13 +77,13 @@ def test_what_a_vendor_streams_is_passed_on_and_ends_with_the_call(client, runs)
     runs.end({"Sky now": "fair"})
     answer = client.post(url(), STREAM, headers={"accept": "text/event-stream"})
     worker = performed(Call.objects.get())
-    heard = read(answer)
+    events = read(answer)
     worker.join(20)
-    assert [event for event, _ in heard] == ["started", "partial", "partial", "final"]
-    assert heard[0][1]["status"] == "queued"
-    assert heard[1][1] == {"outputs": {"Sky_now": "cloudy"}}
-    assert heard[2][1] == {"custom": {"looking": "out of the window"}}
-    assert (heard[3][1]["outcome"], heard[3][1]["outputs"]) == ("ok", {"Sky_now": "fair"})
+    assert [event for event, _ in events] == ["started", "partial", "partial", "final"]
+    assert events[0][1]["status"] == "queued"
+    assert events[1][1] == {"outputs": {"Sky_now": "cloudy"}}
+    assert events[2][1] == {"custom": {"looking": "out of the window"}}
+    assert (events[3][1]["outcome"], events[3][1]["outputs"]) == ("ok", {"Sky_now": "fair"})
     assert runs.forgotten == list(runs.started)
 
 
@@ -92,12 +92,12 @@ def test_a_follower_comes_back_where_it_left(client, runs):
     client.post(url(), STREAM).close()
     call = Call.objects.get()
     perform_call(call.pk)
-    whole = client.get(at(call.pk, "events/"))
-    told = said(b"".join(whole.streaming_content).decode())
-    assert [event for _, event, _ in told] == ["started", "partial", "partial", "final"]
-    rest = client.get(f"/api/v1/calls/{call.pk}/events/", headers={"Last-Event-ID": told[1][0]})
-    assert [event for event, _ in read(rest)] == ["partial", "final"]
-    last = client.get(at(call.pk, "events/"), headers={"Last-Event-ID": told[3][0]})
+    whole_stream = client.get(at(call.pk, "events/"))
+    events = said(b"".join(whole_stream.streaming_content).decode())
+    assert [event for _, event, _ in events] == ["started", "partial", "partial", "final"]
+    remainder = client.get(f"/api/v1/calls/{call.pk}/events/", headers={"Last-Event-ID": events[1][0]})
+    assert [event for event, _ in read(remainder)] == ["partial", "final"]
+    last = client.get(at(call.pk, "events/"), headers={"Last-Event-ID": events[3][0]})
     assert [event for event, _ in read(last)] == ["final"]
 
 
@@ -128,9 +128,9 @@ def test_what_a_designer_hid_is_not_streamed_either(owner, runs):
         client.post(url(), STREAM).close()
         call = Call.objects.get()
         perform_call(call.pk)
-        heard = read(client.get(at(call.pk, "events/")))
-    assert [event for event, _ in heard] == ["started", "partial", "final"]
-    assert "secret" not in json.dumps(heard)
+        events = read(client.get(at(call.pk, "events/")))
+    assert [event for event, _ in events] == ["started", "partial", "final"]
+    assert "secret" not in json.dumps(events)
 
 
 def test_a_vendor_that_does_not_stream_is_told_at_its_end(owner):
@@ -147,19 +147,19 @@ def test_a_failure_is_an_error_and_a_question_an_interrupt(client, runs):
     runs.end(output={"type": "error", "errcode": 7, "description": "No sky."})
     client.post(url(), STREAM).close()
     perform_call(Call.objects.get().pk)
-    heard = read(client.get(at(Call.objects.get().pk, "events/")))
-    assert (heard[-1][0], heard[-1][1]["outcome"]) == ("error", "tool_error")
+    events = read(client.get(at(Call.objects.get().pk, "events/")))
+    assert (events[-1][0], events[-1][1]["outcome"]) == ("error", "tool_error")
     runs.end(output={"type": "interrupt", "interrupt": {"interrupt_type": "town", "message": "Which?"}})
     client.post(url(), STREAM).close()
     asking = Call.objects.latest("pk")
     perform_call(asking.pk)
-    heard = read(client.get(at(asking.pk, "events/")))
-    assert (heard[-1][0], heard[-1][1]["asks"][0]["message"]) == ("interrupted", "Which?")
+    events = read(client.get(at(asking.pk, "events/")))
+    assert (events[-1][0], events[-1][1]["asks"][0]["message"]) == ("interrupted", "Which?")
 
 
 def test_the_end_is_told_when_no_event_came(client, runs, monkeypatch):
     monkeypatch.setattr(streams, "POLL_SECONDS", 0.1)
-    monkeypatch.setattr(events, "publish", lambda *said: None)
+    monkeypatch.setattr(events, "publish", lambda *event: None)
     runs.end({"Sky now": "fair"})
     answer = client.post(url(), STREAM)
     worker = performed(Call.objects.get())
@@ -183,9 +183,9 @@ def test_a_call_that_is_tried_is_followed_on_its_page(client, owner, runs):
     call = Call.objects.get()
     assert call.mode == "stream"
     part = f"/tools/{tool.pk}/calls/{call.pk}/"
-    shown = page.get(to).content.decode()
-    assert f'data-follow="{part}events/"' in shown
-    assert "Cancel the call" in shown
+    content = page.get(to).content.decode()
+    assert f'data-follow="{part}events/"' in content
+    assert "Cancel the call" in content
     events.publish(call.key, events.PARTIAL, {"outputs": {"Sky now": "cloudy <b>"}})
     assert "cloudy &lt;b&gt;" in page.get(to).content.decode(), "without JavaScript, by loading it again"
     perform_call(call.pk)

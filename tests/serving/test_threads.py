@@ -77,16 +77,21 @@ def test_runs_on_a_thread_go_on_from_each_other(client, runs, owner):
     for zip_code in ("0150", "0151"):
         answer = client.post(url(), {"arguments": {"Zip_code": zip_code}, "thread": thread}).json()
         assert (answer["outcome"], answer["thread"]) == ("ok", thread)
-    told = client.get(f"{THREADS}{thread}/").json()
-    assert [each["Zip code"] for each in told["state"]["values"]["told"]] == ["0150", "0151"]
-    assert (told["tool"], told["status"], told["state_schema"], told["error"]) == ("sky", "idle", STATE, None)
-    assert told["calls"] == list(Call.objects.order_by("-pk").values_list("pk", flat=True))
+    thread_body = client.get(f"{THREADS}{thread}/").json()
+    assert [state["Zip code"] for state in thread_body["state"]["values"]["told"]] == ["0150", "0151"]
+    assert (
+        thread_body["tool"],
+        thread_body["status"],
+        thread_body["state_schema"],
+        thread_body["error"],
+    ) == ("sky", "idle", STATE, None)
+    assert thread_body["calls"] == list(Call.objects.order_by("-pk").values_list("pk", flat=True))
     assert set(runs.on_thread.values()) == {of_vendor(thread)}
     assert all("on_completion" not in body for body in runs.started.values())
     (row,) = client.get(THREADS).json()["results"]
     assert (row["id"], row["tool"]) == (thread, "sky")
     states = client.get(f"{THREADS}{thread}/history/", {"limit": 1}).json()["results"]
-    assert [(each["checkpoint"], len(each["values"]["told"])) for each in states] == [("1", 1)]
+    assert [(state["checkpoint"], len(state["values"]["told"])) for state in states] == [("1", 1)]
     assert client.get(f"{THREADS}{thread}/history/", {"limit": 0}).status_code == 400
     assert client.delete(f"{THREADS}{thread}/").status_code == 204
     assert runs.removed == [of_vendor(thread)]
@@ -94,7 +99,7 @@ def test_runs_on_a_thread_go_on_from_each_other(client, runs, owner):
     refused = client.post(url(), GIVEN | {"thread": thread})
     assert (refused.status_code, list(refused.json()["fields"])) == (400, ["thread"])
     entries = AuditEntry.objects.filter(kind="thread").order_by("pk")
-    assert [(each.action, each.actor) for each in entries] == [
+    assert [(entry.action, entry.actor) for entry in entries] == [
         ("start thread", owner),
         ("remove thread", owner),
     ]
@@ -129,8 +134,8 @@ def test_a_thread_is_begun_once_by_its_id(client, runs, owner):
     assert begun(client, id=client_id) == begun(client, id=client_id) == client_id
     assert (Thread.objects.count(), len(runs.threads)) == (1, 1)
     other = runtime(owner, Agent.objects.get())
-    taken = other.post(BEGIN, {"id": client_id})
-    assert (taken.status_code, taken.json()["code"]) == (409, "key_taken")
+    response = other.post(BEGIN, {"id": client_id})
+    assert (response.status_code, response.json()["code"]) == (409, "key_taken")
     for ask in (other.get, other.delete):
         assert ask(f"{THREADS}{client_id}/").status_code == 404
     assert other.get(f"{THREADS}{client_id}/history/").status_code == 404
@@ -189,14 +194,14 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     assert "No thread yet" in text_of(pages.get("/agents/desk/threads/"))
     thread = begun(client)
     client.post(url(), GIVEN | {"thread": thread})
-    listed = text_of(pages.get("/agents/desk/threads/"))
-    assert all(word in listed for word in (f"Thread {thread[:8]}", "sky", "Desk key", "Idle"))
+    page_text = text_of(pages.get("/agents/desk/threads/"))
+    assert all(word in page_text for word in (f"Thread {thread[:8]}", "sky", "Desk key", "Idle"))
     at_page = f"/agents/desk/threads/{thread}/"
-    shown = text_of(pages.get(at_page))
-    assert "Succeeded" in shown
-    assert "0150" not in shown
-    asked = text_of(pages.get(f"{at_page}?ask=1"))
-    assert "0150" in asked
+    thread_text = text_of(pages.get(at_page))
+    assert "Succeeded" in thread_text
+    assert "0150" not in thread_text
+    text_with_question = text_of(pages.get(f"{at_page}?ask=1"))
+    assert "0150" in text_with_question
     client.post(url(), GIVEN | {"thread": thread, "mode": "async"})
     busy = pages.post(f"{at_page}end/", follow=True)
     assert "A call is running on this thread" in text_of(busy)
@@ -213,15 +218,15 @@ def test_the_history_says_which_state_is_the_one_of_now(client, runs, owner, mon
     for zip_code in ("0150", "0151"):
         client.post(url(), {"arguments": {"Zip_code": zip_code}, "thread": thread})
     page = f"/agents/desk/threads/{thread}/?ask=1"
-    asked = text_of(pages.get(page))
-    assert "History Newest first 1 {" in asked
-    assert "current contents" not in asked, "this vendor tells the states before it alone"
+    page_text = text_of(pages.get(page))
+    assert "History Newest first 1 {" in page_text
+    assert "current contents" not in page_text, "this vendor tells the states before it alone"
     present = threads.state(Thread.objects.get())
     earlier = threads.history(Thread.objects.get(), limit=5)
     monkeypatch.setattr(threads, "history", lambda *_, **__: [replace(present, checkpoint="2"), *earlier])
-    asked = text_of(pages.get(page))
-    assert "History Newest first 2 current contents {" in asked
-    assert "Before," not in asked
+    page_text = text_of(pages.get(page))
+    assert "History Newest first 2 current contents {" in page_text
+    assert "Before," not in page_text
 
 
 def test_a_tool_is_tried_on_a_thread(client, runs, owner):
@@ -244,8 +249,8 @@ def test_a_tool_is_tried_on_a_thread(client, runs, owner):
     assert (again.thread, again.outcome or Call.objects.get(pk=again.pk).outcome) == (first.thread, "ok")
     assert list(runs.on_thread.values()) == [of_vendor(str(first.thread.key))] * 2
     assert f"{first.thread}" in text_of(pages.get(page))
-    gone = pages.post(page, {"ordinal": 1, "json": '{"Zip code": "0150"}', "thread": str(uuid.uuid4())})
-    assert "This thread was removed" in text_of(gone)
+    response = pages.post(page, {"ordinal": 1, "json": '{"Zip code": "0150"}', "thread": str(uuid.uuid4())})
+    assert "This thread was removed" in text_of(response)
     ended = pages.post(f"/tools/{tool.pk}/threads/{first.thread.key}/end/", follow=True)
     assert "was deleted" in text_of(ended)
     other = Client()
@@ -279,8 +284,8 @@ def test_what_the_vendor_does_not_tell_is_said(client, vendor, runs):
     (note,) = client.get(f"{THREADS}{thread}/").json()["state"]["notes"]
     assert note["code"] == "THREAD_STATE"
     del runs.threads[of_vendor(thread)]
-    told = client.get(f"{THREADS}{thread}/").json()
-    assert (told["state"], told["error"]["code"]) == (None, "thread_refused")
+    body = client.get(f"{THREADS}{thread}/").json()
+    assert (body["state"], body["error"]["code"]) == (None, "thread_refused")
     vendor.script = json_reply("Not now.", status=503)
     assert client.get(f"{THREADS}{thread}/").json()["error"]["code"] == "thread_unavailable"
     refused = client.post(BEGIN, {})
@@ -308,20 +313,20 @@ def test_a_word_of_the_vendor_has_its_run_looked_at_sooner(client, runs, setting
     settings.PUBLIC_URL = "https://pegboard.example"
     runs.ended.clear()
     runs.output = None
-    sent = []
+    woken = []
     call = client.post(url(), GIVEN | {"mode": "async"}).json()["call"]
     perform_call(call)
-    monkeypatch.setattr("execution.calls.run_hints.wake_worker", sent.append)
+    monkeypatch.setattr("execution.calls.run_hints.wake_worker", woken.append)
     (body,) = runs.started.values()
     hint = body["webhook"].removeprefix(settings.PUBLIC_URL)
     runs.end({"Sky now": "fair"})
     assert client.post(hint[:-2] + "x/").status_code == 404
     assert client.post(hint.replace(hint.split("/")[3], str(uuid.uuid4()))).status_code == 404
-    assert sent == []
+    assert woken == []
     for _ in range(3):
         assert client.post(hint, {"status": "error"}).status_code == 200
-    assert sent == [call]
+    assert woken == [call]
     perform_call(call)
     assert client.get(at(call)).json()["outcome"] == "ok"
     assert client.post(hint).status_code == 200
-    assert sent == [call]
+    assert woken == [call]

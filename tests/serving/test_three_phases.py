@@ -70,8 +70,8 @@ def test_one_digest_from_the_prototype_to_production(api, desk):
     assert (activity, branch["required"]) == ("", ["_tool", "recipient", "_output"])
     latent = client.post(INVOKE, {"arguments": MAIL, "reasoning": "Ada asked for it."}).json()
     assert (latent["outcome"], latent["output_schema"]["required"]) == ("latent", ["sent"])
-    given = client.post(f"/api/v1/calls/{latent['call']}/output/", {"output": {"sent": True}}).json()
-    assert (given["outcome"], given["outputs"], given["reasoning"]) == (
+    completed = client.post(f"/api/v1/calls/{latent['call']}/output/", {"output": {"sent": True}}).json()
+    assert (completed["outcome"], completed["outputs"], completed["reasoning"]) == (
         "ok",
         {"sent": True},
         "Ada asked for it.",
@@ -96,28 +96,28 @@ def test_one_digest_from_the_prototype_to_production(api, desk):
             make_signature(name="Mail", inputs=inputs, outputs=(done,)),
             endpoint=make_endpoint(url=vendor.url),
         )
-        taken = {"to": {"input": "recipient"}, "about": {"input": "subject"}}
+        mail_inputs = {"to": {"input": "recipient"}, "about": {"input": "subject"}}
         real = activities.create(
             actor=owner,
             name="Mailer",
             kind="vendor",
             config={
-                "steps": [{"tool": mailer.pk, "ordinal": 1, "inputs": taken}],
+                "steps": [{"tool": mailer.pk, "ordinal": 1, "inputs": mail_inputs}],
                 "outputs": {"sent": {"step": 1, "output": "ok"}},
             },
             interface=definition.current,
         )
         api.put(f"{places}production/bindings/sendEmail/", {"activity": real.pk}, format="json")
-        sent = client.post(INVOKE, {"arguments": MAIL, "environment": "production"}).json()
-        assert (sent["outcome"], sent["outputs"], sent["activity"]) == ("ok", {"sent": True}, "Mailer")
+        result = client.post(INVOKE, {"arguments": MAIL, "environment": "production"}).json()
+        assert (result["outcome"], result["outputs"], result["activity"]) == ("ok", {"sent": True}, "Mailer")
         assert len(vendor.requests) == 1
 
     # The interface was one and the same all along.
     rows = [
         api.get(f"{places}{name}/bindings/").json()["results"] for name in ("prototype", "test", "production")
     ]
-    assert [[row["runs"] for row in each] for each in rows] == [["latent"], ["activity"], ["activity"]]
-    assert {row["digest"] for each in rows for row in each} == {definition.current.digest}
+    assert [[row["runs"] for row in column] for column in rows] == [["latent"], ["activity"], ["activity"]]
+    assert {row["digest"] for column in rows for row in column} == {definition.current.digest}
     after = [client.get(TOOLS, {"format": name}).content for name in ("mcp", "json-schema", "anthropic")]
     assert after == before
 
@@ -134,7 +134,7 @@ def test_what_carries_a_tool_out_is_composed_by_the_three_rules(api, desk):
     assert client.get(TOOLS, {"format": "tool-system"}, headers={"If-None-Match": tag}).status_code == 304
 
     # An activity of the tool's own name carries it out, with no configuration at all.
-    made = activities.create(
+    send_activity = activities.create(
         actor=owner, name="sendEmail", kind="mock", config={}, interface=definition.current
     )
     again, activity, branch = composed(client)
@@ -154,7 +154,7 @@ def test_what_carries_a_tool_out_is_composed_by_the_three_rules(api, desk):
     assert (refused.status_code, refused.json()["code"]) == (409, "unknown_activity")
     assert [*refused.json()["fields"]] == ["sendEmail"]
     assert client.post(INVOKE, {"arguments": MAIL}).json()["code"] == "unknown_activity"
-    activities.change(made, actor=owner, name="smtp")
+    activities.change(send_activity, actor=owner, name="smtp")
     assert composed(client)[1] == "smtp"
     assert client.post(INVOKE, {"arguments": MAIL}).json()["activity"] == "smtp"
 

@@ -59,7 +59,7 @@ class Line:
 
 def psycopg_params(settings) -> dict[str, str]:
     names = {"host": "HOST", "port": "PORT", "dbname": "NAME", "user": "USER", "password": "PASSWORD"}
-    return {ours: settings[theirs] for ours, theirs in names.items() if settings[theirs]}
+    return {parameter: settings[setting] for parameter, setting in names.items() if settings[setting]}
 
 
 @pytest.fixture
@@ -101,9 +101,9 @@ def test_every_door_says_that_it_is_not_known_whether_a_call_ran(client, vendor,
     assert len(vendor.requests) == 2
     look_after_the_lease()
     name = str(uuid.uuid5(uuid.NAMESPACE_OID, ask.id)) if door.name == "rest" else ask.id
-    (found,) = client.get(CALLS, {"idempotency_key": name}).json()["results"]
-    assert (found["outcome"], found["error"]["code"]) == ("unknown", "WORKER_LOST")
-    assert found["idempotency_key"] == name
+    (stored_call,) = client.get(CALLS, {"idempotency_key": name}).json()["results"]
+    assert (stored_call["outcome"], stored_call["error"]["code"]) == ("unknown", "WORKER_LOST")
+    assert stored_call["idempotency_key"] == name
     again = door.ask(client, ask).said
     assert again == SAID[door.name].replace("OUTCOME_UNKNOWN", "WORKER_LOST")
     assert len(vendor.requests) == 2
@@ -112,29 +112,29 @@ def test_every_door_says_that_it_is_not_known_whether_a_call_ran(client, vendor,
 def test_items_of_a_batch_that_ran_are_not_told_to_try_again(client, vendor, line):
     calls = {"calls": [{"tool": "sky", "arguments": {"zip": "0150"}}] * 3}
     assert client.post(BATCH, calls).status_code == 200
-    asked = len(vendor.requests)
+    requests_before = len(vendor.requests)
     line.is_armed = True
     answer = client.post(BATCH, calls, headers={"Idempotency-Key": "turn-1"})
     line.mend()
     results = answer.json()["results"]
-    sent = len(vendor.requests) - asked
-    assert sent > 0
+    requests_sent = len(vendor.requests) - requests_before
+    assert requests_sent > 0
     outcomes = [result["answer"]["outcome"] for result in results if result["status"] == 200]
     assert set(outcomes) == {"unknown"}
-    assert len(outcomes) >= sent
+    assert len(outcomes) >= requests_sent
     # What was not begun is refused, and may be sent again.
-    assert {each["error"]["code"] for each in results if each["error"]} <= {"unavailable"}
+    assert {row["error"]["code"] for row in results if row["error"]} <= {"unavailable"}
     look_after_the_lease()
-    found = client.get(CALLS, {"idempotency_key": "turn-1"}).json()["results"]
-    assert {each["outcome"] for each in found} == {"unknown"}
-    assert len(found) >= sent
+    found_calls = client.get(CALLS, {"idempotency_key": "turn-1"}).json()["results"]
+    assert {found_call["outcome"] for found_call in found_calls} == {"unknown"}
+    assert len(found_calls) >= requests_sent
 
 
 def test_calls_are_found_by_the_id_of_their_caller_alone(client, owner, vendor):
     body = {"arguments": {"zip": "0150"}, "idempotency_key": "turn-1"}
-    made = client.post("/api/v1/agents/desk/releases/live/tools/sky/invoke/", body).json()
-    (found,) = client.get(CALLS, {"idempotency_key": "turn-1"}).json()["results"]
-    assert found == made
+    created = client.post("/api/v1/agents/desk/releases/live/tools/sky/invoke/", body).json()
+    (found_call,) = client.get(CALLS, {"idempotency_key": "turn-1"}).json()["results"]
+    assert found_call == created
     assert client.get(CALLS, {"idempotency_key": "turn-2"}).json()["results"] == []
     assert client.get(CALLS).status_code == 400
     other = runtime(owner, agents.create_agent(actor=owner, name="Other"))

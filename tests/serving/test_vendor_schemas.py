@@ -34,8 +34,8 @@ def api(owner):
 class Vendor:
     """Lists one tool and answers every call of it."""
 
-    def __init__(self, listed, answer):
-        self.listed, self.answered = listed, answer
+    def __init__(self, listed_tools, answer):
+        self.listed, self.answered = listed_tools, answer
         self.calls = []
 
     def __call__(self, line, request):
@@ -124,8 +124,8 @@ def test_a_member_that_only_comes_back_is_neither_asked_for_nor_shown(
     owner, api, openapi, schema, arguments, body
 ):
     op = operation("t", requestBody=takes(schema))
-    listed = document({"/t": {"post": op}}, openapi=openapi, components={"schemas": COMPONENTS})
-    vendor = Vendor(listed, {"done": True})
+    listed_document = document({"/t": {"post": op}}, openapi=openapi, components={"schemas": COMPONENTS})
+    vendor = Vendor(listed_document, {"done": True})
     with HostileVendor(vendor) as server:
         published(owner, server, "openapi", "/openapi.json")
         for format_ in OF_TOOLS:
@@ -161,9 +161,9 @@ def test_a_reference_within_the_schema_is_followed_however_it_is_spelled(owner, 
     with HostileVendor(vendor) as server:
         published(owner, server, "oxp")
         refused = call(api, {"p": 5})
-        taken = call(api, {"p": "five"})
+        result = call(api, {"p": "five"})
     assert refused["outcome"] == "invalid_arguments"
-    assert taken["outcome"] == "ok", taken
+    assert result["outcome"] == "ok", result
     assert len(vendor.calls) == 1
 
 
@@ -173,4 +173,4 @@ def test_a_reference_to_another_document_costs_the_tool(owner):
     with HostileVendor(Vendor({"items": [tool]}, {})) as server:
         endpoint = make_endpoint(url=server.url, protocol="oxp")
         run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    assert [each.code for each in run.rejections.all()] == ["REMOTE_REF"]
+    assert [rejection.code for rejection in run.rejections.all()] == ["REMOTE_REF"]

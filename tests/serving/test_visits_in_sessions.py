@@ -41,25 +41,25 @@ class Remembering:
             name = f"{self.name}-{self.begun}"
             self.open[name] = 0
             result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
-            told = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-            return json_reply(told, headers={"Mcp-Session-Id": name})(line, request)
+            message_out = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+            return json_reply(message_out, headers={"Mcp-Session-Id": name})(line, request)
         if session and session not in self.open:
             return reply(b"Not Found", status=404)(line, request)
         if "id" not in message:
             return reply(b"", status=202)(line, request)
-        told = {"jsonrpc": "2.0", "id": message["id"]}
+        message_out = {"jsonrpc": "2.0", "id": message["id"]}
         if not session:
             error = {"code": -32000, "message": "Server not initialized"}
-            return json_reply({**told, "error": error}, status=400)(line, request)
+            return json_reply({**message_out, "error": error}, status=400)(line, request)
         if message["method"] != CALL:
             tool = {"name": "sky", "inputSchema": {"type": "object"}}
-            return json_reply({**told, "result": {"tools": [tool]}})(line, request)
+            return json_reply({**message_out, "result": {"tools": [tool]}})(line, request)
         self.open[session] += 1
         if self.open[session] == 1:
             error = {"code": -32042, "message": "Sign in first.", "data": {"elicitations": [VISIT]}}
-            return json_reply({**told, "error": error})(line, request)
+            return json_reply({**message_out, "error": error})(line, request)
         result = {"content": [{"type": "text", "text": json.dumps(message["params"]["arguments"])}]}
-        return json_reply({**told, "result": result})(line, request)
+        return json_reply({**message_out, "result": result})(line, request)
 
     def calls(self):
         return [session for method, session in self.heard if method == CALL]
@@ -123,21 +123,21 @@ def test_another_origin_does_not_hear_of_the_session(client, library):
         Endpoint.objects.update(url=other.url)
         assert resumed(client, answer)["outcome"] == "needs_input"
         assert len(other.requests) > 1
-        sent = [request.headers.get("mcp-session-id", "") for request in other.requests]
-    assert library.calls()[0] not in sent
+        session_ids = [request.headers.get("mcp-session-id", "") for request in other.requests]
+    assert library.calls()[0] not in session_ids
 
 
 def test_the_session_is_shown_nowhere(client, library, caplog):
     answer = asked(client)
     done = resumed(client, answer)
     (session, _) = library.calls()
-    shown = [json.dumps([answer, done]), caplog.text, *Call.objects.values_list("result", flat=True)]
+    texts = [json.dumps([answer, done]), caplog.text, *Call.objects.values_list("result", flat=True)]
     addresses = [f"/api/v1/agents/desk/calls/{call.pk}/" for call in Call.objects.all()]
-    shown += [client.get(address).content.decode() for address in addresses]
+    texts += [client.get(address).content.decode() for address in addresses]
     broker = redis_client.client()
-    kept = [broker.get(key) for key in broker.scan_iter("pegboard:open-replies:*:facts")]
-    assert kept
-    assert not [each for each in [*shown, *kept] if session in each]
+    stored_facts = [broker.get(key) for key in broker.scan_iter("pegboard:open-replies:*:facts")]
+    assert stored_facts
+    assert not [text for text in [*texts, *stored_facts] if session in text]
 
 
 def test_a_call_that_is_wanted_no_more_ends_its_session(client, library):

@@ -64,8 +64,8 @@ def test_a_client_finds_the_provider_and_calls_as_its_user(desk, signed, owner):
     assert refused.status_code == 401
     metadata = f"{METADATA}{SERVED}"
     assert refused.headers["WWW-Authenticate"] == f'Bearer realm="pegboard", resource_metadata="{metadata}"'
-    said = Client().get(metadata.removeprefix(SITE))
-    assert said.json() == {
+    metadata_response = Client().get(metadata.removeprefix(SITE))
+    assert metadata_response.json() == {
         "resource": AUDIENCE,
         "authorization_servers": [signed.issuer],
         "bearer_methods_supported": ["header"],
@@ -96,10 +96,10 @@ def test_a_client_finds_the_provider_and_calls_as_its_user(desk, signed, owner):
         (owner.pk, "issue key"),
     ]
     # It is known for a minute, and then costs what an API key costs.
-    asked = len(signed.asked)
+    request_count = len(signed.asked)
     with time_machine.travel(timezone.now() + timedelta(seconds=30), tick=True):
         assert listed(token).status_code == 200
-    assert len(signed.asked) == asked
+    assert len(signed.asked) == request_count
 
 
 def test_a_token_that_is_known_costs_no_more_queries_than_a_key(
@@ -243,19 +243,19 @@ def test_access_ends_at_once(desk, signed, owner, happens, status):
     token = signed.access_token(AUDIENCE)
     assert listed(token).status_code == 200
     happens(owner, desk)
-    for given in (token, signed.access_token(AUDIENCE, jti="another")):
-        assert listed(given).status_code == status
-        assert runs(given).status_code == status
+    for access_token in (token, signed.access_token(AUDIENCE, jti="another")):
+        assert listed(access_token).status_code == status
+        assert runs(access_token).status_code == status
 
 
 def test_an_administrator_lets_in_again_what_was_revoked(desk, signed, owner):
     token = signed.access_token(AUDIENCE)
     listed(token)
     is_revoked(owner, desk)
-    key, mine, admin = ApiKey.objects.get(), Client(), Client()
-    mine.force_login(owner)
+    key, browser, admin = ApiKey.objects.get(), Client(), Client()
+    browser.force_login(owner)
     admin.force_login(make_user(Role.ADMIN))
-    assert mine.post(f"/keys/{key.pk}/restore/").status_code == 403
+    assert browser.post(f"/keys/{key.pk}/restore/").status_code == 403
     assert "Restore" in text_of(admin.get("/keys/"))
     admin.post(f"/keys/{key.pk}/restore/")
     assert listed(token).status_code == 200

@@ -163,9 +163,9 @@ def test_a_form_from_an_open_tab_is_saved_after_the_agent_was_renamed(client, al
     typed["expected"] = form.expected
     agents.update_agent(desk, actor=alice, slug="counter")
 
-    sent = client.post(f"/agents/desk/pins/{pin.pk}/", typed)
-    assert (sent.status_code, sent.headers["Location"]) == (307, f"/agents/counter/pins/{pin.pk}/")
-    saved = client.post(sent.headers["Location"], typed)
+    response = client.post(f"/agents/desk/pins/{pin.pk}/", typed)
+    assert (response.status_code, response.headers["Location"]) == (307, f"/agents/counter/pins/{pin.pk}/")
+    saved = client.post(response.headers["Location"], typed)
     assert (saved.status_code, saved.headers["Location"]) == (302, f"/agents/counter/pins/{pin.pk}/")
     pin.refresh_from_db()
     assert pin.tuning.description == "Half an hour of typing."

@@ -43,8 +43,8 @@ def other(owner):
     return published(owner, "other")
 
 
-def program(owner, *named, scopes=("runtime",)) -> APIClient:
-    _, plain = agent_keys.issue(owner, actor=owner, name="Desk, production", scopes=scopes, agents=named)
+def program(owner, *agents, scopes=("runtime",)) -> APIClient:
+    _, plain = agent_keys.issue(owner, actor=owner, name="Desk, production", scopes=scopes, agents=agents)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
     return client
@@ -58,10 +58,10 @@ def test_key_reads_the_agents_it_names_and_of_others_there_is_nothing(owner, des
     client = program(owner, desk)
     assert answers(client, "desk") == [200] * len(READS)
     assert answers(client, "other") == answers(client, "nowhere") == [404] * len(READS)
-    there, nowhere = (
+    not_named, nowhere = (
         client.get(f"/api/v1/agents/{slug}/releases/live/bundle/") for slug in ("other", "nowhere")
     )
-    assert there.content == nowhere.content
+    assert not_named.content == nowhere.content
     assert answers(program(owner), "other") == [200] * len(READS)
 
 
@@ -135,8 +135,8 @@ def test_audit_tells_each_agent_to_those_who_may_see_it(owner, desk):
     key, _ = agent_keys.issue(owner, actor=owner, name="Both", scopes=["runtime"], agents=[desk, hidden])
     issued = AuditEntry.objects.get(action="issue key")
     assert (issued.after["only_named_agents"], "hidden" in str(issued.after)) == (True, False)
-    named = AuditEntry.objects.filter(action="name agent", object_id=str(key.pk)).order_by("pk")
-    assert [(entry.after, entry.agent) for entry in named] == [
+    audit_entries = AuditEntry.objects.filter(action="name agent", object_id=str(key.pk)).order_by("pk")
+    assert [(entry.after, entry.agent) for entry in audit_entries] == [
         ({"agent": "desk"}, desk.pk),
         ({"agent": "hidden"}, hidden.pk),
     ]
@@ -149,15 +149,15 @@ def test_over_rest_a_key_is_made_for_agents_and_says_which(owner, desk, other):
     client = APIClient()
     client.force_login(owner)
     body = {"name": "ci", "scopes": ["runtime", "invoke"], "agents": ["desk", "desk"]}
-    made = client.post("/api/v1/keys/", body)
-    assert (made.status_code, made.json()["agents"]) == (201, ["desk"])
-    assert client.get(f"/api/v1/keys/{made.json()['id']}/").json()["agents"] == ["desk"]
+    response = client.post("/api/v1/keys/", body)
+    assert (response.status_code, response.json()["agents"]) == (201, ["desk"])
+    assert client.get(f"/api/v1/keys/{response.json()['id']}/").json()["agents"] == ["desk"]
     wide = client.post("/api/v1/keys/", {"name": "ci", "scopes": ["runtime"]})
     assert wide.json()["agents"] is None
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "expected_text"),
     [
         ({"agents": ["nobody"]}, "There is no agent “nobody”."),
         ({"agents": ["desk"], "scopes": ["read"]}, "no other scopes"),
@@ -167,12 +167,12 @@ def test_over_rest_a_key_is_made_for_agents_and_says_which(owner, desk, other):
         ({"agents": ["desk"] * 51}, "50"),
     ],
 )
-def test_impossible_names_are_refused_beside_their_field(owner, desk, body, says):
+def test_impossible_names_are_refused_beside_their_field(owner, desk, body, expected_text):
     client = APIClient()
     client.force_login(owner)
     answer = client.post("/api/v1/keys/", {"name": "ci", "scopes": ["runtime"], **body})
     assert answer.status_code == 400
-    assert says in answer.json()["fields"]["agents"]
+    assert expected_text in answer.json()["fields"]["agents"]
     assert not ApiKey.objects.exists()
 
 
@@ -180,12 +180,12 @@ def test_agent_of_another_team_cannot_be_named(owner):
     published(owner, "hidden", team=teams.create_team(actor=owner, name="Secret"))
     client = APIClient()
     client.force_login(make_user(Role.DESIGNER))
-    said = [
+    errors = [
         client.post("/api/v1/keys/", {"name": "ci", "scopes": ["runtime"], "agents": [slug]}).json()["fields"]
         for slug in ("hidden", "nobody")
     ]
-    assert said[0] == {"agents": "There is no agent “hidden”."}
-    assert said[1] == {"agents": "There is no agent “nobody”."}
+    assert errors[0] == {"agents": "There is no agent “hidden”."}
+    assert errors[1] == {"agents": "There is no agent “nobody”."}
 
 
 def test_command_names_agents_and_reads_releases_unless_told_more(owner, desk, other):
@@ -208,10 +208,10 @@ def test_page_offers_ones_agents_and_makes_a_key_for_those_that_are_ticked(owner
         (1, "below", False),
     ]
     form = {"name": "Desk", "scope": "invoke", "agents": ["desk"], "days": "90"}
-    made = page.post("/keys/new/", form)
+    response = page.post("/keys/new/", form)
     key = ApiKey.objects.get()
-    assert (key.scopes, [each.agent for each in key.named.all()]) == (["runtime", "invoke"], [desk])
-    assert "/agents/desk/releases/live/tools/?format=" in made.content.decode()
+    assert (key.scopes, [key_agent.agent for key_agent in key.named.all()]) == (["runtime", "invoke"], [desk])
+    assert "/agents/desk/releases/live/tools/?format=" in response.content.decode()
     assert "Desk" in text_of(page.get("/keys/"))
     refused = page.post("/keys/new/", form | {"agents": []})
     assert "names the agents" in text_of(refused)
@@ -230,8 +230,8 @@ def test_narrowed_key_asks_as_few_questions_as_any(owner, desk, django_assert_nu
     client = program(owner, desk)
     releases_at = "/api/v1/agents/desk/releases/live"
     etag = client.get(f"{releases_at}/bundle/").headers["ETag"]
-    asked = {"format": "mcp", "partial": "1"}
-    client.get(f"{releases_at}/tools/", asked)  # writes the receipt of this minute
+    query = {"format": "mcp", "partial": "1"}
+    client.get(f"{releases_at}/tools/", query)  # writes the receipt of this minute
     with django_assert_num_queries(2):  # in the view: the key with its owner, the release
-        same = client.get(f"{releases_at}/tools/", asked, headers={"If-None-Match": etag})
+        same = client.get(f"{releases_at}/tools/", query, headers={"If-None-Match": etag})
     assert same.status_code == 304

@@ -57,8 +57,8 @@ def pin(api, agent, tool):
 
 
 def test_an_agent_may_use_every_vendor_until_some_are_named(api, desk, sky):
-    shown = api.get(f"{URL}desk/").json()
-    assert (shown["vendors"], shown["usable_vendors"]) == (None, None)
+    agent_body = api.get(f"{URL}desk/").json()
+    assert (agent_body["vendors"], agent_body["usable_vendors"]) == (None, None)
     assert pin(api, desk, sky).status_code == 201
 
 
@@ -83,8 +83,8 @@ def test_a_sub_agent_may_use_what_every_agent_above_it_may(alice, api, desk, ref
     assert "limited by its parent “Desk”" in refused["message"]
 
     allow(refills, mail.endpoint.vendor, actor=alice)
-    shown = api.get(f"{URL}refills/").json()
-    assert (shown["vendors"], shown["usable_vendors"]) == (["birch"], [])
+    agent_body = api.get(f"{URL}refills/").json()
+    assert (agent_body["vendors"], agent_body["usable_vendors"]) == (["birch"], [])
     assert pin(api, refills, sky).status_code == pin(api, refills, mail).status_code == 409
 
     rows = {row["slug"]: row["usable_vendors"] for row in api.get(URL).json()["results"]}
@@ -108,14 +108,14 @@ def test_a_vendor_that_is_not_there_is_refused(api, desk):
 
 
 def test_an_agent_is_made_with_its_vendors(api, acme):
-    made = api.post(URL, {"name": "Desk", "vendors": ["acme"]})
-    assert (made.status_code, made.json()["vendors"]) == (201, ["acme"])
+    response = api.post(URL, {"name": "Desk", "vendors": ["acme"]})
+    assert (response.status_code, response.json()["vendors"]) == (201, ["acme"])
 
 
 def test_a_search_from_within_an_agent_finds_what_it_may_use(alice, api, client, desk, sky, mail):
     allow(desk, sky.endpoint.vendor, actor=alice)
-    found = api.get("/api/v1/tools/", {"agent": "desk"}).json()["results"]
-    assert [row["name"] for row in found] == ["sky"]
+    rows = api.get("/api/v1/tools/", {"agent": "desk"}).json()["results"]
+    assert [row["name"] for row in rows] == ["sky"]
     assert api.get("/api/v1/tools/", {"agent": "desk", "vendor": "birch"}).json()["results"] == []
     assert api.get("/api/v1/tools/", {"agent": "elsewhere"}).status_code == 400
     assert len(api.get("/api/v1/tools/").json()["results"]) == 2
@@ -134,15 +134,15 @@ def test_another_teams_agent_is_not_searched_from(alice, bobs_api, desk):
 
 
 def test_a_pin_from_before_stays_is_shown_and_stops_publishing(alice, api, client, desk, mail):
-    held = make_pin(desk, mail)
+    pin = make_pin(desk, mail)
     allow(desk, make_vendor(name="Cedar"), actor=alice)
     client.force_login(alice)
     page = client.get(reverse("agent", args=["desk"])).content.decode()
     assert "1 pinned tool is of a vendor that Desk may not use" in page
     assert "Vendor not allowed" in page
 
-    found = api.get(f"{URL}desk/draft/").json()["checks"]
-    check = next(each for each in found if each["severity"] == "error")
+    checks = api.get(f"{URL}desk/draft/").json()["checks"]
+    check = next(check for check in checks if check["severity"] == "error")
     assert check["code"] == "vendor_not_allowed"
     assert check["where"] == f"{reverse('agent-edit', args=['desk'])}#vendors"
     assert "Unpin it" in check["message"]
@@ -152,15 +152,15 @@ def test_a_pin_from_before_stays_is_shown_and_stops_publishing(alice, api, clien
     assert api.post(f"{URL}desk/releases/", accepted).status_code == 201
 
     newer = make_version(mail)
-    moved = api.patch(f"{URL}desk/pins/{held.pk}/", {"ordinal": newer.ordinal})
+    moved = api.patch(f"{URL}desk/pins/{pin.pk}/", {"ordinal": newer.ordinal})
     assert (moved.status_code, moved.json()["code"]) == (409, "vendor_not_allowed")
-    assert api.delete(f"{URL}desk/pins/{held.pk}/").status_code == 204
+    assert api.delete(f"{URL}desk/pins/{pin.pk}/").status_code == 204
 
 
 def test_a_tool_does_not_move_to_an_agent_that_may_not_use_it(alice, api, desk, refills, sky, mail):
-    held = make_pin(desk, mail)
+    pin = make_pin(desk, mail)
     allow(refills, sky.endpoint.vendor, actor=alice)
-    reply = api.post(f"{URL}desk/pins/{held.pk}/agent/", {"agent": "refills"})
+    reply = api.post(f"{URL}desk/pins/{pin.pk}/agent/", {"agent": "refills"})
     assert (reply.status_code, reply.json()["code"]) == (409, "vendor_not_allowed")
     assert desk.pins.live().count() == 1
 
@@ -180,7 +180,7 @@ def test_a_file_names_the_vendors_by_their_addresses(alice, api, desk, refills, 
     allow(desk, sky.endpoint.vendor, mail.endpoint.vendor, actor=alice)
     allow(refills, sky.endpoint.vendor, actor=alice)
     file = api.get(f"{URL}desk/file/").json()
-    assert [each["vendors"] for each in file["agents"]] == [
+    assert [agent["vendors"] for agent in file["agents"]] == [
         [
             {"vendor": "acme", "endpoints": ["http://acme.example/"]},
             {"vendor": "birch", "endpoints": ["http://birch.example/"]},
@@ -190,17 +190,17 @@ def test_a_file_names_the_vendors_by_their_addresses(alice, api, desk, refills, 
     # A sub-agent by itself takes along what holds above it.
     agents.update_agent(refills, actor=alice, vendors=None)
     alone = api.get(f"{URL}refills/file/").json()
-    assert [each["vendor"] for each in alone["agents"][0]["vendors"]] == ["acme", "birch"]
+    assert [vendor["vendor"] for vendor in alone["agents"][0]["vendors"]] == ["acme", "birch"]
 
     # Where it goes, one vendor has another name and the other is missing.
     Vendor.objects.filter(slug="acme").update(slug="acme-inc")
     Vendor.objects.filter(slug="birch").update(removed_at="2026-01-01T00:00Z")
     mail.endpoint.removed_at = "2026-01-01T00:00Z"
     mail.endpoint.save()
-    said = api.post(f"{URL}import/", {"file": file, "dry_run": True}).json()
-    assert [each["code"] for each in said["missing"]] == ["vendor_missing"]
-    made = api.post(f"{URL}import/", {"file": file, "accept_missing": True}).json()["agents"]
-    assert [api.get(f"{URL}{slug}/").json()["vendors"] for slug in made] == [["acme-inc"], ["acme-inc"]]
+    result = api.post(f"{URL}import/", {"file": file, "dry_run": True}).json()
+    assert [missing["code"] for missing in result["missing"]] == ["vendor_missing"]
+    slugs = api.post(f"{URL}import/", {"file": file, "accept_missing": True}).json()["agents"]
+    assert [api.get(f"{URL}{slug}/").json()["vendors"] for slug in slugs] == [["acme-inc"], ["acme-inc"]]
 
 
 def test_a_file_without_any_of_its_vendors_allows_none(alice, desk, acme):
@@ -222,33 +222,33 @@ def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, d
     url = reverse("agent-edit", args=["desk"])
     page = client.get(url)
     state = page.context["form"].expected
-    given = {"name": "Desk", "slug": "desk", "description": ""}
-    refused = client.post(url, {**given, "vendors": ["acme"], "expected": state})
+    payload = {"name": "Desk", "slug": "desk", "description": ""}
+    refused = client.post(url, {**payload, "vendors": ["acme"], "expected": state})
     assert "Select “Only selected vendors” too" in text_of(refused)
     assert agent_vendors.allowed_for(desk).vendors is None
-    saved = client.post(url, {**given, "limits_vendors": "on", "vendors": ["acme"], "expected": state})
+    saved = client.post(url, {**payload, "limits_vendors": "on", "vendors": ["acme"], "expected": state})
     assert saved.status_code == 302
     assert agent_vendors.allowed_for(desk).names == "“Acme”"
 
-    late = client.post(url, {**given, "description": "Answers", "expected": state})
+    late = client.post(url, {**payload, "description": "Answers", "expected": state})
     assert late.status_code == 409
-    shown = late.context["form"]
-    assert shown["limits_vendors"].value()
-    assert [vendor.slug for vendor, ticked in shown.ticks() if ticked] == ["acme"]
+    form = late.context["form"]
+    assert form["limits_vendors"].value()
+    assert [vendor.slug for vendor, ticked in form.ticks() if ticked] == ["acme"]
 
-    again = {**given, "limits_vendors": "on", "vendors": ["acme", "birch"], "expected": shown.expected}
+    again = {**payload, "limits_vendors": "on", "vendors": ["acme", "birch"], "expected": form.expected}
     assert client.post(url, again).status_code == 302
     assert agent_vendors.allowed_for(desk).names == "“Acme”, “Birch”"
-    client.post(url, given)
+    client.post(url, payload)
     assert agent_vendors.allowed_for(desk).vendors is None
 
 
 @given(st.lists(st.none() | st.sets(st.integers(1, 5)), min_size=1, max_size=5))
 def test_what_may_be_used_is_what_all_on_the_way_name(path):
     rows = {key: Vendor(pk=key, name=f"V{key}", slug=f"v{key}") for key in range(1, 6)}
-    limits = [VendorLimit("a", "A", {key: rows[key] for key in named}) for named in path if named is not None]
+    limits = [VendorLimit("a", "A", {key: rows[key] for key in key}) for key in path if key is not None]
     allowed = AllowedVendors(tuple(limits))
-    usable = {key for key in rows if all(named is None or key in named for named in path)}
+    usable = {key for key in rows if all(keys is None or key in keys for keys in path)}
 
     assert (allowed.vendors is None) == (not limits)
     assert set(rows if allowed.vendors is None else allowed.vendors) == usable
@@ -261,5 +261,5 @@ def test_the_tree_is_read_in_two_queries(alice, desk, refills, acme, django_asse
     for number in range(5):
         deeper.append(make_agent(name=f"Deep {number}", parent=deeper[-1]))
     with django_assert_num_queries(2):
-        found = agent_vendors.allowed_by_agent(deeper)
-    assert {allowed.keys for allowed in found.values()} == {frozenset([acme.pk])}
+        allowed_by_agent = agent_vendors.allowed_by_agent(deeper)
+    assert {allowed.keys for allowed in allowed_by_agent.values()} == {frozenset([acme.pk])}

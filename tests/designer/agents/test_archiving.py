@@ -62,11 +62,11 @@ def test_all_that_is_below_is_archived_and_comes_back_in_one(api, desk):
     restore(api, "desk")
 
     assert listed(api) == ["desk", "orders", "refills"]
-    told = AuditEntry.objects.filter(kind="agent", action__in=["archive", "restore"]).order_by("pk")
-    assert [(row.action, row.why) for row in told] == [
-        (action, why)
+    audit_entries = AuditEntry.objects.filter(kind="agent", action__in=["archive", "restore"]).order_by("pk")
+    assert [(row.action, row.why) for row in audit_entries] == [
+        (action, reason)
         for action in ("archive", "restore")
-        for why in ("", "Together with “Desk”.", "Together with “Desk”.")
+        for reason in ("", "Together with “Desk”.", "Together with “Desk”.")
     ]
 
 
@@ -165,11 +165,11 @@ def test_its_name_beside_its_parents_tools_stays_taken(api, alice, desk):
 def test_no_agent_goes_below_an_archived_one(api, desk):
     archive(api, "refills")
 
-    made = api.post(URL, {"name": "New", "parent": "refills"})
+    response = api.post(URL, {"name": "New", "parent": "refills"})
     api.post(URL, {"name": "Other"})
     moved = api.patch(f"{URL}other/", {"parent": "refills"})
 
-    for reply in (made, moved):
+    for reply in (response, moved):
         assert (reply.status_code, reply.json()["code"]) == (409, "parent_archived")
         assert "parent" in reply.json()["fields"]
 

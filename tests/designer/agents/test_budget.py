@@ -11,12 +11,12 @@ def test_shorter_words_and_hidden_inputs_cost_less():
     signature = make_signature(
         description="word " * 50, inputs=(make_parameter(), make_parameter("days", required=False))
     )
-    whole = effective(signature, name="t")
+    full_tool = effective(signature, name="t")
     words = Words(description="Short", parameters={"days": ParameterWords(hidden=True)})
     tuned = effective(signature, name="t", agent_tuning=words)
 
-    assert 90 < token_budget.tokens(whole) < 150
-    assert token_budget.tokens(tuned) < token_budget.tokens(whole) - 60
+    assert 90 < token_budget.tokens(full_tool) < 150
+    assert token_budget.tokens(tuned) < token_budget.tokens(full_tool) - 60
 
 
 def test_what_is_counted_is_what_a_model_is_shown():
@@ -26,10 +26,14 @@ def test_what_is_counted_is_what_a_model_is_shown():
     preset = Words(parameters={"days": ParameterWords(preset=3)})
     hidden = Words(parameters={"days": ParameterWords(hidden=True, preset=3)})
 
-    shown = token_budget.shown_signature(effective(signature, name="t", agent_tuning=preset))
-    assert (shown.inputs[1].required, shown.inputs[1].default, shown.schema_rest) == (False, 3, rules)
-    shown = token_budget.shown_signature(effective(signature, name="t", agent_tuning=hidden))
-    assert ([each.name for each in shown.inputs], shown.schema_rest) == (["city"], {})
+    shown_tool = token_budget.shown_signature(effective(signature, name="t", agent_tuning=preset))
+    assert (shown_tool.inputs[1].required, shown_tool.inputs[1].default, shown_tool.schema_rest) == (
+        False,
+        3,
+        rules,
+    )
+    shown_tool = token_budget.shown_signature(effective(signature, name="t", agent_tuning=hidden))
+    assert ([parameter.name for parameter in shown_tool.inputs], shown_tool.schema_rest) == (["city"], {})
 
 
 def test_what_a_model_is_not_shown_costs_nothing():
@@ -46,12 +50,12 @@ def test_budget_over_rest_is_what_the_agents_page_counts(api, db):
     long = make_pin(agent, make_tool(make_signature("long", description="word " * 80)))
     short = make_pin(agent, make_tool(make_signature("short")))
 
-    told = api.get("/api/v1/agents/desk/budget/").json()
+    budget = api.get("/api/v1/agents/desk/budget/").json()
 
-    assert [each["pin"] for each in told["tools"]] == [long.pk, short.pk]
-    assert told["tools"][0]["tokens"] == token_budget.tokens(pinned_signatures.effective_of(long))
-    assert told["tokens"] == sum(each["tokens"] for each in told["tools"])
-    assert f"{told['tokens']:,} tokens" in api.get("/agents/desk/").content.decode()
+    assert [tool["pin"] for tool in budget["tools"]] == [long.pk, short.pk]
+    assert budget["tools"][0]["tokens"] == token_budget.tokens(pinned_signatures.effective_of(long))
+    assert budget["tokens"] == sum(tool["tokens"] for tool in budget["tools"])
+    assert f"{budget['tokens']:,} tokens" in api.get("/agents/desk/").content.decode()
 
 
 def test_a_version_has_the_figure_that_its_agents_have_whatever_its_row_keeps(api, db):
@@ -70,15 +74,19 @@ def test_budget_in_one_format_marks_its_limit(api, db):
     make_pin(agent, make_tool(make_signature("short")))
     make_pin(agent, make_tool(make_signature("long", description="word " * 500)))
 
-    told = api.get("/api/v1/agents/desk/budget/?format=openai-chat").json()["in_format"]
-    assert (told["tools"], told["advised"], told["left_out"]) == (2, 128, [])
+    format_budget = api.get("/api/v1/agents/desk/budget/?format=openai-chat").json()["in_format"]
+    assert (format_budget["tools"], format_budget["advised"], format_budget["left_out"]) == (2, 128, [])
     page = api.get("/agents/desk/?format=openai-chat").content.decode()
-    assert f"~{told['tokens']:,} tokens of tools in every request" in page
+    assert f"~{format_budget['tokens']:,} tokens of tools in every request" in page
     assert "as OpenAI chat completions</span>" in page
     assert "2 tools, and the limit at 128" in page
 
-    told = api.get("/api/v1/agents/desk/budget/?format=a2t").json()["in_format"]
-    assert (told["tools"], told["advised"], told["left_out"]) == (1, None, ["long"])
+    format_budget = api.get("/api/v1/agents/desk/budget/?format=a2t").json()["in_format"]
+    assert (format_budget["tools"], format_budget["advised"], format_budget["left_out"]) == (
+        1,
+        None,
+        ["long"],
+    )
     assert "The format leaves out" in api.get("/agents/desk/?format=a2t").content.decode()
     assert api.get("/api/v1/agents/desk/budget/").json()["in_format"] is None
     assert api.get("/api/v1/agents/desk/budget/?format=skill").json()["code"] == "unknown_format"
@@ -88,8 +96,8 @@ def test_a_limit_of_tokens_is_set_changed_and_taken_away(api, client, alice, db)
     agent, path = make_agent(slug="desk"), "/api/v1/agents/desk/budget/"
     make_pin(agent, make_tool(make_signature("long", description="word " * 500)))
     assert (api.get(path).json()["limit"], api.get(path).json()["stops"]) == (None, False)
-    told = api.put(path, {"limit": 300, "stops": True}, format="json").json()
-    assert (told["limit"], told["stops"]) == (300, True)
+    result = api.put(path, {"limit": 300, "stops": True}, format="json").json()
+    assert (result["limit"], result["stops"]) == (300, True)
     for limit in (0, -5, 10**8, "many"):
         assert "limit" in api.put(path, {"limit": limit}, format="json").json()["fields"]
     client.force_login(alice)
@@ -101,7 +109,7 @@ def test_a_limit_of_tokens_is_set_changed_and_taken_away(api, client, alice, db)
     api.put(path, {"limit": None}, format="json")
     assert "There is no token limit" in text_of(client.get("/agents/desk/"))
     trail = AuditEntry.objects.filter(kind="agent", action="edit").order_by("id")
-    assert [each.after for each in trail] == [
+    assert [entry.after for entry in trail] == [
         {"token_limit": 300, "token_limit_stops": True},
         {"token_limit": 400, "token_limit_stops": False},
         {"token_limit": None},
@@ -138,6 +146,6 @@ def test_transfers_count_as_tools_do(api, alice, db):
     agents.create_agent(actor=alice, name="Refills", parent=agent)
     assert api.get(path).json()["tokens"] > alone
     checks = api.get("/api/v1/agents/desk/draft/").json()["checks"]
-    (check,) = [each for each in checks if each["code"].startswith("budget")]
+    (check,) = [check for check in checks if check["code"].startswith("budget")]
     assert check["code"] == "budget_exceeded"
     assert f"~{api.get(path).json()['tokens']:,} tokens" in check["message"]

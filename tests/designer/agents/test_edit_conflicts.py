@@ -89,15 +89,16 @@ def program(bob) -> APIClient:
 def differences(answer) -> dict[str, tuple]:
     assert (answer.status_code, answer.json()["code"]) == (409, "changed_meanwhile")
     return {
-        each["path"]: (each["before"], each["theirs"], each["yours"]) for each in answer.json()["changes"]
+        change["path"]: (change["before"], change["theirs"], change["yours"])
+        for change in answer.json()["changes"]
     }
 
 
 def test_agent_changed_meanwhile_is_shown_with_both_texts(program, alice):
     agent = make_agent(slug="desk", name="Desk", description="Old")
-    seen = program.get("/api/v1/agents/desk/").headers["ETag"]
+    etag = program.get("/api/v1/agents/desk/").headers["ETag"]
     agents.update_agent(agent, actor=alice, description="Theirs")
-    late = program.patch("/api/v1/agents/desk/", {"description": "Ours"}, headers={"If-Match": seen})
+    late = program.patch("/api/v1/agents/desk/", {"description": "Ours"}, headers={"If-Match": etag})
     assert differences(late) == {"description": ("Old", "Theirs", "Ours")}
     now = program.get("/api/v1/agents/desk/").headers["ETag"]
     saved = program.patch("/api/v1/agents/desk/", {"description": "Ours"}, headers={"If-Match": now})
@@ -108,9 +109,9 @@ def test_pin_moved_meanwhile_is_not_moved_back(program, alice):
     pin = make_pin(make_agent(slug="desk"), name="look")
     make_version(pin.tool)
     path = f"/api/v1/agents/desk/pins/{pin.pk}/"
-    seen = program.get(path).headers["ETag"]
+    etag = program.get(path).headers["ETag"]
     pins.move_pin(pin, actor=alice, ordinal=2)
-    late = program.patch(path, {"version": 1, "alias": "other"}, headers={"If-Match": seen})
+    late = program.patch(path, {"version": 1, "alias": "other"}, headers={"If-Match": etag})
     assert differences(late)["version"] == ("1", "2", "1")
     now = program.get(path).headers["ETag"]
     both = program.patch(path, {"version": 1, "alias": "other"}, headers={"If-Match": now}).json()
@@ -120,12 +121,12 @@ def test_pin_moved_meanwhile_is_not_moved_back(program, alice):
 def test_words_changed_meanwhile_are_shown_member_by_member(program, alice):
     pin = make_pin(make_agent(slug="desk"))
     path = f"/api/v1/agents/desk/pins/{pin.pk}/tuning/"
-    seen = program.get(path).headers["ETag"]
+    etag = program.get(path).headers["ETag"]
     tunings.tune(pin, actor=alice, description="Theirs", parameters={"city": {"description": "Where"}})
-    late = program.put(path, {"description": "Ours"}, headers={"If-Match": seen})
-    found = differences(late)
-    assert found["description"] == (None, "Theirs", "Ours")
-    assert found["parameters.city.description"] == (None, "Where", None)
+    late = program.put(path, {"description": "Ours"}, headers={"If-Match": etag})
+    differences_found = differences(late)
+    assert differences_found["description"] == (None, "Theirs", "Ours")
+    assert differences_found["parameters.city.description"] == (None, "Where", None)
 
 
 @pytest.mark.parametrize(("act", "value"), [("rename", {"alias": "mine"}), ("move", {"ordinal": "1"})])
@@ -150,9 +151,9 @@ def test_page_of_words_keeps_mine_and_takes_theirs_where_i_wrote_nothing(alice):
     pin = make_pin(make_agent(slug="desk"))
     client = signed_in(Role.ADMIN)
     form = client.get(f"/agents/desk/pins/{pin.pk}/").context["form"]
-    sent = {name: form[name].value() or "" for name in form.fields} | {"expected": form.expected}
+    payload = {name: form[name].value() or "" for name in form.fields} | {"expected": form.expected}
     tunings.tune(pin, actor=alice, parameters={"city": {"description": "Their city"}})
-    late = client.post(f"/agents/desk/pins/{pin.pk}/", sent | {"description": "Ours"})
+    late = client.post(f"/agents/desk/pins/{pin.pk}/", payload | {"description": "Ours"})
     assert late.status_code == 409
     offered = late.context["form"]
     assert offered["description"].value() == "Ours"
@@ -167,10 +168,10 @@ def test_page_of_an_agent_is_told_too(alice):
     agent = make_agent(slug="desk", name="Desk")
     client = signed_in(Role.ADMIN)
     form = client.get("/agents/desk/edit/").context["form"]
-    shown = {name: form[name].value() for name in form.fields}
-    sent = {name: value for name, value in shown.items() if value} | {"expected": form.expected}
+    values = {name: form[name].value() for name in form.fields}
+    payload = {name: value for name, value in values.items() if value} | {"expected": form.expected}
     agents.update_agent(agent, actor=alice, description="Theirs")
-    late = client.post("/agents/desk/edit/", sent | {"name": "Help desk"})
+    late = client.post("/agents/desk/edit/", payload | {"name": "Help desk"})
     assert late.status_code == 409
     assert late.context["form"]["description"].value() == "Theirs"
     assert late.context["form"]["name"].value() == "Help desk"

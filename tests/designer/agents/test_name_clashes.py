@@ -64,23 +64,23 @@ def test_a_clash_is_answered_with_a_readable_name_and_pins_nothing(api, desk, to
 
 
 def test_several_tools_are_asked_about_one_by_one(api, desk, tool, bramble):
-    wanted = [{"tool": tool.pk}, {"tool": make_tool(name="refill", endpoint=bramble).pk}]
+    choices = [{"tool": tool.pk}, {"tool": make_tool(name="refill", endpoint=bramble).pk}]
 
-    clash, pinned = api.post(f"{URL}several/", {"pins": wanted}, format="json").json()["results"]
+    clash, pinned = api.post(f"{URL}several/", {"pins": choices}, format="json").json()["results"]
 
     assert (clash["error"]["code"], pinned["pin"]["name"]) == ("name_taken", "refill")
 
 
 def test_several_tools_of_one_taken_name_get_proposals_that_can_be_taken_at_once(api, desk, tool, bramble):
     tools = [tool, *(make_tool(name="get_store_hours", endpoint=make_endpoint()) for _ in range(3))]
-    refused = api.post(f"{URL}several/", {"pins": [{"tool": each.pk} for each in tools]}, format="json")
+    refused = api.post(f"{URL}several/", {"pins": [{"tool": tool.pk} for tool in tools]}, format="json")
     errors = [result["error"] for result in refused.json()["results"]]
     assert {error["code"] for error in errors} == {"name_taken"}
     proposals = [re.findall("“([^”]+)” is free", error["fields"]["alias"])[0] for error in errors]
     assert len({proposal.lower() for proposal in proposals}) == len(tools)
 
-    wanted = [{"tool": each.pk, "alias": alias} for each, alias in zip(tools, proposals, strict=True)]
-    results = api.post(f"{URL}several/", {"pins": wanted}, format="json").json()["results"]
+    choices = [{"tool": tool.pk, "alias": alias} for tool, alias in zip(tools, proposals, strict=True)]
+    results = api.post(f"{URL}several/", {"pins": choices}, format="json").json()["results"]
     assert [result["pin"]["name"] for result in results] == proposals
 
 
@@ -99,46 +99,46 @@ def test_a_move_to_a_version_of_a_taken_name_asks_and_goes_with_an_alias(api, de
 
 
 def test_the_page_of_a_tool_proposes_in_the_field_and_takes_it_with_the_next_press(page, desk, tool):
-    given = {"agent": "desk", "ordinal": "1", "agent_name": ""}
+    payload = {"agent": "desk", "ordinal": "1", "agent_name": ""}
 
-    asked = page.post(f"/tools/{tool.pk}/pin/", given)
+    response = page.post(f"/tools/{tool.pk}/pin/", payload)
 
-    assert re.search(rf'name="alias" value="{FREE}"', asked.content.decode())
-    assert "Say what this one is called" in text_of(asked)
-    assert asked.context["form"]["agent"].value() == "desk"
-    page.post(f"/tools/{tool.pk}/pin/", given | {"alias": FREE})
+    assert re.search(rf'name="alias" value="{FREE}"', response.content.decode())
+    assert "Say what this one is called" in text_of(response)
+    assert response.context["form"]["agent"].value() == "desk"
+    page.post(f"/tools/{tool.pk}/pin/", payload | {"alias": FREE})
     assert names_of(desk) == {"get_store_hours", FREE}
 
 
 def test_a_taken_name_that_was_typed_stays_typed(page, desk, tool):
-    given = {"agent": "desk", "ordinal": "1", "alias": "Get_Store_Hours"}
+    payload = {"agent": "desk", "ordinal": "1", "alias": "Get_Store_Hours"}
 
-    asked = page.post(f"/tools/{tool.pk}/pin/", given)
+    response = page.post(f"/tools/{tool.pk}/pin/", payload)
 
-    assert 'name="alias" value="Get_Store_Hours"' in asked.content.decode()
-    assert "bramble_Get_Store_Hours" in text_of(asked)
+    assert 'name="alias" value="Get_Store_Hours"' in response.content.decode()
+    assert "bramble_Get_Store_Hours" in text_of(response)
 
 
 def test_a_press_in_the_list_asks_in_its_row(page, desk, tool):
-    url, given = f"/tools/{tool.pk}/pin/", {"agent": "desk", "ordinal": "1"}
+    url, payload = f"/tools/{tool.pk}/pin/", {"agent": "desk", "ordinal": "1"}
 
-    asked = page.post(url, given, headers={"HX-Request": "true"}).content.decode()
+    page_html = page.post(url, payload, headers={"HX-Request": "true"}).content.decode()
 
-    assert f'value="{FREE}"' in asked
-    assert 'name="agent" value="desk"' in asked
-    assert "Pinned" in text_of(page.post(url, given | {"alias": FREE}, headers={"HX-Request": "true"}))
+    assert f'value="{FREE}"' in page_html
+    assert 'name="agent" value="desk"' in page_html
+    assert "Pinned" in text_of(page.post(url, payload | {"alias": FREE}, headers={"HX-Request": "true"}))
 
 
 def test_pinning_several_asks_for_the_names_that_are_taken(page, desk, tool, bramble):
     fine = make_tool(name="refill", endpoint=bramble)
 
-    asked = page.post("/tools/pin/", {"agent": "desk", "tool": [tool.pk, fine.pk]}, follow=True)
+    response = page.post("/tools/pin/", {"agent": "desk", "tool": [tool.pk, fine.pk]}, follow=True)
 
     assert names_of(desk) == {"get_store_hours", "refill"}
-    assert f'name="alias-{tool.pk}" value="{FREE}"' in asked.content.decode()
-    assert "1 tool is pinned" in text_of(asked)
+    assert f'name="alias-{tool.pk}" value="{FREE}"' in response.content.decode()
+    assert "1 tool is pinned" in text_of(response)
     url, pressed = "/agents/desk/add-tools/", {"do": "pin", "tool": tool.pk}
-    assert asked.redirect_chain == [(f"{url}?tool={tool.pk}", 302)]
+    assert response.redirect_chain == [(f"{url}?tool={tool.pk}", 302)]
     wrong = page.post(url, {**pressed, f"alias-{tool.pk}": "no spaces"})
     assert 'value="no spaces"' in wrong.content.decode()
     assert "A name starts with a letter" in text_of(wrong)
@@ -148,15 +148,16 @@ def test_pinning_several_asks_for_the_names_that_are_taken(page, desk, tool, bra
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"), [("no spaces", "A name starts with"), ("get_store_hours", f"“{FREE}” is free")]
+    ("typed", "expected_text"),
+    [("no spaces", "A name starts with"), ("get_store_hours", f"“{FREE}” is free")],
 )
-def test_a_refused_rename_keeps_what_was_typed(page, alice, desk, bramble, typed, says):
+def test_a_refused_rename_keeps_what_was_typed(page, alice, desk, bramble, typed, expected_text):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="refill", endpoint=bramble))
 
     refused = page.post(f"/agents/desk/pins/{pin.pk}/rename/", {"alias": typed})
 
     assert f'name="alias" value="{typed}"' in refused.content.decode()
-    assert says in text_of(refused)
+    assert expected_text in text_of(refused)
 
 
 def test_a_refused_move_proposes_a_name_on_the_page_of_the_pin(page, alice, desk, bramble):
@@ -164,18 +165,18 @@ def test_a_refused_move_proposes_a_name_on_the_page_of_the_pin(page, alice, desk
     pin = pins.pin_tool(desk, actor=alice, tool=renamed)
     make_version(renamed, make_signature("get_store_hours"))
 
-    asked = page.post(f"/agents/desk/pins/{pin.pk}/move/", {"ordinal": "2", "from": "upgrades"})
+    response = page.post(f"/agents/desk/pins/{pin.pk}/move/", {"ordinal": "2", "from": "upgrades"})
 
-    assert f'name="alias" value="{FREE}"' in asked.content.decode()
-    assert "The version was not changed." in text_of(asked)
+    assert f'name="alias" value="{FREE}"' in response.content.decode()
+    assert "The version was not changed." in text_of(response)
 
 
 def test_an_empty_alias_is_told_that_the_vendors_name_is_taken_while_it_is_typed(page, alice, desk, tool):
     pin = pins.pin_tool(desk, actor=alice, tool=tool, alias=FREE)
 
-    said = text_of(page.get(f"/agents/desk/pins/{pin.pk}/alias/", {"alias": ""}))
+    page_text = text_of(page.get(f"/agents/desk/pins/{pin.pk}/alias/", {"alias": ""}))
 
-    assert f"the name that the vendor gives it. {FREE} is free" in said
+    assert f"the name that the vendor gives it. {FREE} is free" in page_text
 
 
 def stop(tool, version, state="open"):
@@ -222,11 +223,11 @@ def test_a_preset_of_an_enum_or_a_yes_and_no_is_a_choice(page, alice):
     inputs = (units, make_parameter("wind", type="boolean", required=False), make_parameter("city"))
     pin = pins.pin_tool(make_agent(slug="desk"), actor=alice, tool=make_tool(make_signature(inputs=inputs)))
 
-    shown = page.get(f"/agents/desk/pins/{pin.pk}/").content.decode()
+    page_html = page.get(f"/agents/desk/pins/{pin.pk}/").content.decode()
 
-    assert re.search(r'<select name="preset-0".*?METRIC.*?US.*?</select>', shown, re.DOTALL)
-    assert re.search(r'<select name="preset-1".*?true.*?false.*?</select>', shown, re.DOTALL)
-    assert re.search(r'<input type="text" name="preset-2"', shown)
+    assert re.search(r'<select name="preset-0".*?METRIC.*?US.*?</select>', page_html, re.DOTALL)
+    assert re.search(r'<select name="preset-1".*?true.*?false.*?</select>', page_html, re.DOTALL)
+    assert re.search(r'<input type="text" name="preset-2"', page_html)
     untouched = {
         "version": "1",
         "description": pin.version.decoded().description,

@@ -47,10 +47,10 @@ def shop(admin):
 
 def published(api) -> dict[str, object]:
     address = "/api/v1/agents/desk/releases/live"
-    read = {
+    answers = {
         format_.name: api.get(f"{address}/tools/?format={format_.name}") for format_ in exports.FORMATS
     } | {"bundle": api.get(f"{address}/bundle/")}
-    return {name: (answer.status_code, answer.content, answer["ETag"]) for name, answer in read.items()}
+    return {name: (answer.status_code, answer.content, answer["ETag"]) for name, answer in answers.items()}
 
 
 def test_the_page_says_who_uses_it_and_asks_for_the_name(shop):
@@ -63,8 +63,8 @@ def test_the_page_says_who_uses_it_and_asks_for_the_name(shop):
     assert Endpoint.objects.live().exists()
     browser.post("/vendors/shop/remove/", {"name": "Shop", "why": "They closed."})
     assert not Endpoint.objects.live().exists()
-    told = AuditEntry.objects.filter(action="remove").values_list("kind", "why")
-    assert set(told) == {("vendor", "They closed."), ("endpoint", "They closed.")}
+    audit_entries = AuditEntry.objects.filter(action="remove").values_list("kind", "why")
+    assert set(audit_entries) == {("vendor", "They closed."), ("endpoint", "They closed.")}
 
 
 def test_what_is_not_used_goes_by_one_press(admin):
@@ -88,15 +88,17 @@ def test_a_program_can_ask_first_too(shop):
     assert same == use
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["vendor", "endpoint"])
+@pytest.mark.parametrize("is_whole_vendor", [True, False], ids=["vendor", "endpoint"])
 @pytest.mark.parametrize("secret_too", [True, False])
-def test_a_published_release_answers_the_same_bytes_afterwards(shop, admin, whole, secret_too):
+def test_a_published_release_answers_the_same_bytes_afterwards(shop, admin, is_whole_vendor, secret_too):
     api = client_of(admin)
     before = published(api)
     assert any(status == 200 for status, _, _ in before.values())
     versions = list(ToolVersion.objects.values())
-    address = "/vendors/shop/remove/" if whole else f"/endpoints/{shop.pk}/remove/"
-    body = {"name": "Shop" if whole else "Shop tools"} | ({"with_credentials": "on"} if secret_too else {})
+    address = "/vendors/shop/remove/" if is_whole_vendor else f"/endpoints/{shop.pk}/remove/"
+    body = {"name": "Shop" if is_whole_vendor else "Shop tools"} | (
+        {"with_credentials": "on"} if secret_too else {}
+    )
     assert signed_in(Role.ADMIN).post(address, body).status_code == 302
 
     assert published(api) == before
@@ -136,10 +138,10 @@ def test_a_person_who_leaves_loses_their_keys_and_leaves_their_agents(shop, admi
     before = published(api)
     bob = make_user(Role.DESIGNER, username="bob")
     agents.create_agent(actor=bob, name="Bobs")
-    made = client_of(bob).post("/api/v1/keys/", {"name": "ci", "scopes": ["read"]}, format="json").json()
+    key_body = client_of(bob).post("/api/v1/keys/", {"name": "ci", "scopes": ["read"]}, format="json").json()
     assert api.patch(f"/api/v1/users/{bob.pk}/", {"is_active": False}, format="json").status_code == 200
     api.patch(f"/api/v1/users/{bob.pk}/", {"is_active": True}, format="json")
-    answer = APIClient().get("/api/v1/tools/", headers={"authorization": f"Bearer {made['key']}"})
+    answer = APIClient().get("/api/v1/tools/", headers={"authorization": f"Bearer {key_body['key']}"})
     assert (answer.status_code, answer.json()["code"]) == (401, "revoked_key")
     assert AuditEntry.objects.get(action="revoke key").why == "bob was deactivated."
     assert api.get("/api/v1/agents/bobs/").status_code == 200

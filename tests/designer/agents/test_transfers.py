@@ -27,10 +27,10 @@ def refills(alice, desk):
 
 
 def test_a_sub_agent_comes_with_a_transfer_that_says_what_it_is_for(api, refills):
-    given = api.get(URL).json()
+    transfer = api.get(URL).json()
 
-    assert (given["name"], given["alias"], given["is_worded"]) == ("transfer_to_refills", "", False)
-    assert given["description"] == "Hand over to Refills: Refills what a doctor prescribed."
+    assert (transfer["name"], transfer["alias"], transfer["is_worded"]) == ("transfer_to_refills", "", False)
+    assert transfer["description"] == "Hand over to Refills: Refills what a doctor prescribed."
     assert api.get("/api/v1/agents/desk/transfers/").json()["results"][0]["child"] == "refills"
 
 
@@ -44,10 +44,10 @@ def test_the_default_name_is_legal_and_free_beside_the_tools(api, alice, desk):
 
 
 def test_a_designer_words_it_and_goes_back_to_the_default(api, refills):
-    worded = api.put(URL, {"name": "to_refills", "description": "When a prescription runs out."})
+    changed = api.put(URL, {"name": "to_refills", "description": "When a prescription runs out."})
 
-    assert worded.json()["name"] == "to_refills"
-    assert worded.json()["description"] == "When a prescription runs out."
+    assert changed.json()["name"] == "to_refills"
+    assert changed.json()["description"] == "When a prescription runs out."
     assert api.delete(URL).status_code == 204
     back = api.get(URL).json()
     assert (back["name"], back["is_worded"]) == ("transfer_to_refills", False)
@@ -62,7 +62,7 @@ def test_an_edit_that_changes_nothing_leaves_no_row(api, refills):
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "code", "says"),
+    ("name", "status", "code", "expected_text"),
     [
         ("two words", 400, "alias_illegal", "Try “two_words”"),
         ("Look_Up", 409, "alias_taken", "is a tool of “Front desk” already. “transfer_Look_Up” is free."),
@@ -70,7 +70,7 @@ def test_an_edit_that_changes_nothing_leaves_no_row(api, refills):
     ],
 )
 def test_a_name_that_cannot_be_had_is_told_with_one_that_can(
-    api, alice, desk, refills, name, status, code, says
+    api, alice, desk, refills, name, status, code, expected_text
 ):
     make_pin(desk, make_tool(name="look_up"))
     agents.create_agent(actor=alice, name="Billing", parent=desk)
@@ -78,7 +78,7 @@ def test_a_name_that_cannot_be_had_is_told_with_one_that_can(
     reply = api.put(URL, {"name": name, "description": "x"})
 
     assert (reply.status_code, reply.json()["code"]) == (status, code)
-    assert says in reply.json()["fields"]["name"]
+    assert expected_text in reply.json()["fields"]["name"]
 
 
 @pytest.mark.parametrize("description", ["a\0b", "x" * 4001])
@@ -130,8 +130,8 @@ def test_a_name_that_is_taken_at_the_new_parent_gives_way(api, refills):
 def test_a_new_address_gives_the_default_another_name(api, refills):
     api.patch("/api/v1/agents/refills/", {"slug": "repeat-orders"})
 
-    given = api.get("/api/v1/agents/desk/transfers/repeat-orders/").json()
-    assert given["name"] == "transfer_to_repeat_orders"
+    transfer = api.get("/api/v1/agents/desk/transfers/repeat-orders/").json()
+    assert transfer["name"] == "transfer_to_repeat_orders"
 
 
 @pytest.mark.parametrize("leave", ["out", "removed"])
@@ -162,14 +162,14 @@ def test_a_procedure_names_the_transfer_as_it_is_called_now(api, alice, desk, re
 
 
 @pytest.mark.parametrize(
-    ("leave", "name", "says"),
+    ("leave", "name", "expected_text"),
     [
         ("archive", "to_refills", "“Refills” is archived"),
         ("remove", "transfer_to_refills", "“Refills” was removed"),
         ("move", "transfer_to_refills", "“Refills” is no sub-agent of this agent any more"),
     ],
 )
-def test_a_procedure_names_a_sub_agent_that_is_gone(api, alice, desk, refills, leave, name, says):
+def test_a_procedure_names_a_sub_agent_that_is_gone(api, alice, desk, refills, leave, name, expected_text):
     api.put(URL, {"name": "to_refills", "description": "x"})
     procedure = editing.create_procedure(desk, actor=alice, title="Calls", body="Then to_refills().")
     stored = procedure.text
@@ -183,16 +183,16 @@ def test_a_procedure_names_a_sub_agent_that_is_gone(api, alice, desk, refills, l
 
     page = signed_in(Role.DESIGNER).get("/agents/desk/procedures/calls/")
     assert f"Then {name}()." in page.content.decode()
-    assert says in text_of(page)
+    assert expected_text in text_of(page)
     # What is shown is saved as what it was, and a release says it as well.
     editing.save_procedure(procedure, actor=alice, body=f"Then {name}(). Good.")
     procedure.refresh_from_db()
     assert procedure.text == stored + " Good."
     assert composition.draft(desk).procedures[0].text == f"Then {name}(). Good."
     (failed,) = [
-        each for each in draft_review.review_draft(desk, alice).failed if each.code == "not_sub_agent"
+        check for check in draft_review.review_draft(desk, alice).failed if check.code == "not_sub_agent"
     ]
-    assert says in failed.message
+    assert expected_text in failed.message
 
 
 def test_an_identity_that_is_typed_tells_nothing_of_other_teams(alice, desk):

@@ -52,12 +52,12 @@ def test_a_designer_chooses_what_runs_in_each_environment(client, owner, desk, m
     assert production.is_default
     cells = {f"{pin.pk}-{place.pk}": "" for place in (prototype, test, production)}
     were = {f"was-{name}": "" for name in cells}
-    chosen = {f"{pin.pk}-{prototype.pk}": "latent", f"{pin.pk}-{test.pk}": str(mock.pk)}
-    said = client.post(PAGE, cells | were | chosen, follow=True).content.decode()
-    assert "2 changes were saved" in said
+    choices = {f"{pin.pk}-{prototype.pk}": "latent", f"{pin.pk}-{test.pk}": str(mock.pk)}
+    page_html = client.post(PAGE, cells | were | choices, follow=True).content.decode()
+    assert "2 changes were saved" in page_html
     bound = {row.environment_id: row.activity_id for row in Binding.objects.all()}
     assert bound == {prototype.pk: None, test.pk: mock.pk}
-    assert f'<a href="/activities/{mock.pk}/">Implementation details' in said
+    assert f'<a href="/activities/{mock.pk}/">Implementation details' in page_html
     assert AuditEntry.objects.filter(action="bind", agent=desk[0].pk).count() == 2
 
     # Another designer has the page of before still open.
@@ -78,9 +78,9 @@ def test_a_designer_chooses_what_runs_in_each_environment(client, owner, desk, m
         ("production", False),
     ]
     client.force_login(make_user(Role.VIEWER))
-    read = client.get(PAGE).content.decode()
-    assert ">vendor<" in read
-    assert "<select" not in read
+    overview = client.get(PAGE).content.decode()
+    assert ">vendor<" in overview
+    assert "<select" not in overview
 
 
 def test_the_matrix_costs_the_same_however_many_environments_there_are(client, owner, desk, mock):
@@ -104,11 +104,11 @@ def test_a_key_is_made_for_an_environment_of_its_agents(client, owner, desk):
     assert "Environment" not in client.get("/keys/new/").content.decode()
     add(client, "test")
     assert "Environment" in client.get("/keys/new/").content.decode()
-    asked = {"name": "In tests", "scope": "invoke", "days": "90", "environment": "test"}
-    refused = client.post("/keys/new/", asked)
+    form = {"name": "In tests", "scope": "invoke", "days": "90", "environment": "test"}
+    refused = client.post("/keys/new/", form)
     assert "Choose the agents that have this environment." in refused.content.decode()
-    made = client.post("/keys/new/", asked | {"agents": ["desk"]})
-    assert made.status_code == 200
+    created = client.post("/keys/new/", form | {"agents": ["desk"]})
+    assert created.status_code == 200
     assert ApiKey.objects.get().environment == "test"
     assert "in test" in client.get("/keys/").content.decode()
     api = client.post(
@@ -128,15 +128,15 @@ def test_a_tool_is_tried_in_an_environment(client, owner, vendor, desk, mock):
     environments.bind(test, pin.tool, actor=owner, activity=mock)
     url = f"/tools/{pin.tool_id}/try/"
     assert "desk: prototype" in client.get(url).content.decode()
-    asked = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30"}
-    page = client.post(url, asked | {"environment": str(prototype.pk)}, follow=True).content.decode()
+    form = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30"}
+    page = client.post(url, form | {"environment": str(prototype.pk)}, follow=True).content.decode()
     latent = Call.objects.latest("pk")
     assert (latent.outcome, latent.environment) == ("latent", "prototype")
     assert "Waits for output" in page
     assert "in prototype" in page
-    client.post(url, asked | {"environment": str(test.pk)})
+    client.post(url, form | {"environment": str(test.pk)})
     assert Call.objects.latest("pk").activity == mock.current
-    assert client.post(url, asked | {"environment": "999999"}).status_code == 404
+    assert client.post(url, form | {"environment": "999999"}).status_code == 404
     assert vendor.requests == []
 
 
@@ -147,24 +147,24 @@ def test_a_person_answers_a_latent_call_on_its_page(client, owner, vendor, desk)
     place = Environment.objects.get()
     environments.bind(place, pin.tool, actor=owner, activity=None)
     url = f"/tools/{pin.tool_id}/try/"
-    asked = {"ordinal": "1", "json": '{"Zip code": "0150"}', "environment": str(place.pk)}
-    page = client.post(url, asked, follow=True).content.decode()
+    form = {"ordinal": "1", "json": '{"Zip code": "0150"}', "environment": str(place.pk)}
+    page = client.post(url, form, follow=True).content.decode()
     call = Call.objects.latest("pk")
-    at = f"/tools/{pin.tool_id}/calls/{call.pk}/output/"
+    path = f"/tools/{pin.tool_id}/calls/{call.pk}/output/"
     assert "Enter the output" in page
     assert f'value="{place.pk}" selected' in page
     for unfit in ({}, {"output-json": "[1]"}, {"output-json": '{"Sky now": 7}'}, {"output-json": '{"Sky'}):
-        refused = client.post(at, unfit)
+        refused = client.post(path, unfit)
         assert "field-error" in refused.content.decode()
         assert "Enter the output" in refused.content.decode()
-    told = client.post(at, {"output-input-0": "clear", "environment": str(place.pk)}, follow=True)
-    assert "Enter the output" not in told.content.decode()
+    saved = client.post(path, {"output-input-0": "clear", "environment": str(place.pk)}, follow=True)
+    assert "Enter the output" not in saved.content.decode()
     call.refresh_from_db()
     assert (call.outcome, call.decoded().outputs) == ("ok", {"Sky now": "clear"})
     assert [note["code"] for note in call.decoded().notes] == ["PERSON_OUTPUT"]
     # The same once more is no fault, and another one changes nothing.
-    assert "other output" not in client.post(at, {"output-input-0": "clear"}, follow=True).content.decode()
-    other = client.post(at, {"output-input-0": "grey"}, follow=True).content.decode()
+    assert "other output" not in client.post(path, {"output-input-0": "clear"}, follow=True).content.decode()
+    other = client.post(path, {"output-input-0": "grey"}, follow=True).content.decode()
     assert "another output already" in other
     assert AuditEntry.objects.filter(action="give output", actor=owner).count() == 1
     client.post(url, {"ordinal": "1", "json": '{"Zip code": "0150"}'})
@@ -176,7 +176,7 @@ def test_a_person_answers_a_latent_call_on_its_page(client, owner, vendor, desk)
     ran.refresh_from_db()
     assert ran.outcome != "ok"
     client.force_login(make_user(Role.VIEWER))
-    assert client.post(at, {"output-input-0": "clear"}).status_code == 403
+    assert client.post(path, {"output-input-0": "clear"}).status_code == 403
 
 
 def test_all_tools_are_bound_to_mocks_at_once_or_none(client, owner, desk, mock):
@@ -187,8 +187,8 @@ def test_all_tools_are_bound_to_mocks_at_once_or_none(client, owner, desk, mock)
     environments.bind(place, pin.tool, actor=owner, activity=mock)
     odd = make_signature(name="Odd", outputs=(make_parameter("never", type="json", schema=UNMADE),))
     other = pins.pin_tool(agent, actor=owner, tool=make_tool(odd), alias="odd")
-    at = "/api/v1/agents/desk/environments/test/mocks/"
-    refused = client.post(at)
+    path = "/api/v1/agents/desk/environments/test/mocks/"
+    refused = client.post(path)
     assert (refused.status_code, refused.json()["code"]) == (409, "mocks_unmet")
     assert refused.json()["fields"].keys() == {"odd"}
     assert Binding.objects.count() == 1
@@ -196,8 +196,8 @@ def test_all_tools_are_bound_to_mocks_at_once_or_none(client, owner, desk, mock)
     mocks.save(other, actor=owner, config={"examples": [{"outputs": {"never": "abc123"}}]})
     assert "Use mocks for all tools" in client.get(PAGE).content.decode()
     client.post(f"{PAGE}test/mocks/")
-    told = client.post(at).json()["results"]
-    assert [(each["tool"], each["kind"]) for each in told] == [("odd", "mock"), ("sky", "mock")]
+    results = client.post(path).json()["results"]
+    assert [(result["tool"], result["kind"]) for result in results] == [("odd", "mock"), ("sky", "mock")]
     # What had a mock keeps it, and nothing more is written down.
     assert Binding.objects.get(tool=pin.tool).activity == mock
     assert AuditEntry.objects.filter(action="bind").count() == 2
@@ -242,27 +242,27 @@ FACTS = st.builds(
 @given(facts=FACTS)
 @settings(max_examples=200)
 def test_what_is_decided_goes_before_what_is_said_and_that_before_a_name(facts):
-    found = resolve_facts(facts)
-    assert (found.runs == "activity") == (found.activity is not None)
-    assert (found.runs == "nothing") == (found.fault is not None)
-    assert (found.activity_shown_to_model("tool") == "") == (found.runs == "latent")
+    decision = resolve_facts(facts)
+    assert (decision.runs == "activity") == (decision.activity is not None)
+    assert (decision.runs == "nothing") == (decision.fault is not None)
+    assert (decision.activity_shown_to_model("tool") == "") == (decision.runs == "latent")
     # What does not fit runs for nothing, and nothing else runs instead of the vendor.
     fits = None if facts.unfit else 1
     if facts.is_bound:
-        assert (found.why, found.activity) == ("bound", fits and facts.activity)
+        assert (decision.why, decision.activity) == ("bound", fits and facts.activity)
     elif not facts.is_own:
-        assert found.runs == "vendor"
+        assert decision.runs == "vendor"
     elif facts.explicit is not None:
-        assert found.why == "explicit"
-        assert found.activity == (fits and facts.named if facts.explicit else None)
+        assert decision.why == "explicit"
+        assert decision.activity == (fits and facts.named if facts.explicit else None)
     else:
-        assert found.activity == (fits and facts.named)
-    if found.fault and found.fault.code == "activity_unfit":
-        assert facts.unfit in found.fault.message
+        assert decision.activity == (fits and facts.named)
+    if decision.fault and decision.fault.code == "activity_unfit":
+        assert facts.unfit in decision.fault.message
 
 
 @pytest.mark.parametrize(
-    ("needs", "gives", "why"),
+    ("needs", "gives", "expected_reason"),
     [
         ({"place": "string"}, {"sky": "string"}, ""),
         ({"place": "enum"}, {"sky": "string", "wind": "int"}, ""),
@@ -272,10 +272,10 @@ def test_what_is_decided_goes_before_what_is_said_and_that_before_a_name(facts):
         ({}, {"sky": "boolean"}, "It gives the output “sky” as another type than the tool."),
     ],
 )
-def test_what_was_made_for_one_interface_fits_another(needs, gives, why):
+def test_what_was_made_for_one_interface_fits_another(needs, gives, expected_reason):
     tool = make_signature(inputs=(make_parameter("place"),), outputs=(make_parameter("sky"),))
     made_for = make_signature(
         inputs=tuple(make_parameter(name, type=kind) for name, kind in needs.items()),
         outputs=tuple(make_parameter(name, type=kind) for name, kind in gives.items()),
     )
-    assert interfaces.why_unfit(made_for, tool) == why
+    assert interfaces.why_unfit(made_for, tool) == expected_reason

@@ -67,20 +67,20 @@ def test_a_mock_is_saved_shown_and_changed_as_versions_of_an_activity(api, desk)
     activity = Activity.objects.get()
     assert (activity.agent, activity.tool.name, activity.current.kind) == (desk.pk, "look_up", "mock")
     assert AuditEntry.objects.filter(agent=desk.pk, action="create", kind="activity").count() == 1
-    listed = {each["tool"]: each["activity"] for each in api.get(f"{URL}mocks/").json()}
-    assert listed == {"authenticate": None, "create": None, "delete": None, "look_up": activity.pk}
+    mocks_by_tool = {row["tool"]: row["activity"] for row in api.get(f"{URL}mocks/").json()}
+    assert mocks_by_tool == {"authenticate": None, "create": None, "delete": None, "look_up": activity.pk}
 
 
 def test_a_situation_is_switched_on_and_off_and_the_rest_stays(api, desk):
     config = {"seed": 3, "situations": [{"name": "not_found", "when": {"city": "X*"}}]}
     api.put(f"{URL}mocks/look_up/", config)
 
-    on = api.patch(f"{URL}mocks/look_up/", {"switch": {"withdrawn": True, "not_found": False}}).json()
+    switched = api.patch(f"{URL}mocks/look_up/", {"switch": {"withdrawn": True, "not_found": False}}).json()
     off = api.patch(f"{URL}mocks/look_up/", {"switch": {"withdrawn": False}}).json()
     unknown = api.patch(f"{URL}mocks/look_up/", {"switch": {"earthquake": True}})
 
-    assert on["seed"] == 3
-    assert on["on"] == ["The version is withdrawn"]
+    assert switched["seed"] == 3
+    assert switched["on"] == ["The version is withdrawn"]
     assert off["on"] == []
     assert off["situations"][0] == {"name": "not_found", "when": {"city": "X*"}, "switch": False}
     assert (unknown.status_code, list(unknown.json()["fields"])) == (400, ["switch"])
@@ -118,13 +118,13 @@ def test_a_preview_answers_and_keeps_nothing(api, desk):
     again = api.post(f"{URL}mocks/look_up/preview/", {"arguments": {"city": "Oslo"}}).json()
     unfit = api.post(f"{URL}mocks/look_up/preview/", {"arguments": {"town": "Oslo"}}).json()
     away = {"situations": [{"name": "unavailable", "switch": True, "retry_after": 9}]}
-    told = api.post(f"{URL}mocks/look_up/preview/", {"arguments": {"city": "Oslo"}, **away}).json()
+    preview = api.post(f"{URL}mocks/look_up/preview/", {"arguments": {"city": "Oslo"}, **away}).json()
 
     assert mocked == again
     assert mocked["outcome"] == "ok"
     assert answers.faults_in_outputs(desk.pins.get(name="look_up").version.decoded(), mocked["outputs"]) == []
     assert (unfit["outcome"], set(unfit["error"]["fields"])) == ("invalid_arguments", {"city", "town"})
-    assert (told["outcome"], told["retry"]["after_ms"]) == ("unavailable", 9000)
+    assert (preview["outcome"], preview["retry"]["after_ms"]) == ("unavailable", 9000)
     assert not Call.objects.exists()
 
 
@@ -153,26 +153,26 @@ def test_assertions_are_kept_and_judged_with_the_calls_that_show_it(api, desk):
     early, login, late, first, second = (
         asked(desk, name) for name in ("look_up", "authenticate", "look_up", "create", "create")
     )
-    kept = api.put(f"{URL}mock-assertions/", {"assertions": SAID})
-    judged = api.post(f"{URL}mock-assertions/judge/", {}).json()
+    saved = api.put(f"{URL}mock-assertions/", {"assertions": SAID})
+    verdict_body = api.post(f"{URL}mock-assertions/judge/", {}).json()
     later = {"since": late.queued_at.isoformat(), "assertions": [{"is": "never", "tool": "authenticate"}]}
 
-    assert kept.json() == api.get(f"{URL}mock-assertions/").json() == {"assertions": SAID}
-    assert not judged["holds"]
-    assert [v["is_exercised"] for v in judged["verdicts"]] == [True, True, True]
-    assert [(v["says"], v["holds"], v["calls"]) for v in judged["verdicts"]] == [
+    assert saved.json() == api.get(f"{URL}mock-assertions/").json() == {"assertions": SAID}
+    assert not verdict_body["holds"]
+    assert [v["is_exercised"] for v in verdict_body["verdicts"]] == [True, True, True]
+    assert [(v["says"], v["holds"], v["calls"]) for v in verdict_body["verdicts"]] == [
         ("authenticate before look_up", False, [early.pk]),
         ("create called once", False, [first.pk, second.pk]),
         ("never delete", True, []),
     ]
     assert api.post(f"{URL}mock-assertions/judge/", later).json()["holds"]
-    assert [each["call"] for each in api.get(f"{URL}mock-calls/", {"tool": "look_up"}).json()["results"]] == [
+    assert [row["call"] for row in api.get(f"{URL}mock-calls/", {"tool": "look_up"}).json()["results"]] == [
         late.pk,
         early.pk,
     ]
     assert login.outcome == "ok"
     entry = AuditEntry.objects.filter(kind="agent", action="edit").get()
-    assert entry.after == {"mock_assertions": [v["says"] for v in judged["verdicts"]]}
+    assert entry.after == {"mock_assertions": [v["says"] for v in verdict_body["verdicts"]]}
 
 
 def test_a_call_that_was_gone_on_with_counts_once(api, desk):
@@ -180,11 +180,11 @@ def test_a_call_that_was_gone_on_with_counts_once(api, desk):
     stopped = asked(desk, "create")
     invocation.continue_now(stopped, actor=stopped.requested_by, answers={"answer": {"approved": True}})
 
-    said = {"assertions": [{"is": "called", "tool": "create", "times": 1}]}
-    judged = api.post(f"{URL}mock-assertions/judge/", said).json()
+    payload = {"assertions": [{"is": "called", "tool": "create", "times": 1}]}
+    verdict_body = api.post(f"{URL}mock-assertions/judge/", payload).json()
 
     assert Call.objects.count() == 2
-    assert judged["verdicts"][0]["calls"] == [stopped.pk]
+    assert verdict_body["verdicts"][0]["calls"] == [stopped.pk]
 
 
 def test_the_log_is_told_apart_by_key_environment_and_agent(api, desk):
@@ -193,9 +193,9 @@ def test_the_log_is_told_apart_by_key_environment_and_agent(api, desk):
     elsewhere = make_agent(slug="elsewhere")
     make_pin(elsewhere, desk.pins.get(name="create").tool)
 
-    def listed(agent="desk", **chosen):
-        rows = api.get(f"/api/v1/agents/{agent}/mock-calls/", chosen).json()["results"]
-        return [(each["call"], each["tool"]) for each in rows]
+    def listed(agent="desk", **filters):
+        rows = api.get(f"/api/v1/agents/{agent}/mock-calls/", filters).json()["results"]
+        return [(row["call"], row["tool"]) for row in rows]
 
     assert listed() == [(other.pk, "create"), (staging.pk, "create")]
     assert listed(environment="staging") == [(staging.pk, "create")]
@@ -204,28 +204,28 @@ def test_the_log_is_told_apart_by_key_environment_and_agent(api, desk):
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("assertion", "expected_text"),
     [
         ({"is": "never", "tool": "fly"}, "The agent has no tool “fly”."),
         ({"is": "before", "tool": "create"}, "other"),
         ({"is": "never", "tool": "create", "times": 2}, "times"),
     ],
 )
-def test_an_assertion_that_says_nothing_is_refused(api, desk, said, says):
-    reply = api.put(f"{URL}mock-assertions/", {"assertions": [said]})
+def test_an_assertion_that_says_nothing_is_refused(api, desk, assertion, expected_text):
+    reply = api.put(f"{URL}mock-assertions/", {"assertions": [assertion]})
 
     assert reply.status_code == 400
-    assert says in reply.json()["fields"]["assertions.0"]
+    assert expected_text in reply.json()["fields"]["assertions.0"]
 
 
 def test_an_assertion_about_a_tool_that_was_renamed_does_not_hold(api, desk):
     api.put(f"{URL}mock-assertions/", {"assertions": [{"is": "never", "tool": "delete"}]})
     desk.pins.filter(name="delete").update(name="erase")
 
-    judged = api.post(f"{URL}mock-assertions/judge/", {}).json()
+    verdict_body = api.post(f"{URL}mock-assertions/judge/", {}).json()
 
-    assert judged["verdicts"][0]["why"] == "The agent has no tool “delete” any more."
-    assert not judged["holds"]
+    assert verdict_body["verdicts"][0]["why"] == "The agent has no tool “delete” any more."
+    assert not verdict_body["holds"]
 
 
 def test_a_key_that_only_reads_judges_and_does_not_save(desk):

@@ -49,9 +49,13 @@ def listed(format_: str, document: Any) -> Iterator[Listed]:
     for tool in pointed(document, places["at"]):
         outputs = pointed(tool, places["outputs"]) if "outputs" in places else None
         inputs = pointed(tool, places["inputs"]) or NO_INPUTS
-        if beside := set(places.get("beside", ())):
-            own = {name: each for name, each in inputs["properties"].items() if name not in beside}
-            inputs = inputs | {"properties": own}
+        if member_names := set(places.get("beside", ())):
+            own_properties = {
+                name: property_schema
+                for name, property_schema in inputs["properties"].items()
+                if name not in member_names
+            }
+            inputs = inputs | {"properties": own_properties}
         yield Listed(pointed(tool, places["name"]), inputs, outputs)
 
 
@@ -60,7 +64,7 @@ def raw_tools(body: bytes, format_: Format) -> list[bytes]:
     assert format_.places is not None
     for step in format_.places.tools:
         body = bytes(msgspec.json.decode(body, type=dict[str, msgspec.Raw])[step])
-    return [bytes(each) for each in msgspec.json.decode(body, type=list[msgspec.Raw])]
+    return [bytes(tool) for tool in msgspec.json.decode(body, type=list[msgspec.Raw])]
 
 
 def pointed(document: Any, pointer: str) -> Any:
@@ -73,5 +77,5 @@ def pointed(document: Any, pointer: str) -> Any:
 def names(parameters: Any) -> list[str]:
     """Of a schema's properties, or of parameters. Two parameters of one name take one value."""
     if isinstance(parameters, list):
-        return list(dict.fromkeys(each["name"] for each in parameters))
+        return list(dict.fromkeys(parameter["name"] for parameter in parameters))
     return list((parameters or {}).get("properties", {}))

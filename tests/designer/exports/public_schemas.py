@@ -21,7 +21,7 @@ def public_schemas(*, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
         needed = _needed(definitions, name)
         if len(needed) <= MAX_DEFINITIONS:
             schema = subschemas.mapped(definitions[name], _led_inside)
-            inside = {each: subschemas.mapped(definitions[each], _led_inside) for each in needed}
+            inside = {name: subschemas.mapped(definitions[name], _led_inside) for name in needed}
             yield f"{path.parent.name}/{name}", {**schema, "$defs": inside}
 
 
@@ -35,25 +35,25 @@ def _named() -> Iterator[tuple[Path, str]]:
                 yield path, name
 
 
-_read: dict[Path, dict[str, Any]] = {}
+_schemas_read: dict[Path, dict[str, Any]] = {}
 
 
 def _definitions(path: Path) -> dict[str, Any]:
-    if path not in _read:
-        _read.clear()
-        _read[path] = json.loads(path.read_text())["$defs"]
-    return _read[path]
+    if path not in _schemas_read:
+        _schemas_read.clear()
+        _schemas_read[path] = json.loads(path.read_text())["$defs"]
+    return _schemas_read[path]
 
 
 def _needed(definitions: dict[str, Any], name: str) -> list[str]:
-    found, waiting = set(), [name]
-    while waiting and len(found) <= MAX_DEFINITIONS:
+    needed, waiting = set(), [name]
+    while waiting and len(needed) <= MAX_DEFINITIONS:
         for reference in subschemas.references(definitions[waiting.pop()]):
-            each = reference.removeprefix(PREFIX).removeprefix("#/$defs/")
-            if each in definitions and each not in found:
-                found.add(each)
-                waiting.append(each)
-    return sorted(found)
+            needed_name = reference.removeprefix(PREFIX).removeprefix("#/$defs/")
+            if needed_name in definitions and needed_name not in needed:
+                needed.add(needed_name)
+                waiting.append(needed_name)
+    return sorted(needed)
 
 
 def _led_inside(schema: dict[str, Any]) -> dict[str, Any]:

@@ -41,11 +41,11 @@ def rest_operations() -> list[Signature]:
 
 
 def release_of(signatures: Sequence[Signature]) -> ReleaseDocument:
-    taken: set[str] = set()
+    names: set[str] = set()
     tools = []
     for number, signature in enumerate(signatures, start=1):
-        name = model_names.propose(signature.name, taken, vendor=f"vendor-{number}")
-        taken.add(name)
+        name = model_names.propose(signature.name, names, vendor=f"vendor-{number}")
+        names.add(name)
         tools.append(
             ReleasedTool(
                 id=number,

@@ -46,12 +46,12 @@ def strict(document: Any) -> Any:
     """Their helper makes any schema strict; one that is strict already stays as it is."""
     from openai.lib._pydantic import _ensure_strict_json_schema
 
-    for tool in (taken := OPENAI_CHAT(document)):
+    for tool in (tools := OPENAI_CHAT(document)):
         parameters = tool["function"]["parameters"]
         tool["function"]["parameters"] = _ensure_strict_json_schema(
             copy.deepcopy(parameters), path=(), root=parameters
         )
-    return taken
+    return tools
 
 
 def gemini_tool(document: Any) -> Any:

@@ -29,10 +29,13 @@ from tests.hostile_vendor import HostileVendor, json_reply
 
 def is_plain(tool: Effective) -> bool:
     """Without what stands for all: those have tests of their own."""
-    held = [*(shown.parameter for shown in tool.inputs), *(shown.parameter for shown in tool.outputs)]
+    parameters = [
+        *(parameter.parameter for parameter in tool.inputs),
+        *(output.parameter for output in tool.outputs),
+    ]
     has_rules = set(tool.schema_rest or {}) & openai_chat.CONTRACT.keywords_at_top()
     is_odd = (tool.outputs_rest or {}).get("type", "object") != "object"
-    return not any(parameter.is_whole for parameter in held) and not has_rules and not is_odd
+    return not any(parameter.is_whole for parameter in parameters) and not has_rules and not is_odd
 
 
 @settings(max_examples=8)  # each in every format
@@ -43,17 +46,17 @@ def test_every_format_is_understood_by_its_own_names_whether_it_is_said_or_not(r
         for tool in release.tools:
             if not is_plain(tool.signature) or not carried(one(release, tool), format_.limits).is_whole:
                 continue
-            (shown,) = listed(name, written(name, one(release, tool)))
-            ins, outs = names(shown.inputs), names(shown.outputs)
-            told = {remark.code for remark in carried(one(release, tool), format_.limits).remarks}
+            (shown_tool,) = listed(name, written(name, one(release, tool)))
+            ins, outs = names(shown_tool.inputs), names(shown_tool.outputs)
+            codes = {remark.code for remark in carried(one(release, tool), format_.limits).remarks}
             back = format_.wire(tool.signature).inputs
             assert ins == list(back)
-            assert "inputs_left_out" in told or len(ins) == len(tool.signature.inputs)
-            theirs = {name: index for index, name in enumerate(back.values())}
-            given = dict(zip(ins, theirs.values(), strict=True))
-            for said in (name, ""):
-                wires = exports.wires(tool.signature, said)
-                assert wire.arguments_for_the_vendor(tool.signature, wires, given) == theirs
+            assert "inputs_left_out" in codes or len(ins) == len(tool.signature.inputs)
+            values_by_name = {name: index for index, name in enumerate(back.values())}
+            arguments = dict(zip(ins, values_by_name.values(), strict=True))
+            for format_name in (name, ""):
+                wires = exports.wires(tool.signature, format_name)
+                assert wire.arguments_for_the_vendor(tool.signature, wires, arguments) == values_by_name
             if outs:
                 came = {output.parameter.name: index for index, output in enumerate(tool.signature.outputs)}
                 answer = wire.outputs_for_the_caller(tool.signature, format_.wire(tool.signature), came)
@@ -87,9 +90,14 @@ class Echo:
 
     def __call__(self, line, request):
         tool_id = request.path.split("/")[2]
-        self.sent.append({each["name"]: each["value"] for each in request.json()["input_parameters"]})
+        self.sent.append(
+            {
+                input_parameter["name"]: input_parameter["value"]
+                for input_parameter in request.json()["input_parameters"]
+            }
+        )
         outputs = self.signatures[tool_id].outputs
-        answer = [{"name": each.name, "value": answer_of(each)} for each in outputs]
+        answer = [{"name": output.name, "value": answer_of(output)} for output in outputs]
         return json_reply({"output_parameters": answer})(line, request)
 
 
@@ -102,7 +110,7 @@ def answer_of(parameter: Parameter) -> Any:
 def value_of(parameter: Parameter) -> Any:
     match parameter.type:
         case "int" | "number":
-            return next((each for each in (parameter.min, parameter.max) if each is not None), 1)
+            return next((limit for limit in (parameter.min, parameter.max) if limit is not None), 1)
         case "boolean":
             return True
         case "json":
@@ -127,9 +135,9 @@ def call_all_by_every_format(api, owner, signatures: list[Signature], slug: str 
         }
         address = f"/api/v1/agents/{slug}/releases/1/tools/"
         for name in PROVED:
-            shown = list(listed(name, api.get(f"{address}?format={name}").json()))
-            assert len(shown) == len(signatures)
-            for tool in shown:
+            shown_tools = list(listed(name, api.get(f"{address}?format={name}").json()))
+            assert len(shown_tools) == len(signatures)
+            for tool in shown_tools:
                 ins, outs = names(tool.inputs), names(tool.outputs)
                 call(api, echo, by_name[tool.name], f"{address}{tool.name}/invoke/?format={name}", ins, outs)
                 calls += 1
@@ -137,11 +145,11 @@ def call_all_by_every_format(api, owner, signatures: list[Signature], slug: str 
 
 
 def call(api, echo, tool: Effective, address: str, ins: list[str], outs: list[str]) -> None:
-    theirs = {shown.parameter.name: value_of(shown.parameter) for shown in tool.inputs}
-    values = dict(zip(ins, theirs.values(), strict=True))
+    values_by_name = {parameter.parameter.name: value_of(parameter.parameter) for parameter in tool.inputs}
+    values = dict(zip(ins, values_by_name.values(), strict=True))
     answer = api.post(address, {"arguments": values, "confirm": True}).json()
     assert (tool.wire_name, answer["outcome"], answer["error"]) == (tool.wire_name, "ok", None)
-    assert echo.sent.pop() == theirs
+    assert echo.sent.pop() == values_by_name
     came = {output.parameter.name: answer_of(output.parameter) for output in tool.outputs}
     if outs == ["result"] and not tool.outputs:
         assert answer["outputs"] == {}
@@ -171,7 +179,9 @@ def test_recorded_tools_are_called_by_the_names_of_every_format(api, owner):
         signature
         for signature in signatures
         if carried(make_release(signature), FORMATS["a2t"].limits).is_whole
-        and not arguments.problems(signature, {each.name: value_of(each) for each in signature.inputs})
+        and not arguments.problems(
+            signature, {parameter.name: value_of(parameter) for parameter in signature.inputs}
+        )
     ][:40]
     assert len(fitting) == 40
     assert call_all_by_every_format(api, owner, fitting) == len(fitting) * len(PROVED)
@@ -207,17 +217,19 @@ def test_names_of_any_format_work_where_none_is_said(api, sky, name):
 
 
 def test_a_format_that_is_said_takes_its_own_names_alone(api, sky):
-    for said, name, other in (("a2t", "Zip code", "Zip_code"), ("mcp", "Zip_code", "Zip code")):
-        assert api.post(f"{INVOKE}?format={said}", {"arguments": {name: "1"}}).json()["outcome"] == "ok"
-        refused = api.post(f"{INVOKE}?format={said}", {"arguments": {other: "1"}}).json()
+    for format_name, name, other in (("a2t", "Zip code", "Zip_code"), ("mcp", "Zip_code", "Zip code")):
+        assert (
+            api.post(f"{INVOKE}?format={format_name}", {"arguments": {name: "1"}}).json()["outcome"] == "ok"
+        )
+        refused = api.post(f"{INVOKE}?format={format_name}", {"arguments": {other: "1"}}).json()
         assert refused["outcome"] == "invalid_arguments"
         assert refused["error"]["fields"].keys() >= {other}
     assert len(sky.sent) == 2
 
 
-@pytest.mark.parametrize("said", ["", "?format=a2t", "?format=mcp", "?format=openai-chat"])
-def test_hidden_inputs_are_unknown_by_any_name(api, sky, said):
-    refused = api.post(INVOKE + said, {"arguments": {"trace": "mine"}}).json()
+@pytest.mark.parametrize("query", ["", "?format=a2t", "?format=mcp", "?format=openai-chat"])
+def test_hidden_inputs_are_unknown_by_any_name(api, sky, query):
+    refused = api.post(INVOKE + query, {"arguments": {"trace": "mine"}}).json()
     assert refused["error"]["fields"] == {"trace": "is not an input of this tool"}
     assert sky.sent == []
 
@@ -230,11 +242,11 @@ def test_an_input_is_not_given_by_two_names_at_once(api, sky):
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("query", "name"),
     [("", "Zip code"), ("", "Zip_code"), ("?format=a2t", "Zip code"), ("?format=mcp", "Zip_code")],
 )
-def test_what_is_wrong_is_told_by_the_names_that_were_given(api, sky, said, name):
-    refused = api.post(INVOKE + said, {"arguments": {name: 5}}).json()
+def test_what_is_wrong_is_told_by_the_names_that_were_given(api, sky, query, name):
+    refused = api.post(INVOKE + query, {"arguments": {name: 5}}).json()
     assert refused["error"]["fields"] == {name: "must be text"}
 
 
@@ -246,13 +258,16 @@ def test_format_that_is_none_is_refused_before_anything_is_sent(api, sky):
 
 def test_call_is_looked_at_by_the_names_of_the_format_too(api, sky):
     number = api.post(INVOKE, {"arguments": {"Zip code": "1"}}).json()["call"]
-    for said, name in (("", "Sky_now"), ("?format=a2t", "Sky now"), ("?format=mcp", "Sky_now")):
-        answer = api.get(f"/api/v1/agents/desk/calls/{number}/{said}").json()
+    for query, name in (("", "Sky_now"), ("?format=a2t", "Sky now"), ("?format=mcp", "Sky_now")):
+        answer = api.get(f"/api/v1/agents/desk/calls/{number}/{query}").json()
         assert answer["outputs"] == {name: "answer of Sky now"}
 
 
 def test_release_shows_the_way_back_of_every_format_that_alters_a_name(api, sky):
-    formats = {each["name"]: each for each in api.get("/api/v1/agents/desk/releases/live/").json()["formats"]}
+    formats = {
+        format_["name"]: format_
+        for format_ in api.get("/api/v1/agents/desk/releases/live/").json()["formats"]
+    }
     altered = {"inputs": {"Zip_code": "Zip code"}, "outputs": {"Sky_now": "Sky now"}}
     assert formats["a2t"]["wire"] == {}
     assert all(formats[name]["wire"] == {"sky": altered} for name in SCHEMA_FORMATS)
@@ -276,10 +291,12 @@ def test_null_in_a_strict_call_is_sent_to_no_vendor(api, owner):
         pins.pin_tool(agent, actor=owner, tool=tool, alias="sky")
         publishing.publish(agent, actor=owner, channel="live")
         arguments = {"place": {"zip": None, "city": "Oslo"}}
-        for said in ("?format=openai-strict", "?format=openai-chat"):
-            assert api.post(INVOKE + said, {"arguments": arguments}).json()["outcome"] == "ok"
+        for query in ("?format=openai-strict", "?format=openai-chat"):
+            assert api.post(INVOKE + query, {"arguments": arguments}).json()["outcome"] == "ok"
     assert echo.sent == [{"place": {"city": "Oslo"}}, arguments]
-    formats = {each["name"]: each for each in api.get("/api/v1/agents/desk/releases/1/").json()["formats"]}
+    formats = {
+        format_["name"]: format_ for format_ in api.get("/api/v1/agents/desk/releases/1/").json()["formats"]
+    }
     assert formats["openai-strict"]["wire"] == {"sky": {"null_is_absent": True}}
 
 
@@ -295,10 +312,10 @@ def tool_of(inputs: Any, outputs: Any = None) -> Effective:
 
 
 def test_inputs_below_one_are_taken_out_again():
-    tool, given = tool_of(ROOT_RULE), {"a": "1"}
-    for said, values in (*((name, {"input": given}) for name in REFUSING), ("mcp", given)):
-        assert wire.arguments_for_the_vendor(tool, exports.wires(tool, said), values) == given
-        assert wire.arguments_for_the_vendor(tool, exports.wires(tool), values) == given
+    tool, arguments = tool_of(ROOT_RULE), {"a": "1"}
+    for format_name, values in (*((name, {"input": arguments}) for name in REFUSING), ("mcp", arguments)):
+        assert wire.arguments_for_the_vendor(tool, exports.wires(tool, format_name), values) == arguments
+        assert wire.arguments_for_the_vendor(tool, exports.wires(tool), values) == arguments
 
 
 @pytest.mark.parametrize(
@@ -320,8 +337,8 @@ def test_inputs_that_are_not_below_the_one_are_refused(arguments, fields):
 def test_what_is_wrong_below_the_one_is_told_by_its_path():
     tool = tool_of(ROOT_RULE)
     wires = exports.wires(tool)
-    told = wire.faults_for_the_caller(tool, wires, {"a": "must be text", "": "No."}, {"input": {"a": 1}})
-    assert told == {"input.a": "must be text", "input": "No."}
+    faults = wire.faults_for_the_caller(tool, wires, {"a": "must be text", "": "No."}, {"input": {"a": 1}})
+    assert faults == {"input.a": "must be text", "input": "No."}
     assert wire.faults_for_the_caller(tool, wires, {"a": "must be text"}, {"a": 1}) == {"a": "must be text"}
 
 
@@ -329,8 +346,8 @@ def test_input_that_stands_for_all_is_taken_as_each_format_shows_it():
     """One that is an object all the same is shown by mcp as what it is."""
     tool = tool_of({"type": "object", "properties": {" ": {"type": "string"}}})
     value = {" ": "x"}
-    for said, values in (("json-schema", {"input": value}), ("mcp", value)):
-        for wires in (exports.wires(tool, said), exports.wires(tool)):
+    for format_name, values in (("json-schema", {"input": value}), ("mcp", value)):
+        for wires in (exports.wires(tool, format_name), exports.wires(tool)):
             assert wire.arguments_for_the_vendor(tool, wires, values) == {"input": value}
     assert wire.faults_for_the_caller(tool, exports.wires(tool, "mcp"), {"input": "No."}, value) == {
         "": "No."
@@ -361,16 +378,16 @@ def test_input_that_stands_for_all_is_taken_as_each_format_shows_it():
 )
 def test_outputs_come_back_in_the_form_that_each_format_shows(outputs, came, answers):
     tool = tool_of({"type": "object"}, outputs)
-    for said, answer in answers.items():
-        (spoken,) = exports.wires(tool, said)
-        assert wire.outputs_for_the_caller(tool, spoken, came) == answer
+    for format_name, answer in answers.items():
+        (format_wire,) = exports.wires(tool, format_name)
+        assert wire.outputs_for_the_caller(tool, format_wire, came) == answer
 
 
 def test_nothing_is_said_of_hidden_inputs():
     inputs = (make_parameter("city"), make_parameter("trace"))
     words = Words(parameters={"trace": ParameterWords(hidden=True, preset="t")})
     tool = effective(make_signature(inputs=inputs), name="t", agent_tuning=words)
-    told = wire.faults_for_the_caller(
+    faults = wire.faults_for_the_caller(
         tool, [wire.by_alias(tool)], {"city": "is required", "trace": "is long"}
     )
-    assert told == {"city": "is required"}
+    assert faults == {"city": "is required"}

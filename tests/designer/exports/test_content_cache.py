@@ -31,7 +31,7 @@ def test_equal_tool_is_evaluated_once_for_each_format(monkeypatch):
     remarks = []
     for _ in range(3):
         release = make_release(signature_of(SCHEMA))  # equal, and another object each time
-        remarks.append([carried(release, each).remarks for each in limits])
+        remarks.append([carried(release, limits).remarks for limits in limits])
     assert remarks[0] == remarks[1] == remarks[2]
     assert len(evaluated) == 2
 

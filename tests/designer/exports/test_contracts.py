@@ -22,19 +22,19 @@ A = {"type": "string"}
 TREE = {"type": "object", "properties": {"name": A, "parent": {"$ref": "#/$defs/T"}}}
 
 
-def inputs_of(properties: dict[str, Any], **around: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, **around}
+def inputs_of(properties: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **members}
 
 
 def exported(name: str, inputs: dict[str, Any]) -> tuple[Any, list[tuple[str, str]]]:
     """The inputs as the format writes them, None where it leaves the tool out, and the remarks."""
     release = make_release(signature_of(deepcopy(inputs)))
     result = carried(release, FORMATS[name].limits)
-    told = [(each.level, each.code) for each in result.remarks if each.code != "output_added"]
-    return (schema_in(name, result.fitting) if result.fitting.tools else None), told
+    remarks = [(warning.level, warning.code) for warning in result.remarks if warning.code != "output_added"]
+    return (schema_in(name, result.fitting) if result.fitting.tools else None), remarks
 
 
-@pytest.mark.parametrize("format_", exports.FORMATS, ids=lambda each: each.name)
+@pytest.mark.parametrize("format_", exports.FORMATS, ids=lambda format_: format_.name)
 def test_every_rule_has_its_source_and_its_date(format_):
     if format_.limits.of == "tools":
         contract = contracts.load(format_.name)
@@ -58,9 +58,9 @@ def test_every_rule_has_its_source_and_its_date(format_):
     ids=str,
 )
 def test_array_without_items_is_given_items_of_anything(name, place):
-    out, told = exported(name, inputs_of({"a": place}))
-    assert not any(judge.is_array_without_items(each) for each in schemas_in(out))
-    assert told == []
+    out, remarks = exported(name, inputs_of({"a": place}))
+    assert not any(judge.is_array_without_items(schema) for schema in schemas_in(out))
+    assert remarks == []
     assert out["properties"]["a"] != place
     assert without_items(out["properties"]["a"]) == place
 
@@ -71,14 +71,15 @@ def schemas_in(schema: Any) -> list[dict[str, Any]]:
 
 def without_items(schema: Any) -> Any:
     return judge.subschemas.mapped(
-        schema, lambda each: {word: value for word, value in each.items() if (word, value) != ("items", {})}
+        schema,
+        lambda schema: {word: value for word, value in schema.items() if (word, value) != ("items", {})},
     )
 
 
 def test_clients_of_mcp_that_refuse_an_array_without_items_are_warned_of():
-    out, told = exported("mcp", inputs_of({"a": {"type": "array"}}))
+    out, remarks = exported("mcp", inputs_of({"a": {"type": "array"}}))
     assert out["properties"] == {"a": {"type": "array"}}
-    assert told == [("warns", "array_without_items_refused")]
+    assert remarks == [("warns", "array_without_items_refused")]
 
 
 @pytest.mark.parametrize(
@@ -94,21 +95,21 @@ def test_clients_of_mcp_that_refuse_an_array_without_items_are_warned_of():
 @pytest.mark.parametrize("name", [*PROVIDERS, "openai-strict", "tool-system"])
 def test_pattern_that_a_target_cannot_read_is_left_out_and_named(name, pattern, kept_by):
     for place in ({"a": A | {"pattern": pattern}}, {"a": inputs_of({"b": A | {"pattern": pattern}})}):
-        out, told = exported(name, inputs_of(place))
+        out, remarks = exported(name, inputs_of(place))
         assert (pattern in patterns_in(out)) == (name in kept_by)
-        assert (("loses", "keywords_left_out") in told) != (name in kept_by)
+        assert (("loses", "keywords_left_out") in remarks) != (name in kept_by)
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_name_of_pattern_properties_that_cannot_be_read_opens_the_object(name):
     place = {"type": "object", "patternProperties": {"([": A, "^x": A}, "additionalProperties": False}
-    out, told = exported(name, inputs_of({"a": place}))
+    out, remarks = exported(name, inputs_of({"a": place}))
     assert out["properties"]["a"] == {"type": "object", "patternProperties": {"^x": A}}
-    assert told == [("loses", "keywords_left_out")]
+    assert remarks == [("loses", "keywords_left_out")]
 
 
 def patterns_in(schema: Any) -> list[str]:
-    return [pattern for each in schemas_in(schema) for _, pattern in judge.patterns_of(each)]
+    return [pattern for subschema in schemas_in(schema) for _, pattern in judge.patterns_of(subschema)]
 
 
 @pytest.mark.parametrize("name", [*PROVIDERS, "mcp", "json-schema", "oxp", "tool-system"])
@@ -124,54 +125,56 @@ def patterns_in(schema: Any) -> list[str]:
     ids=str,
 )
 def test_reference_to_nothing_or_to_itself_alone_is_cut_and_named(name, definitions):
-    out, told = exported(name, inputs_of({"a": {"$ref": "#/$defs/X"}, "b": A}, **{"$defs": definitions}))
-    assert ("loses", "references_cut") in told
+    out, remarks = exported(name, inputs_of({"a": {"$ref": "#/$defs/X"}, "b": A}, **{"$defs": definitions}))
+    assert ("loses", "references_cut") in remarks
     assert judge.broken_rules(out, contracts.load("json-schema")) == []
     jsonschema_rs.validator_for(out).is_valid({"a": 1})
 
 
 @pytest.mark.parametrize("name", [*PROVIDERS, "mcp", "json-schema"])
 def test_tree_keeps_its_references(name):
-    out, told = exported(name, inputs_of({"a": {"$ref": "#/$defs/T"}}, **{"$defs": {"T": TREE}}))
+    out, remarks = exported(name, inputs_of({"a": {"$ref": "#/$defs/T"}}, **{"$defs": {"T": TREE}}))
     assert (out["properties"]["a"], out["$defs"]["T"]) == ({"$ref": "#/$defs/T"}, TREE)
-    assert told == []
+    assert remarks == []
 
 
 @pytest.mark.parametrize(
-    ("beside", "kept"),
+    ("siblings", "expected"),
     [
         ({"description": "Where to."}, {"description": "Where to."}),
         ({"title": "Home", "default": {}}, {"title": "Home", "default": {}}),
     ],
     ids=str,
 )
-def test_gemini_is_shown_the_target_in_place_of_a_reference_with_words(beside, kept):
+def test_gemini_is_shown_the_target_in_place_of_a_reference_with_words(siblings, expected):
     place = inputs_of({"city": A}, description="A place.")
-    home = {"$ref": "#/$defs/Place", **beside}
-    out, told = exported("gemini", inputs_of({"home": home}, **{"$defs": {"Place": place}}))
-    assert out["properties"]["home"] == {**place, **kept}
-    assert told == []
+    home = {"$ref": "#/$defs/Place", **siblings}
+    out, remarks = exported("gemini", inputs_of({"home": home}, **{"$defs": {"Place": place}}))
+    assert out["properties"]["home"] == {**place, **expected}
+    assert remarks == []
 
 
 def test_gemini_is_shown_the_rules_beside_a_reference_in_one_schema_or_beside_it():
     rules = {"$ref": "#/$defs/Place", "required": ["city"]}
-    out, told = exported("gemini", inputs_of({"home": rules}, **{"$defs": {"Place": inputs_of({"city": A})}}))
+    out, remarks = exported(
+        "gemini", inputs_of({"home": rules}, **{"$defs": {"Place": inputs_of({"city": A})}})
+    )
     assert out["properties"]["home"] == inputs_of({"city": A}, required=["city"])
-    assert told == []
+    assert remarks == []
 
 
 def test_gemini_loses_the_words_beside_a_reference_to_a_tree():
     node = {"$ref": "#/$defs/T", "description": "The first."}
-    out, told = exported("gemini", inputs_of({"a": node}, **{"$defs": {"T": TREE}}))
+    out, remarks = exported("gemini", inputs_of({"a": node}, **{"$defs": {"T": TREE}}))
     assert out["properties"]["a"] == {"$ref": "#/$defs/T"}
-    assert told == [("loses", "keywords_left_out")]
+    assert remarks == [("loses", "keywords_left_out")]
 
 
 def test_gemini_is_shown_no_recursion_that_is_required():
     tree = inputs_of({"children": {"type": "array", "items": {"$ref": "#/$defs/T"}}}, required=["children"])
-    out, told = exported("gemini", inputs_of({"a": {"$ref": "#/$defs/T"}}, **{"$defs": {"T": tree}}))
+    out, remarks = exported("gemini", inputs_of({"a": {"$ref": "#/$defs/T"}}, **{"$defs": {"T": tree}}))
     assert out["$defs"]["T"]["properties"]["children"]["items"] == {}
-    assert told == [("loses", "references_cut")]
+    assert remarks == [("loses", "references_cut")]
 
 
 @pytest.mark.parametrize(
@@ -184,17 +187,17 @@ def test_gemini_is_shown_no_recursion_that_is_required():
 )
 def test_gemini_is_shown_every_property_that_is_required(place, added):
     for inputs, path in ((place, ()), (inputs_of({"o": place}), ("properties", "o"))):
-        out, told = exported("gemini", inputs)
+        out, remarks = exported("gemini", inputs)
         for step in path:
             out = out[step]
         assert out["properties"]["gone"] == added
-        assert told == []
+        assert remarks == []
 
 
 def test_gemini_leaves_out_the_tool_whose_closed_object_requires_what_it_does_not_list():
-    out, told = exported("gemini", inputs_of({"a": A}, required=["gone"], additionalProperties=False))
+    out, remarks = exported("gemini", inputs_of({"a": A}, required=["gone"], additionalProperties=False))
     assert out is None
-    assert told == [("blocks", "undeclared_required_refused")]
+    assert remarks == [("blocks", "undeclared_required_refused")]
 
 
 @pytest.mark.parametrize("name", [*PROVIDERS])
@@ -209,9 +212,9 @@ def test_gemini_leaves_out_the_tool_whose_closed_object_requires_what_it_does_no
     ids=str,
 )
 def test_keyword_of_an_older_draft_is_written_as_the_newest_has_it(name, old, new):
-    out, told = exported(name, inputs_of({"a": old}))
+    out, remarks = exported(name, inputs_of({"a": old}))
     assert out["properties"]["a"] == new
-    assert told == []
+    assert remarks == []
 
 
 @pytest.mark.parametrize("name", [*PROVIDERS])
@@ -229,9 +232,9 @@ def test_keyword_of_an_older_draft_is_written_as_the_newest_has_it(name, old, ne
     ids=str,
 )
 def test_what_is_no_json_schema_is_left_out_and_named(name, broken, repaired):
-    out, told = exported(name, inputs_of({"a": broken}))
+    out, remarks = exported(name, inputs_of({"a": broken}))
     assert out["properties"]["a"] == repaired
-    assert told == [("loses", "keywords_left_out")]
+    assert remarks == [("loses", "keywords_left_out")]
 
 
 def test_one_tool_that_a_target_refuses_silences_no_other():
@@ -263,37 +266,40 @@ RULES = [
 
 
 @pytest.mark.parametrize("name", [*TARGETS])
-@pytest.mark.parametrize("around", ELSEWHERE, ids=str)
-def test_inputs_that_the_top_refers_to_are_shown(name, around):
-    out, told = exported(name, {"type": "object", **around})
+@pytest.mark.parametrize("members", ELSEWHERE, ids=str)
+def test_inputs_that_the_top_refers_to_are_shown(name, members):
+    out, remarks = exported(name, {"type": "object", **members})
     if name == "a2t":
-        assert ("a", True) in [(each["name"], each["required"]) for each in out]
+        assert ("a", True) in [(parameter["name"], parameter["required"]) for parameter in out]
     elif name not in ("mcp", "json-schema"):
         assert out["properties"]["a"] == A
         assert "a" in out["required"]
         assert "$ref" not in out
-    assert "blocks" not in [level for level, _ in told]
+    assert "blocks" not in [level for level, _ in remarks]
 
 
 @pytest.mark.parametrize("name", [*TARGETS])
 @pytest.mark.parametrize("rules", RULES, ids=str)
 def test_tool_whose_inputs_a_rule_describes_never_takes_nothing_in_silence(name, rules):
-    out, told = exported(name, {"type": "object", **rules})
+    out, remarks = exported(name, {"type": "object", **rules})
     if out is None:
-        assert "blocks" in [level for level, _ in told]
+        assert "blocks" in [level for level, _ in remarks]
     elif name == "openai-strict":
-        assert ("loses", "keywords_left_out") in told
+        assert ("loses", "keywords_left_out") in remarks
     else:
-        assert rules.items() <= next(each for each in schemas_in(out) if rules.keys() <= each.keys()).items()
+        assert (
+            rules.items()
+            <= next(subschema for subschema in schemas_in(out) if rules.keys() <= subschema.keys()).items()
+        )
 
 
 @settings(max_examples=60)
 @given(schemas.objects())
-def test_no_target_is_sent_what_its_contract_refuses(around):
-    release = make_release(signature_of(around | {"type": "object"}))
+def test_no_target_is_sent_what_its_contract_refuses(members):
+    release = make_release(signature_of(members | {"type": "object"}))
     for name in PROVIDERS:
         result = carried(release, FORMATS[name].limits)
         if result.fitting.tools:
             out = schema_in(name, result.fitting)
             broken = judge.broken_rules(out, FORMATS[name].limits.contract)
-            assert [each for each in broken if each.rule.effect != "warns"] == []
+            assert [breach for breach in broken if breach.rule.effect != "warns"] == []

@@ -26,7 +26,7 @@ def written(name, release):
 
 
 def make_release(*signatures, tool_id="7d2fb3c1-5c3e-4d0b-9a64-6c6d1a1f3c11", label="3", **words):
-    tuning = Words(parameters={name: ParameterWords(**given) for name, given in words.items()})
+    tuning = Words(parameters={name: ParameterWords(**facts) for name, facts in words.items()})
     tools = [
         ReleasedTool(
             id=number,
@@ -287,10 +287,10 @@ def test_a2t_version_is_the_vendors_number_or_else_ours(label, version):
     ],
 )
 def test_a2t_refuses_what_it_has_no_place_for(signature, code):
-    judged = carried(make_release(signature), FORMATS["a2t"].limits)
+    carried_release = carried(make_release(signature), FORMATS["a2t"].limits)
 
-    assert not judged.fitting.tools
-    assert [remark.code for remark in judged.blocking] == [code]
+    assert not carried_release.fitting.tools
+    assert [remark.code for remark in carried_release.blocking] == [code]
 
 
 def test_losses_are_listed_and_not_dropped_in_silence():
@@ -299,10 +299,10 @@ def test_losses_are_listed_and_not_dropped_in_silence():
     )
     release = make_release(signature, city={"hidden": True, "preset": "Oslo"})
 
-    there = {"title", "tags", "outputs", "annotations", "presets"}
+    members = {"title", "tags", "outputs", "annotations", "presets"}
     for format_ in OF_TOOLS:
-        lost = {remark.code for remark in remarks(release, format_.limits) if remark.level == "loses"}
-        assert lost == {f"no_{member}" for member in there - format_.limits.carries}
+        codes = {remark.code for remark in remarks(release, format_.limits) if remark.level == "loses"}
+        assert codes == {f"no_{member}" for member in members - format_.limits.carries}
     assert {r.code for r in remarks(release, FORMATS["mcp"].limits)} == {"no_tags", "no_presets"}
 
 
@@ -313,14 +313,14 @@ def test_too_many_tools_for_one_request_is_a_warning():
 
 
 def test_rules_of_the_input_object_go_along_until_an_input_is_renamed():
-    rest = {"$defs": {"x": {}}, "dependentRequired": {"a b": ["city"]}}
-    kept = make_signature(schema_rest=rest)
-    renamed = make_signature(inputs=(make_parameter("a b"),), schema_rest=rest)
+    schema_rest = {"$defs": {"x": {}}, "dependentRequired": {"a b": ["city"]}}
+    signature = make_signature(schema_rest=schema_rest)
+    renamed = make_signature(inputs=(make_parameter("a b"),), schema_rest=schema_rest)
 
-    assert schema_in("mcp", make_release(kept))["dependentRequired"] == {"a b": ["city"]}
+    assert schema_in("mcp", make_release(signature))["dependentRequired"] == {"a b": ["city"]}
     assert "dependentRequired" not in schema_in("mcp", make_release(renamed))
     assert "rules_left_out" in {r.code for r in remarks(make_release(renamed), FORMATS["mcp"].limits)}
-    assert "no_rules" in {r.code for r in remarks(make_release(kept), FORMATS["a2t"].limits)}
+    assert "no_rules" in {r.code for r in remarks(make_release(signature), FORMATS["a2t"].limits)}
 
 
 @pytest.mark.parametrize("format_", exports.FORMATS, ids=lambda format_: format_.name)
@@ -331,5 +331,5 @@ def test_every_format_says_where_and_when_its_limits_were_read(format_):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_has_a_row_in_the_documentation(name):
-    told = (Path(__file__).parents[3] / "docs/exports.md").read_text()
-    assert f"| `{name}` |" in told
+    manual = (Path(__file__).parents[3] / "docs/exports.md").read_text()
+    assert f"| `{name}` |" in manual

@@ -16,11 +16,11 @@ parts = st.recursive(
     st.sampled_from([{}, A, {"type": "integer"}]) | links.map(lambda link: {"$ref": link}),
     lambda inside: (
         st.dictionaries(st.sampled_from(["x", "y"]), inside, max_size=2).map(
-            lambda each: {"type": "object", "properties": each}
+            lambda members: {"type": "object", "properties": members}
         )
-        | inside.map(lambda each: {"type": "array", "items": each})
-        | st.lists(inside, min_size=1, max_size=2).map(lambda each: {"anyOf": each})
-        | st.tuples(links, inside).map(lambda each: {"$ref": each[0], **each[1]})
+        | inside.map(lambda subschema: {"type": "array", "items": subschema})
+        | st.lists(inside, min_size=1, max_size=2).map(lambda subschema: {"anyOf": subschema})
+        | st.tuples(links, inside).map(lambda parts: {"$ref": parts[0], **parts[1]})
     ),
     max_leaves=5,
 )
@@ -40,7 +40,7 @@ def test_judges_as_before_unless_something_was_cut(schema, defined, value):
 
     assert not list(subschemas.references(without))
     if not is_cut:
-        judges = [jsonschema_rs.Draft202012Validator(each) for each in (schema, without)]
+        judges = [jsonschema_rs.Draft202012Validator(schema) for schema in (schema, without)]
         assert judges[0].is_valid(value) == judges[1].is_valid(value)
 
 

@@ -91,15 +91,19 @@ def test_ids_that_two_tools_want_both_get_a_tail():
     release = make_release(make_signature())
     shared = [
         type(one)(
-            **{**{m: getattr(each, m) for m in each.__struct_fields__}, "protocol": "oxp", "tool_id": tool_id}
+            **{
+                **{m: getattr(signature, m) for m in signature.__struct_fields__},
+                "protocol": "oxp",
+                "tool_id": tool_id,
+            }
         )
-        for each, tool_id in ((one, "Sky.Now"), (other, "sky.now"))
+        for signature, tool_id in ((one, "Sky.Now"), (other, "sky.now"))
     ]
     document = written(
         "oxp", type(release)(schema=release.schema, agent=release.agent, number=1, tools=tuple(shared))
     )
     ids = [item["id"] for item in document["items"]]
-    assert len({each.lower() for each in ids}) == 2
+    assert len({identifier.lower() for identifier in ids}) == 2
     assert ids[0].startswith("Sky.Now_")
 
 
@@ -119,12 +123,12 @@ def test_our_own_reader_takes_what_is_written():
     }
     (item,) = listed(make_release(signature_of(inputs, {"type": "object", "properties": {"b": A}})))
 
-    read = protocols.get("oxp")({}).read(item)
+    signature = protocols.get("oxp")({}).read(item)
 
-    assert (read.name, [each.name for each in read.inputs]) == ("tool_1", ["a", "n"])
-    assert read.inputs[0].schema == {"type": "array", "items": A}
-    assert read.schema_rest == {"anyOf": inputs["anyOf"]}
-    assert [each.name for each in read.outputs] == ["b"]
+    assert (signature.name, [parameter.name for parameter in signature.inputs]) == ("tool_1", ["a", "n"])
+    assert signature.inputs[0].schema == {"type": "array", "items": A}
+    assert signature.schema_rest == {"anyOf": inputs["anyOf"]}
+    assert [output.name for output in signature.outputs] == ["b"]
 
 
 def test_limits_say_where_they_come_from():

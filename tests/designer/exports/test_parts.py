@@ -16,12 +16,12 @@ from tests.designer.exports.formats import OF_TOOLS
 @given(release=strategies.releases())
 def test_parts_of_every_tool_add_up(format_, release):
     fitting = carried(release, format_.limits).fitting
-    written = parts.tools_in(format_.write(fitting), format_.places)
+    documents = parts.tools_in(format_.write(fitting), format_.places)
 
-    assert len(written) == len(fitting.tools)
-    for tool, own in zip(fitting.tools, written, strict=True):
-        found = parts.parts(own, format_.places, format_.wire(tool.signature))
-        assert sum(part.tokens for part in found) == estimate_tokens(msgspec.json.encode(own))
-        assert all(part.tokens >= 0 for part in found)
-        assert found[0].kind == "name"
-        assert found[-1].kind == "rest"
+    assert len(documents) == len(fitting.tools)
+    for tool, tool_document in zip(fitting.tools, documents, strict=True):
+        tool_parts = parts.parts(tool_document, format_.places, format_.wire(tool.signature))
+        assert sum(part.tokens for part in tool_parts) == estimate_tokens(msgspec.json.encode(tool_document))
+        assert all(part.tokens >= 0 for part in tool_parts)
+        assert tool_parts[0].kind == "name"
+        assert tool_parts[-1].kind == "rest"

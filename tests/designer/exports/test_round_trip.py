@@ -24,8 +24,8 @@ A, B = {"type": "string"}, {"type": "integer"}
 LISTED = [name for name in FORMATS if name not in ("a2t", "skill")]
 
 
-def inputs_of(properties: dict[str, Any], **around: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, **around}
+def inputs_of(properties: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **members}
 
 
 # A `$ref` with rules beside it, a union, a condition and an `allOf` whose parts differ: an object that is
@@ -64,12 +64,12 @@ def test_object_is_never_closed_without_members_that_a_rule_gives_it(name, place
         return
     tool, out = release.tools[0].signature, schema_in(name, result.fitting)
     judge = jsonschema_rs.Draft202012Validator(vendors)
-    taken = []
+    verdicts = []
     for seed in range(12):
-        written = samples.generate(out, seed)
-        sent = arguments_for_the_vendor(tool, exports.wires(tool, name), written)
-        taken.append(judge.is_valid(sent))
-    assert any(taken)
+        arguments = samples.generate(out, seed)
+        sent_arguments = arguments_for_the_vendor(tool, exports.wires(tool, name), arguments)
+        verdicts.append(judge.is_valid(sent_arguments))
+    assert any(verdicts)
 
 
 def test_strict_object_holds_the_members_of_a_reference_with_rules_beside_it():
@@ -80,8 +80,10 @@ def test_strict_object_holds_the_members_of_a_reference_with_rules_beside_it():
 
 def check(name: str, vendors: dict[str, Any], *, is_quick: bool = False) -> round_trip.RoundTrip:
     tool = make_release(signature_of(vendors)).tools[0].signature
-    shown = inputs.write(tool, FORMATS[name].limits.contract)
-    return round_trip.check(shown.tool, Exported(shown.schema, inputs.names_in(shown)), is_quick=is_quick)
+    shown_inputs = inputs.write(tool, FORMATS[name].limits.contract)
+    return round_trip.check(
+        shown_inputs.tool, Exported(shown_inputs.schema, inputs.names_in(shown_inputs)), is_quick=is_quick
+    )
 
 
 def test_arguments_that_the_vendor_refuses_are_told():
@@ -111,7 +113,7 @@ def test_nothing_is_claimed_where_no_arguments_can_be_made_up():
 def test_tool_without_common_arguments_is_left_out_with_the_reason(name):
     vendors = inputs_of({"a": A, "b": A}, minProperties=3, patternProperties={"^x": A})
     result = carried(make_release(signature_of(vendors)), FORMATS[name].limits)
-    assert [(each.level, each.code) for each in result.blocking] == [("blocks", "no_common_arguments")]
+    assert [(remark.level, remark.code) for remark in result.blocking] == [("blocks", "no_common_arguments")]
 
 
 def test_same_tool_gives_the_same_outcome():
@@ -125,28 +127,30 @@ def breaches(vendors: dict[str, Any]) -> list[str]:
         release = make_release(signature_of(vendors))
     except UnreadableItemError:
         return []
-    tool, found = release.tools[0].signature, []
+    tool, problems = release.tools[0].signature, []
     for name in LISTED:
         limits = FORMATS[name].limits
         result = carried(release, limits)
-        shown = inputs.write(tool, limits.contract)
+        shown_inputs = inputs.write(tool, limits.contract)
         if not result.fitting.tools or limits.shows_vendors_schema:
             continue
-        outcome = round_trip.check(shown.tool, Exported(shown.schema, inputs.names_in(shown)), is_quick=False)
-        told = {each.code for each in result.remarks}
+        outcome = round_trip.check(
+            shown_inputs.tool, Exported(shown_inputs.schema, inputs.names_in(shown_inputs)), is_quick=False
+        )
+        codes = {warning.code for warning in result.remarks}
         more = {"keywords_left_out", "references_cut", "rules_left_out", "accepts_more", "inputs_left_out"}
         if outcome.has_common is False:
-            found.append(f"{name}: no common arguments")
-        if outcome.refused and not told & more and shown.schema != schema.of_inputs(tool):
-            found.append(f"{name}: {outcome.refused}")
-    return found
+            problems.append(f"{name}: no common arguments")
+        if outcome.refused and not codes & more and shown_inputs.schema != schema.of_inputs(tool):
+            problems.append(f"{name}: {outcome.refused}")
+    return problems
 
 
 def test_tools_of_others_keep_the_law():
     release = real_tools.release_of(real_tools.signatures())
     for name in LISTED:
         result = carried(release, FORMATS[name].limits)
-        codes = [each.code for each in result.remarks]
+        codes = [warning.code for warning in result.remarks]
         assert "no_common_arguments" not in codes
         assert "accepts_more" not in codes
 
@@ -154,21 +158,21 @@ def test_tools_of_others_keep_the_law():
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "tests/fixtures/mcp").glob("list.json")))
 def test_recorded_inputs_keep_the_law(path):
     text = json.loads(path.read_text())
-    listed = [tool for exchange in text["exchanges"] for tool in tools_in(exchange)]
-    assert [each for tool in listed for each in breaches(tool["inputSchema"])] == []
+    listed_tools = [tool for exchange in text["exchanges"] for tool in tools_in(exchange)]
+    assert [breach for tool in listed_tools for breach in breaches(tool["inputSchema"])] == []
 
 
 def tools_in(exchange: Any) -> list[Any]:
     if isinstance(exchange, dict):
-        own = [exchange] if "inputSchema" in exchange else []
-        return own + [tool for each in exchange.values() for tool in tools_in(each)]
-    return [tool for each in exchange for tool in tools_in(each)] if isinstance(exchange, list) else []
+        own_tools = [exchange] if "inputSchema" in exchange else []
+        return own_tools + [tool for child in exchange.values() for tool in tools_in(child)]
+    return [tool for child in exchange for tool in tools_in(child)] if isinstance(exchange, list) else []
 
 
 def test_public_schemas_keep_the_law():
-    found = {}
-    for where, each in public_schemas(count=150):
-        vendors = inputs_of({"value": {"type": "object", **each}}, required=["value"])
-        if told := breaches(vendors):
-            found[where] = told
-    assert found == {}
+    problems_by_source = {}
+    for where, public_schema in public_schemas(count=150):
+        vendors = inputs_of({"value": {"type": "object", **public_schema}}, required=["value"])
+        if problems := breaches(vendors):
+            problems_by_source[where] = problems
+    assert problems_by_source == {}

@@ -25,15 +25,15 @@ DEFINED = {"$defs": {"unit": {"enum": ["C", "F"]}}}
 
 
 def signature_of(inputs, outputs=None):
-    taken = json_schema.read(inputs, "input", whole_name="input")
-    given = json_schema.read(outputs, "output", whole_name="value") if outputs is not None else None
+    inputs_read = json_schema.read(inputs, "input", whole_name="input")
+    outputs_read = json_schema.read(outputs, "output", whole_name="value") if outputs is not None else None
     return Signature(
         name="forecast",
         description="Tomorrow's weather",
-        inputs=taken.parameters,
-        schema_rest=taken.rest,
-        outputs=given.parameters if given else (),
-        outputs_rest=given.rest if given else None,
+        inputs=inputs_read.parameters,
+        schema_rest=inputs_read.rest,
+        outputs=outputs_read.parameters if outputs_read else (),
+        outputs_rest=outputs_read.rest if outputs_read else None,
     )
 
 
@@ -46,7 +46,12 @@ def is_exact(inputs):
     properties, required = inputs.get("properties", {}), inputs.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
         return False
-    texts = [each.get(m, "") for each in properties.values() for m in ("title", "description") if each]
+    texts = [
+        property_schema.get(m, "")
+        for property_schema in properties.values()
+        for m in ("title", "description")
+        if property_schema
+    ]
     return len(set(map(str, required))) == len(required) and all(isinstance(text, str) for text in texts)
 
 
@@ -79,18 +84,18 @@ def test_arguments_are_an_object_and_never_null(name, inputs):
     release = make_release(signature_of(inputs))
     # An object of anything below one property has no strict form.
     if carried(release, FORMATS[name].limits).is_whole:
-        shown = schema_in(name, release)
-        assert shown["type"] == "object"
-        assert "nullable" not in shown
+        shown_schema = schema_in(name, release)
+        assert shown_schema["type"] == "object"
+        assert "nullable" not in shown_schema
         # Below its one property, the vendor's object is no null either.
-        below = shown.get("properties", {}).get("input", {})
+        below = shown_schema.get("properties", {}).get("input", {})
         assert "nullable" not in below
         assert below.get("type", "object") == "object"
 
 
 def test_object_that_stands_for_all_inputs_is_never_null():
-    shown = exported({"type": "object", "nullable": True, "properties": {" ": {"type": "string"}}})
-    assert shown == {"type": "object", "properties": {" ": {"type": "string"}}}
+    shown_schema = exported({"type": "object", "nullable": True, "properties": {" ": {"type": "string"}}})
+    assert shown_schema == {"type": "object", "properties": {" ": {"type": "string"}}}
 
 
 def test_nullable_root_is_no_rule_that_a_renamed_input_could_break():
@@ -101,24 +106,30 @@ def test_nullable_root_is_no_rule_that_a_renamed_input_could_break():
 
 
 legal = st.sampled_from(["a", "b", "due_date", "_x", "City"])
-properties = st.dictionaries(legal, schemas.schemas.filter(lambda each: isinstance(each, dict)), max_size=3)
+properties = st.dictionaries(
+    legal, schemas.schemas.filter(lambda schema: isinstance(schema, dict)), max_size=3
+)
 
 
 @settings(max_examples=60)
 @given(schemas.objects(), properties)
-def test_what_was_not_tuned_is_exported_as_it_came(around, own):
-    inputs = around | {"type": "object", "properties": own, "required": sorted(own)[:2]}
+def test_what_was_not_tuned_is_exported_as_it_came(members, own_properties):
+    inputs = members | {
+        "type": "object",
+        "properties": own_properties,
+        "required": sorted(own_properties)[:2],
+    }
     if is_exact(inputs):
-        shown = effective(signature_of(inputs), name="forecast")
+        shown_signature = effective(signature_of(inputs), name="forecast")
         # Arguments are an object whatever the root says of null.
         expected = {key: value for key, value in inputs.items() if (key, value) != ("nullable", True)}
-        assert canonical(schema.as_the_vendor_does(shown)) == canonical(expected)
+        assert canonical(schema.as_the_vendor_does(shown_signature)) == canonical(expected)
 
 
 @settings(max_examples=50)
 @given(properties)
-def test_output_schemas_are_exported_as_they_came(own):
-    outputs = {"type": "object", "properties": own, "required": sorted(own)}
+def test_output_schemas_are_exported_as_they_came(own_properties):
+    outputs = {"type": "object", "properties": own_properties, "required": sorted(own_properties)}
     if is_exact(outputs):
         tool = effective(signature_of({"type": "object"}, outputs), name="forecast")
         assert canonical(schema.of_outputs(tool)) == canonical(outputs)
@@ -227,21 +238,26 @@ names = st.sampled_from(["a", "b c", "b-c", "d/e", "~", "$defs", "ü", "%20", "p
 @st.composite
 def linked(draw):
     """Properties that refer to each other, and which of them are hidden."""
-    chosen = draw(st.lists(names, unique=True, min_size=1))
+    chosen_names = draw(st.lists(names, unique=True, min_size=1))
     pointers = [
         "#",
-        *(f"#/properties/{quote(name.replace('~', '~0').replace('/', '~1'))}" for name in chosen),
+        *(f"#/properties/{quote(name.replace('~', '~0').replace('/', '~1'))}" for name in chosen_names),
     ]
     one = st.fixed_dictionaries({}, optional={"$ref": st.sampled_from(pointers), "minLength": st.just(1)})
-    each = one | st.fixed_dictionaries({"items": one}) | st.fixed_dictionaries({"anyOf": st.lists(one)})
-    inputs = {"type": "object", "properties": {name: draw(each) for name in chosen}}
-    return inputs, draw(st.sets(st.sampled_from(chosen)))
+    schema_of_one = (
+        one | st.fixed_dictionaries({"items": one}) | st.fixed_dictionaries({"anyOf": st.lists(one)})
+    )
+    inputs = {"type": "object", "properties": {name: draw(schema_of_one) for name in chosen_names}}
+    return inputs, draw(st.sets(st.sampled_from(chosen_names)))
 
 
 @given(linked())
 def test_no_reference_ever_leads_nowhere(case):
     inputs, hidden = case
-    assert all(pointers.resolve_reference(inputs, each) is not None for each in subschemas.references(inputs))
+    assert all(
+        pointers.resolve_reference(inputs, reference) is not None
+        for reference in subschemas.references(inputs)
+    )
 
     out = exported(inputs, **{name: {"hidden": True} for name in hidden})
 
@@ -341,14 +357,14 @@ def test_a2t_names_the_rules_it_has_no_place_for():
     "inputs", [{"type": "array"}, {"type": "object", "properties": {"a": {"type": "object"}}}]
 )
 def test_a2t_refuses_inputs_that_are_json(inputs):
-    judged = carried(make_release(signature_of(inputs)), FORMATS["a2t"].limits)
+    carried_release = carried(make_release(signature_of(inputs)), FORMATS["a2t"].limits)
 
-    assert not judged.fitting.tools
-    assert [remark.code for remark in judged.blocking] == ["type_not_carried"]
+    assert not carried_release.fitting.tools
+    assert [remark.code for remark in carried_release.blocking] == ["type_not_carried"]
 
 
 @pytest.mark.parametrize(
-    ("around", "is_strict"),
+    ("members", "is_strict"),
     [
         ({"additionalProperties": False}, True),
         ({}, False),
@@ -356,8 +372,8 @@ def test_a2t_refuses_inputs_that_are_json(inputs):
         ({"additionalProperties": False, "minProperties": 1}, False),
     ],
 )
-def test_closed_schemas_of_vendors_are_strict(around, is_strict):
-    inputs = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], **around}
+def test_closed_schemas_of_vendors_are_strict(members, is_strict):
+    inputs = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], **members}
     document = written("openai-chat", make_release(signature_of(inputs)))
 
     assert document[0]["function"]["strict"] is is_strict
@@ -408,7 +424,7 @@ A, B = {"type": "string"}, {"type": "integer"}
 
 @pytest.mark.parametrize("name", REFUSING)
 @pytest.mark.parametrize(
-    ("around", "equal"),
+    ("members", "equal"),
     [
         ({"allOf": [{"properties": {"b": B}, "required": ["b"]}]}, {"a": A, "b": B}),
         (
@@ -436,8 +452,8 @@ A, B = {"type": "string"}, {"type": "integer"}
     ],
     ids=str,
 )
-def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name, around, equal):
-    inputs = {"type": "object", "properties": {"a": A}, **around}
+def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name, members, equal):
+    inputs = {"type": "object", "properties": {"a": A}, **members}
     release = make_release(signature_of(inputs))
 
     out = schema_in(name, release)
@@ -445,9 +461,9 @@ def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name
     assert out["properties"] == equal
     assert not REFUSED & out.keys()
     assert "inputs_below" not in [r.code for r in remarks(release, FORMATS[name].limits)]
-    if "#/nowhere" in str(around):
+    if "#/nowhere" in str(members):
         return  # the vendor's schema cannot be compiled
-    judges = [jsonschema_rs.Draft202012Validator(each) for each in (inputs, out)]
+    judges = [jsonschema_rs.Draft202012Validator(schema) for schema in (inputs, out)]
     for value in (
         {},
         {"a": "x"},
@@ -462,7 +478,7 @@ def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name
 
 @pytest.mark.parametrize("name", REFUSING)
 @pytest.mark.parametrize(
-    "around",
+    "members",
     [
         {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
         {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
@@ -476,18 +492,18 @@ def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name
     ],
     ids=str,
 )
-def test_rules_that_have_to_stay_go_below_one_property_and_that_is_told(name, around):
-    inputs = {"type": "object", "properties": {"a": A, "b": {"$ref": "#/properties/a"}}, **around}
+def test_rules_that_have_to_stay_go_below_one_property_and_that_is_told(name, members):
+    inputs = {"type": "object", "properties": {"a": A, "b": {"$ref": "#/properties/a"}}, **members}
     release = make_release(signature_of(inputs))
 
     out = schema_in(name, release)
 
     assert (out["required"], list(out["properties"])) == (["input"], ["input"])
     assert not REFUSED & out.keys()
-    told = [r for r in remarks(release, FORMATS[name].limits) if r.code == "inputs_below"]
-    assert [(r.level, r.tool) for r in told] == [("loses", "tool_1")]
+    below = [r for r in remarks(release, FORMATS[name].limits) if r.code == "inputs_below"]
+    assert [(r.level, r.tool) for r in below] == [("loses", "tool_1")]
     assert FORMATS[name].wire(release.tools[0].signature).altered() == {"whole": "input"}
-    judges = [jsonschema_rs.Draft202012Validator(each) for each in (inputs, out)]
+    judges = [jsonschema_rs.Draft202012Validator(schema) for schema in (inputs, out)]
     for value in ({}, {"a": "x"}, {"b": "x"}, {"a": "x", "b": "y"}, {"a": 1}, {"c": 1}):
         assert judges[0].is_valid(value) == judges[1].is_valid({"input": value})
     assert not judges[1].is_valid({})
@@ -500,7 +516,7 @@ def test_the_one_property_has_a_name_of_its_own():
 
 @settings(max_examples=50)
 @given(schemas.objects(), properties)
-def test_no_target_is_sent_a_rule_at_the_top_that_it_refuses(around, own):
-    release = make_release(signature_of(around | {"type": "object", "properties": own}))
+def test_no_target_is_sent_a_rule_at_the_top_that_it_refuses(members, own_properties):
+    release = make_release(signature_of(members | {"type": "object", "properties": own_properties}))
     for name in REFUSING:
         assert not REFUSED & schema_in(name, release).keys()

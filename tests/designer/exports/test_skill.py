@@ -36,24 +36,24 @@ def release_of(*procedures, tools=()):
 
 def unpacked(body):
     """The front matter and the rest of each SKILL.md, by folder, held against the rules for both."""
-    found = {}
+    skills = {}
     with zipfile.ZipFile(io.BytesIO(body)) as archive:
         assert archive.testzip() is None
         for path in archive.namelist():
             folder, file = path.split("/")
             assert file == "SKILL.md"
             start, matter, text = re.split(r"^---\n", archive.read(path).decode(), maxsplit=2, flags=re.M)
-            given = yaml.safe_load(matter)
+            front_matter = yaml.safe_load(matter)
             assert start == ""
-            assert given.keys() == {"name", "description"}
-            assert given["name"] == folder
+            assert front_matter.keys() == {"name", "description"}
+            assert front_matter["name"] == folder
             assert NAME.fullmatch(folder)
             assert len(folder) <= 64
-            assert isinstance(given["description"], str)
-            assert 1 <= len(given["description"]) <= 1024
-            assert not set("<>\n") & set(given["description"])
-            found[folder] = given, text
-    return found
+            assert isinstance(front_matter["description"], str)
+            assert 1 <= len(front_matter["description"]) <= 1024
+            assert not set("<>\n") & set(front_matter["description"])
+            skills[folder] = front_matter, text
+    return skills
 
 
 def test_skill_says_what_it_is_for_and_names_its_tools():
@@ -65,9 +65,9 @@ def test_skill_says_what_it_is_for_and_names_its_tools():
     )
     tools = (make_signature(description="Looks up.\n\n## Not a heading"), make_signature())
 
-    found = unpacked(skill.write(release_of(procedure(references=names), tools=tools)))
+    skills = unpacked(skill.write(release_of(procedure(references=names), tools=tools)))
 
-    matter, text = found["refill"]
+    matter, text = skills["refill"]
     assert matter["description"] == (
         "Refill. The customer has a refill. When to use it: When one asks: “refill”."
     )
@@ -117,8 +117,8 @@ def test_order_and_clock_change_no_byte(monkeypatch):
 
 
 def test_release_without_procedures_has_nothing_to_carry():
-    judged = carried(make_release(make_signature()), skill.LIMITS)
-    assert (judged.is_any, judged.left_out) == (False, [])
+    carried_release = carried(make_release(make_signature()), skill.LIMITS)
+    assert (carried_release.is_any, carried_release.left_out) == (False, [])
     assert carried(release_of(procedure()), skill.LIMITS).remarks == []
 
 
@@ -143,9 +143,9 @@ def test_runtime_fetches_skills_of_an_agent_without_tools(api, desk):
 def test_release_without_procedures_says_what_to_do(api, desk):
     make_pin(agent=desk, tool=make_tool(make_signature("look_up")))
     digest = api.post(URL).json()["digest"]
-    asked = {"format": "skill", "partial": "1"}
+    partial_query = {"format": "skill", "partial": "1"}
 
-    for query in ({"format": "skill"}, asked):
+    for query in ({"format": "skill"}, partial_query):
         answer = api.get(f"{URL}1/tools/", query, headers={"If-None-Match": f'"{digest}"'})
         assert (answer.status_code, answer.json()["code"]) == (409, "format_cannot_carry")
         assert answer.json()["message"] == (
@@ -154,5 +154,5 @@ def test_release_without_procedures_says_what_to_do(api, desk):
     page = api.get("/agents/desk/releases/1/").content.decode()
     assert "This release has no procedures" in page
     assert "desk-1.skill.zip" not in page
-    said = [each["message"] for each in api.get("/api/v1/agents/desk/draft/").json()["checks"]]
-    assert not [message for message in said if "Skills" in message]
+    messages = [check["message"] for check in api.get("/api/v1/agents/desk/draft/").json()["checks"]]
+    assert not [message for message in messages if "Skills" in message]

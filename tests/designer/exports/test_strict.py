@@ -22,8 +22,8 @@ NAME = "openai-strict"
 LIMITS = openai_strict.LIMITS
 
 
-def strictly(properties: dict[str, Any], required: Any = (), **around: Any) -> dict[str, Any]:
-    inputs = {"type": "object", "properties": properties, "required": list(required), **around}
+def strictly(properties: dict[str, Any], required: Any = (), **members: Any) -> dict[str, Any]:
+    inputs = {"type": "object", "properties": properties, "required": list(required), **members}
     return schema_in(NAME, make_release(signature_of(inputs)))["properties"]
 
 
@@ -60,7 +60,7 @@ def test_what_may_be_left_out_may_be_null(optional, widened):
 
 
 @pytest.mark.parametrize(
-    ("rules", "kept", "lost"),
+    ("rules", "kept_rules", "lost_rules"),
     [
         (
             {"type": "string", "maxLength": 3, "pattern": "^a"},
@@ -84,12 +84,12 @@ def test_what_may_be_left_out_may_be_null(optional, widened):
     ],
     ids=str,
 )
-def test_rules_that_the_subset_lacks_are_left_out_and_told(rules, kept, lost):
+def test_rules_that_the_subset_lacks_are_left_out_and_told(rules, kept_rules, lost_rules):
     release = make_release(signature_of({"type": "object", "properties": {"a": rules}, "required": ["a"]}))
-    assert schema_in(NAME, release)["properties"] == {"a": kept}
-    told = [each for each in remarks(release, LIMITS) if each.code == "keywords_left_out"]
-    assert [each.message for each in told] == (
-        [f"“tool_1” goes without these rules of its inputs: {', '.join(lost)}."] if lost else []
+    assert schema_in(NAME, release)["properties"] == {"a": kept_rules}
+    warnings = [warning for warning in remarks(release, LIMITS) if warning.code == "keywords_left_out"]
+    assert [warning.message for warning in warnings] == (
+        [f"“tool_1” goes without these rules of its inputs: {', '.join(lost_rules)}."] if lost_rules else []
     )
 
 
@@ -103,10 +103,10 @@ def test_optional_input_that_may_hold_anything_is_left_out_and_told(free):
     release = make_release(signature_of(inputs))
 
     assert list(schema_in(NAME, release)["properties"]) == ["a", "o"]
-    (told,) = [each for each in remarks(release, LIMITS) if each.code == "inputs_left_out"]
-    assert told.message == "“tool_1” goes without inputs that have no strict form: “more”, “o.more”."
-    (spoken,) = exports.wires(release.tools[0].signature, NAME)
-    assert list(spoken.inputs) == ["a", "o"]
+    (warning,) = [warning for warning in remarks(release, LIMITS) if warning.code == "inputs_left_out"]
+    assert warning.message == "“tool_1” goes without inputs that have no strict form: “more”, “o.more”."
+    (format_wire,) = exports.wires(release.tools[0].signature, NAME)
+    assert list(format_wire.inputs) == ["a", "o"]
 
 
 @pytest.mark.parametrize("free", FREE, ids=str)
@@ -115,10 +115,10 @@ def test_required_input_that_may_hold_anything_leaves_the_tool_out(free):
     inputs = {"type": "object", "properties": {"a": nested}, "required": ["a"]}
     fits = signature_of({"type": "object", "properties": {"a": A}})
 
-    judged = carried(make_release(signature_of(inputs), fits), LIMITS)
+    carried_release = carried(make_release(signature_of(inputs), fits), LIMITS)
 
-    assert (judged.left_out, len(judged.fitting.tools)) == (["tool_1"], 1)
-    assert [each.message for each in judged.blocking] == [
+    assert (carried_release.left_out, len(carried_release.fitting.tools)) == (["tool_1"], 1)
+    assert [remark.message for remark in carried_release.blocking] == [
         "“tool_1” requires “a.b”, which may hold anything, so it has no strict form."
         " Hide that input, or take another format."
     ]
@@ -145,7 +145,7 @@ def nest(levels: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("properties", "why"),
+    ("properties", "expected_text"),
     [
         ({"a": nest(9)}, ""),
         ({"a": nest(10)}, "nested 11 levels deep"),
@@ -158,11 +158,13 @@ def nest(levels: int) -> dict[str, Any]:
             "over 120,000 characters",
         ),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_schema_that_is_too_large_is_refused_by_its_size(properties, why):
-    judged = carried(make_release(signature_of(closed(**properties))), LIMITS)
-    assert [why in each.message for each in judged.blocking] == ([True] if why else [])
+def test_schema_that_is_too_large_is_refused_by_its_size(properties, expected_text):
+    carried_release = carried(make_release(signature_of(closed(**properties))), LIMITS)
+    assert [expected_text in remark.message for remark in carried_release.blocking] == (
+        [True] if expected_text else []
+    )
 
 
 def test_tool_that_takes_nothing_is_strict():
@@ -178,8 +180,8 @@ def test_tool_that_takes_nothing_is_strict():
 @settings(max_examples=60)
 @given(schemas.objects(), st.dictionaries(st.sampled_from("abc"), schemas.schemas, max_size=3))
 @example({"nullable": True}, {})
-def test_whatever_a_vendor_writes_is_strict_or_refused(around, own):
-    release = make_release(signature_of(around | {"type": "object", "properties": own}))
+def test_whatever_a_vendor_writes_is_strict_or_refused(members, own_properties):
+    release = make_release(signature_of(members | {"type": "object", "properties": own_properties}))
     if carried(release, LIMITS).is_whole:
         VALIDATORS[NAME].validate(written(NAME, release))
 
@@ -215,7 +217,7 @@ lossless = st.recursive(
         objects(inside),
         inside.map(lambda items: {"type": "array", "items": items}),
         st.tuples(objects(inside, "one"), objects(inside, "other"), scalars).map(
-            lambda each: {"anyOf": list(each)}
+            lambda schemas: {"anyOf": list(schemas)}
         ),
     ),
     max_leaves=8,
@@ -233,7 +235,9 @@ def filled(draw: Any, schema: dict[str, Any]) -> Any:
     types = schema["type"]
     match draw(st.sampled_from(types if isinstance(types, list) else [types])):
         case "object":
-            return {name: draw(filled(each)) for name, each in schema["properties"].items()}
+            return {
+                name: draw(filled(property_schema)) for name, property_schema in schema["properties"].items()
+            }
         case "array":
             return [draw(filled(schema["items"])) for _ in range(draw(st.integers(0, 2)))]
         case "integer":
@@ -289,12 +293,12 @@ GIVEN = {
 
 def test_null_says_that_an_input_is_not_given_wherever_it_stands():
     tool = make_release(signature_of(NESTED), tag={"preset": "t"}).tools[0].signature
-    named = wire.arguments_for_the_vendor(tool, exports.wires(tool, NAME), GIVEN)
-    assert named == {"to": {"city": "Oslo", "via": [{"city": "Bergen"}]}, "mark": None}
+    arguments = wire.arguments_for_the_vendor(tool, exports.wires(tool, NAME), GIVEN)
+    assert arguments == {"to": {"city": "Oslo", "via": [{"city": "Bergen"}]}, "mark": None}
     # Unsaid, or in another format, null may be what the vendor's schema means by it.
-    for said in ("", "mcp"):
-        named = wire.arguments_for_the_vendor(tool, exports.wires(tool, said), GIVEN)
-        assert named["to"]["zip"] is None
+    for format_name in ("", "mcp"):
+        arguments = wire.arguments_for_the_vendor(tool, exports.wires(tool, format_name), GIVEN)
+        assert arguments["to"]["zip"] is None
 
 
 def test_null_below_the_one_input_that_holds_all_is_not_given_either():
@@ -304,8 +308,8 @@ def test_null_below_the_one_input_that_holds_all_is_not_given_either():
         "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
     }
     tool = make_release(signature_of(inputs)).tools[0].signature
-    given = {"input": {"a": None, "b": "x"}}
-    assert wire.arguments_for_the_vendor(tool, exports.wires(tool, NAME), given) == {"b": "x"}
+    arguments = {"input": {"a": None, "b": "x"}}
+    assert wire.arguments_for_the_vendor(tool, exports.wires(tool, NAME), arguments) == {"b": "x"}
 
 
 def test_the_way_back_says_that_null_is_not_given_where_something_was_widened():

@@ -61,18 +61,18 @@ def test_a_release_is_an_array_of_calls():
 def test_each_call_fits_the_branch_of_its_tool_alone():
     release = make_release(make_signature(), make_signature(inputs=(make_parameter("zip"),)))
     judge = jsonschema_rs.Draft202012Validator({"type": "object", "properties": written(NAME, release)})
-    for tool, given, fits in (
+    for tool, members, fits in (
         ("tool_1", {"city": "Oslo"}, True),
         ("tool_1", {"city": "Oslo", "_output": {"any": 1}, "_reasoningForCall": "It was asked for."}, True),
         ("tool_1", {"zip": "0150"}, False),
         ("tool_2", {"zip": "0150"}, True),
         ("tool_3", {"zip": "0150"}, False),
     ):
-        assert judge.is_valid({"calls": [{"_tool": tool, **given}]}) is fits
+        assert judge.is_valid({"calls": [{"_tool": tool, **members}]}) is fits
 
 
 @pytest.mark.parametrize(
-    ("names", "shown"),
+    ("names", "expected_names"),
     [
         (["_tool", "city"], ["tool", "city"]),
         (["_city", "city", "__city"], ["city_3", "city", "city_2"]),
@@ -82,16 +82,16 @@ def test_each_call_fits_the_branch_of_its_tool_alone():
     ],
     ids=str,
 )
-def test_names_with_an_underscore_before_them_go_by_others(names, shown):
+def test_names_with_an_underscore_before_them_go_by_others(names, expected_names):
     signature = make_signature(inputs=tuple(make_parameter(name) for name in names))
     release = make_release(signature)
     (branch,), tool = branches(release), release.tools[0].signature
-    own = [name for name in branch["properties"] if not name.startswith("_")]
-    assert own == (shown or own)
-    assert len({name.lower() for name in own}) == len(names)
-    given = dict(zip(own, names, strict=True))
-    for said in (NAME, ""):
-        assert wire.arguments_for_the_vendor(tool, exports.wires(tool, said), given) == {
+    own_names = [name for name in branch["properties"] if not name.startswith("_")]
+    assert own_names == (expected_names or own_names)
+    assert len({name.lower() for name in own_names}) == len(names)
+    arguments = dict(zip(own_names, names, strict=True))
+    for format_name in (NAME, ""):
+        assert wire.arguments_for_the_vendor(tool, exports.wires(tool, format_name), arguments) == {
             name: name for name in names
         }
 
@@ -102,10 +102,10 @@ def test_a_name_that_another_input_has_in_any_format_is_not_taken():
         make_signature(inputs=tuple(make_parameter(n) for n in ("due-date", "_due_date", "_Due_Date"))),
         name="t",
     )
-    meant: dict[str, str] = {}
+    parameters_by_name: dict[str, str] = {}
     for format_ in exports.FORMATS:
-        for name, theirs in format_.wire(tool).inputs.items():
-            assert meant.setdefault(name, theirs) == theirs
+        for name, vendor_name in format_.wire(tool).inputs.items():
+            assert parameters_by_name.setdefault(name, vendor_name) == vendor_name
 
 
 def test_call_is_taken_as_a_model_wrote_it():
@@ -136,7 +136,7 @@ def test_rules_that_would_judge_the_members_beside_the_inputs_go_below_one(rule)
     branch = branches(release)[0]
     assert branch["properties"]["input"] == inputs
     assert branch["required"] == ["_tool", "input"]
-    assert "inputs_below" in [each.code for each in remarks(release, tool_system.LIMITS)]
+    assert "inputs_below" in [warning.code for warning in remarks(release, tool_system.LIMITS)]
     judge = jsonschema_rs.Draft202012Validator(branch)
     assert judge.is_valid({"_tool": "tool_1", "_activity": "tool_1", "input": {"a": "x"}})
 
@@ -158,7 +158,7 @@ def test_references_are_replaced_since_a_branch_stands_inside_another_schema():
         "description": "A row",
     }
     assert properties["_output"]["properties"] == {"r": {}}
-    assert [each.code for each in remarks(release, tool_system.LIMITS)] == ["references_cut"]
+    assert [warning.code for warning in remarks(release, tool_system.LIMITS)] == ["references_cut"]
 
 
 def test_output_that_is_no_object_goes_below_one_member():
@@ -172,6 +172,6 @@ def test_two_tools_of_one_name_are_refused_in_every_format():
     one = make_release(make_signature())
     twice = type(one)(schema=one.schema, agent=one.agent, number=1, tools=one.tools * 2)
     for format_ in OF_TOOLS:
-        judged = carried(twice, format_.limits)
-        assert "duplicate_name" in [each.code for each in judged.blocking]
-        assert not judged.fitting.tools
+        carried_release = carried(twice, format_.limits)
+        assert "duplicate_name" in [remark.code for remark in carried_release.blocking]
+        assert not carried_release.fitting.tools

@@ -31,17 +31,17 @@ def desk(alice):
     make_version(tool)
     tunings.tune(pin, actor=alice, description="Finds an account.")
     pins.pin_tool(refills, actor=alice, tool=make_tool(name="refill"))
-    gone = pins.pin_tool(desk, actor=alice, tool=make_tool(name="old_one"))
+    removed_pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="old_one"))
     body = "Call find_account(city). Then old_one(), then to_refills() for {account_id}."
     editing.create_procedure(desk, actor=alice, title="Refill", body=body)
     editing.create_procedure(refills, actor=alice, title="Order", body="Call refill().")
-    pins.remove_pin(gone, actor=alice)
+    pins.remove_pin(removed_pin, actor=alice)
     publishing.publish(desk, actor=alice, channel="live", accept=["not_pinned"], reason="It returns.")
     return desk
 
 
-def copy_of(api, **asked) -> Agent:
-    reply = api.post("/api/v1/agents/desk/copy/", asked)
+def copy_of(api, **payload) -> Agent:
+    reply = api.post("/api/v1/agents/desk/copy/", payload)
     assert reply.status_code == 201, reply.json()
     return Agent.objects.get(slug=reply.json()["slug"])
 
@@ -49,8 +49,8 @@ def copy_of(api, **asked) -> Agent:
 def shown(agent: Agent) -> list[str]:
     """The procedures as they are read, in their order."""
     rows = list(agent.procedures.live())
-    known = vocabulary.vocabulary_of(agent, texts=[row.text for row in rows])
-    return [references.display_text(references.parse(row.text, known)) for row in rows]
+    known_names = vocabulary.vocabulary_of(agent, texts=[row.text for row in rows])
+    return [references.display_text(references.parse(row.text, known_names)) for row in rows]
 
 
 def test_a_copy_has_mocks_and_assertions_of_its_own_and_no_environment(api, alice, desk):
@@ -65,12 +65,12 @@ def test_a_copy_has_mocks_and_assertions_of_its_own_and_no_environment(api, alic
 
     copy, tree = copy_of(api), copy_of(api, with_sub_agents=True)
 
-    for each, asserted in ((copy, never[:1]), (tree, never)):
-        own = mocks.mock_of_pin(each.pins.live().get()).activity
-        assert own != mocked
-        assert operations.current(own).config == operations.current(mocked).config
-        assert msgspec.to_builtins(mocks.assertions_of(each)) == asserted
-        assert not each.environments.exists()
+    for copied, asserted in ((copy, never[:1]), (tree, never)):
+        own_mock = mocks.mock_of_pin(copied.pins.live().get()).activity
+        assert own_mock != mocked
+        assert operations.current(own_mock).config == operations.current(mocked).config
+        assert msgspec.to_builtins(mocks.assertions_of(copied)) == asserted
+        assert not copied.environments.exists()
 
 
 def test_a_mock_that_does_not_fit_any_more_goes_along_as_it_is(api, alice, desk):
@@ -82,7 +82,7 @@ def test_a_mock_that_does_not_fit_any_more_goes_along_as_it_is(api, alice, desk)
 
     copy = copy_of(api)
 
-    (copied,) = (each for each in mocks.mocked_tools(copy) if each.pin.name == "weigh")
+    (copied,) = (mocked_tool for mocked_tool in mocks.mocked_tools(copy) if mocked_tool.pin.name == "weigh")
     assert set(copied.problems) == {"examples.0.outputs"}
 
 
@@ -132,8 +132,8 @@ def test_a_change_of_the_copy_leaves_the_original_as_it_is(api, alice, desk):
 def test_each_row_of_the_copy_is_audited(api, desk):
     copy = copy_of(api, with_sub_agents=True)
 
-    told = AuditEntry.objects.filter(agent=copy.pk).order_by("pk")
-    assert [(row.kind, row.action, row.why) for row in told] == [
+    audit_entries = AuditEntry.objects.filter(agent=copy.pk).order_by("pk")
+    assert [(row.kind, row.action, row.why) for row in audit_entries] == [
         ("agent", "create", "Copied from “Desk”."),
         ("agent", "edit", "Copied from “Desk”."),
         ("pin", "pin", "Copied from “Desk”."),
@@ -188,11 +188,11 @@ def test_a_copy_of_a_sub_agent_is_below_no_other_agent(api, alice, desk):
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("payload", "field"),
     [({"name": "x" * 121}, "name"), ({"name": "de\u202esk"}, "name"), ({"nam": "x"}, "nam")],
 )
-def test_bad_input_makes_nothing(api, desk, asked, field):
-    reply = api.post("/api/v1/agents/desk/copy/", asked)
+def test_bad_input_makes_nothing(api, desk, payload, field):
+    reply = api.post("/api/v1/agents/desk/copy/", payload)
 
     assert (reply.status_code, list(reply.json()["fields"])) == (400, [field])
     assert Agent.objects.count() == 2

@@ -77,15 +77,19 @@ def test_a_file_makes_the_same_agents_again(api, actor, desk, file):
     assert (done.status_code, done.json()["missing"]) == (201, [])
     assert (done.json()["pins"], done.json()["procedures"]) == (3, 2)
     slug, below = done.json()["agents"]
-    made = Agent.objects.get(slug=slug)
-    after = composition.draft(made)
+    agent = Agent.objects.get(slug=slug)
+    after = composition.draft(agent)
     assert [tool.signature for tool in after.tools] == [tool.signature for tool in before.tools]
-    assert [each.text for each in after.procedures] == [each.text for each in before.procedures]
-    assert [each.references for each in after.procedures] == [each.references for each in before.procedures]
-    assert Agent.objects.get(slug=below).parent == made
+    assert [procedure.text for procedure in after.procedures] == [
+        procedure.text for procedure in before.procedures
+    ]
+    assert [procedure.references for procedure in after.procedures] == [
+        procedure.references for procedure in before.procedures
+    ]
+    assert Agent.objects.get(slug=below).parent == agent
     transfer = Transfer.objects.get(child__slug=below)
     assert (transfer.name, transfer.description) == ("to_bills", "For money.")
-    assert AuditEntry.objects.filter(action="create", object_id=str(made.pk), kind="agent").exists()
+    assert AuditEntry.objects.filter(action="create", object_id=str(agent.pk), kind="agent").exists()
     assert not Release.objects.exists()
     again = api.get(f"/api/v1/agents/{slug}/file/").json()
     assert again["agents"][0]["pins"] == file["agents"][0]["pins"]
@@ -99,7 +103,7 @@ def test_a_file_makes_the_same_agents_again(api, actor, desk, file):
         "look_up": "cached",
         "reserve": "fresh",
     }
-    limits = [each["token_limit"] for each in again["agents"]]
+    limits = [agent["token_limit"] for agent in again["agents"]]
     assert limits == [{"tokens": 9_000, "stops": True}, None]
 
 
@@ -117,32 +121,32 @@ def rows():
 def test_a_dry_run_writes_nothing_and_says_the_same(api, file):
     before = rows()
 
-    said = api.post(URL, {"file": file, "dry_run": True})
+    response = api.post(URL, {"file": file, "dry_run": True})
 
-    assert (said.status_code, said.json()["pins"], rows()) == (200, 3, before)
-    assert len(said.json()["agents"]) == 2
+    assert (response.status_code, response.json()["pins"], rows()) == (200, 3, before)
+    assert len(response.json()["agents"]) == 2
 
 
 def test_what_is_missing_is_listed_before_anything_is_written(api, actor, file):
-    here, there, odd = (
+    here, second_pin, odd = (
         file["agents"][0]["pins"][0],
         file["agents"][0]["pins"][1],
         file["agents"][1]["pins"][0],
     )
     here["endpoint"] = "https://elsewhere.example/"
-    there["digest"], there["tuning"] = "0" * 64, {"parameters": {"no_such": {"description": "?"}}}
+    second_pin["digest"], second_pin["tuning"] = "0" * 64, {"parameters": {"no_such": {"description": "?"}}}
     odd["tool_id"] = "no-such-tool"
     before = rows()
 
-    said = api.post(URL, {"file": file, "dry_run": True}).json()
+    result = api.post(URL, {"file": file, "dry_run": True}).json()
     refused = api.post(URL, {"file": file})
 
-    found = [(each["agent"], each["name"], each["code"]) for each in said["missing"]]
-    assert sorted(found) == sorted(
+    missing = [(row["agent"], row["name"], row["code"]) for row in result["missing"]]
+    assert sorted(missing) == sorted(
         [
             ("desk", here["name"], "endpoint_missing"),
-            ("desk", there["name"], "version_missing"),
-            ("desk", there["name"], "words_refused"),
+            ("desk", second_pin["name"], "version_missing"),
+            ("desk", second_pin["name"], "words_refused"),
             ("bills", odd["name"], "tool_missing"),
         ]
     )
@@ -152,15 +156,15 @@ def test_what_is_missing_is_listed_before_anything_is_written(api, actor, file):
 
     done = api.post(URL, {"file": file, "accept_missing": True})
     assert (done.status_code, done.json()["pins"]) == (201, 1)
-    assert done.json()["missing"] == said["missing"]
+    assert done.json()["missing"] == result["missing"]
 
 
 def test_a_withdrawn_tool_is_refused_by_its_name(api, file):
     Tool.objects.filter(name="look_up").update(status=ToolStatus.WITHDRAWN)
 
-    said = api.post(URL, {"file": file, "dry_run": True}).json()
+    body = api.post(URL, {"file": file, "dry_run": True}).json()
 
-    assert {each["code"] for each in said["missing"]} == {"tool_refused"}
+    assert {row["code"] for row in body["missing"]} == {"tool_refused"}
 
 
 def test_of_two_vendors_at_one_address_the_one_of_the_same_name_is_meant(api, file):
@@ -176,7 +180,7 @@ def test_of_two_vendors_at_one_address_the_one_of_the_same_name_is_meant(api, fi
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "expected_text"),
     [
         (lambda file: file.pop("agents"), "agents"),
         (lambda file: file.update(schema="other/9"), "other/9"),
@@ -194,14 +198,14 @@ def test_of_two_vendors_at_one_address_the_one_of_the_same_name_is_meant(api, fi
         (lambda file: file["agents"][1].update(transfer={"name": "not legal!"}), ""),
     ],
 )
-def test_what_is_no_file_of_an_agent_says_where(api, file, change, says):
+def test_what_is_no_file_of_an_agent_says_where(api, file, change, expected_text):
     change(file)
     before = rows()
 
     answer = api.post(URL, {"file": file})
 
     assert answer.status_code == 400, answer.json()
-    assert says in answer.json()["message"]
+    assert expected_text in answer.json()["message"]
     assert rows() == before
 
 
@@ -244,16 +248,16 @@ def test_page_shows_what_is_missing_and_imports_on_the_second_press(file):
     assert "which no vendor here has" in text_of(page)
     assert "https://elsewhere.example/<b>" not in page.content.decode()
     assert Agent.objects.count() == count
-    kept = {"text": page.context["text"], "act": "import"}
-    assert "import" in text_of(browser.post(PAGE, kept)).lower()
+    payload = {"text": page.context["text"], "act": "import"}
+    assert "import" in text_of(browser.post(PAGE, payload)).lower()
     assert Agent.objects.count() == count
-    done = browser.post(PAGE, kept | {"accept_missing": "on"}, follow=True)
+    done = browser.post(PAGE, payload | {"accept_missing": "on"}, follow=True)
     assert done.context["agent"].name == "Desk"
     assert Agent.objects.count() == count + 2
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "expected_text"),
     [
         (b"", "empty"),
         (b"\xff\xfe", "not the file of an agent"),
@@ -263,10 +267,10 @@ def test_page_shows_what_is_missing_and_imports_on_the_second_press(file):
         (b" " * 950_000, "at most 900,000 are allowed"),
     ],
 )
-def test_page_says_what_is_wrong_with_a_file(db, body, says):
+def test_page_says_what_is_wrong_with_a_file(db, body, expected_text):
     page = sent(signed_in(Role.DESIGNER), body)
     assert page.status_code == 200
-    assert says in text_of(page)
+    assert expected_text in text_of(page)
     assert not Agent.objects.exists()
 
 
@@ -283,25 +287,25 @@ def test_page_of_an_agent_gives_the_file_out(desk, actor):
 
 def test_definitions_go_along_with_the_agents_that_pin_them(actor):
     desk = make_agent(slug="desk", name="Desk")
-    ours = definitions.define(actor=actor, parts=parts_of(SEND))
-    pins.pin_tool(desk, actor=actor, tool=ours)
-    written = agent_files.write_file(desk)
-    assert canonical(written["agents"][0]["pins"][0]["definition"]) == canonical(SEND)
-    back = agent_files.import_file(agent_files.parse_file(written), actor=actor, is_dry_run=False)
-    assert (back.missing, back.agents["desk"].pins.get().tool) == ([], ours)
+    definition = definitions.define(actor=actor, parts=parts_of(SEND))
+    pins.pin_tool(desk, actor=actor, tool=definition)
+    file = agent_files.write_file(desk)
+    assert canonical(file["agents"][0]["pins"][0]["definition"]) == canonical(SEND)
+    back = agent_files.import_file(agent_files.parse_file(file), actor=actor, is_dry_run=False)
+    assert (back.missing, back.agents["desk"].pins.get().tool) == ([], definition)
 
     # Elsewhere it has no such id: one of its name stands for it, or else it is defined.
-    written["agents"][0]["pins"][0]["tool_id"] = "of another installation"
-    again = agent_files.import_file(agent_files.parse_file(written), actor=actor, is_dry_run=False)
-    assert (again.missing, again.agents["desk"].pins.get().tool) == ([], ours)
-    definitions.withdraw(ours, actor=actor)
-    new = agent_files.import_file(agent_files.parse_file(written), actor=actor, is_dry_run=False)
-    made = new.agents["desk"].pins.get().tool
-    assert (new.missing, made.name, made == ours) == ([], "sendEmail", False)
+    file["agents"][0]["pins"][0]["tool_id"] = "of another installation"
+    again = agent_files.import_file(agent_files.parse_file(file), actor=actor, is_dry_run=False)
+    assert (again.missing, again.agents["desk"].pins.get().tool) == ([], definition)
+    definitions.withdraw(definition, actor=actor)
+    new = agent_files.import_file(agent_files.parse_file(file), actor=actor, is_dry_run=False)
+    new_definition = new.agents["desk"].pins.get().tool
+    assert (new.missing, new_definition.name, new_definition == definition) == ([], "sendEmail", False)
 
-    definitions.withdraw(made, actor=actor)
-    del written["agents"][0]["pins"][0]["definition"]
+    definitions.withdraw(new_definition, actor=actor)
+    del file["agents"][0]["pins"][0]["definition"]
     lacking = agent_files.import_file(
-        agent_files.parse_file(written), actor=actor, is_dry_run=False, accept_missing=True
+        agent_files.parse_file(file), actor=actor, is_dry_run=False, accept_missing=True
     )
-    assert [each.code for each in lacking.missing] == ["tool_missing"]
+    assert [item.code for item in lacking.missing] == ["tool_missing"]

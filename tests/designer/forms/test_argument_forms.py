@@ -38,15 +38,19 @@ def inputs_with_values(draw) -> tuple[Parameter, object]:
             "int": st.integers(-(10**30), 10**30),
             "number": NUMBERS,
             "boolean": st.booleans(),
-            "enum": st.sampled_from([each.name for each in allowed]),
+            "enum": st.sampled_from([allowed_value.name for allowed_value in allowed]),
             "json": DOCUMENTS.filter(lambda document: document is not None),
             "lines": st.lists(TEXTS, max_size=3),
-            "ticks": st.lists(st.sampled_from([each.name for each in allowed]), max_size=4),
+            "ticks": st.lists(st.sampled_from([allowed_value.name for allowed_value in allowed]), max_size=4),
         }[kind]
     )
     schema = {"type": "string", "format": "x-line"} if kind == "string" and draw(st.booleans()) else None
     if kind in ("lines", "ticks"):
-        items = {"enum": [each.name for each in allowed]} if kind == "ticks" else {"type": "string"}
+        items = (
+            {"enum": [allowed_value.name for allowed_value in allowed]}
+            if kind == "ticks"
+            else {"type": "string"}
+        )
         schema = {"type": "array", "items": items}
     parameter = Parameter(
         id=draw(NAMES),
@@ -63,33 +67,33 @@ def inputs_with_values(draw) -> tuple[Parameter, object]:
 
 def as_a_browser_sends(form: ArgumentsForm) -> dict[str, object]:
     """Every field as it stands: line ends become CR LF, and there are none in a field of one line."""
-    sent = {}
+    fields = {}
     for name, field in form.fields.items():
         value = form[name].value()
         if isinstance(value, bool):
-            sent |= {name: "on"} if value else {}
+            fields |= {name: "on"} if value else {}
             continue
         if isinstance(field, MultipleChoiceField):
-            sent[name] = [option for option, _ in field.choices if option in (value or [])]
+            fields[name] = [option for option, _ in field.choices if option in (value or [])]
             continue
         lines = (
             (str(value) if value is not None else "").replace("\r\n", "\n").replace("\r", "\n").split("\n")
         )
-        sent[name] = ("" if field.widget.__class__.__name__ == "TextInput" else "\r\n").join(lines)
-    return sent
+        fields[name] = ("" if field.widget.__class__.__name__ == "TextInput" else "\r\n").join(lines)
+    return fields
 
 
 @given(st.lists(inputs_with_values(), max_size=4, unique_by=lambda pair: pair[0].name))
 def test_what_an_earlier_call_sent_its_form_sends_again(pairs):
     signature = Signature(name="t", description="", inputs=tuple(parameter for parameter, _ in pairs))
-    sent = {parameter.name: value for parameter, value in pairs}
+    arguments = {parameter.name: value for parameter, value in pairs}
 
     again = ArgumentsForm(
-        as_a_browser_sends(ArgumentsForm(signature=signature, given=sent)), signature=signature
+        as_a_browser_sends(ArgumentsForm(signature=signature, given=arguments)), signature=signature
     )
 
     assert again.is_valid(), again.errors.as_text()
-    assert json.dumps(again.arguments, sort_keys=True) == json.dumps(sent, sort_keys=True)
+    assert json.dumps(again.arguments, sort_keys=True) == json.dumps(arguments, sort_keys=True)
 
 
 def field_of(schema, typed=None, *, default=UNSET):
@@ -222,11 +226,11 @@ def test_whatever_a_vendor_answers_is_kept_and_shown_as_text(outputs, text):
         resume=outputs,
     )
 
-    kept = results.encode_result(outcome, [results.attempt(outcome, [], 0, 0)])
-    result = fast_json.decode(kept, type=Result)
+    stored = results.encode_result(outcome, [results.attempt(outcome, [], 0, 0)])
+    result = fast_json.decode(stored, type=Result)
 
-    assert kept.isascii() or kept.encode()
-    assert "\0" not in kept
+    assert stored.isascii() or stored.encode()
+    assert "\0" not in stored
     assert result.outputs.keys() == {name.encode(errors="replace").decode() for name in outputs}
-    shown = VALUE.render(Context({"value": result.outputs}))
-    assert "<script" not in shown
+    html = VALUE.render(Context({"value": result.outputs}))
+    assert "<script" not in html

@@ -55,8 +55,10 @@ def desk(ada):
     return agent
 
 
-def hook_of(owner, listener, *named, events=OF_AGENTS):
-    row, _ = agent_webhooks.create(actor=owner, name="Runtime", url=listener.url, events=events, agents=named)
+def hook_of(owner, listener, *agents, events=OF_AGENTS):
+    row, _ = agent_webhooks.create(
+        actor=owner, name="Runtime", url=listener.url, events=events, agents=agents
+    )
     return row
 
 
@@ -103,9 +105,9 @@ def test_mail_goes_to_those_who_asked_for_it(ada, ben, desk, post_office):
     tick()
     let_pass(dispatch.GATHER * 2)
     tick()
-    (sent,) = post_office.mails
-    assert sent["To"] == "ben@example.com"
-    assert "now points to release" not in sent.get_content()
+    (mail,) = post_office.mails
+    assert mail["To"] == "ben@example.com"
+    assert "now points to release" not in mail.get_content()
     assert told_to(eve) == ["channel.moved", "release.published"]
 
 
@@ -157,9 +159,9 @@ def test_a_webhook_hears_of_what_its_owner_does_and_its_form_says_so(ada, desk, 
         (ada, address),
         (make_user(Role.ADMIN), address),
     ):
-        says = text_of(browser_of(user).get(page))
-        assert "by any user" in says
-        assert "you follow" not in says
+        page_text = text_of(browser_of(user).get(page))
+        assert "by any user" in page_text
+        assert "you follow" not in page_text
     assert "For agents that you follow, by other users." in text_of(browser_of(ada).get("/notifications/"))
 
 
@@ -212,9 +214,9 @@ def test_a_pin_that_a_designer_has_moved_meanwhile_is_not_told(ada, desk):
 
 def test_what_review_lets_through_leaves_pins_behind_from_then_on(ada, desk):
     tool = desk.pins.get().tool
-    held = make_version(tool, make_signature("sky", description="Otherwise."), is_current=False)
-    Tool.objects.filter(pk=tool.pk).update(stopped=held)
-    finding = stopped(held, "open")
+    held_version = make_version(tool, make_signature("sky", description="Otherwise."), is_current=False)
+    Tool.objects.filter(pk=tool.pk).update(stopped=held_version)
+    finding = stopped(held_version, "open")
     let_pass(dispatch.GATHER)
     tick()
     assert told_to(ada) == []
@@ -230,24 +232,24 @@ def test_a_vendor_that_changes_all_its_tools_is_one_message_and_one_statement(ad
     agent = agents.create_agent(actor=ada, name="Desk")
     with serving(vendor):
         endpoint = make_endpoint(url=vendor.url)
-        read = lambda: enumeration_runs.perform(  # noqa: E731
+        read_vendor = lambda: enumeration_runs.perform(  # noqa: E731
             enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk
         )
-        read()
+        read_vendor()
         for tool in endpoint.tools.order_by("pk")[:40]:
             pins.pin_tool(agent, actor=ada, tool=tool)
         follower = make_user(Role.VIEWER)
         following.follow(follower, endpoint.tools.order_by("-pk")[0], is_following=True)
         hook_of(ada, listener, agent)
-        for each in vendor.listed:
-            each.update(description=f"{each['description']} Now faster.", version=2, currentVersion=2)
+        for item in vendor.listed:
+            item.update(description=f"{item['description']} Now faster.", version=2, currentVersion=2)
         with CaptureQueriesContext(
             connection,
         ) as queries:
-            run = read()
+            run = read_vendor()
         assert run.changed == 60, run.error_message
-        written = [each["sql"] for each in queries if "notifications_notice" in each["sql"]]
-        assert sum(sql.startswith("INSERT") or "\nINSERT" in sql for sql in written) == 2, written
+        statements = [query["sql"] for query in queries if "notifications_notice" in query["sql"]]
+        assert sum(sql.startswith("INSERT") or "\nINSERT" in sql for sql in statements) == 2, statements
         let_pass(dispatch.GATHER)
         tick()
         assert told_to(ada) == ["pin.behind", "tool.changed"]
@@ -257,7 +259,7 @@ def test_a_vendor_that_changes_all_its_tools_is_one_message_and_one_statement(ad
         assert by_type["pin.behind"]["count"] == 40
         assert all(len(json.dumps(data)) < 5_000 for data in by_type.values())
         vendor.listed = vendor.listed[5:]
-        read()
+        read_vendor()
         let_pass(dispatch.GATHER)
         tick()
     assert "tool.withdrawn" in told_to(ada)
@@ -283,15 +285,15 @@ def test_nothing_is_told_of_what_was_rolled_back(ada, ben, desk):
 
 
 def test_followers_of_a_definition_hear_that_it_was_changed_and_withdrawn(ada, ben):
-    ours = definitions.define(actor=ada, parts=parts_of(SEND))
-    following.follow(ben, ours, is_following=True)
-    definitions.change(ours, actor=ada, changes={"title": "Mail"})
+    definition = definitions.define(actor=ada, parts=parts_of(SEND))
+    following.follow(ben, definition, is_following=True)
+    definitions.change(definition, actor=ada, changes={"title": "Mail"})
     let_pass(outbox.GATHER)
     tick()
     notice = news.notices_of(ben).get()
     assert (notice.event, notice.title) == ("tool.changed", "“sendEmail” has a new version")
-    assert notice.facts["tools"] == [{"id": ours.pk, "name": "sendEmail", "version": "2", "ordinal": 2}]
-    definitions.withdraw(ours, actor=ada)
+    assert notice.facts["tools"] == [{"id": definition.pk, "name": "sendEmail", "version": "2", "ordinal": 2}]
+    definitions.withdraw(definition, actor=ada)
     let_pass(outbox.GATHER)
     tick()
     assert told_to(ben) == ["tool.changed", "tool.withdrawn"]
@@ -349,11 +351,11 @@ def test_a_designers_webhook_names_agents_and_hears_of_nothing_else(ada, ben, de
     form = text_of(browser.get("/notifications/webhooks/new/"))
     assert "A release was published" in form
     assert "An endpoint cannot be synced" not in form
-    made = browser.post(
+    response = browser.post(
         "/notifications/webhooks/new/",
         {"name": "Mine", "url": listener.url, "events": ["pin.behind"], "agents": ["desk"]},
     )
-    assert made.context["plain"].startswith("whsec_")
+    assert response.context["plain"].startswith("whsec_")
     row = webhooks.live().get()
     assert row.owner == ada
     address = f"/notifications/webhooks/{row.pk}/"

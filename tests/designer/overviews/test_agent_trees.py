@@ -76,9 +76,9 @@ def test_what_is_wrong_with_a_tree_is_said_in_sentences(alice, desk, refills, bi
         desk, actor=alice, title="Calls", body="Hi.\nCall charge(), then transfer_to_billing()."
     )
 
-    found = {(problem.code, problem.message) for problem in agent_trees.read_tree(desk).problems}
+    problems = {(problem.code, problem.message) for problem in agent_trees.read_tree(desk).problems}
 
-    assert found == {
+    assert problems == {
         (
             "other_agents_tool",
             "“Calls”, line 2: “charge()” is a tool of “Billing”, and “Desk” does not have it.",
@@ -154,9 +154,9 @@ def test_a_move_that_cannot_be_is_told_and_changes_nothing(api, desk, refills, b
 
 
 def test_ticked_tools_move_together_or_not_at_all(designer, desk, refills, billing):
-    free, taken = make_pin(desk, make_tool(name="free")), make_pin(desk, make_tool(name="taken"))
+    free, clashing = make_pin(desk, make_tool(name="free")), make_pin(desk, make_tool(name="taken"))
     make_pin(refills, make_tool(name="taken"))
-    both = [free.pk, taken.pk]
+    both = [free.pk, clashing.pk]
 
     refused = designer.post("/agents/desk/tree/pins/", {"pins": both, "to": "refills"})
 

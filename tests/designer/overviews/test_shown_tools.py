@@ -40,7 +40,7 @@ def varied(number):
     """Signatures of many kinds, the same in every run."""
     chance = random.Random(number)
     inputs = []
-    for at in range(chance.randrange(5)):
+    for index in range(chance.randrange(5)):
         kind = chance.choice(["string", "int", "number", "boolean", "enum", "json"])
         more = {}
         if kind == "enum":
@@ -49,9 +49,9 @@ def varied(number):
             )
         elif kind == "json":
             more["schema"] = {"type": "array", "items": {"type": "string", "pattern": "^é"}}
-        name = chance.choice(["due date", "città", "x", "9lives"]) + str(at)
+        name = chance.choice(["due date", "città", "x", "9lives"]) + str(index)
         inputs.append(make_parameter(name, type=kind, required=chance.random() < 0.5, **more))
-    outputs = tuple(make_parameter(f"out {at}") for at in range(chance.randrange(3)))
+    outputs = tuple(make_parameter(f"out {number}") for number in range(chance.randrange(3)))
     return make_signature(
         f"tool_{number}",
         title=chance.choice(["", "A \u2028title"]),
@@ -62,12 +62,12 @@ def varied(number):
 
 
 def test_tools_are_shown_as_their_exports_hold_them():
-    known = real_tools.signatures()
-    found = known[:: max(1, 3 * len(known) // TOOLS)]
-    found = [*found, *(varied(number) for number in range(TOOLS))][:TOOLS]
+    all_signatures = real_tools.signatures()
+    signatures = all_signatures[:: max(1, 3 * len(all_signatures) // TOOLS)]
+    signatures = [*signatures, *(varied(number) for number in range(TOOLS))][:TOOLS]
     for start in range(0, TOOLS, EACH):
         agent, endpoint = make_agent(), make_endpoint()
-        for number, signature in enumerate(found[start : start + EACH]):
+        for number, signature in enumerate(signatures[start : start + EACH]):
             # Two in ten share the vendor's id, which formats tell apart by what else they hold.
             tool = make_tool(signature, endpoint=make_endpoint() if number % 10 == 0 else endpoint)
             if number % 5 == 0:
@@ -75,18 +75,18 @@ def test_tools_are_shown_as_their_exports_hold_them():
                 tool.save()
             make_pin(agent, tool, name=f"t_{number}_{signature.name}"[:64].replace(" ", "_"))
         format_ = OF_TOOLS[start // EACH % len(OF_TOOLS)]
-        judged = carried(composition.draft(agent), format_.limits)
+        carried_release = carried(composition.draft(agent), format_.limits)
         expected = dict(
             zip(
-                (tool.signature.name for tool in judged.fitting.tools),
-                raw_tools(format_.body(judged.fitting), format_),
+                (tool.signature.name for tool in carried_release.fitting.tools),
+                raw_tools(format_.body(carried_release.fitting), format_),
                 strict=True,
             )
         )
         for pin in agent.pins.select_related("version", "tool", "agent"):
-            seen = shown_tools.shown_tool(pin, format_)
-            assert seen.text == expected.get(pin.name, b"")
-            assert "".join(span.text for span in seen.spans).encode() == seen.text
+            shown_tool = shown_tools.shown_tool(pin, format_)
+            assert shown_tool.text == expected.get(pin.name, b"")
+            assert "".join(span.text for span in shown_tool.spans).encode() == shown_tool.text
 
 
 @pytest.fixture
@@ -108,15 +108,15 @@ def url_of(pin, format_="anthropic"):
 @pytest.mark.parametrize("format_", OF_TOOLS, ids=lambda format_: format_.name)
 def test_rest_answers_what_the_release_then_holds(api, pin, format_):
     make_pin(pin.agent, make_tool(make_signature("other")))
-    told = api.get(url_of(pin, format_.name)).json()
+    shown_text = api.get(url_of(pin, format_.name)).json()
 
     release = publishing.publish(pin.agent, actor=make_user(Role.DESIGNER))
     body, _ = publishing.export(release, format_.name, is_partial=True)
 
-    assert told["text"].encode() in raw_tools(body, format_)
-    assert told["tokens"] == sum(part["tokens"] for part in told["parts"])
-    assert told["agent"]["tokens"] == sum(map(shown_tools.estimate_tokens, raw_tools(body, format_)))
-    assert (told["source"], told["date"]) == (format_.limits.source, format_.limits.date)
+    assert shown_text["text"].encode() in raw_tools(body, format_)
+    assert shown_text["tokens"] == sum(part["tokens"] for part in shown_text["parts"])
+    assert shown_text["agent"]["tokens"] == sum(map(shown_tools.estimate_tokens, raw_tools(body, format_)))
+    assert (shown_text["source"], shown_text["date"]) == (format_.limits.source, format_.limits.date)
 
 
 def test_a_format_that_is_not_there_or_no_text_is_refused(api, pin):
@@ -139,21 +139,21 @@ def test_savings_over_rest_save_what_they_say(api, pin):
 
 
 def test_limits_are_said_met_and_broken(api, pin):
-    told = api.get(url_of(pin, "a2t")).json()
-    assert {each["state"] for each in told["limits"]} == {"ok"}
+    body = api.get(url_of(pin, "a2t")).json()
+    assert {limit["state"] for limit in body["limits"]} == {"ok"}
 
     tunings.tune(pin, actor=make_user(Role.DESIGNER), description="long " * 500)
 
-    told = api.get(url_of(pin, "a2t")).json()
-    assert told["text"] == ""
-    assert told["limits"][0] == {
+    body = api.get(url_of(pin, "a2t")).json()
+    assert body["text"] == ""
+    assert body["limits"][0] == {
         "what": "Characters of the description",
         "has": 2500,
         "allows": 1999,
         "state": "bad",
     }
-    assert "description_too_long" in {each["code"] for each in told["remarks"]}
-    assert told["agent"]["left_out"] == [pin.name]
+    assert "description_too_long" in {warning["code"] for warning in body["remarks"]}
+    assert body["agent"]["left_out"] == [pin.name]
 
 
 TYPED = {
@@ -223,19 +223,19 @@ def test_the_pane_follows_what_is_typed_and_keeps_nothing(pin):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "expected_text"),
     [
         ({"description": ""}, "Write something"),
         ({"name-0": "no name"}, "no name that every model takes"),
         ({"version": "9"}, "Another user has changed the version"),
     ],
 )
-def test_mistakes_leave_the_last_good_text(pin, wrong, says):
+def test_mistakes_leave_the_last_good_text(pin, wrong, expected_text):
     pane = signed_in(Role.DESIGNER).post(f"/agents/desk/pins/{pin.pk}/shown/", {**TYPED, **wrong})
 
     assert pane["HX-Retarget"] == "#shown-says"
     assert "This is the last valid text." in text_of(pane)
-    assert says in text_of(pane)
+    assert expected_text in text_of(pane)
 
 
 def test_a_saving_is_offered_to_who_can_take_it(pin):

@@ -43,7 +43,7 @@ def tune(target, number, owner, actor):
 
 @pytest.fixture
 def pins(alice):
-    agent, found = make_agent(slug="desk", name="Desk"), {}
+    agent, pins_by_number = make_agent(slug="desk", name="Desk"), {}
     for number in range(COUNT):
         city = make_parameter("city", description=said(number, "input", "vendor"))
         signature = make_signature(
@@ -52,42 +52,44 @@ def pins(alice):
         pin = make_pin(agent, make_tool(signature))
         tune(pin.tool, number, "catalog", alice)
         tune(pin, number, "agent", alice)
-        found[number] = pin
-    return found
+        pins_by_number[number] = pin
+    return pins_by_number
 
 
 def expected(number):
     """What is to be read, and what is nowhere to be found."""
-    shown, not_shown = set(), set()
+    shown_words, not_shown = set(), set()
     for what in ("tool", "input"):
         having = {*written(number, what, OWNERS[:2]), "vendor"}
         best = next(owner for owner in OWNERS if owner in having)
-        shown.add(said(number, what, best))
+        shown_words.add(said(number, what, best))
         not_shown |= {said(number, what, owner) for owner in having - {best}}
-    return shown, not_shown
+    return shown_words, not_shown
 
 
 def faults(surface, text, numbers):
     for number in numbers:
-        shown, not_shown = expected(number)
-        yield from ((surface, words, "missing") for words in shown if words not in text)
+        shown_words, not_shown = expected(number)
+        yield from ((surface, words, "missing") for words in shown_words if words not in text)
         yield from ((surface, words, "shown") for words in not_shown if words in text)
 
 
 def test_tuned_tools_say_the_same_everywhere(api, runtime_api, alice, pins):
     assert api.post(f"{URL}/releases/", {"note": "All", "channel": "live"}, format="json").status_code == 201
     surfaces = {
-        each.name: runtime_api.get(f"{URL}/releases/live/tools/", {"format": each.name}).content.decode()
-        for each in OF_TOOLS
+        format_.name: runtime_api.get(
+            f"{URL}/releases/live/tools/", {"format": format_.name}
+        ).content.decode()
+        for format_ in OF_TOOLS
     }
     assert len(surfaces) >= 5
-    found = [fault for name, text in surfaces.items() for fault in faults(name, text, pins)]
+    faults_found = [fault for name, text in surfaces.items() for fault in faults(name, text, pins)]
     browser = Client()
     browser.force_login(alice)
     for number, pin in pins.items():
         document = api.get(f"{URL}/pins/{pin.pk}/").json()
-        found += faults("REST", str(document["effective"]), [number])
+        faults_found += faults("REST", str(document["effective"]), [number])
         if not number % 4:
             page = text_of(browser.get(f"/agents/desk/pins/{pin.pk}/"))
-            found += [fault for fault in faults("page", page, [number]) if fault[2] == "missing"]
-    assert found == []
+            faults_found += [fault for fault in faults("page", page, [number]) if fault[2] == "missing"]
+    assert faults_found == []

@@ -41,7 +41,7 @@ def test_pin_takes_the_current_version_and_shows_the_effective_signature(api, de
     assert (pin["version"], pin["current"], pin["name"], pin["alias"]) == ("2", "2", "Lookup_Weather", "")
     assert pin["effective"]["description"] == "Newer words"
     assert pin["effective"]["wire_name"] == "Lookup Weather"
-    assert [shown["alias"] for shown in pin["effective"]["inputs"]] == ["city"]
+    assert [parameter["alias"] for parameter in pin["effective"]["inputs"]] == ["city"]
 
 
 def test_older_version_can_be_pinned(api, desk):
@@ -69,9 +69,9 @@ def test_person_moves_a_pin_there_and_back(api, desk, alice):
 
     assert api.patch(f"{URL}{pin.pk}/", {"version": "1"}).json()["version"] == "1"
     assert api.patch(f"{URL}{pin.pk}/", {"ordinal": 2}).json()["version"] == "2"
-    back, there = AuditEntry.objects.filter(action="move")
+    back, moved_on = AuditEntry.objects.filter(action="move")
     first, second = {"version": "1", "ordinal": 1}, {"version": "2", "ordinal": 2}
-    assert (there.actor, there.before, there.after) == (alice, second, first)
+    assert (moved_on.actor, moved_on.before, moved_on.after) == (alice, second, first)
     assert (back.before, back.after) == (first, second)
 
 
@@ -87,10 +87,10 @@ def test_name_follows_the_vendors_when_a_pin_without_alias_moves(api, desk):
     make_version(tool, make_signature("new name"))
     derived = make_pin(desk, tool, version=tool.versions.get(ordinal=1), name="old_name")
     other = make_agent()
-    chosen = make_pin(other, tool, version=derived.version, name="mine", alias="mine")
+    pin = make_pin(other, tool, version=derived.version, name="mine", alias="mine")
 
     assert api.patch(f"{URL}{derived.pk}/", {"version": 2}).json()["name"] == "new_name"
-    moved = api.patch(f"/api/v1/agents/{other.slug}/pins/{chosen.pk}/", {"version": 2})
+    moved = api.patch(f"/api/v1/agents/{other.slug}/pins/{pin.pk}/", {"version": 2})
     assert moved.json()["name"] == "mine"
 
 
@@ -135,13 +135,13 @@ def test_a_patch_happens_whole_or_not_at_all(api, desk):
     make_version(tool)
     pin = make_pin(desk, tool)
 
-    sent = {"version": 1, "alias": "not legal", "mode": "fresh"}
-    assert api.patch(f"{URL}{pin.pk}/", sent).status_code == 400
+    payload = {"version": 1, "alias": "not legal", "mode": "fresh"}
+    assert api.patch(f"{URL}{pin.pk}/", payload).status_code == 400
 
     pin.refresh_from_db()
     assert (pin.version.ordinal, pin.mode) == (2, "cached")
     assert api.patch(f"{URL}{pin.pk}/", {"mode": "new"}).json()["fields"].keys() == {"mode"}
-    assert api.patch(f"{URL}{pin.pk}/", {**sent, "alias": "legal"}).json()["mode"] == "fresh"
+    assert api.patch(f"{URL}{pin.pk}/", {**payload, "alias": "legal"}).json()["mode"] == "fresh"
     api.delete(f"{URL}{pin.pk}/")
     again = api.post(URL, {"tool": tool.pk, "mode": "fresh"}).json()
     assert (again["mode"], api.get(f"{URL}{again['id']}/").json()["mode"]) == ("fresh", "fresh")
@@ -273,16 +273,24 @@ def test_two_designers_cannot_take_one_name():
 
 
 def test_several_tools_are_pinned_at_once_and_one_refusal_holds_up_none(api, desk):
-    known, gone, older = make_tool(), make_tool(status=ToolStatus.WITHDRAWN), make_tool()
+    active, withdrawn, older = make_tool(), make_tool(status=ToolStatus.WITHDRAWN), make_tool()
     make_version(older)
-    wanted = [{"tool": known.pk, "alias": "ours"}, {"tool": gone.pk}, {"tool": older.pk, "version": "1"}]
+    choices = [
+        {"tool": active.pk, "alias": "ours"},
+        {"tool": withdrawn.pk},
+        {"tool": older.pk, "version": "1"},
+    ]
 
-    reply = api.post(f"{URL}several/", {"pins": wanted})
+    reply = api.post(f"{URL}several/", {"pins": choices})
 
     assert reply.status_code == 200
     first, refused, last = reply.json()["results"]
-    assert (first["tool"], first["pin"]["name"], first["error"]) == (known.pk, "ours", None)
-    assert (refused["tool"], refused["pin"], refused["error"]["code"]) == (gone.pk, None, "tool_withdrawn")
+    assert (first["tool"], first["pin"]["name"], first["error"]) == (active.pk, "ours", None)
+    assert (refused["tool"], refused["pin"], refused["error"]["code"]) == (
+        withdrawn.pk,
+        None,
+        "tool_withdrawn",
+    )
     assert last["pin"]["version"] == "1"
     assert Pin.objects.live().count() == 2
 
@@ -306,7 +314,7 @@ def test_tools_that_pinning_inspects_are_locked_by_their_numbers(api, desk):
     with CaptureQueriesContext(connection) as queries:
         reply = api.post(f"{URL}several/", {"pins": [{"tool": newer.pk}, {"tool": older.pk}]})
 
-    assert [each["error"] for each in reply.json()["results"]] == [None, None]
+    assert [row["error"] for row in reply.json()["results"]] == [None, None]
     locks = [
         query["sql"]
         for query in queries

@@ -17,8 +17,8 @@ LIMITS = exports.get("mcp").limits
 
 
 def found(signature, limits=LIMITS, **words):
-    said = of_vendor(signature) | members(Words(**words))
-    return savings.find_savings(signature, said, limits, size=1000)
+    words_said = of_vendor(signature) | members(Words(**words))
+    return savings.find_savings(signature, words_said, limits, size=1000)
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,18 @@ def test_each_member_is_told_with_what_it_saves():
     )
     signature = make_signature(title="Forecast", inputs=(days, units))
 
-    told = {(each.code, each.path[1] if len(each.path) > 1 else ""): each for each in found(signature)}
+    savings_by_place = {
+        (saving.code, saving.path[1] if len(saving.path) > 1 else ""): saving for saving in found(signature)
+    }
 
-    assert set(told) == {
+    assert set(savings_by_place) == {
         ("title_repeats", ""),
         ("default_repeated", "days"),
         ("values_repeated", "units"),
         ("name_repeated", "units"),
     }
-    assert told["values_repeated", "units"].text == "units: How to measure."
-    assert told["title_repeats", ""].text == ""
+    assert savings_by_place["values_repeated", "units"].text == "units: How to measure."
+    assert savings_by_place["title_repeats", ""].text == ""
 
 
 def test_a_format_saves_only_what_it_says_elsewhere():
@@ -120,7 +122,7 @@ def test_a_format_saves_only_what_it_says_elsewhere():
     optional = make_parameter("city", required=False, description="(optional) The city")
     signature = make_signature(title="Forecast", inputs=(days, optional))
 
-    assert {each.code for each in found(signature)} == {
+    assert {saving.code for saving in found(signature)} == {
         "title_repeats",
         "default_repeated",
         "required_repeated",
@@ -128,19 +130,19 @@ def test_a_format_saves_only_what_it_says_elsewhere():
     # Strict schemas have no defaults and require every input, and nothing of OpenAI's has a title.
     assert found(signature, exports.get("openai-strict").limits) == []
     hidden = {"days": {"hidden": True}, "city": {"description": "The city"}}
-    said = of_vendor(signature) | {
+    members_said = of_vendor(signature) | {
         ("parameters", "days", "hidden"): True,
         ("parameters", "city", "description"): hidden["city"]["description"],
         ("title",): "",
     }
-    assert savings.find_savings(signature, said, LIMITS, size=1000) == []
+    assert savings.find_savings(signature, members_said, LIMITS, size=1000) == []
 
 
 @given(strategies.any_signatures)
 def test_any_tool_can_be_asked_and_no_required_text_becomes_empty(signature):
-    for each in found(signature):
-        assert each.tokens > 0
-        assert each.text.strip() or each.path == ("title",)
+    for saving in found(signature):
+        assert saving.tokens > 0
+        assert saving.text.strip() or saving.path == ("title",)
 
 
 @given(st.text(max_size=200))

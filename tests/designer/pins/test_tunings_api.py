@@ -70,16 +70,16 @@ def test_our_words_replace_the_vendors(api, pin, url, alice):
         "updated_by": "alice",
         "updated_at": None,
     }
-    shown = effective(api, pin)
-    assert shown["description"] == "Ours"
-    assert shown["inputs"][0]["description"] == "Five digits"
+    signature = effective(api, pin)
+    assert signature["description"] == "Ours"
+    assert signature["inputs"][0]["description"] == "Five digits"
 
 
 def test_what_is_left_out_goes_back_to_the_vendors_words(api, pin, url):
     api.put(url, {"description": "Ours", "parameters": {"days": {"hidden": True}}})
     api.put(url, {"description": "Ours again"})
 
-    assert [shown["name"] for shown in effective(api, pin)["inputs"]] == ["Zip code", "days", "unit"]
+    assert [parameter["name"] for parameter in effective(api, pin)["inputs"]] == ["Zip code", "days", "unit"]
 
 
 def test_delete_reverts_in_one_step(api, pin, url):
@@ -111,9 +111,9 @@ def test_catalog_wide_words_hold_beneath_the_agents(api, pin, url, tool_url):
     api.put(tool_url, {"description": "Catalog", "parameters": {"days": {"description": "Catalog days"}}})
     api.put(url, {"description": "Agent"})
 
-    shown = effective(api, pin)
-    assert shown["description"] == "Agent"
-    assert shown["inputs"][1]["description"] == "Catalog days"
+    signature = effective(api, pin)
+    assert signature["description"] == "Agent"
+    assert signature["inputs"][1]["description"] == "Catalog days"
 
 
 def test_words_that_say_the_same_are_not_kept(api, url, tool_url, tool):
@@ -198,16 +198,16 @@ def test_two_editors_do_not_lose_each_others_words(api, bobs_api, url):
     late = api.put(url, {"description": "Alice"}, headers={"If-Match": start})
 
     assert (late.status_code, late.json()["code"]) == (409, "changed_meanwhile")
-    theirs = api.get(url)
-    assert theirs.json()["description"] == "Bob"
+    answer_to_second = api.get(url)
+    assert answer_to_second.json()["description"] == "Bob"
     assert api.delete(url, headers={"If-Match": start}).status_code == 409
-    again = api.put(url, {"description": "Alice"}, headers={"If-Match": theirs.headers["ETag"]})
+    again = api.put(url, {"description": "Alice"}, headers={"If-Match": answer_to_second.headers["ETag"]})
     assert again.status_code == 200
 
 
-@pytest.mark.parametrize("given", ["bare", '""', '"*"', '"a b"', '"a", "b"', 'W/"a"', ""])
-def test_if_match_must_be_an_etag(api, url, given):
-    reply = api.put(url, {"description": "Alice"}, headers={"If-Match": given})
+@pytest.mark.parametrize("etag", ["bare", '""', '"*"', '"a b"', '"a", "b"', 'W/"a"', ""])
+def test_if_match_must_be_an_etag(api, url, etag):
+    reply = api.put(url, {"description": "Alice"}, headers={"If-Match": etag})
 
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid_if_match")
 
@@ -247,11 +247,11 @@ def test_history_leaves_out_what_a_change_left_as_it_was(api, url):
     api.put(url, {"description": "Ours", "parameters": {"days": {"description": "Where"}}})
     api.delete(url)
     newest, second, first = api.get(f"{url}history/").json()["results"]
-    theirs = {"description": "Theirs"}
-    assert second["before"] == {"parameters": {}, "replaced": theirs}
+    words = {"description": "Theirs"}
+    assert second["before"] == {"parameters": {}, "replaced": words}
     assert second["after"] == {
         "parameters": {"days": {"description": "Where"}},
-        "replaced": theirs | {"parameters": {"days": {"description": "The days"}}},
+        "replaced": words | {"parameters": {"days": {"description": "The days"}}},
     }
     assert first["before"]["description"] is None, "the vendor's words"
     assert newest["after"] == {"description": None, "parameters": {}, "replaced": {}, "against": None}
@@ -264,8 +264,8 @@ def test_history_holds_words_alone_and_those_of_its_own_target(api, tool):
     api.patch(f"/api/v1/agents/desk/pins/{pin.pk}/", {"alias": "ours"})
     api.put(url, {"description": "The agent's"})
     api.put(tool_url, {"description": "For all agents"})
-    told = [api.get(f"{address}history/").json()["results"] for address in (url, tool_url)]
-    assert [[row["after"]["description"] for row in rows] for rows in told] == [
+    histories = [api.get(f"{address}history/").json()["results"] for address in (url, tool_url)]
+    assert [[row["after"]["description"] for row in rows] for rows in histories] == [
         ["The agent's"],
         ["For all agents"],
     ]
@@ -324,28 +324,30 @@ def test_all_that_a_model_reads_is_ours_to_say(api, rich_pin, rich_url):
     assert reply.status_code == 200, reply.json()
     assert {name: reply.json()[name] for name in EVERYTHING} == EVERYTHING
     assert len(reply.json()["remarks"]) == 2
-    shown = effective(api, rich_pin)
-    assert (shown["title"], shown["description"]) == ("Weather", "Ours")
-    q, unit, _ = shown["inputs"]
+    signature = effective(api, rich_pin)
+    assert (signature["title"], signature["description"]) == ("Weather", "Ours")
+    q, unit, _ = signature["inputs"]
     assert (q["alias"], q["name"], q["description"]) == ("place", "q", "A town")
     assert unit["allowed_values"] == [
         {"name": "C", "description": "Degrees"},
         {"name": "F", "description": "Fahrenheit"},
     ]
     assert unit["hidden_values"] == ["K"]
-    assert [(out["name"], out["description"]) for out in shown["outputs"]] == [("sky", "What it looks like")]
-    assert shown["annotations"] == {"read_only": True, "destructive": False}
+    assert [(out["name"], out["description"]) for out in signature["outputs"]] == [
+        ("sky", "What it looks like")
+    ]
+    assert signature["annotations"] == {"read_only": True, "destructive": False}
 
 
 def test_an_agents_word_goes_before_the_catalogs_at_each_member(api, rich, rich_pin, rich_url):
     api.put(f"/api/v1/tools/{rich.pk}/tuning/", EVERYTHING)
-    own = {"title": "Sky", "parameters": {"unit": {"values": {"K": {"hidden": False}}}}}
+    tuning = {"title": "Sky", "parameters": {"unit": {"values": {"K": {"hidden": False}}}}}
 
-    assert api.put(rich_url, own).status_code == 200
+    assert api.put(rich_url, tuning).status_code == 200
 
-    shown = effective(api, rich_pin)
-    assert (shown["title"], shown["inputs"][0]["alias"]) == ("Sky", "place")
-    assert [value["name"] for value in shown["inputs"][1]["allowed_values"]] == ["C", "F", "K"]
+    signature = effective(api, rich_pin)
+    assert (signature["title"], signature["inputs"][0]["alias"]) == ("Sky", "place")
+    assert [value["name"] for value in signature["inputs"][1]["allowed_values"]] == ["C", "F", "K"]
 
 
 @pytest.mark.parametrize(
@@ -380,17 +382,17 @@ def test_what_a_wider_tuning_cannot_keep_is_named(api, rich_url, words, field):
 
 def test_any_state_of_the_history_comes_back(api, bobs_api, rich_url):
     states = [EVERYTHING, {"title": "Weather"}, {"outputs": {"sky": {"hidden": True}}}]
-    told = [api.put(rich_url, words).json() for words in states]
+    saved_words = [api.put(rich_url, words).json() for words in states]
     api.delete(rich_url)
-    gone, *entries = api.get(f"{rich_url}history/").json()["results"]
+    latest, *entries = api.get(f"{rich_url}history/").json()["results"]
 
-    for change, before in zip(reversed(entries), told, strict=True):
+    for change, before in zip(reversed(entries), saved_words, strict=True):
         reply = bobs_api.post(f"{rich_url}restore/", {"entry": change["entry"]})
         assert reply.status_code == 200
-        known = {"updated_by": "", "updated_at": ""}
-        assert reply.json() | known == before | known
+        unchanging = {"updated_by": "", "updated_at": ""}
+        assert reply.json() | unchanging == before | unchanging
         assert api.get(f"{rich_url}history/").json()["results"][0]["action"] == "restore"
-    assert bobs_api.post(f"{rich_url}restore/", {"entry": gone["entry"]}).json()["title"] is None
+    assert bobs_api.post(f"{rich_url}restore/", {"entry": latest["entry"]}).json()["title"] is None
     assert not Tuning.objects.exists()
     missing = bobs_api.post(f"{rich_url}restore/", {"entry": 10**9})
     assert (missing.status_code, missing.json()["code"]) == (404, "no_such_entry")
@@ -430,9 +432,9 @@ def moved(api, rich, rich_pin, rich_url):
 
 
 def test_words_are_stale_when_the_vendors_text_is_another(api, moved, rich_pin):
-    told = api.get(moved).json()["stale"]
+    stale = api.get(moved).json()["stale"]
 
-    assert [(each["member"], each["then"], each["now"]) for each in told] == [
+    assert [(row["member"], row["then"], row["now"]) for row in stale] == [
         ("description", "Theirs", "Newly theirs"),
         ("effects.destructive", True, None),
     ]
@@ -442,20 +444,20 @@ def test_words_are_stale_when_the_vendors_text_is_another(api, moved, rich_pin):
 
 def test_saving_another_member_settles_nothing(api, moved):
     words = api.get(moved).json()
-    kept = {name: words[name] for name in ("description", "effects")}
+    kept_words = {name: words[name] for name in ("description", "effects")}
 
-    told = api.put(moved, kept | {"title": "Sky"}).json()["stale"]
+    stale = api.put(moved, kept_words | {"title": "Sky"}).json()["stale"]
 
-    assert [each["member"] for each in told] == ["description", "effects.destructive"]
+    assert [row["member"] for row in stale] == ["description", "effects.destructive"]
 
 
-@pytest.mark.parametrize(("take", "left"), [("ours", "Theirs, and ours.\nUnits vary."), ("theirs", None)])
-def test_a_person_settles_one_stale_text(api, moved, take, left):
+@pytest.mark.parametrize(("take", "expected"), [("ours", "Theirs, and ours.\nUnits vary."), ("theirs", None)])
+def test_a_person_settles_one_stale_text(api, moved, take, expected):
     reply = api.post(f"{moved}settle/", {"member": "description", "take": take})
 
     assert reply.status_code == 200, reply.json()
-    assert reply.json()["description"] == left
-    assert [each["member"] for each in reply.json()["stale"]] == ["effects.destructive"]
+    assert reply.json()["description"] == expected
+    assert [row["member"] for row in reply.json()["stale"]] == ["effects.destructive"]
     again = api.post(f"{moved}settle/", {"member": "description", "take": take})
     assert (again.status_code, again.json()["code"]) == (409, "not_stale")
 
@@ -468,8 +470,8 @@ def test_what_both_changed_is_not_merged_and_the_rest_is(api, rich, rich_url, ri
     inputs = (structs.replace(q, description="Here: The place"), *others)
     make_version(rich, structs.replace(before, description="New", inputs=inputs))
 
-    whole, one = api.get(tool_url).json()["stale"]
-    assert (whole["member"], whole["merged"]) == ("description", None)
+    description, one = api.get(tool_url).json()["stale"]
+    assert (description["member"], description["merged"]) == ("description", None)
     assert one["merged"] == "Here: The place or town"
     refused = api.post(f"{tool_url}settle/", {"member": "description", "take": "merged"})
     assert (refused.status_code, refused.json()["code"]) == (409, "cannot_merge")

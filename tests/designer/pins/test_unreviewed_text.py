@@ -62,10 +62,10 @@ def test_a_version_rewritten_in_place_is_held_by_default(rewritten):
     row = rewritten()
     assert (row.description, row.current.name) == ("Does thing 1.", "2")
     assert row.stopped.name.startswith("2, rewritten on ")
-    held = Finding.objects.get(code="HELD")
-    assert (held.severity, held.state, held.against) == ("high", "open", row.current)
-    assert f"Version {row.stopped.name} of “tool_1” waits for a decision" in held.message
-    assert "the vendor rewrote a version that it had published" in held.message
+    finding = Finding.objects.get(code="HELD")
+    assert (finding.severity, finding.state, finding.against) == ("high", "open", row.current)
+    assert f"Version {row.stopped.name} of “tool_1” waits for a decision" in finding.message
+    assert "the vendor rewrote a version that it had published" in finding.message
 
 
 def test_an_endpoint_may_let_rewritten_versions_through(rewritten):
@@ -85,9 +85,10 @@ def test_a_rewritten_text_is_neither_moved_to_nor_published_before_a_person_acce
     assert "Change in review" in text_of(admin.get("/agents/desk/"))
     assert send(admin, "post", f"{DESK}/releases/").status_code == 201
 
-    held = Finding.objects.get(code="HELD")
+    finding = Finding.objects.get(code="HELD")
     assert (
-        send(admin, "post", f"/api/v1/findings/{held.pk}/resolve/", {"decision": "accept"}).status_code == 200
+        send(admin, "post", f"/api/v1/findings/{finding.pk}/resolve/", {"decision": "accept"}).status_code
+        == 200
     )
 
     assert send(admin, "patch", f"{DESK}/pins/{pin.pk}/", {"version": "2"}).json()["ordinal"] == 2
@@ -119,8 +120,8 @@ def test_what_is_pinned_and_held_is_said_everywhere_and_not_published(admin, rew
 def test_what_is_pinned_and_was_blocked_says_so_and_is_not_published(admin, rewritten):
     row = rewritten()
     row.pins.update(version=row.stopped)
-    held = Finding.objects.get(code="HELD")
-    send(admin, "post", f"/api/v1/findings/{held.pk}/resolve/", {"decision": "block"})
+    finding = Finding.objects.get(code="HELD")
+    send(admin, "post", f"/api/v1/findings/{finding.pk}/resolve/", {"decision": "block"})
 
     refused = send(admin, "post", f"{DESK}/releases/")
     assert (refused.status_code, failed(refused)) == (409, ["version_blocked"])

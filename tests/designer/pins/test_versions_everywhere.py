@@ -43,10 +43,10 @@ def post(client, path, body):
 
 def test_pins_are_asked_for_and_shown_by_the_vendors_number(designer, tool):
     make_agent(slug="desk")
-    shown = post(designer, PINS, {"tool": tool.pk, "version": "2"}).json()
-    assert (shown["version"], shown["version_name"], shown["current"]) == ("2", "2", "4")
-    assert shown["ordinal"] == tool.versions.get(label="2").ordinal != 2
-    assert shown["effective"]["description"] == "As of version 2"
+    body = post(designer, PINS, {"tool": tool.pk, "version": "2"}).json()
+    assert (body["version"], body["version_name"], body["current"]) == ("2", "2", "4")
+    assert body["ordinal"] == tool.versions.get(label="2").ordinal != 2
+    assert body["effective"]["description"] == "As of version 2"
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_move_is_told_in_the_vendors_numbers(designer, pin):
 
 def test_versions_have_addresses_by_label(designer, tool):
     base = f"/api/v1/tools/{tool.pk}/versions"
-    shown = designer.get(f"{base}/v2/").json()
-    assert (shown["version"], shown["signature"]["description"]) == ("2", "As of version 2")
-    assert designer.get(f"{base}/{shown['ordinal']}/").json() == shown
+    body = designer.get(f"{base}/v2/").json()
+    assert (body["version"], body["signature"]["description"]) == ("2", "As of version 2")
+    assert designer.get(f"{base}/{body['ordinal']}/").json() == body
     assert designer.get(f"{base}/v9/").status_code == 404
     page = text_of(designer.get(f"/tools/{tool.pk}/versions/v4/"))
     assert "As of version 3" in page
@@ -98,9 +98,9 @@ def test_a_label_with_a_slash_has_an_address(designer, tool):
 
 def test_a_difference_is_asked_for_by_labels_and_without_them(designer, tool):
     path = f"/api/v1/tools/{tool.pk}/diff/"
-    asked = [{"from": "2", "to": "4"}, {}, {"from_ordinal": 3, "to_ordinal": 4}]
-    found = [designer.get(path, each).json()["changes"] for each in asked]
-    assert [(change["before"][-1], change["after"][-1]) for (change,) in found] == [
+    queries = [{"from": "2", "to": "4"}, {}, {"from_ordinal": 3, "to_ordinal": 4}]
+    changes = [designer.get(path, query).json()["changes"] for query in queries]
+    assert [(change["before"][-1], change["after"][-1]) for (change,) in changes] == [
         ("2", "4"),
         ("3", "4"),
         ("2", "3"),
@@ -108,8 +108,8 @@ def test_a_difference_is_asked_for_by_labels_and_without_them(designer, tool):
 
 
 def test_a_tool_runs_in_the_version_that_the_vendor_calls_so(designer, tool):
-    asked = post(designer, f"/api/v1/tools/{tool.pk}/invoke/", {"version": "2", "arguments": {}})
-    assert (asked.json()["outcome"], asked.json()["version"]) == ("invalid_arguments", "2")
+    result = post(designer, f"/api/v1/tools/{tool.pk}/invoke/", {"version": "2", "arguments": {}})
+    assert (result.json()["outcome"], result.json()["version"]) == ("invalid_arguments", "2")
     post(
         designer,
         f"/api/v1/tools/{tool.pk}/invoke/",
@@ -122,8 +122,8 @@ def test_a_tool_runs_in_the_version_that_the_vendor_calls_so(designer, tool):
 def test_a_version_rewritten_in_place_is_named_with_its_day(designer, tool, pin):
     with time_machine.travel("2026-11-22 14:05", tick=False):
         rewritten = make_version(tool, make_signature("forecast", description="Other words"), label="4")
-    shown = designer.get(f"/api/v1/tools/{tool.pk}/").json()
-    assert (shown["version"], shown["version_name"]) == ("4", "4, rewritten on 22 November 2026")
+    row = designer.get(f"/api/v1/tools/{tool.pk}/").json()
+    assert (row["version"], row["version_name"]) == ("4", "4, rewritten on 22 November 2026")
     pins.move_pin(pin, actor=make_user(Role.DESIGNER), version="4")
     for page in (f"/tools/{tool.pk}/", "/tools/", f"/tools/{tool.pk}/versions/", "/agents/desk/", "/audit/"):
         assert "4, rewritten on 22 November 2026" in text_of(designer.get(page)), page
@@ -144,8 +144,8 @@ def test_a_vendor_without_numbers_has_versions_named_by_their_time(designer):
     row = next(row for row in designer.get("/api/v1/tools/").json()["results"] if row["id"] == tool.pk)
     assert (row["version"], row["version_name"]) == ("", "22 November 2026, 14:05")
     make_agent(slug="desk")
-    shown = post(designer, PINS, {"tool": tool.pk, "ordinal": 2}).json()
-    assert (shown["version"], shown["version_name"]) == ("", "22 November 2026, 14:05")
+    body = post(designer, PINS, {"tool": tool.pk, "ordinal": 2}).json()
+    assert (body["version"], body["version_name"]) == ("", "22 November 2026, 14:05")
     assert "version 22 November 2026, 14:05" in text_of(designer.get(f"/tools/{tool.pk}/"))
 
 

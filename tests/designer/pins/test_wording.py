@@ -78,11 +78,11 @@ def test_a_tool_is_found_by_our_words_at_once_and_by_the_vendors_no_longer(api, 
 
 def test_words_that_change_while_they_are_indexed_are_indexed_again(api, tool, monkeypatch):
     tune(api, tool, description="Puffins are counted here.")
-    read = effective_texts.rewrites
+    rewrites = effective_texts.rewrites
 
     def meanwhile(tools):
-        words = read(tools)
-        monkeypatch.setattr(effective_texts, "rewrites", read)
+        words = rewrites(tools)
+        monkeypatch.setattr(effective_texts, "rewrites", rewrites)
         with connection.cursor() as cursor:  # the clock of this test's one transaction stands still
             tune(api, tool, description=OURS)
             cursor.execute("UPDATE catalog_tool SET worded_at = worded_at + interval '1 second'")
@@ -99,13 +99,13 @@ def test_lists_and_the_tool_itself_show_our_words_and_their_tokens(api, page, to
     tune(api, tool, description=OURS * 20, parameters={"year": {"hidden": True}})
 
     (row,) = api.get("/api/v1/tools/").json()["results"]
-    whole = api.get(f"/api/v1/tools/{tool.pk}/").json()
+    tool_body = api.get(f"/api/v1/tools/{tool.pk}/").json()
 
     assert (row["description"], row["is_tuned"]) == (OURS * 20, True)
-    assert row["tokens"] == whole["tokens"] > bare["tokens"] + 80
-    assert whole["signature"]["description"] == VENDORS
-    assert whole["effective"]["description"] == OURS * 20
-    assert [shown["name"] for shown in whole["effective"]["inputs"]] == ["bay"]
+    assert row["tokens"] == tool_body["tokens"] > bare["tokens"] + 80
+    assert tool_body["signature"]["description"] == VENDORS
+    assert tool_body["effective"]["description"] == OURS * 20
+    assert [parameter["name"] for parameter in tool_body["effective"]["inputs"]] == ["bay"]
     assert "Penguins" in text_of(page.get("/tools/"))
     assert "Albatrosses" not in text_of(page.get("/tools/"))
     assert f'href="/tools/{tool.pk}/tuning/"' in page.get("/tools/").content.decode()
@@ -116,10 +116,10 @@ def test_the_vendors_words_are_one_click_away_on_the_page_of_the_tool_and_when_c
     tune(api, tool, description=OURS, parameters=inputs)
 
     for url in (f"/tools/{tool.pk}/", f"/tools/compare/?tool={tool.pk}&tool={make_tool().pk}"):
-        said = text_of(page.get(url))
-        assert f"{OURS} Vendor text {VENDORS}" in said
-        assert "A fjord Vendor text A vendor's bay" in said
-        assert "hidden" in said
+        page_text = text_of(page.get(url))
+        assert f"{OURS} Vendor text {VENDORS}" in page_text
+        assert "A fjord Vendor text A vendor's bay" in page_text
+        assert "hidden" in page_text
 
 
 def test_a_new_version_keeps_our_words_and_lets_the_rest_through(api, page, tool):

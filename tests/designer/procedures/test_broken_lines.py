@@ -37,13 +37,13 @@ def tool() -> Tool:
 @pytest.fixture
 def pin(client: APIClient, tool: Tool) -> Pin:
     pin = make_pin(make_agent(), tool)
-    made = client.post(path(pin.agent), {"title": "Weather", "body": TEXT}, format="json")
-    assert made.status_code == 201
+    response = client.post(path(pin.agent), {"title": "Weather", "body": TEXT}, format="json")
+    assert response.status_code == 201
     return pin
 
 
-def path(agent: Agent, rest: str = "") -> str:
-    return f"/api/v1/agents/{agent.slug}/procedures/{rest}"
+def path(agent: Agent, below: str = "") -> str:
+    return f"/api/v1/agents/{agent.slug}/procedures/{below}"
 
 
 def require_day(tool: Tool) -> None:
@@ -66,7 +66,7 @@ def broken(client: APIClient, agent: Agent, slug: str = "weather") -> list[int]:
 
 def lines_of_update(client: APIClient, agent: Agent) -> list[int]:
     (update,) = client.get(f"/api/v1/agents/{agent.slug}/upgrades/").json()["results"]
-    return [each["line"] for each in update["impact"] if each.get("line") and each["breaks"]]
+    return [row["line"] for row in update["impact"] if row.get("line") and row["breaks"]]
 
 
 def test_the_lines_that_updates_names_stay_open_after_the_pin_has_moved(client, pin, tool):
@@ -92,9 +92,9 @@ def test_a_line_that_was_mended_is_not_remarked_while_it_is_typed(client, pin, t
     move(pin, 2)
     mended = TEXT.replace("forecast()", "forecast(zone_code)")
     for body, lines in ((TEXT, [2]), (mended, [])):
-        given = {"body": body, "procedure": "weather"}
-        remarks = client.post(path(pin.agent, "lint/"), given, format="json").json()["lint"]
-        assert [each["line"] for each in remarks if each["code"] == "line_broken"] == lines
+        payload = {"body": body, "procedure": "weather"}
+        remarks = client.post(path(pin.agent, "lint/"), payload, format="json").json()["lint"]
+        assert [warning["line"] for warning in remarks if warning["code"] == "line_broken"] == lines
 
 
 @pytest.mark.parametrize("body", [TEXT, f"{TEXT}\n4. Say goodbye."])

@@ -16,8 +16,8 @@ def known(signature: Signature) -> KnownTool:
     return KnownTool(
         pin=7,
         name=signature.name,
-        inputs=tuple(KnownInput(id=each.id, name=each.name) for each in signature.inputs),
-        outputs=tuple(KnownOutput(id=each.id, name=each.name) for each in signature.outputs),
+        inputs=tuple(KnownInput(id=parameter.id, name=parameter.name) for parameter in signature.inputs),
+        outputs=tuple(KnownOutput(id=output.id, name=output.name) for output in signature.outputs),
     )
 
 
@@ -33,14 +33,14 @@ places = st.tuples(st.sampled_from(["in", "out", "other", "words"]), st.sampled_
 
 
 @given(members, members, st.lists(places, max_size=12))
-def test_exactly_the_lines_that_use_what_is_gone_are_named(inputs, outputs, written):
+def test_exactly_the_lines_that_use_what_is_gone_are_named(inputs, outputs, written_lines):
     forms = {
         "in": "Give {{in:7/{}}}.",
         "out": "Say {{out:7/{}}}.",
         "other": "Say {{out:77/{}}}.",
         "words": "{}",
     }
-    text = "\n".join(forms.get(kind, "{}").format(name) for kind, name in written)
+    text = "\n".join(forms.get(kind, "{}").format(name) for kind, name in written_lines)
     before, after = with_members(list(NAMES), list(NAMES)), with_members(inputs, outputs)
     comparison = diff.compare(before, after)
     move = impact.Move(
@@ -52,11 +52,13 @@ def test_exactly_the_lines_that_use_what_is_gone_are_named(inputs, outputs, writ
         then=known(after),
     )
 
-    found = impact.impacts(text, move)
+    impacts = impact.impacts(text, move)
 
-    kept = {"in": inputs, "out": outputs}
+    names_by_kind = {"in": inputs, "out": outputs}
     expected = [
-        line for line, (kind, name) in enumerate(written, 1) if kind in kept and name not in kept[kind]
+        line
+        for line, (kind, name) in enumerate(written_lines, 1)
+        if kind in names_by_kind and name not in names_by_kind[kind]
     ]
-    assert [each.line for each in found] == expected
-    assert all(each.breaks for each in found)
+    assert [row.line for row in impacts] == expected
+    assert all(row.breaks for row in impacts)

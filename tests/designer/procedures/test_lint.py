@@ -44,8 +44,8 @@ Help members to get a refill.
 """
 
 
-def codes(text: str, known: Vocabulary = PHARMACY, **elsewhere: Elsewhere) -> list[tuple[int | None, str]]:
-    return [(remark.line, remark.code) for remark in lint.lint(parse(text, known), known, elsewhere)]
+def codes(text: str, words: Vocabulary = PHARMACY, **elsewhere: Elsewhere) -> list[tuple[int | None, str]]:
+    return [(remark.line, remark.code) for remark in lint.lint(parse(text, words), words, elsewhere)]
 
 
 def with_state(state: Any) -> Vocabulary:
@@ -138,8 +138,8 @@ def test_each_fault_has_its_code_on_its_line(text: str, code: str) -> None:
         "pay": Elsewhere(tools=2),
         "bill": Elsewhere(tools=1, agents=("Billing",)),
     }
-    found = [each for each in codes(f"First.\n{text}", **elsewhere) if each[1] != "input_not_supplied"]
-    assert (found or codes(f"First.\n{text}", **elsewhere)) == [(2, code)]
+    faults = [fault for fault in codes(f"First.\n{text}", **elsewhere) if fault[1] != "input_not_supplied"]
+    assert (faults or codes(f"First.\n{text}", **elsewhere)) == [(2, code)]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_each_fault_has_its_code_on_its_line(text: str, code: str) -> None:
     ],
 )
 def test_what_cannot_run_is_told_at_each_mention(state: str, code: str, severity: str) -> None:
-    known = with_state(state)
-    found = lint.lint(parse("look_up() and\n{tool:1}", known), known)
-    assert [(remark.line, remark.code, remark.severity) for remark in found] == [
+    words = with_state(state)
+    remarks = lint.lint(parse("look_up() and\n{tool:1}", words), words)
+    assert [(remark.line, remark.code, remark.severity) for remark in remarks] == [
         (1, code, severity),
         (2, code, severity),
     ]
@@ -168,8 +168,8 @@ def test_a_near_name_is_proposed():
 
 def test_what_no_procedure_names_is_told_of_the_agent():
     texts = [parse("look_up_prescriptions()", PHARMACY)]
-    found = lint.unreferenced(texts, PHARMACY)
-    assert [(remark.line, remark.code) for remark in found] == [
+    remarks = lint.unreferenced(texts, PHARMACY)
+    assert [(remark.line, remark.code) for remark in remarks] == [
         (None, "never_referenced"),
         (None, "never_referenced"),
         (None, "agent_unreachable"),
@@ -192,24 +192,24 @@ def test_labelled_procedures_are_told_apart(number, least):
     """About half of them are clean. All were written without knowledge of the rules. The bar of each is 0.9,
     which the benchmark prints; the third misses it, and may not fall further.
     """
-    judged = procedure_labels.judge(procedure_labels.SETS[number])
-    assert judged.procedures >= 40
-    assert judged.precision >= least
-    assert judged.recall >= least
+    result = procedure_labels.judge(procedure_labels.SETS[number])
+    assert result.procedures >= 40
+    assert result.precision >= least
+    assert result.recall >= least
 
 
 def test_hints_of_a_new_procedure_are_told_once_while_they_stand():
-    (told,) = lint.lint(parse(TEMPLATE, PHARMACY), PHARMACY)
+    (remark,) = lint.lint(parse(TEMPLATE, PHARMACY), PHARMACY)
 
-    assert (told.line, told.code, told.severity) == (3, "hint_left", "warning")
-    assert told.message == "This and 7 more lines are hints that a new procedure starts with."
+    assert (remark.line, remark.code, remark.severity) == (3, "hint_left", "warning")
+    assert remark.message == "This and 7 more lines are hints that a new procedure starts with."
     assert codes("# Goal\n\nA refill is on its way.\n") == []
 
 
 def test_one_hint_that_was_left_is_told_at_its_line():
-    (told,) = lint.lint(parse("# Goal\n\nWhat the customer says or wants.\n", PHARMACY), PHARMACY)
+    (remark,) = lint.lint(parse("# Goal\n\nWhat the customer says or wants.\n", PHARMACY), PHARMACY)
 
-    assert (told.line, told.message) == (3, "This line is a hint that a new procedure starts with.")
+    assert (remark.line, remark.message) == (3, "This line is a hint that a new procedure starts with.")
 
 
 BIRTHS = Vocabulary(

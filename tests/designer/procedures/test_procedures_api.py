@@ -30,17 +30,19 @@ def test_text_is_kept_by_identity_and_answered_by_name(api, look_up):
     )
 
     assert reply.status_code == 201
-    made = reply.json()
-    assert made["slug"] == "refill"
-    assert made["version"] == 1
-    assert made["body"] == "With {account_id}, use look_up() for look_up().refills."
-    assert made["rendered"] == "With account_id, use look_up() for look_up().refills."
-    assert [(each["kind"], each["target"], each["member"]) for each in made["references"]] == [
+    created = reply.json()
+    assert created["slug"] == "refill"
+    assert created["version"] == 1
+    assert created["body"] == "With {account_id}, use look_up() for look_up().refills."
+    assert created["rendered"] == "With account_id, use look_up() for look_up().refills."
+    assert [
+        (reference["kind"], reference["target"], reference["member"]) for reference in created["references"]
+    ] == [
         ("item", None, "account_id"),
         ("tool", look_up.pk, ""),
         ("output", look_up.pk, "refills"),
     ]
-    assert made["lint"] == []
+    assert created["lint"] == []
     stored = Procedure.objects.get().text
     assert stored == f"With {{item:account_id}}, use {{tool:{look_up.pk}}} for {{out:{look_up.pk}/refills}}."
 
@@ -56,9 +58,9 @@ def test_a_new_name_of_a_tool_changes_what_is_answered_and_not_what_is_kept(api,
 
 
 def test_without_a_body_it_starts_with_the_template(api, desk):
-    made = api.post(URL, {"title": "Refill"}).json()
-    assert made["body"].startswith("## Goal")
-    assert [each["code"] for each in made["lint"]] == ["hint_left"]
+    created = api.post(URL, {"title": "Refill"}).json()
+    assert created["body"].startswith("## Goal")
+    assert [remark["code"] for remark in created["lint"]] == ["hint_left"]
 
 
 def test_each_save_is_a_version_and_an_old_one_can_be_restored(api, look_up):
@@ -103,7 +105,7 @@ def test_lint_answers_for_any_text_and_stores_nothing(api, look_up):
     reply = api.post(f"{URL}lint/", {"body": "Ask.\nCall look_up() and look_down()."})
 
     assert reply.status_code == 200
-    assert [(each["line"], each["code"], each["severity"]) for each in reply.json()["lint"]] == [
+    assert [(remark["line"], remark["code"], remark["severity"]) for remark in reply.json()["lint"]] == [
         (2, "input_not_supplied", "warning"),
         (2, "unknown_reference", "error"),
     ]
@@ -141,19 +143,19 @@ def test_references_are_rows_of_the_current_text(api, look_up):
 
 def test_a_pin_of_another_agent_is_no_reference(api, desk):
     other = make_pin(agent=make_agent(slug="other"), tool=make_tool())
-    made = api.post(URL, {"title": "Refill", "body": f"{{tool:{other.pk}}}"}).json()
-    assert made["references"] == []
-    assert [each["code"] for each in made["lint"]] == ["unknown_reference"]
+    created = api.post(URL, {"title": "Refill", "body": f"{{tool:{other.pk}}}"}).json()
+    assert created["references"] == []
+    assert [remark["code"] for remark in created["lint"]] == ["unknown_reference"]
 
 
 def test_a_removed_pin_is_told_by_its_last_name(api, look_up):
     api.post(URL, {"title": "Refill", "body": "With {account_id}: look_up()"})
     pins.remove_pin(look_up, actor=make_user(Role.ADMIN))
 
-    seen = api.get(f"{URL}refill/").json()
+    procedure = api.get(f"{URL}refill/").json()
 
-    assert seen["body"] == "With {account_id}: look_up()"
-    assert [each["code"] for each in seen["lint"]] == ["not_pinned"]
+    assert procedure["body"] == "With {account_id}: look_up()"
+    assert [remark["code"] for remark in procedure["lint"]] == ["not_pinned"]
 
 
 @pytest.mark.parametrize(
@@ -196,9 +198,11 @@ def test_release_holds_the_procedures_as_a_model_reads_them(api, look_up):
     pins.remove_pin(look_up, actor=make_user(Role.ADMIN))
 
     text = "With account_id: look_up(account_id), then look_up().refills."
-    (listed,) = api.get("/api/v1/agents/desk/releases/live/procedures/").json()["results"]
-    assert listed["text"] == text
-    assert [(each["kind"], each["name"], each["member"]) for each in listed["references"]] == [
+    (row,) = api.get("/api/v1/agents/desk/releases/live/procedures/").json()["results"]
+    assert row["text"] == text
+    assert [
+        (reference["kind"], reference["name"], reference["member"]) for reference in row["references"]
+    ] == [
         ("item", "", "account_id"),
         ("input", "look_up", "account_id"),
         ("output", "look_up", "refills"),
@@ -222,7 +226,7 @@ def test_difference_of_two_releases_names_their_procedures(api, look_up):
 
     changes = api.get("/api/v1/agents/desk/releases/2/diff/").json()["procedures"]
 
-    assert [(each["mark"], each["slug"], each["before"], each["after"]) for each in changes] == [
+    assert [(change["mark"], change["slug"], change["before"], change["after"]) for change in changes] == [
         ("changed", "refill", "First.", "Second."),
         ("added", "transfer", "", "New."),
     ]

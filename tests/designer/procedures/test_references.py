@@ -29,7 +29,7 @@ KNOWN = Vocabulary(tools=(LOOK_UP,), agents=(KnownAgent(id=7, name="transfer_to_
 
 
 @pytest.mark.parametrize(
-    ("typed", "kept", "reads"),
+    ("typed", "expected_text", "reads"),
     [
         ("Call look_up().", "Call {tool:12}.", "Call look_up()."),
         ("Call `LOOK_UP()`", "Call `{tool:12}`", "Call `look_up()`"),
@@ -71,11 +71,13 @@ KNOWN = Vocabulary(tools=(LOOK_UP,), agents=(KnownAgent(id=7, name="transfer_to_
         ("nothing()", "nothing()", "nothing()"),
     ],
 )
-def test_what_is_typed_is_kept_by_identity_and_shown_by_name(typed: str, kept: str, reads: str) -> None:
+def test_what_is_typed_is_kept_by_identity_and_shown_by_name(
+    typed: str, expected_text: str, reads: str
+) -> None:
     pieces = parse(typed, KNOWN)
-    assert stored(pieces) == kept
+    assert stored(pieces) == expected_text
     assert display_text(pieces) == reads
-    assert stored(parse(reads, KNOWN)) == kept
+    assert stored(parse(reads, KNOWN)) == expected_text
 
 
 def test_a_model_reads_items_by_their_bare_names() -> None:
@@ -144,8 +146,8 @@ TEXTS = st.lists(st.tuples(BETWEEN, REFERENCES | st.text("ab(){}.@=", max_size=6
 @given(TEXTS)
 def test_shown_and_stored_lead_to_each_other(text: str) -> None:
     pieces = parse(text, KNOWN)
-    kept, reads = stored(pieces), display_text(pieces)
-    assert display_text(parse(kept, KNOWN)) == reads
-    assert kept.count("\n") == reads.count("\n")
+    stored_text, reads = stored(pieces), display_text(pieces)
+    assert display_text(parse(stored_text, KNOWN)) == reads
+    assert stored_text.count("\n") == reads.count("\n")
     # What is saved again without a change is kept without a change.
-    assert stored(parse(reads, KNOWN)) == kept
+    assert stored(parse(reads, KNOWN)) == stored_text

@@ -30,8 +30,8 @@ def test_an_output_says_that_nothing_was_done(outputs, name):
 
 def test_an_input_takes_the_newest_result_of_its_name():
     results = [{"orderId": 1, "city": "Oslo"}, {"order": {"id": 2}}]
-    taken = step_results.values_for(["order_id", "city", "country"], results)
-    assert taken == {"order_id": 2, "city": "Oslo"}
+    values = step_results.values_for(["order_id", "city", "country"], results)
+    assert values == {"order_id": 2, "city": "Oslo"}
 
 
 def test_an_input_takes_a_member_of_a_list_of_one_and_none_of_a_list_of_two():

@@ -43,9 +43,11 @@ UNLIKE = [
 def confusion(tools, vendors=None, inputs=None):
     signatures = [
         make_signature(
-            name, description=says, inputs=[make_parameter(each) for each in (inputs or {}).get(name, ())]
+            name,
+            description=description,
+            inputs=[make_parameter(name) for name in (inputs or {}).get(name, ())],
         )
-        for name, says in tools.items()
+        for name, description in tools.items()
     ]
     return Confusion(signatures, stemming.stems(tool_purpose.words_of(signatures)), vendors)
 
@@ -53,7 +55,7 @@ def confusion(tools, vendors=None, inputs=None):
 @pytest.mark.parametrize("pair", ALIKE)
 def test_the_same_done_to_the_same_is_confusable(pair):
     assert confusion(TOOLS).score(*pair) >= CONFUSABLE
-    assert pair in [(each.first, each.second) for each in confusion(TOOLS).pairs()]
+    assert pair in [(pair.first, pair.second) for pair in confusion(TOOLS).pairs()]
 
 
 @pytest.mark.parametrize("pair", UNLIKE)
@@ -98,10 +100,10 @@ def test_an_opposite_or_another_kind_is_not(one, other):
 def test_the_worst_pairs_come_first_and_say_what_only_one_of_them_has():
     pairs = confusion(TOOLS).pairs()
 
-    assert [each.score for each in pairs] == sorted((each.score for each in pairs), reverse=True)
-    (found,) = (each for each in pairs if (each.first, each.second) == ALIKE[0])
-    assert {"sender", "reference"} <= set(found.only_second)
-    assert found.only_first == ()
+    assert [pair.score for pair in pairs] == sorted((pair.score for pair in pairs), reverse=True)
+    (pair,) = (candidate for candidate in pairs if (candidate.first, candidate.second) == ALIKE[0])
+    assert {"sender", "reference"} <= set(pair.only_second)
+    assert pair.only_first == ()
 
 
 @pytest.mark.parametrize("pair", ALIKE)
@@ -109,8 +111,8 @@ def test_the_proposed_sentence_lowers_the_score_in_either_description(pair):
     judge = confusion(TOOLS)
     for tool, other in (pair, pair[::-1]):
         sentence = judge.sentence(tool, other)
-        told = confusion(TOOLS | {tool: f"{TOOLS[tool]} {sentence}"})
-        assert told.score(tool, other) < CONFUSABLE <= judge.score(tool, other)
+        changed = confusion(TOOLS | {tool: f"{TOOLS[tool]} {sentence}"})
+        assert changed.score(tool, other) < CONFUSABLE <= judge.score(tool, other)
 
 
 def test_the_special_tool_says_what_it_is_only_for():
@@ -140,7 +142,7 @@ def test_the_same_words_are_told_apart_by_inputs():
 
 
 @pytest.mark.parametrize(
-    ("says", "sentence"),
+    ("description", "sentence"),
     [
         ("Gets its data from an API", "getting its data from an API"),
         ("This endpoint returns the rates of a day.", "returning the rates of a day"),
@@ -150,8 +152,8 @@ def test_the_same_words_are_told_apart_by_inputs():
         ("", "updating pages"),
     ],
 )
-def test_a_tool_is_spoken_of_in_a_phrase(says, sentence):
-    judge = confusion({"pages_update": says, "list_couriers": "Lists the couriers of a depot."})
+def test_a_tool_is_spoken_of_in_a_phrase(description, sentence):
+    judge = confusion({"pages_update": description, "list_couriers": "Lists the couriers of a depot."})
     assert judge.sentence("pages_update", "list_couriers").startswith(
         f"Use this for {sentence}, not for listing"
     )
@@ -170,9 +172,9 @@ def test_a_remark_counts_as_far_as_it_says_what_only_one_of_them_is_for(remark):
         "parcels_track_by_reference": "Returns where a parcel is now, found by the sender's own reference.",
     }
     before = confusion(pair).score(*pair)
-    told = confusion(pair | {"parcels_track": f"{pair['parcels_track']} {remark}"}).score(*pair)
+    score = confusion(pair | {"parcels_track": f"{pair['parcels_track']} {remark}"}).score(*pair)
     beside_it = confusion(pair | {"parcels_track": f"{pair['parcels_track']} Not for calls in the night."})
-    assert told < before - 0.1
+    assert score < before - 0.1
     assert beside_it.score(*pair) == pytest.approx(before, abs=0.05)
 
 
@@ -200,8 +202,8 @@ TEXT = st.text(st.sampled_from("abc .;`()éß漢'-_\n") | st.characters(codec="u
 @given(st.lists(TEXT, min_size=2, max_size=4), TEXT)
 def test_any_words_score_the_same_from_both_sides(descriptions, title):
     tools = [
-        make_signature(f"tool_{number}", title=title, description=says)
-        for number, says in enumerate(descriptions)
+        make_signature(f"tool_{number}", title=title, description=description)
+        for number, description in enumerate(descriptions)
     ]
     judge = Confusion(tools, {word: word for word in tool_purpose.words_of(tools)})
 
@@ -209,9 +211,12 @@ def test_any_words_score_the_same_from_both_sides(descriptions, title):
     assert 0 <= score <= 1
     assert score == judge.score("tool_1", "tool_0")
     sentence = judge.sentence("tool_0", "tool_1")
-    told = [replace(tools[0], description=append_sentence(tools[0].description, sentence)), *tools[1:]]
+    changed_tools = [
+        replace(tools[0], description=append_sentence(tools[0].description, sentence)),
+        *tools[1:],
+    ]
     if sentence:
-        after = Confusion(told, {word: word for word in tool_purpose.words_of(told)})
+        after = Confusion(changed_tools, {word: word for word in tool_purpose.words_of(changed_tools)})
         assert after.score("tool_0", "tool_1") <= score
 
 
@@ -228,10 +233,10 @@ HOSTILE = st.one_of(
 
 
 def test_of_tools_with_one_name_the_last_one_counts():
-    said = [("track", "Track a parcel by its number"), ("track", "Follow a courier"), ("follow", "")]
-    tools = [make_signature(name, description=says, inputs=()) for name, says in said]
-    known = {word: word for word in tool_purpose.words_of(tools)}
-    all_of_them, without_the_first = Confusion(tools, known), Confusion(tools[1:], known)
+    facts = [("track", "Track a parcel by its number"), ("track", "Follow a courier"), ("follow", "")]
+    tools = [make_signature(name, description=description, inputs=()) for name, description in facts]
+    dictionary = {word: word for word in tool_purpose.words_of(tools)}
+    all_of_them, without_the_first = Confusion(tools, dictionary), Confusion(tools[1:], dictionary)
     assert all_of_them.score("track", "follow") == without_the_first.score("track", "follow")
     assert all_of_them.pairs() == without_the_first.pairs()
 
@@ -245,13 +250,13 @@ def test_no_text_breaks_the_judgement(tools, vendor):
     signatures = [
         make_signature(
             whole(name) or "tool" if place > 1 else whole(tools[0][0]),
-            description=whole(says),
-            inputs=[make_parameter(f"{whole(each)}{number}") for number, each in enumerate(inputs)],
+            description=whole(description),
+            inputs=[make_parameter(f"{whole(name)}{number}") for number, name in enumerate(inputs)],
         )
-        for place, (name, says, inputs) in enumerate(tools)
+        for place, (name, description, inputs) in enumerate(tools)
     ]
-    known = {word: word for word in tool_purpose.words_of(signatures)}
-    judge = Confusion(signatures, known, {signatures[0].name: whole(vendor)})
+    dictionary = {word: word for word in tool_purpose.words_of(signatures)}
+    judge = Confusion(signatures, dictionary, {signatures[0].name: whole(vendor)})
     for pair in judge.pairs():
         assert CONFUSABLE <= pair.score <= 1
     for one in signatures:
@@ -261,13 +266,15 @@ def test_no_text_breaks_the_judgement(tools, vendor):
 
 
 def test_two_hundred_tools_of_one_kind_are_all_pairs():
-    says = (
+    description = (
         "Lists the parcels of a depot that were sent by couriers on a day, with their labels and prices. "
         * 30
     )
-    tools = [make_signature(f"list_parcels_{number}", description=says, inputs=()) for number in range(200)]
-    known = {word: word for word in tool_purpose.words_of(tools)}
-    pairs = Confusion(tools, known).pairs()
+    tools = [
+        make_signature(f"list_parcels_{number}", description=description, inputs=()) for number in range(200)
+    ]
+    dictionary = {word: word for word in tool_purpose.words_of(tools)}
+    pairs = Confusion(tools, dictionary).pairs()
     assert len(pairs) == 200 * 199 / 2
 
 
@@ -277,8 +284,8 @@ class TestOfAnAgent:
     @pytest.fixture
     def desk(self):
         agent = make_agent(slug="desk")
-        for name, says in TOOLS.items():
-            make_pin(agent, make_tool(make_signature(name, description=says, inputs=())), name=name)
+        for name, description in TOOLS.items():
+            make_pin(agent, make_tool(make_signature(name, description=description, inputs=())), name=name)
         return agent
 
     def test_pairs_are_named_and_a_sentence_is_taken_over(self, api, desk):
@@ -297,8 +304,8 @@ class TestOfAnAgent:
         assert api.post(self.url, {"tool": tool, "other": "gone"}).json()["code"] == "tool_not_shown"
 
     def test_any_two_have_a_score(self, api, desk):
-        shown = api.get(self.url).json()["results"]
-        pair = next(each for each in shown if tuple(t["tool"] for t in each["tools"]) == ALIKE[0])
+        pairs = api.get(self.url).json()["results"]
+        pair = next(pair for pair in pairs if tuple(t["tool"] for t in pair["tools"]) == ALIKE[0])
         of_two = f"{self.url}?tool={ALIKE[0][0]}&other="
         assert api.get(of_two + ALIKE[0][1]).json()["results"] == [pair]
         (unlike,) = api.get(of_two + ALIKE[1][1]).json()["results"]

@@ -24,9 +24,11 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def sent(monkeypatch):
-    found = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **_: found.append((name, *args)))
-    return found
+    messages = []
+    monkeypatch.setattr(
+        "celery.current_app.send_task", lambda name, args, **_: messages.append((name, *args))
+    )
+    return messages
 
 
 @pytest.fixture
@@ -36,11 +38,11 @@ def desk(alice):
     refill = make_signature("refill_prescription", description="Orders a medicine again", inputs=())
     for signature in (forecast, refill):
         make_pin(agent, make_tool(signature), name=signature.name)
-    wanted = [
+    new_sentences = [
         NewSentence("The weather in Oslo", "forecast", {"city": "Oslo"}),
         NewSentence("Order a medicine", "refill_prescription"),
     ]
-    sentences.add(agent, actor=alice, new_sentences=wanted)
+    sentences.add(agent, actor=alice, new_sentences=new_sentences)
     return agent
 
 
@@ -52,9 +54,11 @@ def calls(name, arguments="{}"):
 
 def obeys(line, request):
     """Chooses as it should."""
-    says = json.loads(request.body)["messages"][0]["content"]
-    name, given = ("forecast", '{"city": "oslo"}') if "weather" in says else ("refill_prescription", "{}")
-    calls(name, given)(line, request)
+    prompt = json.loads(request.body)["messages"][0]["content"]
+    name, arguments = (
+        ("forecast", '{"city": "oslo"}') if "weather" in prompt else ("refill_prescription", "{}")
+    )
+    calls(name, arguments)(line, request)
 
 
 SPEAKS = json_reply({"choices": [{"message": {"role": "assistant", "content": "I can help with that."}}]})
@@ -98,19 +102,19 @@ def test_it_is_sent_the_exported_tools_and_its_calls_are_read(api, ada, desk, al
     run, requests = judged(api, ada, obeys, tries=2)
 
     assert (run["status"], run["right"], run["total"], run["model"]) == ("succeeded", 2, 2, "big-1")
-    assert [each["choices"] for each in run["results"]] == [{"forecast": 2}, {"refill_prescription": 2}]
+    assert [row["choices"] for row in run["results"]] == [{"forecast": 2}, {"refill_prescription": 2}]
     assert (run["input_tokens"], run["output_tokens"]) == (400, 28)
-    assert {each.path for each in requests} == {"/v1/chat/completions"}
-    assert {each.headers["authorization"] for each in requests} == {f"Bearer {KEY}"}
-    asked = json.loads(requests[0].body)
-    assert asked == {
+    assert {request.path for request in requests} == {"/v1/chat/completions"}
+    assert {request.headers["authorization"] for request in requests} == {f"Bearer {KEY}"}
+    request_body = json.loads(requests[0].body)
+    assert request_body == {
         "model": "big-1",
         "messages": [{"role": "user", "content": "The weather in Oslo"}],
         "tools": exported,
     }
     # The release is the draft, so that one run says both.
-    (found,) = api.get(f"{DESK}draft/").json()["rehearsals"]
-    assert (found["judge"], found["now"], found["before"]) == (
+    (rehearsal,) = api.get(f"{DESK}draft/").json()["rehearsals"]
+    assert (rehearsal["judge"], rehearsal["now"], rehearsal["before"]) == (
         "Big model",
         {"right": 2, "total": 2},
         {"right": 2, "total": 2},
@@ -149,13 +153,13 @@ def test_what_it_chooses_is_said_in_words(api, ada, desk, script, message):
 def test_arguments_that_are_not_as_expected_are_named(api, ada, desk):
     run, _ = judged(api, ada, calls("forecast", "not JSON"))
 
-    (given,) = run["results"][0]["inputs"]
-    assert given["message"] == "0 of 1 tries passed “Oslo” for “city”."
+    (input_result,) = run["results"][0]["inputs"]
+    assert input_result["message"] == "0 of 1 tries passed “Oslo” for “city”."
     assert not run["results"][0]["right"]
 
 
 @pytest.mark.parametrize(
-    ("script", "says", "asks_again"),
+    ("script", "expected_text", "asks_again"),
     [
         (json_reply({"error": {}}, status=401), "rejected the credential", False),
         (json_reply({}, status=404), "has nothing at", False),
@@ -187,21 +191,23 @@ def test_arguments_that_are_not_as_expected_are_named(api, ada, desk):
         "huge",
     ],
 )
-def test_what_goes_wrong_is_said_and_asked_again_where_that_helps(api, ada, desk, script, says, asks_again):
+def test_what_goes_wrong_is_said_and_asked_again_where_that_helps(
+    api, ada, desk, script, expected_text, asks_again
+):
     run, _ = judged(api, ada, script, seconds=1)
 
     assert run["status"] == ("queued" if asks_again else "failed"), run
-    failed = [each["failed"] for each in run["results"]]
+    failed = [row["failed"] for row in run["results"]]
     assert all(failed)
-    assert says in failed[0]
+    assert expected_text in failed[0]
     assert KEY not in json.dumps(run)
     for _ in range(3):
         work()
     run = api.get(f"{DESK}rehearsals/run/").json()
     assert run["status"] == "failed"
     assert "sentences have no answer" in run["message"]
-    (found,) = api.get(f"{DESK}draft/").json()["rehearsals"]
-    assert found["missing"].startswith("“Big model” could not test the draft: ")
+    (rehearsal,) = api.get(f"{DESK}draft/").json()["rehearsals"]
+    assert rehearsal["missing"].startswith("“Big model” could not test the draft: ")
 
 
 def test_what_was_answered_is_kept_and_not_asked_again(api, ada, desk):
@@ -229,7 +235,7 @@ def test_a_run_that_failed_goes_on_when_a_user_runs_it_again(api, ada, desk):
     assert (run["status"], run["right"], len(server.requests)) == ("succeeded", 2, 3)
 
 
-def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api, ada, desk, sent):
+def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api, ada, desk, queue):
     with HostileVendor(obeys) as server:
         judge = judges.create(actor=ada, name="Big model", url=server.url, model="big-1")
         api.put(f"{DESK}rehearsals/gate/", {"gate": "warn", "judge": str(judge.pk)}, format="json")
@@ -240,9 +246,9 @@ def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api
         ask_judge(run.pk)
         assert server.requests == []
         RehearsalRun.objects.update(due_at=timezone.now())
-        sent.clear()
+        queue.clear()
         outside.tick()
-        assert sent == [(outside.TASK, run.pk)]
+        assert queue == [(outside.TASK, run.pk)]
         ask_judge(run.pk)
         ask_judge(run.pk)
         assert len(server.requests) == 2 * judge.tries
@@ -265,11 +271,11 @@ def test_administrators_set_it_up_and_its_key_is_never_shown(ada, client, api):
     client.force_login(ada)
     facts = {"name": "Big model", "url": "http://127.0.0.1:9/v1/", "model": "big-1"}
     facts |= {"tries": 3, "seconds": 30}
-    made = client.post("/judges/", {**facts, "key": KEY}, follow=True)
+    added = client.post("/judges/", {**facts, "key": KEY}, follow=True)
     row = RehearsalJudge.objects.get()
-    assert "was added" in text_of(made)
+    assert "was added" in text_of(added)
     assert judges.key_of(row).reveal() == KEY
-    pages = [made, client.get(f"/judges/{row.pk}/"), api.get(URL), api.get(f"{URL}{row.pk}/")]
+    pages = [added, client.get(f"/judges/{row.pk}/"), api.get(URL), api.get(f"{URL}{row.pk}/")]
     assert all(KEY not in page.content.decode() for page in pages)
 
     client.post(f"/judges/{row.pk}/", {**facts, "tries": 5})
@@ -291,14 +297,14 @@ def test_a_judge_whose_figure_counts_somewhere_is_not_removed(ada, desk, client,
     api.put(f"{DESK}rehearsals/gate/", {"gate": "warn", "judge": str(judge.pk)}, format="json")
     client.force_login(ada)
 
-    kept = client.post(f"/judges/{judge.pk}/remove/", follow=True)
-    assert "“Front desk” use this evaluation model. Choose another one there first." in text_of(kept)
+    refused = client.post(f"/judges/{judge.pk}/remove/", follow=True)
+    assert "“Front desk” use this evaluation model. Choose another one there first." in text_of(refused)
     back = api.put(f"{DESK}rehearsals/gate/", {"gate": "warn", "judge": "built-in"}, format="json")
     assert back.json()["judge"] == "built-in"
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("fields", "field"),
     [
         ({"name": " "}, "name"),
         ({"url": "ftp://x"}, "url"),
@@ -309,10 +315,10 @@ def test_a_judge_whose_figure_counts_somewhere_is_not_removed(ada, desk, client,
         ({"key": "two words"}, "key"),
     ],
 )
-def test_what_cannot_be_is_refused(ada, client, given, field):
+def test_what_cannot_be_is_refused(ada, client, fields, field):
     client.force_login(ada)
     facts = {"name": "Big model", "url": "http://127.0.0.1:9/v1", "model": "big-1", "tries": 3, "seconds": 30}
-    refused = client.post(URL, {**facts, **given}, content_type="application/json")
+    refused = client.post(URL, {**facts, **fields}, content_type="application/json")
 
     assert refused.status_code == 400, refused.content
     assert field in refused.json()["fields"]

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def sent(monkeypatch):
     """What workers are asked to judge."""
-    found = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **options: found.append(args))
-    return found
+    messages = []
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **options: messages.append(args))
+    return messages
 
 
 @module_data
@@ -38,11 +38,11 @@ def desk(alice):
     for signature in (forecast, refill):
         make_pin(agent, make_tool(signature), name=signature.name)
     publishing.publish(agent, actor=alice, channel="live")
-    wanted = [
+    new_sentences = [
         NewSentence("The weather in Oslo", "forecast"),
         NewSentence("Order a medicine", "refill_prescription"),
     ]
-    sentences.add(agent, actor=alice, new_sentences=wanted)
+    sentences.add(agent, actor=alice, new_sentences=new_sentences)
     return agent
 
 
@@ -57,22 +57,22 @@ def judge(sent):
 
 def rehearsed(api):
     draft = api.get(f"{API}draft/").json()
-    (found,) = draft["rehearsals"]
+    (rehearsal,) = draft["rehearsals"]
     codes = ("rehearsals", "rehearsal_gate", "rehearsals_pending")
-    return found, [each for each in draft["checks"] if each["code"] in codes]
+    return rehearsal, [check for check in draft["checks"] if check["code"] in codes]
 
 
 def test_the_draft_says_the_figure_beside_that_of_the_release_and_what_flipped(api, desk, alice, sent):
     lead_astray(desk, alice)
-    found, (check,) = rehearsed(api)
-    assert (found["now"], check["code"], check["severity"]) == (None, "rehearsals_pending", "warning")
-    assert "Reload this page in a moment" in found["missing"]
+    rehearsal, (check,) = rehearsed(api)
+    assert (rehearsal["now"], check["code"], check["severity"]) == (None, "rehearsals_pending", "warning")
+    assert "Reload this page in a moment" in rehearsal["missing"]
 
     assert not RehearsalRun.objects.exists()  # no request judges
     judge(sent)
-    found, (check,) = rehearsed(api)
-    assert (found["now"], found["before"]) == ({"right": 0, "total": 2}, {"right": 2, "total": 2})
-    assert [(flip["says"], flip["chosen"], flip["better"]) for flip in found["flips"]] == [
+    rehearsal, (check,) = rehearsed(api)
+    assert (rehearsal["now"], rehearsal["before"]) == ({"right": 0, "total": 2}, {"right": 2, "total": 2})
+    assert [(flip["says"], flip["chosen"], flip["better"]) for flip in rehearsal["flips"]] == [
         ("The weather in Oslo", "refill_prescription", False),
         ("Order a medicine", "", False),
     ]
@@ -93,13 +93,13 @@ def judged_twice():
 
 def test_what_the_background_has_judged_is_not_judged_again(api, desk, alice, sent):
     rehearse(desk.pk)
-    judged = RehearsalRun.objects.get()
-    found, (check,) = rehearsed(api)
+    finished_run = RehearsalRun.objects.get()
+    rehearsal, (check,) = rehearsed(api)
 
     # The draft is as it was released, so that one run says both.
-    assert (found["now"], found["before"]) == ({"right": 2, "total": 2}, {"right": 2, "total": 2})
+    assert (rehearsal["now"], rehearsal["before"]) == ({"right": 2, "total": 2}, {"right": 2, "total": 2})
     assert check["message"] == "2 of 2 tests passed, was 2 of 2 in release 1."
-    assert (check["severity"], sent, RehearsalRun.objects.get()) == ("ok", [], judged)
+    assert (check["severity"], sent, RehearsalRun.objects.get()) == ("ok", [], finished_run)
 
 
 def test_a_sentence_for_a_tool_that_came_later_is_no_flip(api, desk, alice, sent):
@@ -109,8 +109,8 @@ def test_a_sentence_for_a_tool_that_came_later_is_no_flip(api, desk, alice, sent
     rehearsed(api)
     judge(sent)
 
-    found, (check,) = rehearsed(api)
-    assert (found["now"], found["before"], found["flips"]) == (
+    rehearsal, (check,) = rehearsed(api)
+    assert (rehearsal["now"], rehearsal["before"], rehearsal["flips"]) == (
         {"right": 3, "total": 3},
         {"right": 2, "total": 2},
         [],
@@ -137,11 +137,11 @@ def test_a_gate_that_refuses_waits_for_results_and_then_names_what_flipped(api, 
     judge(sent)
     refused = api.post(f"{API}releases/", {}, format="json")
     assert "“The weather in Oslo”: “refill_prescription” is chosen" in refused.json()["message"]
-    failed = [each for each in refused.json()["checks"] if each["severity"] == "error"]
-    assert [each["code"] for each in failed] == ["rehearsal_gate"]
+    failed = [check for check in refused.json()["checks"] if check["severity"] == "error"]
+    assert [check["code"] for check in failed] == ["rehearsal_gate"]
 
-    given = {"accept": ["rehearsal_gate"], "reason": "The weather goes."}
-    published = api.post(f"{API}releases/", given, format="json")
+    payload = {"accept": ["rehearsal_gate"], "reason": "The weather goes."}
+    published = api.post(f"{API}releases/", payload, format="json")
     assert published.status_code == 201, published.json()
     entry = AuditEntry.objects.filter(action="publish").latest("pk")
     assert "refill_prescription" in entry.after["accepted"][0]
@@ -174,9 +174,9 @@ def test_a_gate_that_is_off_says_nothing(api, desk, alice, sent):
     rehearsed(api)
     judge(sent)
 
-    found, checks = rehearsed(api)
+    rehearsal, checks = rehearsed(api)
     assert checks == []
-    assert found["now"] == {"right": 0, "total": 2}
+    assert rehearsal["now"] == {"right": 0, "total": 2}
 
 
 def test_a_sub_agent_is_rehearsed_by_its_own_sentences(api, desk, alice, sent):
@@ -190,19 +190,21 @@ def test_a_sub_agent_is_rehearsed_by_its_own_sentences(api, desk, alice, sent):
     judge(sent)
 
     draft = api.get(f"{API}draft/").json()
-    assert [(each["agent"], each["now"], each["before"]) for each in draft["rehearsals"]] == [
+    assert [
+        (rehearsal["agent"], rehearsal["now"], rehearsal["before"]) for rehearsal in draft["rehearsals"]
+    ] == [
         ("Front desk", {"right": 2, "total": 2}, {"right": 2, "total": 2}),
         ("Helper", {"right": 1, "total": 2}, None),
     ]
-    (failed,) = [each for each in draft["checks"] if each["severity"] == "error"]
+    (failed,) = [check for check in draft["checks"] if check["severity"] == "error"]
     assert failed["message"] == ("“Helper”: 1 of 2 tests passed. The agent asks for 2.")
 
 
 @pytest.mark.parametrize(
-    "given", [{"gate": "sometimes"}, {"gate": "warn", "at_least": 0}, {"gate": "warn", "at_least": 201}, {}]
+    "rules", [{"gate": "sometimes"}, {"gate": "warn", "at_least": 0}, {"gate": "warn", "at_least": 201}, {}]
 )
-def test_a_gate_that_cannot_be_is_refused(api, desk, given):
-    assert gate(api, **given).status_code == 400
+def test_a_gate_that_cannot_be_is_refused(api, desk, rules):
+    assert gate(api, **rules).status_code == 400
 
 
 def test_a_gate_is_in_the_audit_trail_the_agents_file_and_its_copy(api, desk, alice):
@@ -228,7 +230,7 @@ def test_the_pages_show_and_set_it(desk, alice, client, sent):
     lead_astray(desk, alice)
     assert "not finished yet" in text_of(client.get("/agents/desk/publish/"))
     judge(sent)
-    said = text_of(client.get("/agents/desk/publish/"))
-    assert "0 of 2 test phrases as expected, was 2 of 2 in release 1" in said
-    assert "Worse “The weather in Oslo” before: forecast , now: refill_prescription" in said
-    assert "1 failed" in said
+    page_text = text_of(client.get("/agents/desk/publish/"))
+    assert "0 of 2 test phrases as expected, was 2 of 2 in release 1" in page_text
+    assert "Worse “The weather in Oslo” before: forecast , now: refill_prescription" in page_text
+    assert "1 failed" in page_text

@@ -31,9 +31,9 @@ def desk():
     return agent
 
 
-def add(api, says, tool, **inputs):
+def add(api, phrase, tool, **inputs):
     expects = {"tool": tool, **({"inputs": inputs} if inputs else {})}
-    answer = api.post(URL, {"says": says, "expects": expects}, format="json")
+    answer = api.post(URL, {"says": phrase, "expects": expects}, format="json")
     assert answer.status_code == 201, answer.json()
     return answer.json()
 
@@ -59,11 +59,11 @@ def test_values_of_inputs_are_looked_for_in_the_sentence(api, desk):
     add(api, "The weather in Oslo for 3 days, in metric units", "forecast", **inputs)
     add(api, "The weather in Oslo", "forecast", units="metric", wind=True)
 
-    said, unsaid = api.post(RUN).json()["results"]
-    assert said["right"], said["inputs"]
+    with_values, unsaid = api.post(RUN).json()["results"]
+    assert with_values["right"], with_values["inputs"]
     assert not unsaid["right"]
     assert unsaid["chosen"] == "forecast"
-    assert [each["message"] for each in unsaid["inputs"]] == [
+    assert [input_result["message"] for input_result in unsaid["inputs"]] == [
         "The phrase does not contain “metric” for “units”.",
         "“forecast” has no input “wind”.",
     ]
@@ -142,16 +142,18 @@ def test_without_sentences_there_is_nothing_to_run(api, desk):
 
 
 def test_each_change_of_what_a_model_is_shown_is_rehearsed_in_the_background(api, desk, alice, monkeypatch):
-    sent = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **_: sent.append((name, *args)))
+    messages = []
+    monkeypatch.setattr(
+        "celery.current_app.send_task", lambda name, args, **_: messages.append((name, *args))
+    )
 
     def rehearsed():
         RehearsalPlan.objects.update(looked_at="2020-01-01T00:00Z", asked_at=None)
-        sent.clear()
+        messages.clear()
         schedule.tick()
-        for _, agent in sent:
+        for _, agent in messages:
             schedule.perform(agent)
-        return len(sent), RehearsalRun.objects.count()
+        return len(messages), RehearsalRun.objects.count()
 
     add(api, "The weather in Oslo", "forecast")
     assert rehearsed() == (1, 1)
@@ -161,20 +163,20 @@ def test_each_change_of_what_a_model_is_shown_is_rehearsed_in_the_background(api
     tool = desk.pins.get(name="refill_prescription").tool
     tunings.tune(tool, actor=alice, description="Another box of pills")
     assert rehearsed() == (1, 3)
-    assert sent == [("designer.tasks.rehearse", desk.pk)]
+    assert messages == [("designer.tasks.rehearse", desk.pk)]
 
 
 def test_a_message_that_got_lost_is_sent_again_only_after_a_minute(api, desk, monkeypatch):
-    sent = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **options: sent.append(name))
+    messages = []
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **options: messages.append(name))
     add(api, "The weather in Oslo", "forecast")
     for _ in range(3):
         RehearsalPlan.objects.update(looked_at="2020-01-01T00:00Z")
         schedule.tick()
-    assert len(sent) == 1
+    assert len(messages) == 1
     RehearsalPlan.objects.update(looked_at="2020-01-01T00:00Z", asked_at="2020-01-01T00:00Z")
     schedule.tick()
-    assert len(sent) == 2
+    assert len(messages) == 2
 
 
 def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, client):
@@ -190,15 +192,15 @@ def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, c
     assert "before the last change" in text_of(client.get(page))
     client.post(f"{page}run/")
 
-    said = text_of(client.get(page))
-    assert "2 of 3 tests as expected" in said
-    assert "was 2 of 3" in said
-    assert "Worse “Order a medicine” before: refill_prescription , now: no tool" in said
-    assert "Better “More pills” before: no tool, now: refill_prescription" in said
+    page_text = text_of(client.get(page))
+    assert "2 of 3 tests as expected" in page_text
+    assert "was 2 of 3" in page_text
+    assert "Worse “Order a medicine” before: refill_prescription , now: no tool" in page_text
+    assert "Better “More pills” before: no tool, now: refill_prescription" in page_text
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "expected_text"),
     [
         ("What now?", "Line 1 names no tool."),
         ("Fine => forecast\nWhat now? => sing", "Line 2: The agent has no tool “sing”."),
@@ -211,17 +213,17 @@ def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, c
         ("What now? => forecast days: few", "Line 1: “days” cannot become a whole number."),
     ],
 )
-def test_pasted_lines_are_all_taken_or_none(desk, alice, client, lines, says):
+def test_pasted_lines_are_all_taken_or_none(desk, alice, client, lines, expected_text):
     client.force_login(alice)
     refused = client.post("/agents/desk/rehearsals/", {"lines": lines})
 
     assert refused.status_code == 400
-    assert says in text_of(refused)
+    assert expected_text in text_of(refused)
     assert not Rehearsal.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("inputs", "given"),
+    ("inputs", "expected_inputs"),
     [
         ("", {}),
         ("city: Oslo", {"city": "Oslo"}),
@@ -230,20 +232,20 @@ def test_pasted_lines_are_all_taken_or_none(desk, alice, client, lines, says):
         ('{"city": "Oslo", "days": 3}', {"city": "Oslo", "days": 3}),
     ],
 )
-def test_pasted_lines_say_inputs_in_words(desk, alice, client, inputs, given):
+def test_pasted_lines_say_inputs_in_words(desk, alice, client, inputs, expected_inputs):
     client.force_login(alice)
     client.post("/agents/desk/rehearsals/", {"lines": f"The weather => forecast {inputs}"})
-    assert Rehearsal.objects.get().inputs == given
+    assert Rehearsal.objects.get().inputs == expected_inputs
 
 
 def test_a_sentence_is_edited_and_removed_on_its_page(desk, alice, api, client):
     client.force_login(alice)
-    said = {"says": "The weather", "tool": "forecast"}
-    added = client.post("/agents/desk/rehearsals/", {**said, "inputs": ""})
+    typed = {"says": "The weather", "tool": "forecast"}
+    added = client.post("/agents/desk/rehearsals/", {**typed, "inputs": ""})
     row = Rehearsal.objects.get()
     page = f"/agents/desk/rehearsals/{row.pk}/"
     assert added.headers["Location"] == f"{page}#inputs"
-    filled = {**said, "inputs_of": "forecast", "inputs-input-0": "Oslo", "inputs-input-1": "metric"}
+    filled = {**typed, "inputs_of": "forecast", "inputs-input-0": "Oslo", "inputs-input-1": "metric"}
     wrong = client.post(page, {**filled, "inputs-input-2": "few"})
     assert (wrong.status_code, "whole number" in text_of(wrong)) == (400, True)
     assert client.post(page, {**filled, "inputs-input-2": "3"}).status_code == 302
@@ -255,7 +257,7 @@ def test_a_sentence_is_edited_and_removed_on_its_page(desk, alice, api, client):
     row.refresh_from_db()
     assert (row.says, row.inputs) == ("Pills", {})
     assert "refill_prescription takes no input." in text_of(client.get(page))
-    moved = client.post(page, {**said, "inputs_of": "refill_prescription"})
+    moved = client.post(page, {**typed, "inputs_of": "refill_prescription"})
     assert moved.headers["Location"] == f"{page}#inputs"
     assert "Expected inputs" in text_of(client.get(page))
     assert "Expected inputs" in text_of(client.get(f"{page}?tool=forecast"))
@@ -267,8 +269,8 @@ def test_an_input_that_is_shown_no_more_is_told_and_left_out(desk, alice, api, c
     client.force_login(alice)
     page = f"/agents/desk/rehearsals/{add(api, 'The weather', 'forecast', city='Oslo', wind=3)['id']}/"
     assert "forecast does not show “wind” any more. Saving leaves it out." in text_of(client.get(page))
-    sent = {"says": "The weather", "tool": "forecast", "inputs_of": "forecast", "inputs-input-0": "Oslo"}
-    client.post(page, sent)
+    payload = {"says": "The weather", "tool": "forecast", "inputs_of": "forecast", "inputs-input-0": "Oslo"}
+    client.post(page, payload)
     assert Rehearsal.objects.get().inputs == {"city": "Oslo"}
 
 

@@ -97,16 +97,16 @@ def test_bundle_holds_words_names_and_origin(api, desk):
     api.put(f"/api/v1/tools/{tool.pk}/tuning/", {"parameters": {"Zip code": {"description": "Catalog"}}})
     api.post(URL)
 
-    (held,) = api.get(f"{URL}1/bundle/").json()["tools"]
+    (tool_row,) = api.get(f"{URL}1/bundle/").json()["tools"]
 
-    assert held["tool_id"] == tool.tool_id
-    assert held["endpoint"] == tool.endpoint.url
-    assert held["version"] == {"ordinal": 1, "label": "1", "digest": tool.current.digest}
-    assert (held["signature"]["name"], held["signature"]["wire_name"]) == ("look_up", "Look up")
-    (zip_code,) = held["signature"]["inputs"]
+    assert tool_row["tool_id"] == tool.tool_id
+    assert tool_row["endpoint"] == tool.endpoint.url
+    assert tool_row["version"] == {"ordinal": 1, "label": "1", "digest": tool.current.digest}
+    assert (tool_row["signature"]["name"], tool_row["signature"]["wire_name"]) == ("look_up", "Look up")
+    (zip_code,) = tool_row["signature"]["inputs"]
     assert (zip_code["alias"], zip_code["parameter"]["name"]) == ("Zip_code", "Zip code")
-    assert held["tuning"]["agent"] == {"description": "Ours"}
-    assert held["tuning"]["catalog"] == {"parameters": {"Zip code": {"description": "Catalog"}}}
+    assert tool_row["tuning"]["agent"] == {"description": "Ours"}
+    assert tool_row["tuning"]["catalog"] == {"parameters": {"Zip code": {"description": "Catalog"}}}
 
 
 @pytest.mark.parametrize("name", PROVED)
@@ -157,11 +157,11 @@ def test_reader_that_has_it_gets_304(runtime_api, release):
     etag = first.headers["ETag"]
 
     assert etag == f'"{release["digest"]}"'
-    for given in (etag, f'"other", {etag}', f"W/{etag}", "*"):
-        again = runtime_api.get(f"{URL}1/tools/", {"format": "mcp"}, headers={"If-None-Match": given})
+    for etags in (etag, f'"other", {etag}', f"W/{etag}", "*"):
+        again = runtime_api.get(f"{URL}1/tools/", {"format": "mcp"}, headers={"If-None-Match": etags})
         assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", etag)
-    for given in ('"other"', release["digest"], '""'):
-        again = runtime_api.get(f"{URL}1/tools/", {"format": "mcp"}, headers={"If-None-Match": given})
+    for etags in ('"other"', release["digest"], '""'):
+        again = runtime_api.get(f"{URL}1/tools/", {"format": "mcp"}, headers={"If-None-Match": etags})
         assert (again.status_code, again.content) == (200, first.content)
 
 
@@ -170,8 +170,8 @@ def test_304_reads_the_release_once(runtime_api, release, django_assert_num_quer
     runtime_api.get(f"{URL}1/bundle/")
 
     with django_assert_num_queries(3):  # in the view: the key with its owner, the release, the receipt
-        asked = {"format": "mcp", "partial": "1"}
-        same = runtime_api.get(f"{URL}live/tools/", asked, headers={"If-None-Match": etag})
+        query = {"format": "mcp", "partial": "1"}
+        same = runtime_api.get(f"{URL}live/tools/", query, headers={"If-None-Match": etag})
     assert same.status_code == 304
 
 
@@ -282,30 +282,30 @@ def test_partial_document_keeps_its_bytes_and_has_an_etag_of_its_own(api, mixed,
     assert (again.content, again.headers["ETag"]) == (first.content, first.headers["ETag"])
     same = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": first.headers["ETag"]})
     assert (same.status_code, same.content) == (304, b"")
-    whole = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": f'"{mixed["digest"]}"'})
-    assert (whole.status_code, whole.content) == (200, first.content)
+    all_tools = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": f'"{mixed["digest"]}"'})
+    assert (all_tools.status_code, all_tools.content) == (200, first.content)
 
 
 def test_partial_document_of_what_fits_is_the_whole_one(api, mixed):
-    whole, partial = (
+    full, partial = (
         api.get(f"{URL}1/tools/", {"format": "mcp", "partial": partial}) for partial in ("0", "1")
     )
-    assert (whole.content, whole.headers["ETag"]) == (partial.content, partial.headers["ETag"])
+    assert (full.content, full.headers["ETag"]) == (partial.content, partial.headers["ETag"])
 
 
-@pytest.mark.parametrize("known", ['"{}"', '"{}.partial"', "*", 'W/"{}"'])
-def test_what_is_refused_is_never_called_unchanged(api, mixed, known):
-    headers = {"If-None-Match": known.format(mixed["digest"])}
-    for given in ({"format": "a2t"}, {"format": "a2t", "partial": "0"}):
-        assert api.get(f"{URL}1/tools/", given, headers=headers).status_code == 409
+@pytest.mark.parametrize("etags", ['"{}"', '"{}.partial"', "*", 'W/"{}"'])
+def test_what_is_refused_is_never_called_unchanged(api, mixed, etags):
+    headers = {"If-None-Match": etags.format(mixed["digest"])}
+    for query in ({"format": "a2t"}, {"format": "a2t", "partial": "0"}):
+        assert api.get(f"{URL}1/tools/", query, headers=headers).status_code == 409
     assert api.get(f"{URL}1/tools/", {"format": "yaml"}, headers=headers).status_code == 400
 
 
 def test_nothing_is_left_when_no_tool_fits(api, desk):
     make_pin(desk, make_tool(make_signature(description="x" * 3000)))
     digest = api.post(URL).json()["digest"]
-    for known in ("", f'"{digest}.partial"', "*"):
-        refused = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": known})
+    for etag in ("", f'"{digest}.partial"', "*"):
+        refused = api.get(f"{URL}1/tools/", PARTIAL, headers={"If-None-Match": etag})
         assert (refused.status_code, refused.json()["code"]) == (409, "format_cannot_carry")
         assert "take another format" in refused.json()["message"]
 
@@ -323,18 +323,18 @@ def test_a_release_from_before_partial_documents_has_one_on_first_request(api, m
         write=lambda release: [tool.signature.name for tool in release.tools],
     )
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, added))
-    asked = {"format": "later", "partial": "1"}
+    query = {"format": "later", "partial": "1"}
     headers = {"If-None-Match": f'"{mixed["digest"]}.partial"'}
     assert api.get(f"{URL}1/tools/", {"format": "later"}, headers=headers).status_code == 409
     assert not Export.objects.filter(format__startswith="later").exists()
-    assert api.get(f"{URL}1/tools/", asked, headers=headers).status_code == 304
-    assert api.get(f"{URL}1/tools/", asked).json() == ["fits", "fits_too", "json_in"]
+    assert api.get(f"{URL}1/tools/", query, headers=headers).status_code == 304
+    assert api.get(f"{URL}1/tools/", query).json() == ["fits", "fits_too", "json_in"]
     assert Export.objects.get(format="later.partial").release.number == 1
 
 
-@pytest.mark.parametrize("given", [{}, {"format": ""}, {"format": "yaml"}, {"format": "api"}])
-def test_unknown_format_is_refused_with_the_names(api, release, given):
-    reply = api.get(f"{URL}1/tools/", given)
+@pytest.mark.parametrize("query", [{}, {"format": ""}, {"format": "yaml"}, {"format": "api"}])
+def test_unknown_format_is_refused_with_the_names(api, release, query):
+    reply = api.get(f"{URL}1/tools/", query)
 
     assert reply.status_code == 400
     assert reply.json()["code"] == "unknown_format"
@@ -390,7 +390,7 @@ def test_format_added_later_is_written_on_first_request_and_kept(api, release, m
 def test_a_release_from_before_a_format_is_written_in_it(api, pin, name, monkeypatch):
     formats = exports.FORMATS
     with monkeypatch.context() as before:
-        before.setattr(exports, "FORMATS", tuple(each for each in formats if each.name != name))
+        before.setattr(exports, "FORMATS", tuple(format_ for format_ in formats if format_.name != name))
         digest = api.post(URL).json()["digest"]
     headers = {"If-None-Match": f'"{digest}"'}
     assert not Export.objects.filter(format=name).exists()
@@ -412,10 +412,10 @@ def test_format_that_is_no_json_is_answered_as_a_file(api, release, monkeypatch)
         suffix="zip",
     )
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, packed))
-    asked = {"format": "packed"}
+    query = {"format": "packed"}
 
     for _ in range(2):  # written, then kept
-        answer = api.get(f"{URL}1/tools/", asked)
+        answer = api.get(f"{URL}1/tools/", query)
         assert (answer.content, answer["Content-Type"]) == (b"PKdesk", "application/zip")
         assert answer["Content-Disposition"] == 'attachment; filename="desk-1.packed.zip"'
     page = api.get("/agents/desk/releases/1/?format=packed").content.decode()

@@ -66,18 +66,18 @@ def test_a_channel_is_promoted_and_rolled_back_and_keeps_who_did_it(api, bobs_ap
     assert move(api, 1, note="Three is slow").status_code == 200
     assert live(runtime_api) == 1
 
-    told = runtime_api.get(f"{AGENT}channels/live/").json()
+    channel = runtime_api.get(f"{AGENT}channels/live/").json()
 
     assert [
-        (each["action"], each["before"], each["release"], each["moved_by"]) for each in told["history"]
+        (move["action"], move["before"], move["release"], move["moved_by"]) for move in channel["history"]
     ] == [
         ("roll back", 3, 1, "alice"),
         ("promote", 2, 3, "bob"),
         ("promote", None, 2, "alice"),
     ]
-    assert (told["release"], told["moved_by"], told["note"]) == (1, "alice", "Three is slow")
+    assert (channel["release"], channel["moved_by"], channel["note"]) == (1, "alice", "Three is slow")
     trail = AuditEntry.objects.filter(kind="channel").order_by("id")
-    assert [(each.action, each.before, each.after, each.why) for each in trail] == [
+    assert [(entry.action, entry.before, entry.after, entry.why) for entry in trail] == [
         ("promote", {"release": None}, {"release": 2}, "The first"),
         ("promote", {"release": 2}, {"release": 3}, ""),
         ("roll back", {"release": 3}, {"release": 1}, "Three is slow"),
@@ -104,7 +104,7 @@ def test_live_is_listed_before_anything_was_promoted(api, desk):
     assert (only["name"], only["release"], only["digest"]) == ("live", None, None)
     api.put(f"{AGENT}channels/", {"channel": "canary", "release": 3})
     api.put(f"{AGENT}channels/", {"channel": "beta", "release": 2})
-    assert [each["name"] for each in api.get(f"{AGENT}channels/").json()["results"]] == [
+    assert [row["name"] for row in api.get(f"{AGENT}channels/").json()["results"]] == [
         "live",
         "beta",
         "canary",
@@ -116,7 +116,7 @@ def test_a_channel_is_closed_and_live_is_not(api, desk):
     move(api, 3, channel="canary")
     assert move(api, None, channel="canary").json()["history"][0]["action"] == "close"
     assert api.get(f"{AGENT}releases/canary/").json()["code"] == "channel_empty"
-    assert [each["name"] for each in api.get(f"{AGENT}channels/").json()["results"]] == ["live"]
+    assert [row["name"] for row in api.get(f"{AGENT}channels/").json()["results"]] == ["live"]
     refused = move(api, None)
     assert (refused.status_code, refused.json()["code"]) == (409, "live_stays")
 
@@ -191,7 +191,9 @@ def test_of_two_promotions_at_the_same_moment_one_wins():
         finally:
             connections.close_all()
 
-    threads = [threading.Thread(target=promote, args=each) for each in ((alice, second), (bob, third))]
+    threads = [
+        threading.Thread(target=promote, args=arguments) for arguments in ((alice, second), (bob, third))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -281,8 +283,8 @@ def test_pages_say_which_api_key_reads_which_channel(client, alice, desk):
     channels.move(desk, "live", actor=alice, release=desk.releases.get(number=3))
     client.force_login(alice)
     for page in ("/agents/desk/publish/", "/agents/desk/releases/3/"):
-        shown = " ".join(text_of(client.get(page)).split())
-        runtimes = shown[shown.index("Runtimes in the last 30 days") :]
+        page_text = " ".join(text_of(client.get(page)).split())
+        runtimes = page_text[page_text.index("Runtimes in the last 30 days") :]
         assert runtimes.count("Orders") == 1
         assert "live → release 3 Orders alice, just now last got release 2" in runtimes
         assert "By number or digest By number alice, just now got release 1" in runtimes

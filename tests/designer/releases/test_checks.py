@@ -50,14 +50,21 @@ def facts(*tools: ToolFacts, **more) -> Facts:
     return Facts(**usual | more)
 
 
-def codes(found, severity):
-    return [check.code for check in found if check.severity == severity]
+def codes(checks_found, severity):
+    return [check.code for check in checks_found if check.severity == severity]
 
 
 def test_a_sound_draft_passes_every_check():
-    found = checks(facts())
-    assert {check.severity for check in found} == {"ok"}
-    assert {check.code for check in found} == {"review", "offered", "vendors", "words", "names", "formats"}
+    checks_found = checks(facts())
+    assert {check.severity for check in checks_found} == {"ok"}
+    assert {check.code for check in checks_found} == {
+        "review",
+        "offered",
+        "vendors",
+        "words",
+        "names",
+        "formats",
+    }
 
 
 def test_each_fault_is_told_with_where_it_is_mended():
@@ -72,20 +79,20 @@ def test_each_fault_is_told_with_where_it_is_mended():
         "breaking_move": (replace(sky, breaks=("“unit” is gone.",)), "warning", "/pin/"),
     }
     for code, (tool, severity, where) in cases.items():
-        (check,) = [each for each in checks(facts(tool)) if each.severity != "ok"]
+        (check,) = [check for check in checks(facts(tool)) if check.severity != "ok"]
         assert (check.code, check.severity, check.where) == (code, severity, where)
 
 
 def test_tools_that_become_others_to_clients_are_told_with_why():
     broken = {"sky": ["“a” is gone.", "“b” is gone.", "“c” is gone."]}
-    (check,) = [each for each in checks(facts(strands=broken)) if each.severity != "ok"]
+    (check,) = [check for check in checks(facts(strands=broken)) if check.severity != "ok"]
     assert (check.code, check.severity, check.where) == ("another_tool_id", "warning", "/w/")
     assert "“a” is gone. “b” is gone. And 1 more. The id" in check.message
 
 
 def test_two_tools_of_one_name_stop_publishing_whatever_their_case():
-    found = checks(facts(draft=document("Sky", "sky", "mail")))
-    assert codes(found, "error") == ["name_clash", "name_clash"]
+    checks_found = checks(facts(draft=document("Sky", "sky", "mail")))
+    assert codes(checks_found, "error") == ["name_clash", "name_clash"]
 
 
 def test_what_a_format_leaves_out_is_told_once_for_the_format():
@@ -94,8 +101,8 @@ def test_what_a_format_leaves_out_is_told_once_for_the_format():
     fitting = msgspec.structs.replace(draft, tools=draft.tools[1:])
     warned = [Remark("warns", "description_long", "mail", "Quite long.")]
     carried = (("A2T", Carried(fitting, ["sky"], long)), ("MCP", Carried(draft, [], warned)))
-    found = [check for check in checks(facts(draft=draft, carried=carried)) if check.severity != "ok"]
-    assert [(check.code, check.message) for check in found] == [
+    checks_found = [check for check in checks(facts(draft=draft, carried=carried)) if check.severity != "ok"]
+    assert [(check.code, check.message) for check in checks_found] == [
         ("format_cannot_carry", "A2T carries 1 of 2 tools: Too long 0. Too long 1. And 2 more."),
         ("format_may_refuse", "MCP may be refused: Quite long."),
     ]
@@ -103,8 +110,8 @@ def test_what_a_format_leaves_out_is_told_once_for_the_format():
 
 def test_what_others_found_stands_among_the_rest():
     lint = Check(code="unknown_reference", severity="error", message="Line 3 names no tool.", where="/p/")
-    found = checks(facts(more=(lint,)))
-    assert found[0] == lint
+    checks_found = checks(facts(more=(lint,)))
+    assert checks_found[0] == lint
 
 
 CODES = st.lists(st.sampled_from(["version_held", "version_blocked"]))
@@ -112,11 +119,13 @@ CODES = st.lists(st.sampled_from(["version_held", "version_blocked"]))
 
 @given(st.lists(TOOLS, max_size=3), CODES, st.booleans())
 def test_only_what_is_accepted_by_who_may_is_let_through(tools, accept, is_admin):
-    found = checks(facts(*tools))
-    left = not_accepted(found, accept, is_admin=is_admin)
-    errors = [check for check in found if check.severity == "error"]
+    checks_found = checks(facts(*tools))
+    remaining = not_accepted(checks_found, accept, is_admin=is_admin)
+    errors = [check for check in checks_found if check.severity == "error"]
     for check in errors:
         may = check.code in accept and (is_admin or check.code != "version_blocked")
-        assert (check in left) is not may
-    assert all(check.severity == "error" for check in left)
-    assert found == sorted(found, key=lambda check: ["error", "warning", "ok"].index(check.severity))
+        assert (check in remaining) is not may
+    assert all(check.severity == "error" for check in remaining)
+    assert checks_found == sorted(
+        checks_found, key=lambda check: ["error", "warning", "ok"].index(check.severity)
+    )

@@ -17,25 +17,25 @@ def test_what_differs_between_two_releases_is_told_member_by_member(api, alice, 
     desk = make_agent(slug="desk", name="Desk")
     tool = make_tool(make_signature("look_up", description="Finds a person"))
     pin = make_pin(desk, tool)
-    gone = make_pin(desk, make_tool(make_signature("gone")))
+    removed_pin = make_pin(desk, make_tool(make_signature("gone")))
     make_release(desk, alice)
     signature = make_signature("look_up", description="Finds a person", inputs=(make_parameter("street"),))
     pins.move_pin(pin, actor=alice, ordinal=make_version(tool, signature).ordinal)
     tunings.tune(pin, actor=alice, description="Finds one person")
-    pins.remove_pin(gone, actor=alice)
+    pins.remove_pin(removed_pin, actor=alice)
     make_pin(desk, make_tool(make_signature("new")))
     make_release(desk, alice)
 
-    told = api.get(f"{URL}live/diff/").json()
+    diff = api.get(f"{URL}live/diff/").json()
 
-    assert (told["number"], told["against"], told["agent"]) == (2, 1, [])
-    marks = {each["name"]: each for each in told["tools"]}
-    assert {name: each["mark"] for name, each in marks.items()} == {
+    assert (diff["number"], diff["against"], diff["agent"]) == (2, 1, [])
+    marks = {tool["name"]: tool for tool in diff["tools"]}
+    assert {name: mark["mark"] for name, mark in marks.items()} == {
         "gone": "removed",
         "new": "added",
         "look_up": "changed",
     }
-    members = {each["path"]: (each["before"], each["after"]) for each in marks["look_up"]["members"]}
+    members = {member["path"]: (member["before"], member["after"]) for member in marks["look_up"]["members"]}
     assert members["description"] == ("Finds a person", "Finds one person")
     assert members["inputs.city"][1] is None
     assert members["inputs.street"][0] is None
@@ -69,10 +69,10 @@ def test_the_agents_own_words_are_compared_and_any_release_may_be_named(api, ali
         api.patch("/api/v1/agents/desk/", {"description": description})
         make_release(desk, alice)
 
-    told = api.get(f"{URL}3/diff/?against=1").json()
+    diff = api.get(f"{URL}3/diff/?against=1").json()
 
-    assert told["agent"] == [{"path": "description", "before": "One", "after": "Three"}]
-    assert told["tools"] == []
+    assert diff["agent"] == [{"path": "description", "before": "One", "after": "Three"}]
+    assert diff["tools"] == []
 
 
 def test_the_first_release_has_nothing_to_be_compared_with(api, alice, db):
@@ -85,7 +85,7 @@ def test_the_first_release_has_nothing_to_be_compared_with(api, alice, db):
 
 
 def document(*inputs, name="t", label="1", digest="d", **changes):
-    signature = {each: changes.pop(each) for each in ("tags", "description") if each in changes}
+    signature = {name: changes.pop(name) for name in ("tags", "description") if name in changes}
     facts = {"id": 1, "tool_id": "t", "vendor": "v", "endpoint": "e", "protocol": "a2t", "tuning": {}}
     tool = release_document.ReleasedTool(
         **facts | changes,
@@ -103,11 +103,13 @@ def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
     (moved,) = diff.compare_releases(document(city, day), document(day, city)).own.tools
     assert (moved.members, moved.sentences) == ([], [])
     (tagged,) = diff.compare_releases(document(city), document(city, tags=("new",))).own.tools
-    assert [(each.path, each.before, each.after) for each in tagged.members] == [("tags", [], ["new"])]
+    assert [(member.path, member.before, member.after) for member in tagged.members] == [
+        ("tags", [], ["new"])
+    ]
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "says"),
+    ("before", "after", "sentence"),
     [
         ({}, {"label": "2", "digest": "e"}, "Version 1 became version 2."),
         ({}, {"digest": "e"}, "Version 1 is as its vendor rewrote it."),
@@ -119,9 +121,9 @@ def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
         ({}, {"description": "Other"}, "What a model reads differs: Description."),
     ],
 )
-def test_each_difference_has_a_sentence_of_its_own(before, after, says):
+def test_each_difference_has_a_sentence_of_its_own(before, after, sentence):
     (changed,) = diff.compare_releases(document(**before), document(**before | after)).own.tools
-    assert changed.sentences == [says]
+    assert changed.sentences == [sentence]
 
 
 def test_an_agent_that_is_found_elsewhere_says_so(api, alice, db):
@@ -134,7 +136,7 @@ def test_an_agent_that_is_found_elsewhere_says_so(api, alice, db):
     api.patch("/api/v1/agents/desk/", {"slug": "counter"})
     make_pin(desk)
     make_release(desk, alice)
-    told = api.get("/api/v1/agents/counter/releases/live/diff/").json()
-    assert (told["number"], told["against"]) == (2, 1)
-    assert told["agent"] == [{"path": "slug", "before": "desk", "after": "counter"}]
+    diff = api.get("/api/v1/agents/counter/releases/live/diff/").json()
+    assert (diff["number"], diff["against"]) == (2, 1)
+    assert diff["agent"] == [{"path": "slug", "before": "desk", "after": "counter"}]
     assert api.get("/api/v1/agents/other/releases/live/diff/").json()["code"] == "nothing_to_compare"

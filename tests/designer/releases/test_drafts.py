@@ -39,9 +39,9 @@ def page():
 
 def is_changed(api, agent) -> bool:
     """As the list and the agent itself have it, over REST."""
-    listed = {row["slug"]: row["is_changed"] for row in api.get("/api/v1/agents/").json()["results"]}
-    assert listed[agent.slug] == api.get(f"/api/v1/agents/{agent.slug}/").json()["is_changed"]
-    return listed[agent.slug]
+    changed_by_slug = {row["slug"]: row["is_changed"] for row in api.get("/api/v1/agents/").json()["results"]}
+    assert changed_by_slug[agent.slug] == api.get(f"/api/v1/agents/{agent.slug}/").json()["is_changed"]
+    return changed_by_slug[agent.slug]
 
 
 def test_a_run_of_a_tool_changes_no_agent(api, page, alice, desk):
@@ -157,8 +157,8 @@ def test_every_member_of_a_release_is_listed():
 
     assert members == CHANGES.keys()
     # What comes from below an agent is in test_trees.py.
-    known = {"schema", "agent", "number", "tools", "procedures", "transfers", "agents", "context"}
-    assert set(release_document.ReleaseDocument.__struct_fields__) == known
+    known_members = {"schema", "agent", "number", "tools", "procedures", "transfers", "agents", "context"}
+    assert set(release_document.ReleaseDocument.__struct_fields__) == known_members
 
 
 @pytest.mark.parametrize("member", CHANGES)

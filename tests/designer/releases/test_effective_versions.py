@@ -61,10 +61,10 @@ def forget_numbers():
 @contextmanager
 def documents_read():
     """Of each query that reads documents of releases its text."""
-    found: list[str] = []
-    with CaptureQueriesContext(connection) as asked:
-        yield found
-    found += [each["sql"] for each in asked if '"designer_release"."document"' in each["sql"]]
+    statements: list[str] = []
+    with CaptureQueriesContext(connection) as queries:
+        yield statements
+    statements += [query["sql"] for query in queries if '"designer_release"."document"' in query["sql"]]
 
 
 def test_every_change_of_words_is_another_version_even_a_way_back(alice, desk, sky):
@@ -110,7 +110,7 @@ def test_what_breaks_callers_is_another_tool_and_the_page_says_so(alice, desk, s
     tunings.tune(sky, actor=alice, parameters={"city": {"name": "town"}})
 
     (check,) = [
-        each for each in draft_review.review_draft(desk, alice).checks if each.code == "another_tool_id"
+        check for check in draft_review.review_draft(desk, alice).checks if check.code == "another_tool_id"
     ]
     assert check.severity == "warning"
     assert check.where == f"/agents/desk/pins/{sky.pk}/"
@@ -119,7 +119,7 @@ def test_what_breaks_callers_is_another_tool_and_the_page_says_so(alice, desk, s
 
     publish(desk, alice)
     tunings.tune(sky, actor=alice, description="Looks up.", parameters={"city": {"name": "town"}})
-    assert "another_tool_id" not in {each.code for each in draft_review.review_draft(desk, alice).checks}
+    assert "another_tool_id" not in {check.code for check in draft_review.review_draft(desk, alice).checks}
     publish(desk, alice)
     assert numbers(desk) == [(1, "1.0.0", 1), (2, "2.0.0", 1), (3, "2.0.1", 2)]
     first, second, third = EffectiveVersion.objects.order_by("pk")
@@ -133,9 +133,9 @@ def test_another_tool_of_the_same_id_gets_one_of_its_own(alice, desk, sky):
     make_pin(desk, make_tool(make_signature("sky"), tool_id=ID), name="sky_2")
     publish(desk, alice)
 
-    ours, theirs = EffectiveVersion.objects.order_by("pk")
-    assert (str(ours.uuid), ours.number) == (ID, 1)
-    assert theirs.uuid != ours.uuid
+    first, second = EffectiveVersion.objects.order_by("pk")
+    assert (str(first.uuid), first.number) == (ID, 1)
+    assert second.uuid != first.uuid
 
 
 def test_each_agent_of_a_tree_counts_by_itself_and_transfers_are_counted(alice, desk, sky):
@@ -163,10 +163,10 @@ def test_releases_that_are_older_than_the_numbers_are_numbered_when_they_are_ask
     forget_numbers()
 
     tools = effective_versions.tools_of(last)
-    held = effective_versions.versions_of_tools(last, desk.pk, tools.items())
+    versions = effective_versions.versions_of_tools(last, desk.pk, tools.items())
     effective_versions.store_numbers(desk.pk)
 
-    assert [row.semver for row in held.values()] == ["2.0.0"]
+    assert [row.semver for row in versions.values()] == ["2.0.0"]
     rows = EffectiveVersion.objects.order_by("pk")
     assert list(rows.values_list("uuid", "number", "semver", "release")) == before
 
@@ -185,12 +185,12 @@ def test_older_releases_are_numbered_a_few_at_a_time_one_document_after_the_othe
     forget_numbers()
     monkeypatch.setattr(effective_versions, "BATCH_SIZE", 2)
 
-    with documents_read() as read:
+    with documents_read() as statements:
         effective_versions.store_numbers(desk.pk)
     assert numbers(desk) == before == [(1, "1.0.0", 1), (4, "1.0.1", 2), (5, "1.0.2", 3)]
-    assert all('WHERE "designer_release"."id" = ' in each for each in read)
+    assert all('WHERE "designer_release"."id" = ' in statement for statement in statements)
     # Each release, and for what a later transaction compares with the one that showed it last.
-    assert len(read) <= 5 + 2
+    assert len(statements) <= 5 + 2
 
 
 def test_a_release_that_changed_no_tool_is_read_once(alice, desk, sky, django_capture_on_commit_callbacks):
@@ -198,9 +198,9 @@ def test_a_release_that_changed_no_tool_is_read_once(alice, desk, sky, django_ca
     agents.update_agent(desk, actor=alice, description="Other words.")
     with django_capture_on_commit_callbacks(execute=True):
         publish(desk, alice)
-    with documents_read() as read:
+    with documents_read() as statements:
         effective_versions.store_numbers(desk.pk)
-    assert read == []
+    assert statements == []
 
     tunings.tune(sky, actor=alice, description="Looks up.")
     publish(desk, alice)
@@ -216,12 +216,12 @@ def test_what_a_release_holds_is_read_once_and_its_retirement_is_asked_each_time
         last = publish(desk, alice)
     version = EffectiveVersion.objects.get(tool=sky.tool_id)
 
-    with documents_read() as read:
+    with documents_read() as statements:
         assert effective_versions.release_with(version, last) == first
-    assert len(read) == 3
-    with documents_read() as read:
+    assert len(statements) == 3
+    with documents_read() as statements:
         assert effective_versions.release_with(version, last) == first
-    assert read == []
+    assert statements == []
     now = timezone.now()
     Retirement.objects.create(release=first, reason="Old.", sunset_at=now, retired_by=alice)
     assert effective_versions.release_with(version, last) is None
@@ -239,11 +239,11 @@ def test_numbers_are_never_written_again(alice, desk, sky):
 def test_publishing_numbers_what_the_export_shows(alice, desk, sky):
     """The id and the version are those that a tool has from then on."""
     release = publish(desk, alice)
-    shown = document.decode(release.document)
+    shown_document = document.decode(release.document)
     (row,) = EffectiveVersion.objects.all()
-    assert a2t.write(shown)["items"][0]["toolId"] == str(row.uuid)
-    assert oxp.write(shown)["items"][0]["id"] == f"{row.dotted_name}@{row.semver}"
-    assert composition.is_same(shown, composition.draft(desk))
+    assert a2t.write(shown_document)["items"][0]["toolId"] == str(row.uuid)
+    assert oxp.write(shown_document)["items"][0]["id"] == f"{row.dotted_name}@{row.semver}"
+    assert composition.is_same(shown_document, composition.draft(desk))
 
 
 # Rules, without a database.
@@ -300,9 +300,9 @@ def test_a_version_of_a_tool_lets_callers_of_the_last_one_go_on(was, now):
 
 
 @given(st.lists(st.sampled_from("ab"), max_size=4))
-def test_ids_are_given_once(taken):
+def test_ids_are_given_once(count_taken):
     tool, uuids, names = released(make_signature("sky")), set(), set()
-    for _ in range(len(taken) + 1):
+    for _ in range(len(count_taken) + 1):
         number = numbering.first_number(tool, uuids=uuids, names=names)
         assert number.uuid not in uuids
         assert number.dotted_name.lower() not in names
@@ -319,5 +319,7 @@ def test_another_name_of_the_tool_breaks_callers_and_a_hint_does_not():
 def test_a_tool_is_known_by_its_agent_and_not_by_its_name():
     one = released(make_signature("sky"))
     agent = ReleasedAgent(slug="desk", name="Desk", description="")
-    shown = numbering.tools_of_document(ReleaseDocument(schema="s", agent=agent, number=1, tools=(one,)), 7)
-    assert shown == {numbering.Key(7, 1): one}
+    tools_by_key = numbering.tools_of_document(
+        ReleaseDocument(schema="s", agent=agent, number=1, tools=(one,)), 7
+    )
+    assert tools_by_key == {numbering.Key(7, 1): one}

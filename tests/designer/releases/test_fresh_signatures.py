@@ -67,9 +67,9 @@ def vendor():
 @pytest.fixture
 def endpoint(vendor):
     with HostileVendor(vendor) as running:
-        found = make_endpoint(url=running.url)
-        read(found)
-        yield found
+        endpoint_row = make_endpoint(url=running.url)
+        read(endpoint_row)
+        yield endpoint_row
 
 
 def read(endpoint):
@@ -129,7 +129,7 @@ def test_what_the_vendor_adds_is_shown_in_the_words_of_the_release(api, vendor, 
     assert (unchanged.status_code, said(unchanged)) == (304, ("fresh", "", "2", "compatible"))
     assert api.get(URL).content == released.content
     a2t = api.get(f"{URL}?fresh=1&format=a2t").json()
-    assert [each["name"] for each in a2t["input_parameters"]] == ["town", "days"]
+    assert [input_parameter["name"] for input_parameter in a2t["input_parameters"]] == ["town", "days"]
     # One question in an interval, however many ask.
     assert vendor.asked == 2
     pin.refresh_from_db()
@@ -146,14 +146,14 @@ def test_a_reading_is_recorded_once_as_a_run_would_record_it(api, vendor, endpoi
     version = ToolVersion.objects.get(ordinal=2)
     assert (run.state, run.changed, version.run, Tool.objects.get().current) == ("succeeded", 1, run, version)
     assert run.inspected > 0
-    told = AuditEntry.objects.get(action="read", after__run=run.pk)
-    assert "a runtime asked for one tool" in told.why
+    audit_entry = AuditEntry.objects.get(action="read", after__run=run.pk)
+    assert "a runtime asked for one tool" in audit_entry.why
     assert not KnownPage.objects.exists()
     # The vendor goes back, and its page has the bytes that the first run has read.
     vendor.document = document(1)
     again()
     assert said(api.get(f"{URL}?fresh=1"))[:2] == ("cached", "older")
-    assert [each.code for each in read(endpoint).rejections.all()] == ["VERSION_BACK"]
+    assert [rejection.code for rejection in read(endpoint).rejections.all()] == ["VERSION_BACK"]
     vendor.document = document(2, inputs=(CITY, DAYS))
     later = read(endpoint)
     assert (later.changed, later.unchanged, ToolVersion.objects.count()) == (0, 1, 2)
@@ -166,19 +166,19 @@ def test_a_call_names_the_version_that_was_shown(api, vendor, pin):
     post = f"{URL}invoke/"
 
     unnamed = api.post(post, new, format="json").json()
-    named = api.post(post, {**new, "ordinal": ordinal}, format="json").json()
+    result = api.post(post, {**new, "ordinal": ordinal}, format="json").json()
     old = api.post(post, {"arguments": {"town": "Oslo"}}, format="json").json()
 
     assert (unnamed["outcome"], list(unnamed["error"]["fields"])) == ("invalid_arguments", ["days"])
-    assert (named["outcome"], named["ordinal"], named["version"]) == ("ok", 2, "2")
-    assert named["outputs"] == {"sky": "fair", "wind": "calm"}
+    assert (result["outcome"], result["ordinal"], result["version"]) == ("ok", 2, "2")
+    assert result["outputs"] == {"sky": "fair", "wind": "calm"}
     assert (old["outcome"], old["ordinal"]) == ("ok", 1)
     assert [path for path, _ in vendor.called] == [
         f"/tools/{TOOL}/versions/2:invoke",
         f"/tools/{TOOL}/versions/1:invoke",
     ]
-    kept = api.get(f"/api/v1/agents/desk/calls/{named['call']}/").json()
-    assert (kept["ordinal"], kept["outputs"]) == (2, named["outputs"])
+    stored_call = api.get(f"/api/v1/agents/desk/calls/{result['call']}/").json()
+    assert (stored_call["ordinal"], stored_call["outputs"]) == (2, result["outputs"])
 
     def refused(ordinal):
         answer = api.post(post, {**new, "id": str(uuid.uuid4()), "ordinal": ordinal}, format="json")
@@ -197,8 +197,15 @@ def test_a_call_names_the_version_that_was_shown(api, vendor, pin):
         state=FindingState.BLOCKED,
     )
     assert refused(2) == (409, "version_not_shown")
-    sent, again = len(vendor.called), api.post(post, {**new, "ordinal": ordinal}, format="json").json()
-    assert (again["call"], again["outputs"], len(vendor.called)) == (named["call"], named["outputs"], sent)
+    calls_before, again = (
+        len(vendor.called),
+        api.post(post, {**new, "ordinal": ordinal}, format="json").json(),
+    )
+    assert (again["call"], again["outputs"], len(vendor.called)) == (
+        result["call"],
+        result["outputs"],
+        calls_before,
+    )
     finding.delete()
     pins.set_mode(pin, actor=pin.created_by, mode=PinMode.CACHED)
     publishing.publish(pin.agent, actor=pin.created_by, channel="live")
@@ -308,7 +315,7 @@ def test_what_is_not_read_is_not_asked_for(api, vendor, change, reason):
 @pytest.mark.django_db(transaction=True)
 def test_those_who_ask_at_once_share_one_request(vendor, endpoint):
     tool = Tool.objects.select_related("endpoint__vendor", "endpoint__credential").get()
-    gate, found = threading.Event(), []
+    gate, fetched = threading.Event(), []
 
     def now(line, request):
         gate.wait(5)
@@ -317,7 +324,7 @@ def test_those_who_ask_at_once_share_one_request(vendor, endpoint):
     vendor.now, vendor.document = now, document(2, inputs=(CITY, DAYS))
 
     def ask():
-        found.append(one_tool.fetch(tool))
+        fetched.append(one_tool.fetch(tool))
         connection.close()
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
@@ -330,7 +337,7 @@ def test_those_who_ask_at_once_share_one_request(vendor, endpoint):
     gate.set()
     for thread in threads:
         thread.join(5)
-    assert (found, vendor.asked) == ([one_tool.Fetched()] * 4, 1)
+    assert (fetched, vendor.asked) == ([one_tool.Fetched()] * 4, 1)
     assert Run.objects.filter(trigger=Trigger.RUNTIME).count() == 1
 
 
@@ -341,11 +348,11 @@ def test_a_vendor_without_an_address_for_one_tool_is_asked_once_for_all():
     def item(name, version="1.0.0", **fields):
         return oxp.write(signature(name=name.partition(".")[2], **fields), name, version)
 
-    listed, asked = [item(name) for name in names], []
+    items, paths = [item(name) for name in names], []
 
     def vendor(line, request):
-        asked.append(request.path)
-        json_reply({"items": listed}, headers={"OXP-Version": "1.0"})(line, request)
+        paths.append(request.path)
+        json_reply({"items": items}, headers={"OXP-Version": "1.0"})(line, request)
 
     def ask():
         tools = Tool.objects.select_related("endpoint__vendor", "endpoint__credential").order_by("tool_id")
@@ -354,21 +361,21 @@ def test_a_vendor_without_an_address_for_one_tool_is_asked_once_for_all():
     with HostileVendor(vendor) as running:
         endpoint = make_endpoint(protocol="oxp", url=running.url)
         read(endpoint)
-        asked.clear()
+        paths.clear()
         more = item("Sky.Wind", "1.1.0", inputs=(CITY, DAYS))
-        listed[:] = [item("Sky.Look"), more, {**item("Sky.Rain"), "input_schema": 7}]
+        items[:] = [item("Sky.Look"), more, {**item("Sky.Rain"), "input_schema": 7}]
         codes = ask()
-        assert len(asked) == 1
+        assert len(paths) == 1
         changed = Run.objects.get(trigger=Trigger.RUNTIME)
         assert Tool.objects.get(tool_id="Sky.Wind").current.label == "1.1.0"
         assert changed.inspected > 0
         assert (codes["Sky.Look"], codes["Sky.Wind"], codes["Sky.Sun"]) == ("", "", "NOT_FOUND")
         assert codes["Sky.Rain"] not in ("", "NOT_FOUND")
         # What was wrong is over, and is not told after the next reading.
-        listed[:] = [item("Sky.Look"), more, item("Sky.Rain"), item("Sky.Sun")]
+        items[:] = [item("Sky.Look"), more, item("Sky.Rain"), item("Sky.Sun")]
         ListFetch.objects.update(next_at=timezone.now() - timedelta(seconds=1))
-        assert (set(ask().values()), len(asked)) == ({""}, 2)
-        listed[:] = []
+        assert (set(ask().values()), len(paths)) == ({""}, 2)
+        items[:] = []
         ListFetch.objects.update(next_at=timezone.now() - timedelta(seconds=1))
         assert set(ask().values()) == {"NOT_FOUND"}
     assert Tool.objects.filter(status="active").count() == 4

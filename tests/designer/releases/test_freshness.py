@@ -44,7 +44,7 @@ def later(draw: Any, signature: Signature) -> Signature:
 
 
 def _of_first(signature: Signature, **fields: Any) -> Signature:
-    first = (replace(each, **fields) for each in signature.inputs[:1])
+    first = (replace(parameter, **fields) for parameter in signature.inputs[:1])
     return replace(signature, inputs=(*first, *signature.inputs[1:]))
 
 
@@ -62,8 +62,10 @@ CHANGES = (
     lambda s: replace(s, outputs=(*s.outputs, EXTRA)),
     lambda s: replace(s, inputs=(*s.inputs, make_parameter("must"))),
     lambda s: replace(s, inputs=s.inputs[1:]),
-    lambda s: replace(s, inputs=tuple(replace(each, name=f"{each.name}2") for each in s.inputs)),
-    lambda s: replace(s, inputs=tuple(replace(each, required=False) for each in s.inputs)),
+    lambda s: replace(
+        s, inputs=tuple(replace(parameter, name=f"{parameter.name}2") for parameter in s.inputs)
+    ),
+    lambda s: replace(s, inputs=tuple(replace(parameter, required=False) for parameter in s.inputs)),
     lambda s: replace(s, annotations=replace(s.annotations, destructive=True)),
 )
 
@@ -75,50 +77,62 @@ def test_who_knows_the_released_signature_can_go_on_with_what_is_shown(data):
     after = data.draw(later(before))
     review = data.draw(st.sampled_from(["offered", "held", "blocked"]))
 
-    found = freshness.decide(tool, before, Offered(NOW, after, review), ACTIONS)
+    decision = freshness.decide(tool, before, Offered(NOW, after, review), ACTIONS)
 
-    assert found == freshness.decide(tool, before, Offered(NOW, after, review), ACTIONS)
-    if not found.is_fresh:
-        assert (found.tool, found.reason in freshness.REASONS) == (tool, True)
+    assert decision == freshness.decide(tool, before, Offered(NOW, after, review), ACTIONS)
+    if not decision.is_fresh:
+        assert (decision.tool, decision.reason in freshness.REASONS) == (tool, True)
         return
     assert review == "offered"
-    assert (found.tool.version, found.tool.signature.name, found.tool.tuning) == (NOW, "sky", tool.tuning)
-    assert not numbering.list_breaks(tool, found.tool)
-    shown = {each.alias: each for each in found.tool.signature.inputs}
-    for each in tool.signature.inputs:
-        assert shown[each.alias].parameter.id == each.parameter.id
-        assert shown[each.alias].preset == each.preset
-        assert set(each.hidden_values) <= set(shown[each.alias].hidden_values)
+    assert (decision.tool.version, decision.tool.signature.name, decision.tool.tuning) == (
+        NOW,
+        "sky",
+        tool.tuning,
+    )
+    assert not numbering.list_breaks(tool, decision.tool)
+    shown_by_alias = {parameter.alias: parameter for parameter in decision.tool.signature.inputs}
+    for parameter in tool.signature.inputs:
+        assert shown_by_alias[parameter.alias].parameter.id == parameter.parameter.id
+        assert shown_by_alias[parameter.alias].preset == parameter.preset
+        assert set(parameter.hidden_values) <= set(shown_by_alias[parameter.alias].hidden_values)
         # What was there says what it said, and promises no less harm.
-        assert _said(shown[each.alias].parameter) == _said(each.parameter)
-    assert (found.tool.signature.title, found.tool.signature.description) == (
+        assert _said(shown_by_alias[parameter.alias].parameter) == _said(parameter.parameter)
+    assert (decision.tool.signature.title, decision.tool.signature.description) == (
         tool.signature.title,
         tool.signature.description,
     )
-    assert found.tool.signature.annotations == tool.signature.annotations
-    hidden = {each.parameter.id for each in tool.signature.hidden}
-    assert hidden.isdisjoint(each.parameter.id for each in shown.values())
+    assert decision.tool.signature.annotations == tool.signature.annotations
+    hidden = {hidden.parameter.id for hidden in tool.signature.hidden}
+    assert hidden.isdisjoint(shown_input.parameter.id for shown_input in shown_by_alias.values())
 
 
-def _said(each: Parameter) -> tuple[Any, ...]:
-    return each.name, each.title, each.description, each.allowed_values, each.required
+def _said(parameter: Parameter) -> tuple[Any, ...]:
+    return (
+        parameter.name,
+        parameter.title,
+        parameter.description,
+        parameter.allowed_values,
+        parameter.required,
+    )
 
 
 @given(signatures, annotations, annotations)
 def test_the_stricter_effects_hold_whichever_version_ran(signature, was, now):
     tool = released(replace(signature, annotations=was))
-    shown = freshness.with_version(tool, NOW, replace(signature, annotations=now)).signature.annotations
-    assert shown == diff.stricter(was, now) == diff.stricter(now, was)
-    assert shown.destructive or not (was.destructive or now.destructive)
+    shown_annotations = freshness.with_version(
+        tool, NOW, replace(signature, annotations=now)
+    ).signature.annotations
+    assert shown_annotations == diff.stricter(was, now) == diff.stricter(now, was)
+    assert shown_annotations.destructive or not (was.destructive or now.destructive)
     for claim in ("read_only", "idempotent"):
-        assert not getattr(shown, claim) or (getattr(was, claim) and getattr(now, claim))
+        assert not getattr(shown_annotations, claim) or (getattr(was, claim) and getattr(now, claim))
 
 
 @given(signatures)
 def test_the_released_version_is_always_fresh(signature):
     tool = released(signature)
-    found = freshness.decide(tool, signature, Offered(WAS, signature, "blocked"), ACTIONS)
-    assert (found.tool, found.class_, found.reason) == (tool, "none", "")
+    decision = freshness.decide(tool, signature, Offered(WAS, signature, "blocked"), ACTIONS)
+    assert (decision.tool, decision.class_, decision.reason) == (tool, "none", "")
 
 
 def _decided(
@@ -126,8 +140,8 @@ def _decided(
 ) -> tuple[str, str | None]:
     before = before or make_signature("Sky")
     offered = Offered(**{"version": NOW, "signature": after} | facts)
-    found = freshness.decide(released(before), before, offered, actions)
-    return found.reason, found.class_
+    decision = freshness.decide(released(before), before, offered, actions)
+    return decision.reason, decision.class_
 
 
 ADDED = make_signature("Sky", inputs=(make_parameter(), EXTRA))

@@ -53,7 +53,9 @@ def check(api, lock):
 
 def told(api, lock):
     answer = check(api, lock).json()
-    return answer["status"], [(each["code"], each["class"], each["tool"]) for each in answer["changes"]]
+    return answer["status"], [
+        (change["code"], change["class"], change["tool"]) for change in answer["changes"]
+    ]
 
 
 def test_a_lock_file_names_what_a_build_depends_on(runtime_api, lock, desk, sky):
@@ -194,10 +196,10 @@ def test_a_receipt_is_written_once_a_minute_and_also_for_what_is_unchanged(api, 
 
 def test_what_another_thread_forgets_between_two_looks_costs_no_answer(runtime_api, lock, monkeypatch):
     class Forgetful(dict):
-        def __contains__(self, known):
-            found = super().__contains__(known)
+        def __contains__(self, value):
+            is_member = super().__contains__(value)
             self.clear()
-            return found
+            return is_member
 
     monkeypatch.setattr("designer.releases.receipts._written_at", Forgetful())
     for _ in range(2):

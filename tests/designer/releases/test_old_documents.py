@@ -38,10 +38,10 @@ def test_an_old_document_is_read_and_written_to_the_byte(document):
     assert b"is_named" not in document
     assert b"hidden_outputs" not in document
 
-    read = release_document.decode(document)
+    decoded = release_document.decode(document)
 
-    assert release_document.encode(read) == document
-    assert read.tools[0].tuning["agent"] == Words(
+    assert release_document.encode(decoded) == document
+    assert decoded.tools[0].tuning["agent"] == Words(
         parameters={"unit": ParameterWords(preset="C"), "days": ParameterWords(hidden=True)}
     )
 
@@ -60,5 +60,5 @@ def test_an_old_release_is_shown(api, release, client, alice):
     page = client.get("/agents/desk/releases/4/").content.decode()
 
     assert "Ask for the postal code first." in page
-    told = api.get("/api/v1/agents/desk/releases/4/").json()
-    assert json.dumps(told).count(release.digest) >= 1
+    release_body = api.get("/api/v1/agents/desk/releases/4/").json()
+    assert json.dumps(release_body).count(release.digest) >= 1

@@ -44,9 +44,9 @@ def release():
     ],
 )
 def test_each_tool_is_as_in_the_whole(api, release, format_, listed):
-    whole = listed(api.get(f"{URL}live/tools/?format={format_}").json())
+    all_tools = listed(api.get(f"{URL}live/tools/?format={format_}").json())
     names = ["book", "look_up", "pay", "transfer_to_refills"]
-    assert [api.get(f"{URL}live/tools/{name}/?format={format_}").json() for name in names] == whole
+    assert [api.get(f"{URL}live/tools/{name}/?format={format_}").json() for name in names] == all_tools
 
 
 def test_a_tool_is_found_by_number_digest_and_agent_and_answers_304(api, release):

@@ -42,13 +42,13 @@ def test_a_key_that_cannot_be_decrypted_locks_publishing():
 @pytest.mark.django_db
 def test_a_lost_key_is_reported_with_the_command_that_gives_it_up(settings):
     proofs.key()
-    lost = settings.KEYS[0].partition(":")[0]
+    key_name = settings.KEYS[0].partition(":")[0]
     settings.KEYS = ("k9:" + base64.b64encode(b"9" * 32).decode(),)
     with pytest.raises(DomainError) as refused:
         proofs.key()
     assert (refused.value.code, refused.value.status) == ("publishing_locked", 409)
-    assert f"rotate_keys --forget {lost}" in refused.value.message
-    rotation.forget(lost)
+    assert f"rotate_keys --forget {key_name}" in refused.value.message
+    rotation.forget(key_name)
     assert proofs.key()
 
 

@@ -40,10 +40,10 @@ def desk():
         clock.move_to(hour(1))
         publishing.publish(agent, actor=cleo, note="The first", channel="live")
         clock.move_to(hour(2))
-        held = make_version(weather, label="2")
+        held_version = make_version(weather, label="2")
         finding = Finding.objects.create(
-            endpoint=weather.endpoint, tool=weather, version=held, code="HELD", severity="high",
-            subject=held.digest, message="Look.", state="open",
+            endpoint=weather.endpoint, tool=weather, version=held_version, code="HELD", severity="high",
+            subject=held_version.digest, message="Look.", state="open",
         )  # fmt: skip
         decisions.resolve(finding, actor=ada, decision="accept", note="The vendor told us.")
         clock.move_to(hour(2.5))
@@ -70,8 +70,8 @@ def story(desk, time_machine):
     return desk
 
 
-def told(agent, at, number=None):
-    answer = provenance.received(agent, at=at, number=number)
+def told(agent, moment, number=None):
+    answer = provenance.received(agent, at=moment, number=number)
     return answer and (
         answer.number,
         answer.published.by,
@@ -91,7 +91,7 @@ THIRD = (3, "Dan", {"weather": ("1", "Bob", None, None), "maps": ("1", "Cleo", N
 
 
 @pytest.mark.parametrize(
-    ("at", "number", "answer"),
+    ("moment", "number", "answer"),
     [
         (0, None, None), (0.99, None, None), (1, None, FIRST), (1.5, None, FIRST), (2.6, None, FIRST),
         (2.99, None, FIRST), (3, None, SECOND), (3.5, None, SECOND), (3.99, None, SECOND), (4, None, THIRD),
@@ -99,8 +99,8 @@ THIRD = (3, "Dan", {"weather": ("1", "Bob", None, None), "maps": ("1", "Cleo", N
         (3.5, 1, FIRST), (3.5, 3, None), (0, 1, None), (5, 4, None),
     ],
 )  # fmt: skip
-def test_twenty_questions(story, at, number, answer):
-    assert told(story, hour(at), number) == answer
+def test_twenty_questions(story, moment, number, answer):
+    assert told(story, hour(moment), number) == answer
 
 
 def test_it_is_one_query_and_says_why(story):
@@ -143,10 +143,10 @@ def test_no_byte_reaches_a_runtime_without_a_person_who_pinned_and_published_it(
     ada = make_user(Role.ADMIN)
     agent = agents.create_agent(actor=ada, name="Fresh")
     tool = make_tool(name="fresh")
-    held = make_version(tool, label="2")
+    held_version = make_version(tool, label="2")
     Finding.objects.create(
-        endpoint=tool.endpoint, tool=tool, version=held, code="HELD", severity="high",
-        subject=held.digest, message="Look.", state="open",
+        endpoint=tool.endpoint, tool=tool, version=held_version, code="HELD", severity="high",
+        subject=held_version.digest, message="Look.", state="open",
     )  # fmt: skip
     api = client_of(ada)
     body = {"tool": tool.pk, "version": 2}
@@ -165,8 +165,8 @@ def test_no_byte_reaches_a_runtime_without_a_person_who_pinned_and_published_it(
     publishing.publish(agent, actor=ada, channel="live")
     for path in ("/api/v1/agents/fresh/pins/", "/api/v1/agents/fresh/", f"/api/v1/tools/{tool.pk}/"):
         assert runtime_api.get(path).status_code == 403
-    for each in (agent, story):
-        for number in range(1, each.releases.count() + 1):
-            answer = provenance.received(each, at=hour(10_000_000), number=number)
+    for owner in (agent, story):
+        for number in range(1, owner.releases.count() + 1):
+            answer = provenance.received(owner, at=hour(10_000_000), number=number)
             assert answer.published.by
             assert all(received.pinned.by for received in answer.tools)

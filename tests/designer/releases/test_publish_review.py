@@ -69,29 +69,29 @@ def test_the_draft_is_compared_with_what_is_live_and_not_with_what_is_newest(api
     tunings.tune(sky, actor=alice, description="Tells how the evening sky looks.")
     publishing.publish(desk, actor=alice)
 
-    told = api.get(f"{AGENT}draft/").json()
+    draft = api.get(f"{AGENT}draft/").json()
 
-    assert (told["against"], told["number"], told["is_new"]) == (1, 3, False)
-    (change,) = told["changes"]
+    assert (draft["against"], draft["number"], draft["is_new"]) == (1, 3, False)
+    (change,) = draft["changes"]
     (member,) = change["members"]
     assert (member["path"], member["after"]) == ("description", "Tells how the evening sky looks.")
-    assert told["digest"] == release_document.digest(release_document.encode(composition.draft(desk)))
-    sizes = told["tokens"]["mcp"]
+    assert draft["digest"] == release_document.digest(release_document.encode(composition.draft(desk)))
+    sizes = draft["tokens"]["mcp"]
     assert sizes["after"] > sizes["before"] > 20
 
 
 def test_tokens_of_a_draft_are_those_of_the_tools_in_the_export(api, alice, desk, sky):
-    told = api.get(f"{AGENT}draft/").json()["tokens"]
+    token_counts = api.get(f"{AGENT}draft/").json()["tokens"]
     publishing.publish(desk, actor=alice)
-    for name, size in told.items():
+    for name, size in token_counts.items():
         body = api.get(f"{AGENT}releases/1/tools/?format={name}").content
         (tool,) = raw_tools(body, exports.get(name))
         assert (size["before"], size["after"]) == (None, -(-len(tool) // 4))
 
 
 def test_an_agent_without_tools_has_an_empty_draft(api, desk):
-    told = api.get(f"{AGENT}draft/").json()
-    assert (told["changes"], told["checks"], told["is_new"], told["against"]) == ([], [], False, None)
+    draft = api.get(f"{AGENT}draft/").json()
+    assert (draft["changes"], draft["checks"], draft["is_new"], draft["against"]) == ([], [], False, None)
 
 
 def test_a_held_version_is_published_only_by_its_code_and_says_so_ever_after(api, alice, desk, sky):
@@ -100,11 +100,11 @@ def test_a_held_version_is_published_only_by_its_code_and_says_so_ever_after(api
     assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
     assert failed(refused) == ["version_held"]
     assert not Release.objects.exists()
-    made = api.post(f"{AGENT}releases/", {"accept": ["version_held"], "reason": "The demo is at noon"})
-    assert made.status_code == 201
-    told = api.get(f"{AGENT}releases/1/").json()
-    assert [each["code"] for each in told["accepted"]] == ["version_held"]
-    assert told["reason"] == "The demo is at noon"
+    published = api.post(f"{AGENT}releases/", {"accept": ["version_held"], "reason": "The demo is at noon"})
+    assert published.status_code == 201
+    release_body = api.get(f"{AGENT}releases/1/").json()
+    assert [check["code"] for check in release_body["accepted"]] == ["version_held"]
+    assert release_body["reason"] == "The demo is at noon"
     entry = AuditEntry.objects.get(action="publish")
     assert entry.after["reason"] == entry.why == "The demo is at noon"
     assert "waits for review" in entry.after["accepted"][0]
@@ -112,23 +112,23 @@ def test_a_held_version_is_published_only_by_its_code_and_says_so_ever_after(api
 
 def test_what_an_administrator_blocked_is_not_for_a_designer_to_accept(api, desk, sky):
     hold(sky, state="blocked")
-    wanted = {"accept": ["version_blocked"], "reason": "I like it"}
-    refused = api.post(f"{AGENT}releases/", wanted)
+    payload = {"accept": ["version_blocked"], "reason": "I like it"}
+    refused = api.post(f"{AGENT}releases/", payload)
     assert (refused.status_code, failed(refused)) == (409, ["version_blocked"])
     admin = client_of(make_user(Role.ADMIN))
-    assert admin.post(f"{AGENT}releases/", wanted).status_code == 201
+    assert admin.post(f"{AGENT}releases/", payload).status_code == 201
 
 
 def test_a_reason_without_a_failed_check_is_not_kept(api, desk, sky):
-    made = api.post(f"{AGENT}releases/", {"accept": ["version_held"], "reason": "None needed"}).json()
-    assert (made["accepted"], made["reason"]) == ([], "")
+    release_body = api.post(f"{AGENT}releases/", {"accept": ["version_held"], "reason": "None needed"}).json()
+    assert (release_body["accepted"], release_body["reason"]) == ([], "")
 
 
 def test_a_move_that_breaks_what_is_live_is_a_warning(api, alice, desk, sky):
     publishing.publish(desk, actor=alice, channel="live")
     newer = make_version(sky.tool, make_signature("sky", inputs=(make_parameter(), make_parameter("planet"))))
     pins.move_pin(sky, actor=alice, ordinal=newer.ordinal)
-    warned = [each for each in api.get(f"{AGENT}draft/").json()["checks"] if each["severity"] == "warning"]
+    warned = [check for check in api.get(f"{AGENT}draft/").json()["checks"] if check["severity"] == "warning"]
     assert [check["code"] for check in warned] == ["breaking_move", "another_tool_id"]
     for check in warned:
         assert "planet" in check["message"]
@@ -152,14 +152,14 @@ def test_tools_in_no_procedure_are_one_row_with_their_names(browser, api, alice,
         make_pin(desk, make_tool(make_signature(name)))
     answer = browser.get(PAGE)
     warned = re.findall(r'<li class="is-warn">.*?</div></li>', answer.content.decode(), re.DOTALL)
-    found = [row for row in warned if "no procedure" in row]
-    assert len(found) == rows
-    listed = "".join(found).replace("<wbr>", "")
-    assert all(name in listed for name in names)
+    matching = [row for row in warned if "no procedure" in row]
+    assert len(matching) == rows
+    page_text = "".join(matching).replace("<wbr>", "")
+    assert all(name in page_text for name in names)
     assert ("4 pinned tools are in no procedure" in text_of(answer)) is (rows == 1)
-    assert 'href="/agents/desk/procedures/"' in found[0]
-    told = api.get(f"{AGENT}draft/").json()["checks"]
-    assert len([each for each in told if each["code"] == "never_referenced"]) == count
+    assert 'href="/agents/desk/procedures/"' in matching[0]
+    checks = api.get(f"{AGENT}draft/").json()["checks"]
+    assert len([check for check in checks if check["code"] == "never_referenced"]) == count
 
 
 def test_what_was_typed_and_not_saved_is_said_to_the_user_who_typed_it(browser, api, alice, desk, sky):
@@ -170,8 +170,8 @@ def test_what_was_typed_and_not_saved_is_said_to_the_user_who_typed_it(browser, 
     editing.keep_draft(procedure, user=alice, body="Call sky().", **typed)
 
     def warned():
-        told = api.get(f"{AGENT}draft/").json()["checks"]
-        return [each["severity"] for each in told if each["code"] == "unsaved_text"]
+        checks = api.get(f"{AGENT}draft/").json()["checks"]
+        return [check["severity"] for check in checks if check["code"] == "unsaved_text"]
 
     assert warned() == []
     editing.keep_draft(procedure, user=alice, body="Call sky() at noon.", **typed)
@@ -215,10 +215,10 @@ def test_the_page_takes_a_failed_check_with_a_reason_and_not_without(browser, de
 def test_two_who_publish_to_live_at_once_do_not_overwrite_each_other(browser, bobs_api, alice, desk, sky):
     publishing.publish(desk, actor=alice, channel="live")
     tunings.tune(sky, actor=alice, description="Another")
-    seen = browser.get(PAGE).context["review"].digest
+    digest = browser.get(PAGE).context["review"].digest
     make_pin(desk)
     assert bobs_api.post(f"{AGENT}releases/", {"channel": "live"}).status_code == 201
-    late = browser.post(PAGE, {"seen": seen, "led_to": "1", "channel": "live", "note": "Mine"})
+    late = browser.post(PAGE, {"seen": digest, "led_to": "1", "channel": "live", "note": "Mine"})
     assert late.status_code == 409
     assert Release.objects.count() == 2
 
@@ -236,8 +236,8 @@ def test_any_two_releases_are_compared_the_older_one_at_the_left(browser, alice,
     for words in ("Second words", "Third words"):
         tunings.tune(sky, actor=alice, description=words)
         publishing.publish(desk, actor=alice)
-    for asked in ("?from=1&to=3", "?from=3&to=1"):
-        page = text_of(browser.get(f"/agents/desk/releases/compare/{asked}"))
+    for query in ("?from=1&to=3", "?from=3&to=1"):
+        page = text_of(browser.get(f"/agents/desk/releases/compare/{query}"))
         assert "Release 1 → 3" in page
         assert page.index("Before: Tells how the sky looks.") < page.index("After: Third words")
     assert "Release 2 → 3" in text_of(browser.get("/agents/desk/releases/compare/"))

@@ -34,8 +34,10 @@ def desk(alice):
     return agent
 
 
-def retire(api, number=1, **given):
-    return api.put(f"{AGENT}releases/{number}/retirement/", {"reason": "Wrong prices"} | given, format="json")
+def retire(api, number=1, **members):
+    return api.put(
+        f"{AGENT}releases/{number}/retirement/", {"reason": "Wrong prices"} | members, format="json"
+    )
 
 
 def tomorrow():
@@ -52,15 +54,15 @@ def test_a_retired_release_answers_the_same_and_says_since_when_and_what_succeed
     after = {path: runtime_api.get(OLD + path) for path in paths}
 
     for path in paths:
-        told = after[path]
+        response = after[path]
         # RFC 9745 is a date of structured fields, RFC 8594 one of HTTP.
-        assert (told["Deprecation"], told["Sunset"]) == (
+        assert (response["Deprecation"], response["Sunset"]) == (
             f"@{int(NOON.timestamp())}",
             "Sat, 01 Jun 2030 00:00:00 GMT",
         )
-        assert told["Link"] == f'<{AGENT}releases/2/{path}>; rel="successor-version"'
+        assert response["Link"] == f'<{AGENT}releases/2/{path}>; rel="successor-version"'
         if path != "":
-            assert (told.status_code, told.content) == (200, before[path].content)
+            assert (response.status_code, response.content) == (200, before[path].content)
     assert after[""].json()["retirement"] == {
         "reason": "Wrong prices",
         "sunset_at": "2030-06-01T00:00:00Z",
@@ -86,10 +88,10 @@ def test_after_its_date_api_keys_get_it_no_more_and_users_still_do(api, client, 
     Retirement.objects.update(sunset_at=NOON)
     for name in ("1", digest):
         for path in READS:
-            gone = runtime_api.get(f"{AGENT}releases/{name}/{path}")
-            assert (gone.status_code, gone.json()["code"]) == (410, "release_retired"), path
-            assert "Read release 2 in its place" in gone.json()["message"]
-            assert {"Deprecation", "Sunset", "Link"} <= set(gone.headers)
+            response = runtime_api.get(f"{AGENT}releases/{name}/{path}")
+            assert (response.status_code, response.json()["code"]) == (410, "release_retired"), path
+            assert "Read release 2 in its place" in response.json()["message"]
+            assert {"Deprecation", "Sunset", "Link"} <= set(response.headers)
     assert not Receipt.objects.exists()
     # What was fetched before can still be verified, and looked up.
     assert runtime_api.get(f"{OLD}signature/").status_code == 200
@@ -106,8 +108,8 @@ def test_no_call_goes_through_it_after_its_date(api, alice, desk):
     caller = APIClient(headers={"authorization": f"Bearer {key}"})
     retire(api, sunset_at=tomorrow())
     Retirement.objects.update(sunset_at=NOON)
-    gone = caller.post(f"{OLD}tools/{tool}/invoke/", {"arguments": {"city": "Oslo"}}, format="json")
-    assert (gone.status_code, gone.json()["code"]) == (410, "release_retired")
+    response = caller.post(f"{OLD}tools/{tool}/invoke/", {"arguments": {"city": "Oslo"}}, format="json")
+    assert (response.status_code, response.json()["code"]) == (410, "release_retired")
 
 
 def test_one_that_was_fetched_lately_is_retired_by_its_name_alone(api, runtime_api, desk, settings):
@@ -138,11 +140,11 @@ def test_a_channel_and_a_retired_release_keep_apart(api, desk):
         assert (refused.status_code, refused.json()["code"]) == (409, "release_retired")
     assert invariants.check(["channels_off_retired_releases"]) == []
     Channel.objects.update(release=desk.releases.get(number=1))
-    assert [each.count for each in invariants.check(["channels_off_retired_releases"])] == [2]
+    assert [invariant.count for invariant in invariants.check(["channels_off_retired_releases"])] == [2]
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("members", "field"),
     [
         ({"reason": "  "}, "reason"),
         ({"reason": "x" * 2001}, "reason"),
@@ -151,8 +153,8 @@ def test_a_channel_and_a_retired_release_keep_apart(api, desk):
         ({"until": "2040-01-01"}, "until"),
     ],
 )
-def test_what_cannot_be_said_of_a_retirement_is_refused_where_it_is_wrong(api, desk, given, field):
-    refused = retire(api, **given)
+def test_what_cannot_be_said_of_a_retirement_is_refused_where_it_is_wrong(api, desk, members, field):
+    refused = retire(api, **members)
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid")
     assert field in refused.json()["fields"]
     assert not Retirement.objects.exists()
@@ -165,7 +167,7 @@ def test_retiring_and_taking_back_stand_in_the_audit_trail(api, desk):
     for _ in range(2):
         assert api.delete(f"{OLD}retirement/").status_code == 204
     trail = AuditEntry.objects.filter(kind="release").exclude(action="publish").order_by("id")
-    assert [(each.action, each.label, each.after, each.why) for each in trail] == [
+    assert [(entry.action, entry.label, entry.after, entry.why) for entry in trail] == [
         (
             "retire",
             "Desk release 1",
@@ -181,9 +183,9 @@ def test_the_check_of_a_lock_file_says_it_in_a_sentence(api, runtime_api, desk):
     def told():
         answer = runtime_api.post(f"{AGENT}check/", lock, format="json").json()
         return answer["status"], [
-            (each["class"], each["message"])
-            for each in answer["changes"]
-            if each["code"] == "release_retired"
+            (change["class"], change["message"])
+            for change in answer["changes"]
+            if change["code"] == "release_retired"
         ]
 
     lock = runtime_api.get(f"{OLD}lock/").json()
@@ -228,9 +230,11 @@ def test_one_link_leads_past_an_earlier_address_and_a_retired_release(api, alice
     retire(api)
     Retirement.objects.update(retired_at=NOON)
     agents.update_agent(desk, actor=alice, slug="counter")
-    told = runtime_api.get(f"{OLD}tools/?format=mcp")
-    assert told["Link"] == ('</api/v1/agents/counter/releases/2/tools/?format=mcp>; rel="successor-version"')
-    assert told["Deprecation"] == f"@{int(NOON.timestamp())}"
+    response = runtime_api.get(f"{OLD}tools/?format=mcp")
+    assert response["Link"] == (
+        '</api/v1/agents/counter/releases/2/tools/?format=mcp>; rel="successor-version"'
+    )
+    assert response["Deprecation"] == f"@{int(NOON.timestamp())}"
 
 
 def test_the_page_asks_for_the_name_of_one_in_use_and_keeps_what_was_typed(alice, runtime_api, desk):
@@ -238,19 +242,19 @@ def test_the_page_asks_for_the_name_of_one_in_use_and_keeps_what_was_typed(alice
     page, browser = "/agents/desk/releases/1/", Client()
     browser.force_login(alice)
     assert f"{page}retire/" in browser.get(page).content.decode()
-    asked = browser.get(f"{page}retire/")
-    assert "Type “Desk release 1”" in text_of(asked)
-    assert "release 2 replaces it" in text_of(asked)
-    given = {"reason": "Wrong prices", "sunset_at": "2040-01-01T00:00", "name": "Desk"}
-    refused = browser.post(f"{page}retire/", given)
+    response = browser.get(f"{page}retire/")
+    assert "Type “Desk release 1”" in text_of(response)
+    assert "release 2 replaces it" in text_of(response)
+    payload = {"reason": "Wrong prices", "sunset_at": "2040-01-01T00:00", "name": "Desk"}
+    refused = browser.post(f"{page}retire/", payload)
     assert refused.status_code == 409
     assert "Wrong prices" in refused.content.decode()
     assert "2040-01-01T00:00" in refused.content.decode()
-    assert browser.post(f"{page}retire/", given | {"name": "Desk release 1"}).status_code == 302
+    assert browser.post(f"{page}retire/", payload | {"name": "Desk release 1"}).status_code == 302
     assert Retirement.objects.get().sunset_at == datetime(2040, 1, 1, tzinfo=UTC)
-    shown = text_of(browser.get(page))
-    assert "API keys can read it until 2040-01-01 00:00 UTC" in shown
-    assert "Promote to live" not in shown
+    page_text = text_of(browser.get(page))
+    assert "API keys can read it until 2040-01-01 00:00 UTC" in page_text
+    assert "Promote to live" not in page_text
     assert "retired" in text_of(browser.get("/agents/desk/releases/"))
     offered = browser.get("/agents/desk/channels/live/").content.decode()
     assert '<option value="2"' in offered
@@ -262,9 +266,9 @@ def test_the_page_asks_for_the_name_of_one_in_use_and_keeps_what_was_typed(alice
 def test_the_page_leads_from_a_release_on_a_channel_to_that_channel(alice, desk):
     browser = Client()
     browser.force_login(alice)
-    asked = browser.get("/agents/desk/releases/2/retire/")
-    assert "/agents/desk/channels/live/" in asked.content.decode()
-    assert "Reason" not in text_of(asked)
+    response = browser.get("/agents/desk/releases/2/retire/")
+    assert "/agents/desk/channels/live/" in response.content.decode()
+    assert "Reason" not in text_of(response)
     viewer = Client()
     viewer.force_login(make_user(Role.VIEWER))
     assert "Retire" not in text_of(viewer.get("/agents/desk/releases/1/"))

@@ -131,11 +131,11 @@ def test_a_lost_signing_key_is_reported_with_the_command_that_gives_it_up(alice,
     agent = make_agent(slug="desk")
     make_pin(agent)
     publishing.publish(agent, actor=alice)
-    lost = settings.KEYS[0].partition(":")[0]
+    key_name = settings.KEYS[0].partition(":")[0]
     settings.KEYS = ("k9:" + base64.b64encode(b"9" * 32).decode(),)
     with pytest.raises(DomainError) as refused:
         signing.sign(agent.releases.get())
     assert (refused.value.code, refused.value.status) == ("signing_locked", 409)
-    assert f"rotate_keys --forget {lost}" in refused.value.message
-    rotation.forget(lost)
+    assert f"rotate_keys --forget {key_name}" in refused.value.message
+    rotation.forget(key_name)
     assert signing.sign(agent.releases.get())

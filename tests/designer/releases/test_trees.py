@@ -57,9 +57,9 @@ def agent(slug: str) -> Agent:
 
 @module_data
 def release(alice, desk):
-    made = client_of(alice).post(URL, {"channel": "live"})
-    assert made.status_code == 201, made.json()
-    return made.json()
+    response = client_of(alice).post(URL, {"channel": "live"})
+    assert response.status_code == 201, response.json()
+    return response.json()
 
 
 def test_a_release_holds_the_tree(runtime_api, release):
@@ -67,17 +67,17 @@ def test_a_release_holds_the_tree(runtime_api, release):
 
     assert release["tools"] == 4
     assert hashlib.sha256(bundle.content).hexdigest() == release["digest"]
-    told = bundle.json()
-    assert [(each["slug"], each["parent"]) for each in told["agents"]] == [
+    tree_bundle = bundle.json()
+    assert [(agent["slug"], agent["parent"]) for agent in tree_bundle["agents"]] == [
         ("billing", "desk"),
         ("cards", "billing"),
         ("refills", "desk"),
     ]
-    refills = told["agents"][2]
+    refills = tree_bundle["agents"][2]
     assert [tool["signature"]["name"] for tool in refills["tools"]] == ["refill"]
-    assert [each["text"] for each in refills["procedures"]] == ["Call refill()."]
+    assert [procedure["text"] for procedure in refills["procedures"]] == ["Call refill()."]
     assert refills["description"] == "Repeats orders."
-    assert told["transfers"] == [
+    assert tree_bundle["transfers"] == [
         {"agent": "billing", "name": "transfer_to_billing", "description": "Hand over to Billing."},
         {
             "agent": "refills",
@@ -85,7 +85,9 @@ def test_a_release_holds_the_tree(runtime_api, release):
             "description": "Hand over to Refills: Repeats orders.",
         },
     ]
-    assert told["procedures"][0]["text"].endswith("When a prescription runs out, transfer_to_refills().")
+    assert tree_bundle["procedures"][0]["text"].endswith(
+        "When a prescription runs out, transfer_to_refills()."
+    )
     assert AuditEntry.objects.get(action="publish").after["sub_agents"] == ["billing", "cards", "refills"]
 
 
@@ -104,7 +106,7 @@ def test_a_part_of_the_tree_is_published_alone(api, alice, desk):
 
     bundle = api.get("/api/v1/agents/billing/releases/1/bundle/").json()
     assert bundle["agent"]["slug"] == "billing"
-    assert [(each["slug"], each["parent"]) for each in bundle["agents"]] == [("cards", "billing")]
+    assert [(agent["slug"], agent["parent"]) for agent in bundle["agents"]] == [("cards", "billing")]
     assert not Release.objects.filter(agent=desk).exists()
 
 
@@ -124,8 +126,8 @@ def test_archived_agents_are_no_part_of_a_release(api, alice, desk):
     api.post(URL)
 
     bundle = api.get(f"{URL}1/bundle/").json()
-    assert [each["slug"] for each in bundle["agents"]] == ["refills"]
-    assert [each["agent"] for each in bundle["transfers"]] == ["refills"]
+    assert [agent["slug"] for agent in bundle["agents"]] == ["refills"]
+    assert [transfer["agent"] for transfer in bundle["transfers"]] == ["refills"]
 
 
 def test_nothing_of_a_tree_is_lost_when_all_that_it_was_made_of_is_gone(api, runtime_api, alice, desk):
@@ -153,13 +155,13 @@ def test_nothing_of_a_tree_is_lost_when_all_that_it_was_made_of_is_gone(api, run
     assert {reply.status_code for reply in before.values()} <= {200, 409}
     for address, reply in before.items():
         assert runtime_api.get(address).content == reply.content
-    kept = release_document.decode(runtime_api.get(addresses[0]).content)
-    cards = next(each for each in kept.agents if each.slug == "cards")
+    decoded = release_document.decode(runtime_api.get(addresses[0]).content)
+    cards = next(agent for agent in decoded.agents if agent.slug == "cards")
     assert cards.tools[0].signature.description == "Takes the money."
     for address in addresses:
         assert runtime_api.get(address).status_code in (200, 409)
-    shown = runtime_api.get(f"{URL}{number}/agents/cards/tools/?format=mcp").json()["tools"]
-    assert [(tool["name"], tool["description"]) for tool in shown] == [("charge", "Takes the money.")]
+    tools = runtime_api.get(f"{URL}{number}/agents/cards/tools/?format=mcp").json()["tools"]
+    assert [(tool["name"], tool["description"]) for tool in tools] == [("charge", "Takes the money.")]
 
 
 # What each member of what is below an agent comes from, and how that is changed.
@@ -237,7 +239,7 @@ GONE = {
 
 @pytest.mark.parametrize("happens", GONE)
 def test_a_draft_changes_with_an_agent_that_its_text_names_and_that_is_gone(api, alice, desk, happens):
-    goes, then, written = GONE[happens]
+    goes, then, expected_text = GONE[happens]
     accept = {"accept": ["not_sub_agent", "unknown_reference"], "reason": "It comes back."}
     goes(alice)
     assert api.post(URL, accept).status_code == 201
@@ -247,7 +249,7 @@ def test_a_draft_changes_with_an_agent_that_its_text_names_and_that_is_gone(api,
 
     assert api.get("/api/v1/agents/desk/").json()["is_changed"]
     assert api.post(URL, accept).status_code == 201
-    assert written in api.get(f"{URL}2/bundle/").json()["procedures"][0]["text"]
+    assert expected_text in api.get(f"{URL}2/bundle/").json()["procedures"][0]["text"]
     assert not drafts.changed([desk])[desk.pk]
 
 
@@ -258,10 +260,10 @@ def test_a_tree_that_is_archived_together_has_not_changed(alice, desk, release):
 
 
 def test_a_draft_of_another_tree_is_not_published(api, alice, desk):
-    seen = api.get("/api/v1/agents/desk/draft/").json()["digest"]
+    digest = api.get("/api/v1/agents/desk/draft/").json()["digest"]
     agents.update_agent(agent("cards"), actor=alice, parent=agent("refills"))
 
-    refused = api.post(URL, {"seen": seen})
+    refused = api.post(URL, {"seen": digest})
 
     assert (refused.status_code, refused.json()["code"]) == (409, "draft_changed")
     assert not Release.objects.exists()
@@ -272,21 +274,21 @@ def test_a_draft_of_another_tree_is_not_published(api, alice, desk):
 def test_who_moves_an_agent_waits_for_who_publishes_its_tree(alice, desk, first, monkeypatch):
     # While the release is put together, a sub-agent of it is moved out, and another part is published.
     composed, moving = threading.Event(), threading.Event()
-    made, trees = [], publishing.composition.trees
+    results, trees = [], publishing.composition.trees
 
     def slowly(roots):
-        found = trees(roots)
+        trees_read = trees(roots)
         if not composed.is_set():
             composed.set()
             moving.wait(10)
-        return found
+        return trees_read
 
     def in_thread(work):
         def run():
             try:
-                made.append(work())
+                results.append(work())
             except DomainError as error:
-                made.append(error)
+                results.append(error)
             finally:
                 connection.close()
 
@@ -305,18 +307,18 @@ def test_who_moves_an_agent_waits_for_who_publishes_its_tree(alice, desk, first,
     for thread in (publisher, mover):
         thread.join(20)
 
-    assert [type(each) for each in made] == [Release, Agent]
-    told = json.loads(made[0].document)["agents"]
-    assert ("cards", "billing") in [(each["slug"], each["parent"]) for each in told]
+    assert [type(result) for result in results] == [Release, Agent]
+    released_agents = json.loads(results[0].document)["agents"]
+    assert ("cards", "billing") in [(agent["slug"], agent["parent"]) for agent in released_agents]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_parts_of_one_tree_are_published_at_once(alice, desk):
-    made = []
+    numbers = []
 
     def publish(slug):
         try:
-            made.append(publishing.publish(agent(slug), actor=alice).number)
+            numbers.append(publishing.publish(agent(slug), actor=alice).number)
         finally:
             connection.close()
 
@@ -327,7 +329,7 @@ def test_parts_of_one_tree_are_published_at_once(alice, desk):
     for thread in threads:
         thread.join(30)
 
-    assert made == [1, 1, 1, 1]
+    assert numbers == [1, 1, 1, 1]
 
 
 def test_two_publishers_of_one_tree_make_one_release(api, desk, release):
@@ -342,7 +344,7 @@ def test_a_lock_check_knows_a_sub_agent_by_its_identity(api, alice, desk, releas
     def told():
         api.post(URL, {"channel": "live"})
         changes = api.post("/api/v1/agents/desk/check/", lock, format="json").json()["changes"]
-        return [(each["code"], each["class"], each["message"]) for each in changes]
+        return [(change["code"], change["class"], change["message"]) for change in changes]
 
     agents.update_agent(agent("cards"), actor=alice, slug="plastic")
     moved, transfer, renamed = told()
@@ -353,12 +355,12 @@ def test_a_lock_check_knows_a_sub_agent_by_its_identity(api, alice, desk, releas
 
     agents.remove_agent(agent("refills"), actor=alice)
     editing.remove_procedure(desk.procedures.get(), actor=alice)
-    assert ("agent_removed", "breaking") in {each[:2] for each in told()}
+    assert ("agent_removed", "breaking") in {row[:2] for row in told()}
 
 
 def test_a_lock_file_holds_the_tools_of_the_whole_tree(api, alice, desk, release):
     lock = api.get(f"{URL}live/lock/").json()
-    assert [(each.get("agent"), each["name"]) for each in lock["tools"]] == [
+    assert [(tool.get("agent"), tool["name"]) for tool in lock["tools"]] == [
         (None, "look_up"),
         ("billing", "invoice"),
         ("cards", "charge"),
@@ -367,7 +369,7 @@ def test_a_lock_file_holds_the_tools_of_the_whole_tree(api, alice, desk, release
 
     def told():
         answer = api.post("/api/v1/agents/desk/check/", lock, format="json").json()
-        return answer["status"], [(each["code"], each["tool"]) for each in answer["changes"]]
+        return answer["status"], [(change["code"], change["tool"]) for change in answer["changes"]]
 
     assert told() == ("current", [])
     make_version(agent("cards").pins.get().tool)
@@ -400,7 +402,7 @@ def test_who_approved_the_tools_of_sub_agents_is_told(api, alice, desk):
 
     received = api.get("/api/v1/agents/desk/received/").json()["tools"]
 
-    assert [(each["sub_agent"], each["name"]) for each in received] == [
+    assert [(row["sub_agent"], row["name"]) for row in received] == [
         ("", "look_up"),
         ("billing", "invoice"),
         ("cards", "charge"),
@@ -421,22 +423,30 @@ def test_a_vendor_is_used_by_the_release_of_a_tree(desk, release):
 
 
 def test_checks_name_the_sub_agent_that_they_are_about(api, alice, desk):
-    held = make_version(agent("cards").pins.get().tool, label="2")
+    held_version = make_version(agent("cards").pins.get().tool, label="2")
     Finding.objects.create(
-        endpoint=held.tool.endpoint, tool=held.tool, version=held, code="HELD", severity="high",
-        subject=held.digest, message="Look.", state="open",
-    )  # fmt: skip
-    Pin.objects.filter(agent=agent("cards")).update(version=held)
+        endpoint=held_version.tool.endpoint,
+        tool=held_version.tool,
+        version=held_version,
+        code="HELD",
+        severity="high",
+        subject=held_version.digest,
+        message="Look.",
+        state="open",
+    )
+    Pin.objects.filter(agent=agent("cards")).update(version=held_version)
     editing.create_procedure(agent("cards"), actor=alice, title="Pay", body="Call chrage().")
 
     refused = api.post(URL)
 
     assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
-    found = {each["code"]: each for each in refused.json()["checks"] if each["severity"] == "error"}
-    assert found.keys() == {"version_held", "unknown_reference"}
-    assert all(each["message"].startswith("“Cards”: ") for each in found.values())
-    assert found["unknown_reference"]["where"] == "/agents/cards/procedures/pay/"
-    well = {each["code"]: each["message"] for each in refused.json()["checks"] if each["severity"] == "ok"}
+    errors = {check["code"]: check for check in refused.json()["checks"] if check["severity"] == "error"}
+    assert errors.keys() == {"version_held", "unknown_reference"}
+    assert all(error["message"].startswith("“Cards”: ") for error in errors.values())
+    assert errors["unknown_reference"]["where"] == "/agents/cards/procedures/pay/"
+    well = {
+        check["code"]: check["message"] for check in refused.json()["checks"] if check["severity"] == "ok"
+    }
     assert "review" not in well
     assert well["names"] == "Every tool has a name of its own."
 
@@ -449,19 +459,19 @@ def test_what_differs_is_told_agent_by_agent(api, alice, desk, release):
     agents.create_agent(actor=alice, name="New", parent=desk)
     api.post(URL)
 
-    told = api.get(f"{URL}2/diff/").json()
+    diff = api.get(f"{URL}2/diff/").json()
 
-    assert told["tools"] == told["procedures"] == told["agent"] == []
-    assert [(each["mark"], each["name"]) for each in told["transfers"]] == [
+    assert diff["tools"] == diff["procedures"] == diff["agent"] == []
+    assert [(transfer["mark"], transfer["name"]) for transfer in diff["transfers"]] == [
         ("added", "transfer_to_new"),
         ("changed", "transfer_to_refills"),
     ]
-    cards, new = told["agents"]
+    cards, new = diff["agents"]
     assert (cards["slug"], cards["mark"], new["slug"], new["mark"]) == ("cards", "changed", "new", "added")
     (member,) = cards["tools"][0]["members"]
     assert (member["path"], member["after"]) == ("description", "Takes the money.")
     draft = api.get("/api/v1/agents/desk/draft/").json()
-    assert (draft["against"], [each["slug"] for each in draft["agents"]]) == (1, ["cards", "new"])
+    assert (draft["against"], [agent["slug"] for agent in draft["agents"]]) == (1, ["cards", "new"])
 
 
 def test_the_pages_show_the_tree_of_a_draft_and_of_a_release(alice, desk, release):
@@ -484,18 +494,20 @@ def test_the_pages_show_the_tree_of_a_draft_and_of_a_release(alice, desk, releas
 
 
 def test_the_release_of_a_tree_is_read_agent_by_agent(runtime_api, release):
-    told = runtime_api.get(f"{URL}live/agents/")
-    rows = {each["slug"]: each for each in told.json()["results"]}
+    response = runtime_api.get(f"{URL}live/agents/")
+    rows = {row["slug"]: row for row in response.json()["results"]}
 
     assert list(rows) == ["desk", "billing", "cards", "refills"]
     assert (rows["desk"]["parent"], rows["cards"]["parent"]) == (None, "billing")
     assert (rows["desk"]["tools"], rows["desk"]["procedures"]) == (1, 1)
-    assert [each["agent"] for each in rows["billing"]["transfers"]] == ["cards"]
+    assert [transfer["agent"] for transfer in rows["billing"]["transfers"]] == ["cards"]
     of_refills = f"{URL}live/agents/refills/"
     assert runtime_api.get(f"{of_refills}procedures/").json()["results"][0]["text"] == "Call refill()."
     assert runtime_api.get(f"{of_refills}procedures/refill/").content == b"Call refill()."
-    own, again = (runtime_api.get(f"{URL}live/{part}tools/?format=mcp") for part in ("", "agents/desk/"))
-    assert own.content == again.content
+    own_tools, again = (
+        runtime_api.get(f"{URL}live/{part}tools/?format=mcp") for part in ("", "agents/desk/")
+    )
+    assert own_tools.content == again.content
     for address in ("agents/none/tools/?format=mcp", "agents/none/procedures/", "agents/cards/procedures/x/"):
         assert runtime_api.get(f"{URL}live/{address}").status_code == 404
 
@@ -508,13 +520,15 @@ def test_parts_of_a_release_are_unchanged_like_the_release(runtime_api, release,
     tag = first.headers["ETag"]
 
     again = [runtime_api.get(f"{URL}live/{below}", headers={"If-None-Match": tag})]
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         again.append(runtime_api.get(f"{URL}live/{below}", headers={"If-None-Match": tag}))
 
     # Key and release are read together. An export asks whether it is stored; procedures are in the document.
-    assert len(asked) == (1 if below == "agents/" else 2)
+    assert len(queries) == (1 if below == "agents/" else 2)
     assert tag == f'"{release["digest"]}"'
-    assert [(each.status_code, each.content, each.headers["ETag"]) for each in again] == [(304, b"", tag)] * 2
+    assert [(response.status_code, response.content, response.headers["ETag"]) for response in again] == [
+        (304, b"", tag)
+    ] * 2
     other = runtime_api.get(f"{URL}live/{below}", headers={"If-None-Match": '"other"'})
     assert other.content == first.content
 
@@ -525,7 +539,7 @@ def test_what_a_key_fetched_of_which_agent_is_noted(api, runtime_api, release):
 
     rows = api.get("/api/v1/agents/desk/receipts/").json()["results"]
 
-    assert {each["surface"] for each in rows} == {"agents", "cards/mcp", "cards/procedures"}
+    assert {row["surface"] for row in rows} == {"agents", "cards/mcp", "cards/procedures"}
 
 
 def test_a_key_that_names_the_root_reaches_its_tree_there_and_no_other_way(alice, release):
@@ -550,8 +564,8 @@ def test_every_format_of_tools_shows_transfers(api, release, format_):
         True
     ] * 2
     assert "Hand over to Refills: Repeats orders." in text
-    told = {each["name"]: each["wire"] for each in api.get(f"{URL}live/").json()["formats"]}
-    assert told[format_]["transfer_to_refills"] == {"kind": "transfer", "agent": "refills"}
+    wires = {format_["name"]: format_["wire"] for format_ in api.get(f"{URL}live/").json()["formats"]}
+    assert wires[format_]["transfer_to_refills"] == {"kind": "transfer", "agent": "refills"}
 
 
 def test_formats_with_a_place_for_it_say_that_it_is_a_transfer(api, release):

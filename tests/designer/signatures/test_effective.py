@@ -20,7 +20,7 @@ from tests.factories import make_parameter, make_signature
 
 
 def shown(signature=None, **words):
-    tuning = Words(parameters={name: ParameterWords(**given) for name, given in words.items()})
+    tuning = Words(parameters={name: ParameterWords(**word) for name, word in words.items()})
     return effective(signature or make_signature(), name="forecast", agent_tuning=tuning)
 
 
@@ -134,19 +134,23 @@ def test_whatever_is_tuned_can_be_called(signature, data):
     for hidden in tool.hidden:
         assert not hidden.parameter.required or hidden.preset is not UNSET
     vendors = {parameter.name: parameter for parameter in signature.inputs}
-    for held in (*tool.inputs, *tool.hidden):
-        assert why_not_preset(vendors[held.parameter.name], held.preset) == ""
-    for each in tool.inputs:
-        values = {value.name for value in each.parameter.allowed_values}
-        assert values.isdisjoint(each.hidden_values)
-        assert values or not each.hidden_values
-        assert each.preset is UNSET or each.preset not in each.hidden_values
-    aliases = [each.alias.lower() for each in tool.inputs]
+    for parameter in (*tool.inputs, *tool.hidden):
+        assert why_not_preset(vendors[parameter.parameter.name], parameter.preset) == ""
+    for shown_input in tool.inputs:
+        values = {value.name for value in shown_input.parameter.allowed_values}
+        assert values.isdisjoint(shown_input.hidden_values)
+        assert values or not shown_input.hidden_values
+        assert shown_input.preset is UNSET or shown_input.preset not in shown_input.hidden_values
+    aliases = [parameter.alias.lower() for parameter in tool.inputs]
     assert len(set(aliases)) == len(aliases)
     # In no two formats does a name mean different inputs.
-    for each in tool.inputs:
+    for shown_input in tool.inputs:
         for other in tool.inputs:
-            assert other is each or each.alias.lower() != other.parameter.name.lower() or not each.is_named
+            assert (
+                other is shown_input
+                or shown_input.alias.lower() != other.parameter.name.lower()
+                or not shown_input.is_named
+            )
 
 
 @given(signatures, st.data())

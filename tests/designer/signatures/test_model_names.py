@@ -11,12 +11,12 @@ any_names = st.text(characters, max_size=100)
 
 
 @given(any_names, st.sets(any_names, max_size=5))
-def test_derived_name_is_legal_and_free(vendor_name, taken):
-    derived = model_names.propose(vendor_name, taken, vendor="bramble-pharmacy")
+def test_derived_name_is_legal_and_free(vendor_name, names_in_use):
+    derived = model_names.propose(vendor_name, names_in_use, vendor="bramble-pharmacy")
 
     assert model_names.is_legal(derived)
-    assert derived.lower() not in {name.lower() for name in taken}
-    assert model_names.propose(vendor_name, taken, vendor="bramble-pharmacy") == derived
+    assert derived.lower() not in {name.lower() for name in names_in_use}
+    assert model_names.propose(vendor_name, names_in_use, vendor="bramble-pharmacy") == derived
 
 
 @given(st.lists(wire_names, unique=True, max_size=8), st.randoms())
@@ -83,7 +83,7 @@ def test_illegal_names_are_seen(name):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "taken", "proposed"),
+    ("wished_name", "names_in_use", "proposed"),
     [
         ("get_store_hours", [], "get_store_hours"),
         ("get_store_hours", ["Get_Store_Hours"], "bramble_get_store_hours"),
@@ -94,5 +94,5 @@ def test_illegal_names_are_seen(name):
         ("a" * 64, ["a" * 64], "bramble_" + "a" * 56),
     ],
 )
-def test_a_name_that_is_taken_becomes_one_that_a_person_can_read(wanted, taken, proposed):
-    assert model_names.propose(wanted, taken, vendor="bramble-pharmacy") == proposed
+def test_a_name_that_is_taken_becomes_one_that_a_person_can_read(wished_name, names_in_use, proposed):
+    assert model_names.propose(wished_name, names_in_use, vendor="bramble-pharmacy") == proposed

@@ -8,7 +8,7 @@ lines = st.lists(st.sampled_from(["a", "b b", "c, c", ""]), max_size=6).map("\n"
 
 
 @pytest.mark.parametrize(
-    ("base", "one", "other", "found"),
+    ("base", "one", "other", "expected"),
     [
         ("a\nb\nc", "a\nb\nC", "A\nb\nc", "A\nb\nC"),
         ("The city to look up", "The town to look up", "The city to look up now", "The town to look up now"),
@@ -20,8 +20,8 @@ lines = st.lists(st.sampled_from(["a", "b b", "c, c", ""]), max_size=6).map("\n"
         ("a", "b", "b", "b"),
     ],
 )
-def test_texts_are_merged_where_they_do_not_touch(base, one, other, found):
-    assert merged(base, one, other) == found
+def test_texts_are_merged_where_they_do_not_touch(base, one, other, expected):
+    assert merged(base, one, other) == expected
 
 
 @given(lines, lines, lines)

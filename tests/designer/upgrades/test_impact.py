@@ -140,16 +140,18 @@ def upgrades(user, slug="desk"):
 
 
 def lines(row):
-    return [each for each in row["impact"] if each["line"]]
+    return [line for line in row["impact"] if line["line"]]
 
 
 def test_twelve_planted_changes_name_exactly_their_lines(desk, designer):
-    found = upgrades(designer)
+    upgrades_found = upgrades(designer)
 
-    told = [each for row in found.values() for each in lines(row)]
-    assert len(found) == len(PLANTED) == 12
-    assert {(each["agent"], each["procedure"], each["line"], each["breaks"]) for each in told} == EXPECTED
-    assert len(told) == len(EXPECTED)
+    lines_found = [line for row in upgrades_found.values() for line in lines(row)]
+    assert len(upgrades_found) == len(PLANTED) == 12
+    assert {
+        (line["agent"], line["procedure"], line["line"], line["breaks"]) for line in lines_found
+    } == EXPECTED
+    assert len(lines_found) == len(EXPECTED)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_twelve_planted_changes_name_exactly_their_lines(desk, designer):
     ],
 )
 def test_a_line_is_told_in_a_sentence(desk, designer, tool, message):
-    assert message in [each["message"] for each in upgrades(designer)[tool]["impact"]]
+    assert message in [line["message"] for line in upgrades(designer)[tool]["impact"]]
 
 
 def test_the_page_leads_to_the_line(desk):
@@ -183,9 +185,9 @@ def test_the_page_leads_to_the_line(desk):
 def test_the_preview_of_a_pin_names_the_line(desk):
     pin = desk.pins.get(name="output_removed")
 
-    said = text_of(signed_in(Role.VIEWER).get(f"/agents/desk/pins/{pin.pk}/preview/?ordinal=2"))
+    page_text = text_of(signed_in(Role.VIEWER).get(f"/agents/desk/pins/{pin.pk}/preview/?ordinal=2"))
 
-    assert "Refill, line 13 uses the output “status”" in said
+    assert "Refill, line 13 uses the output “status”" in page_text
 
 
 def test_a_preset_supplies_what_a_version_requires(desk, designer):
@@ -204,8 +206,8 @@ def test_an_alias_keeps_the_name_in_the_text(desk, designer):
 def test_a_removed_procedure_is_not_named(desk, designer):
     editing.remove_procedure(desk.procedures.get(slug="refill"), actor=designer)
 
-    told = [each for row in upgrades(designer).values() for each in lines(row)]
-    assert {each["procedure"] for each in told} == {"return"}
+    lines_found = [line for row in upgrades(designer).values() for line in lines(row)]
+    assert {line["procedure"] for line in lines_found} == {"return"}
 
 
 def test_a_version_that_only_adds_is_safe(desk, designer):
@@ -233,16 +235,23 @@ def test_all_agents_that_use_a_tool_are_named_the_broken_first(tracked, designer
     make_desk_for(tracked, designer, slug="south", version=second)
     make_pin(make_agent(slug="there", name="There"), tracked, version=third)
 
-    told = impact_of(designer, tracked)
+    impact_found = impact_of(designer, tracked)
 
-    assert (told["to"], told["pins"], told["broken"], told["left_off"]) == ("3", 3, 2, 0)
-    assert [(row["agent"], row["from"]) for row in told["results"]] == [
+    assert (impact_found["to"], impact_found["pins"], impact_found["broken"], impact_found["left_off"]) == (
+        "3",
+        3,
+        2,
+        0,
+    )
+    assert [(row["agent"], row["from"]) for row in impact_found["results"]] == [
         ("north", "1"),
         ("south", "2"),
         ("aside", "1"),
     ]
     told_lines = [
-        (each["agent"], each["procedure"], each["line"]) for row in told["results"] for each in lines(row)
+        (line["agent"], line["procedure"], line["line"])
+        for row in impact_found["results"]
+        for line in lines(row)
     ]
     assert told_lines == [("north", "refill", 1), ("south", "refill", 1)]
     older = impact_of(designer, tracked, to="2")["results"]
@@ -253,12 +262,12 @@ def test_all_agents_that_use_a_tool_are_named_the_broken_first(tracked, designer
 
 def test_agents_of_other_teams_are_only_counted(tracked, designer):
     first = tracked.versions.get(ordinal=1)
-    theirs = Team.objects.create(name="Theirs", slug="theirs")
-    make_desk_for(tracked, make_user(Role.ADMIN), slug="hidden", version=first, team=theirs)
+    other_team = Team.objects.create(name="Theirs", slug="theirs")
+    make_desk_for(tracked, make_user(Role.ADMIN), slug="hidden", version=first, team=other_team)
 
-    told = impact_of(designer, tracked)
+    impact_found = impact_of(designer, tracked)
 
-    assert (told["results"], told["pins"], told["used_by_others"]) == ([], 0, 1)
+    assert (impact_found["results"], impact_found["pins"], impact_found["used_by_others"]) == ([], 0, 1)
 
 
 def test_more_agents_cost_no_more_queries(tracked, designer, django_assert_max_num_queries):
@@ -347,13 +356,13 @@ def test_what_is_ticked_moves_alone(mixed):
 def test_a_move_of_nothing_says_so(mixed, move):
     pin = mixed.pins.first()
 
-    said = text_of(
+    page_text = text_of(
         signed_in(Role.DESIGNER).post(
             MOVES, {"do": "move", "move": move.replace("PIN", str(pin.pk))}, follow=True
         )
     )
 
-    assert any(words in said for words in ("Select updates", "has no pin", "has no version"))
+    assert any(words in page_text for words in ("Select updates", "has no pin", "has no version"))
     assert set(versions_of(mixed).values()) == {1}
 
 
@@ -362,13 +371,13 @@ def test_a_dry_run_says_what_is_refused_and_moves_nothing(mixed, designer):
     make_version(pin.tool, make_signature("words", inputs=INPUTS))
     body = {"moves": [{"pin": pin.pk}], "all_safe": True, "dry_run": True}
 
-    told = client_of(designer).post("/api/v1/agents/mixed/upgrades/", body, format="json").json()
+    result = client_of(designer).post("/api/v1/agents/mixed/upgrades/", body, format="json").json()
     page = text_of(signed_in(Role.DESIGNER).post(MOVES, {"do": "look", "move": f"{pin.pk}:3"}))
 
-    assert told["dry_run"]
-    found = {row["name"]: row for row in told["results"]}
-    assert {name: row["moved"] for name, row in found.items()} == {"adds": False, "words": True}
-    assert found["adds"]["error"]["code"] == "name_taken"
+    assert result["dry_run"]
+    rows_by_name = {row["name"]: row for row in result["results"]}
+    assert {name: row["moved"] for name, row in rows_by_name.items()} == {"adds": False, "words": True}
+    assert rows_by_name["adds"]["error"]["code"] == "name_taken"
     assert "Cannot be updated" in page
     assert versions_of(mixed) == {"adds": 1, "words": 1, "loses": 1}
 

@@ -61,8 +61,8 @@ def with_unit_required(tool):
 def lost(client, pin) -> list[tuple[str, bool]]:
     """What an upgrade says beside what the vendor breaks."""
     (upgrade,) = upgrades(client, pin.agent)
-    said = [(impact["message"], impact["refuses_publishing"]) for impact in upgrade["impact"]]
-    return [(message, refuses) for message, refuses in said if "words" in message]
+    messages = [(impact["message"], impact["refuses_publishing"]) for impact in upgrade["impact"]]
+    return [(message, refuses) for message, refuses in messages if "words" in message]
 
 
 @pytest.mark.parametrize("whose", ["This agent's words", "The tool's words for all agents"])
@@ -125,24 +125,24 @@ def test_a_tool_of_a_vendor_that_the_agent_may_not_use_is_marked_and_never_safe(
     used, barred = make_pin(agent), make_pin(agent)
     for pin in (used, barred):
         make_version(pin.tool, make_signature(pin.tool.name, description="Tomorrow's weather in a city"))
-    assert [each["is_safe"] for each in upgrades(client, agent)] == [True, True]
+    assert [upgrade["is_safe"] for upgrade in upgrades(client, agent)] == [True, True]
     designer = signed_in(Role.DESIGNER)
     agents.update_agent(agent, actor=make_user(Role.DESIGNER), vendors=[used.tool.endpoint.vendor])
 
-    told = {each["pin"]: each for each in upgrades(client, agent)}
+    upgrades_by_pin = {upgrade["pin"]: upgrade for upgrade in upgrades(client, agent)}
     page = designer.get("/agents/desk/upgrades/")
     looked = designer.post("/agents/desk/upgrades/move/", {"do": "look-safe"})
 
-    why = "a vendor that “Desk” may not use. Unpin it, or allow the vendor on the edit page of “Desk”."
-    assert (told[used.pk]["is_safe"], told[used.pk]["refusal"]) == (True, "")
-    assert not told[barred.pk]["is_safe"]
-    assert told[barred.pk]["refusal"].endswith(why)
+    reason = "a vendor that “Desk” may not use. Unpin it, or allow the vendor on the edit page of “Desk”."
+    assert (upgrades_by_pin[used.pk]["is_safe"], upgrades_by_pin[used.pk]["refusal"]) == (True, "")
+    assert not upgrades_by_pin[barred.pk]["is_safe"]
+    assert upgrades_by_pin[barred.pk]["refusal"].endswith(reason)
     assert "Cannot be updated" in text_of(page)
-    assert why in text_of(page)
+    assert reason in text_of(page)
     assert f'value="{used.pk}:2"' in page.content.decode()
     assert f'value="{barred.pk}:2"' not in page.content.decode()
     assert "Preview the safe update" in text_of(page)
-    assert [each.upgrade.pin.pk for each in looked.context["told"]] == [used.pk]
+    assert [row.upgrade.pin.pk for row in looked.context["told"]] == [used.pk]
     assert f"/pins/{barred.pk}/" not in looked.content.decode()
 
 
@@ -161,11 +161,13 @@ def test_a_move_is_looked_at_before_it_is_made(client):
     make_version(tool, make_signature("forecast", description="New words", inputs=()))
     url = f"/api/v1/agents/{pin.agent.slug}/pins/{pin.pk}/move/"
 
-    told = client.get(url).json()
+    preview = client.get(url).json()
 
-    assert (told["from"], told["to"], told["class"]) == ("1", "2", "breaking")
-    assert ("Old words", "New words") in [(change["before"], change["after"]) for change in told["changes"]]
-    assert told["impact"]
+    assert (preview["from"], preview["to"], preview["class"]) == ("1", "2", "breaking")
+    assert ("Old words", "New words") in [
+        (change["before"], change["after"]) for change in preview["changes"]
+    ]
+    assert preview["impact"]
     pin.refresh_from_db()
     assert pin.version.label == "1"
     assert client.get(f"{url}?version=1").json()["changes"] == []
@@ -182,8 +184,8 @@ def test_a_parent_is_told_of_the_breaking_upgrades_of_its_sub_agents():
     make_version(safe.tool, make_signature(safe.tool.name, inputs=more))
 
     page = signed_in(Role.DESIGNER).get("/agents/front/upgrades/")
-    (told,) = page.context["breaking_below"].items()
-    assert (told[0], [upgrade.pin for upgrade in told[1]]) == (child, [broken])
+    (row,) = page.context["breaking_below"].items()
+    assert (row[0], [upgrade.pin for upgrade in row[1]]) == (child, [broken])
     assert f'href="/agents/back/pins/{broken.pk}/"' in page.content.decode()
 
 

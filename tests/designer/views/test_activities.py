@@ -26,18 +26,18 @@ def test_the_list_says_where_each_is_bound_and_costs_little_however_long_activit
     post, notes, _ = mail
     client = signed_in(Role.DESIGNER)
     actor = user_of(client)
-    made = operations.create(
+    activity = operations.create(
         actor=actor, name="Once", kind="composite", config=sends(notes, 1), interface=post.current
     )
     agent = make_agent(name="Post room")
     make_pin(agent, post)
     place = environments.create(agent, actor=actor, name="test")
-    environments.bind(place, post, actor=actor, activity=made)
+    environments.bind(place, post, actor=actor, activity=activity)
     assert "Post room test" in text_of(client.get("/activities/"))
 
     with CaptureQueriesContext(connection) as few:
         client.get("/activities/")
-    operations.change(made, actor=actor, config=sends(notes, 20))
+    operations.change(activity, actor=actor, config=sends(notes, 20))
     with CaptureQueriesContext(connection) as many:
         client.get("/activities/")
     assert len(many) == len(few)
@@ -46,32 +46,32 @@ def test_the_list_says_where_each_is_bound_and_costs_little_however_long_activit
 def test_a_vendor_that_is_gone_stands_in_the_list(mail):
     post, notes, _ = mail
     client = signed_in(Role.DESIGNER)
-    made = operations.create(
+    activity = operations.create(
         actor=user_of(client), name="Once", kind="vendor", config=sends(notes, 1), interface=post.current
     )
     notes.endpoint.removed_at = notes.first_seen_at
     notes.endpoint.save(update_fields=["removed_at"])
     assert "1 fault" in text_of(client.get("/activities/"))
-    assert "was removed, so it cannot run" in text_of(client.get(f"/activities/{made.pk}/"))
+    assert "was removed, so it cannot run" in text_of(client.get(f"/activities/{activity.pk}/"))
 
 
 def test_the_page_of_one_that_was_removed_says_so(mail):
     post, notes, _ = mail
     client = signed_in(Role.DESIGNER)
     actor = user_of(client)
-    made = operations.create(
+    activity = operations.create(
         actor=actor, name="Once", kind="composite", config=sends(notes, 1), interface=post.current
     )
     agent = make_agent(name="Post room")
     make_pin(agent, post)
     place = environments.create(agent, actor=actor, name="test")
-    environments.bind(place, post, actor=actor, activity=made)
-    page = f"/activities/{made.pk}/"
+    environments.bind(place, post, actor=actor, activity=activity)
+    page = f"/activities/{activity.pk}/"
     assert client.post(f"{page}remove/").status_code == 302
-    said = text_of(client.get(page))
-    assert f"It was removed By {actor}, just now" in said
-    assert "Used in" in said
-    assert "Post room" in said
+    page_text = text_of(client.get(page))
+    assert f"It was removed By {actor}, just now" in page_text
+    assert "Used in" in page_text
+    assert "Post room" in page_text
     assert f"{page}change/" not in client.get(page).content.decode()
     assert client.get(f"{page}change/").status_code == 404
     assert client.get("/activities/9999999/").status_code == 404
@@ -91,9 +91,9 @@ def test_the_page_of_a_definition_names_the_activities_for_it(django_assert_max_
     for name in ("Told by mail", "Told by pigeon"):
         operations.create(actor=user_of(client), name=name, kind="mock", config={}, interface=row.current)
     with django_assert_max_num_queries(13):
-        said = text_of(client.get(f"/tools/{row.pk}/"))
+        page_text = text_of(client.get(f"/tools/{row.pk}/"))
     for words in ("Implementations:", "Told by mail", "Told by pigeon"):
-        assert words in said
+        assert words in page_text
 
 
 def test_who_pins_a_definition_is_told_where_it_is_chosen_what_answers(mail):
@@ -108,6 +108,6 @@ def test_who_pins_a_definition_is_told_where_it_is_chosen_what_answers(mail):
 
     for tool, is_told in ((row, True), (post, False)):
         pinned = {"agent": "", "agent_name": f"Desk {tool.pk}", "ordinal": "1"}
-        said = text_of(client.post(f"/tools/{tool.pk}/pin/", pinned, follow=True))
-        assert "is pinned to Desk" in said
-        assert ("Choose its implementation under “Environments”." in said) == is_told
+        page_text = text_of(client.post(f"/tools/{tool.pk}/pin/", pinned, follow=True))
+        assert "is pinned to Desk" in page_text
+        assert ("Choose its implementation under “Environments”." in page_text) == is_told

@@ -52,15 +52,15 @@ def flight():
 
 
 def ticked(page):
-    return [each.tool.name for each in page.context["choice"].ticked]
+    return [row.tool.name for row in page.context["choice"].ticked]
 
 
 def boxes(page):
     """Each box that travels with the form, and whether it is ticked; hidden ones are."""
-    found = re.findall(
+    boxes_found = re.findall(
         r'<input type="(checkbox|hidden)" name="tool" value="([\d:]+)"([^>]*)>', page.content.decode()
     )
-    return {value: kind == "hidden" or "checked" in rest for kind, value, rest in found}
+    return {value: kind == "hidden" or "checked" in attributes for kind, value, attributes in boxes_found}
 
 
 def test_ticks_of_one_search_go_along_with_the_next(designer, desk, fax, flight):
@@ -87,7 +87,7 @@ def test_all_that_are_shown_or_those_that_only_read_or_none_are_ticked_by_one_pr
     make_pin(desk, make_tool(name="pinned_before"))
 
     def after(deed, *tools):
-        return set(ticked(designer.post(URL, {"do": deed, "tool": [each.pk for each in tools]}, headers=HX)))
+        return set(ticked(designer.post(URL, {"do": deed, "tool": [tool.pk for tool in tools]}, headers=HX)))
 
     assert after("all") == {"send_fax", "find_flight"}
     assert after("reads", fax) == {"find_flight"}
@@ -196,14 +196,14 @@ def test_a_name_that_was_typed_stays_through_a_search(designer, desk, fax, fligh
 @pytest.mark.parametrize("headers", [{}, HX], ids=["page", "dialog"])
 def test_what_is_refused_stays_ticked_with_its_reason_and_the_rest_is_pinned(designer, desk, fax, headers):
     make_pin(desk, make_tool(name="search"))
-    gone, twin = make_tool(name="gone", status="withdrawn"), make_tool(name="search")
+    withdrawn, twin = make_tool(name="gone", status="withdrawn"), make_tool(name="search")
 
-    page = designer.post(URL, {"tool": [gone.pk, fax.pk, twin.pk], "do": "pin"}, headers=headers)
+    page = designer.post(URL, {"tool": [withdrawn.pk, fax.pk, twin.pk], "do": "pin"}, headers=headers)
 
-    said = text_of(page)
-    assert "1 is pinned. 2 could not be" in said
-    assert "The vendor has withdrawn “gone”. Choose another tool." in said
-    assert "Another tool of “Desk” is called “search”." in said
+    page_text = text_of(page)
+    assert "1 is pinned. 2 could not be" in page_text
+    assert "The vendor has withdrawn “gone”. Choose another tool." in page_text
+    assert "Another tool of “Desk” is called “search”." in page_text
     assert ticked(page) == ["gone", "search"]
     assert set(desk.pins.values_list("name", flat=True)) == {"search", "send_fax"}
 
@@ -235,9 +235,9 @@ def test_a_press_with_nothing_ticked_says_so(designer, desk):
 
 def test_more_than_a_hundred_are_not_ticked_at_once(designer, desk, fax):
     make_tool(name="x")
-    known = list(Tool.objects.values_list("pk", flat=True))
+    known_pks = list(Tool.objects.values_list("pk", flat=True))
 
-    page = designer.post(URL, {"tool": [*known, *range(10**6, 10**6 + 120)]}, headers=HX)
+    page = designer.post(URL, {"tool": [*known_pks, *range(10**6, 10**6 + 120)]}, headers=HX)
 
     assert "At most 100 tools can be selected at once." in text_of(page)
 
@@ -256,9 +256,9 @@ def test_the_agents_page_opens_it_and_the_old_address_leads_to_it(designer, desk
     assert "add-tools" not in viewer.get("/agents/desk/").content.decode()
 
 
-@pytest.mark.parametrize(("pinned", "chosen"), [(0, 0), (1, 1), (20, 30)])
+@pytest.mark.parametrize(("pinned", "chosen_count"), [(0, 0), (1, 1), (20, 30)])
 def test_many_pins_and_ticks_cost_no_more_queries(
-    designer, desk, pinned, chosen, django_assert_max_num_queries
+    designer, desk, pinned, chosen_count, django_assert_max_num_queries
 ):
     endpoint = make_endpoint()
     for number in range(pinned):
@@ -267,9 +267,11 @@ def test_many_pins_and_ticks_cost_no_more_queries(
     search.index_pending()
 
     with django_assert_max_num_queries(15):
-        page = designer.post(URL, {"q": "tool", "tool": [each.pk for each in tools[:chosen]]}, headers=HX)
+        page = designer.post(
+            URL, {"q": "tool", "tool": [tool.pk for tool in tools[:chosen_count]]}, headers=HX
+        )
 
-    assert len(ticked(page)) == chosen
+    assert len(ticked(page)) == chosen_count
     assert len(page.content) < 75_000
 
 
@@ -280,11 +282,11 @@ def make_parametric(number):
 def test_what_fails_half_way_has_pinned_nothing(designer, desk, fax, flight, monkeypatch):
     recorded = []
 
-    def fails_at_the_second(*given, **facts):
-        recorded.append(given)
+    def fails_at_the_second(*arguments, **facts):
+        recorded.append(arguments)
         if len(recorded) == 2:
             raise RuntimeError("The lights went out")
-        return record(*given, **facts)
+        return record(*arguments, **facts)
 
     record = audit.record
     monkeypatch.setattr(audit, "record", fails_at_the_second)
@@ -302,5 +304,5 @@ def test_over_rest_too_one_refused_tool_does_not_hold_up_the_others(designer, de
     reply = designer.post("/api/v1/agents/desk/pins/several/", body, content_type="application/json")
 
     answers = reply.json()["results"]
-    assert [bool(each["pin"]) for each in answers] == [True, True, False]
+    assert [bool(answer["pin"]) for answer in answers] == [True, True, False]
     assert answers[2]["error"]["code"] == "already_pinned"

@@ -121,12 +121,12 @@ def test_the_list_stands_beside_what_is_edited(designer, alice, desk):
         f"/agents/desk/pins/{pin.pk}/": f"pin-{pin.pk}",
         "/agents/desk/procedures/when/": f"procedure-{procedure.pk}",
     }
-    for address, chosen in pages.items():
+    for address, selected in pages.items():
         page = designer.get(address).content.decode()
-        assert f'id="detail" data-shows="{chosen}"' in page
+        assert f'id="detail" data-shows="{selected}"' in page
         assert set(re.findall(r'data-item="([^"]*)"', page)) == {*pages.values()} - {""}
         current = re.findall(r'data-item="([^"]*)" aria-current="true"', page)
-        assert current == ([chosen] if chosen else [])
+        assert current == ([selected] if selected else [])
         assert "Tools 1 Procedures 1" in text_of(designer.get(address))
     assert "As the model reads it" in text_of(designer.get("/agents/desk/procedures/when/"))
 
@@ -257,12 +257,12 @@ def test_a_release_says_what_differs_from_the_one_before(designer, alice, desk):
     pins.pin_tool(desk, actor=alice, tool=make_tool(name="comes"))
     publishing.publish(desk, actor=alice)
 
-    said = {
+    sentences = {
         (one.mark, one.name): one.sentences
         for one in designer.get("/agents/desk/releases/2/").context["changes"].own.tools
     }
 
-    assert said == {
+    assert sentences == {
         ("removed", "goes"): [],
         ("added", "comes"): [],
         ("changed", "stays"): ["Version 1 became version 2.", "What a model reads differs: Description."],
@@ -302,10 +302,10 @@ def test_a_viewer_reads_and_does_not_publish(alice, desk):
 
 def test_one_press_publishes_what_the_page_showed_and_nothing_else(designer, alice, desk):
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
-    seen = designer.get("/agents/desk/publish/").context["review"].digest
+    digest = designer.get("/agents/desk/publish/").context["review"].digest
     tunings.tune(pin, actor=alice, description="Written after the page was opened")
 
-    late = designer.post("/agents/desk/publish/", {"note": "My note", "seen": seen})
+    late = designer.post("/agents/desk/publish/", {"note": "My note", "seen": digest})
 
     assert "has changed since this page was opened" in late.content.decode()
     assert "My note" in late.content.decode()
@@ -330,9 +330,9 @@ def test_the_release_page_makes_a_key_for_its_agent(designer, alice, desk):
     page = designer.get("/agents/desk/releases/1/").content.decode()
     form = dict(re.findall(r'type="hidden" name="(name|scope|agents|days)" value="([^"]*)"', page))
 
-    made = designer.post("/keys/new/", form)
+    response = designer.post("/keys/new/", form)
 
     key = ApiKey.objects.get()
-    assert made.context["plain"].startswith("pgb_")
-    named = KeyAgent.objects.filter(api_key=key).values_list("agent__slug", flat=True)
-    assert (key.scopes, list(named)) == (["runtime"], ["desk"])
+    assert response.context["plain"].startswith("pgb_")
+    slugs = KeyAgent.objects.filter(api_key=key).values_list("agent__slug", flat=True)
+    assert (key.scopes, list(slugs)) == (["runtime"], ["desk"])

@@ -41,7 +41,7 @@ def tools():
 
 
 def address(tools, more=""):
-    return f"/tools/compare/?{'&'.join(f'tool={each.pk}' for each in tools)}{more}"
+    return f"/tools/compare/?{'&'.join(f'tool={tool.pk}' for tool in tools)}{more}"
 
 
 def marked(page):
@@ -52,20 +52,20 @@ def test_words_values_and_facts_that_differ_are_marked(designer, tools):
     page = designer.get(address(tools))
 
     assert marked(page) == ["tomorrow", "next week", "US", "UK"]
-    said = text_of(page)
+    page_text = text_of(page)
     for fact in ("Effect differs Only reads unknown", "Tokens differs ~90 ~130 +40"):
-        assert fact in said
-    assert "Version 1" in said
-    assert "city string required" in said
-    assert "days only in one — has none string The days" in said
+        assert fact in page_text
+    assert "Version 1" in page_text
+    assert "city string required" in page_text
+    assert "days only in one — has none string The days" in page_text
 
 
 def test_only_what_differs_can_be_shown(designer, tools):
-    said = text_of(designer.get(address(tools, "&only=differences")))
+    page_text = text_of(designer.get(address(tools, "&only=differences")))
 
-    assert "units differs" in said
-    assert "The city" not in said
-    assert "Status" not in said
+    assert "units differs" in page_text
+    assert "The city" not in page_text
+    assert "Status" not in page_text
     assert (
         f'href="{address(tools).partition("compare/")[2]}"'.replace("&", "&amp;")
         in designer.get(address(tools, "&only=differences")).content.decode()
@@ -73,10 +73,10 @@ def test_only_what_differs_can_be_shown(designer, tools):
 
 
 def test_over_rest_it_is_said_what_differs(designer, tools):
-    told = designer.get(f"/api/v1{address(tools)}").json()
+    body = designer.get(f"/api/v1{address(tools)}").json()
 
-    assert told["differing"] == ["description", "effect", "tokens"]
-    assert [(line["name"], line["differs"]) for line in told["inputs"]] == [
+    assert body["differing"] == ["description", "effect", "tokens"]
+    assert [(line["name"], line["differs"]) for line in body["inputs"]] == [
         ("city", False),
         ("units", True),
         ("days", True),
@@ -102,9 +102,9 @@ def test_a_tool_is_pinned_from_the_comparison_to_a_chosen_agent(designer, tools)
 
 def test_what_cannot_be_pinned_has_no_button(designer, tools):
     make_agent(slug="desk")
-    gone = make_tool(name="gone", status="withdrawn")
+    withdrawn = make_tool(name="gone", status="withdrawn")
 
-    page = designer.get(address([gone]))
+    page = designer.get(address([withdrawn]))
 
     assert "Withdrawn by its vendor" in text_of(page)
     assert "formaction" not in page.content.decode()
@@ -119,9 +119,9 @@ def test_many_inputs_and_pins_cost_no_more_queries(designer, tools, django_asser
     wide = [make_tool(make_signature("wide", inputs=many)) for _ in range(2)]
 
     with django_assert_max_num_queries(9):
-        said = text_of(designer.get(address([*tools, *wide])))
+        page_text = text_of(designer.get(address([*tools, *wide])))
 
-    assert "and 3 more" in said
+    assert "and 3 more" in page_text
 
 
 def test_the_agent_that_was_opened_last_is_proposed_wherever_a_tool_is_pinned(designer, tools):

@@ -54,7 +54,7 @@ def test_every_page_says_what_the_vendor_states(designer, stated, word):
     compared = designer.get(f"/api/v1/tools/compare/?tool={tool.pk}").json()["tools"]
     row = designer.get(f"/api/v1/tools/{tool.pk}/").json()
     pinned = designer.get(f"/api/v1/agents/desk/pins/{pin.pk}/").json()
-    assert {each["effect"] for each in (rows[0], compared[0], row, pinned)} == {Annotations(**stated).effect}
+    assert {row["effect"] for row in (rows[0], compared[0], row, pinned)} == {Annotations(**stated).effect}
 
 
 def test_words_of_ours_go_before_the_vendors_in_lists_and_for_one_agent(designer):

@@ -28,9 +28,9 @@ def test_every_tool_is_listed_with_its_vendor_and_its_users(designer):
     tool = make_tool(name="forecast", endpoint=endpoint, tokens=1_250)
     make_pin(tool=tool)
 
-    said = text_of(designer.get("/tools/"))
+    page_text = text_of(designer.get("/tools/"))
 
-    assert "forecast Tomorrow's weather for a city Fair Weather 1 ~1.2k 1 Active" in said
+    assert "forecast Tomorrow's weather for a city Fair Weather 1 ~1.2k 1 Active" in page_text
 
 
 def test_words_find_tools_of_all_vendors(designer):
@@ -98,10 +98,10 @@ def test_filters_and_order_stand_in_the_address(designer, query, names):
 def test_a_filter_that_is_gone_says_so_and_leads_back(designer):
     make_tool()
 
-    said = text_of(designer.get("/tools/?vendor=long-gone"))
+    page_text = text_of(designer.get("/tools/?vendor=long-gone"))
 
-    assert "There is no vendor “long-gone”." in said
-    assert "Clear the search" in said
+    assert "There is no vendor “long-gone”." in page_text
+    assert "Clear the search" in page_text
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,11 @@ def test_many_tools_are_pinned_at_once(designer):
 
 def test_one_refused_tool_does_not_hold_up_the_others(designer):
     agent = make_agent(slug="desk", name="Desk")
-    gone, tool = make_tool(status="withdrawn"), make_tool()
+    withdrawn, tool = make_tool(status="withdrawn"), make_tool()
 
-    response = designer.post("/tools/pin/", {"agent": "desk", "tool": [gone.pk, tool.pk, "x"]}, follow=True)
+    response = designer.post(
+        "/tools/pin/", {"agent": "desk", "tool": [withdrawn.pk, tool.pk, "x"]}, follow=True
+    )
 
     assert agent.pins.get().tool == tool
     assert "has withdrawn" in text_of(response)

@@ -38,10 +38,10 @@ def found(version, severity="medium") -> Finding:
 
 
 def test_a_fresh_installation_begins_with_connecting_a_vendor(admin):
-    said = text_of(admin.get("/"))
+    page_text = text_of(admin.get("/"))
 
-    assert "Five steps" in said
-    assert said.index("Connect a vendor Enter the address") < said.index("Sync its tools")
+    assert "Five steps" in page_text
+    assert page_text.index("Connect a vendor Enter the address") < page_text.index("Sync its tools")
 
 
 def test_each_step_done_is_ticked(admin, alice):
@@ -84,10 +84,10 @@ def test_findings_wait_on_the_first_page_and_in_the_navigation(admin):
         endpoint=tool.endpoint, tool=tool, code="DRIFT", severity="high", subject="x", message="It drifted."
     )
 
-    said = text_of(admin.get("/"))
+    page_text = text_of(admin.get("/"))
 
-    assert "Inbox 1 waiting for review" in said
-    assert "It drifted." in said
+    assert "Inbox 1 waiting for review" in page_text
+    assert "It drifted." in page_text
 
 
 def test_a_newer_version_of_a_pinned_tool_is_mentioned(admin, alice):
@@ -148,15 +148,15 @@ def test_a_withdrawn_tool_that_is_pinned_stands_on_home_and_before_publishing(ad
     tool.save()
 
     assert "Pinned tools that were withdrawn Calls of them may fail send_fax Desk" in text_of(admin.get("/"))
-    said = text_of(admin.get("/agents/desk/publish/"))
-    assert f"“send_fax”: {tool.endpoint.vendor} does not list it any more" in said
+    page_text = text_of(admin.get("/agents/desk/publish/"))
+    assert f"“send_fax”: {tool.endpoint.vendor} does not list it any more" in page_text
 
 
-@pytest.mark.parametrize("gone", ["endpoint", "vendor"])
-def test_a_pinned_tool_of_a_removed_vendor_is_gone_too(admin, alice, gone):
+@pytest.mark.parametrize("expected", ["endpoint", "vendor"])
+def test_a_pinned_tool_of_a_removed_vendor_is_gone_too(admin, alice, expected):
     tool = make_tool(name="send_fax")
     pins.pin_tool(make_agent(slug="desk"), actor=alice, tool=tool)
-    removed = tool.endpoint if gone == "endpoint" else tool.endpoint.vendor
+    removed = tool.endpoint if expected == "endpoint" else tool.endpoint.vendor
     removed.removed_at = timezone.now()
     removed.save()
 
@@ -172,10 +172,10 @@ def test_what_is_gone_stands_before_publishing_of_its_own_agent_alone(admin, ali
     pins.remove_pin(removed, actor=alice)
     tool.status = "withdrawn"
     tool.save()
-    told = [
+    is_shown = [
         "send_fax" in text_of(admin.get(f"/agents/{slug}/publish/")) for slug in ("desk", "counter", "till")
     ]
-    assert told == [False, True, False]
+    assert is_shown == [False, True, False]
     assert text_of(admin.get("/")).count("send_fax") == 1
 
 
@@ -194,8 +194,11 @@ def test_what_waits_about_another_team_s_pins_is_not_told(admin, alice):
     make_pin(secret, behind, name="our_telex")
     make_version(behind)
 
-    told = [text_of(client.get("/")) for client in (admin, signed_in(Role.DESIGNER))]
-    assert [("our_fax" in each, "our_telex" in each) for each in told] == [(True, True), (False, False)]
+    page_texts = [text_of(client.get("/")) for client in (admin, signed_in(Role.DESIGNER))]
+    assert [("our_fax" in page_text, "our_telex" in page_text) for page_text in page_texts] == [
+        (True, True),
+        (False, False),
+    ]
 
 
 def test_a_trifle_about_what_is_pinned_is_no_news_of_its_agent(admin):
@@ -233,10 +236,10 @@ def test_each_designer_is_told_of_the_agents_of_their_own_teams(admin):
     for name in ("Fax", "Mail", "Fax"):
         client = Client()
         client.force_login(designers[name])
-        told = client.get("/").context
+        context = client.get("/").context
         for panel in ("gone", "behind", "reviewed"):
-            assert {pin.agent.name for pin in told[panel]} == {f"{name} desk"}, panel
-        assert [agent.name for agent in told["agents"]] == [f"{name} desk"]
+            assert {pin.agent.name for pin in context[panel]} == {f"{name} desk"}, panel
+        assert [agent.name for agent in context["agents"]] == [f"{name} desk"]
     assert {pin.agent.name for pin in admin.get("/").context["behind"]} == {"Fax desk", "Mail desk"}
 
 

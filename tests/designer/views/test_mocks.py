@@ -70,10 +70,10 @@ def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer,
         "examples": [{"arguments": {"city": "Oslo"}, "outputs": {"sky": "snow"}}],
         "situations": [{"name": "unavailable", "retry_after": 7, "when": {"city": "At*"}}],
     }
-    shown = client.get(page, {"try": "1", "try-input-0": "Oslo"}).content.decode()
+    page_html = client.get(page, {"try": "1", "try-input-0": "Oslo"}).content.decode()
     away = client.get(page, {"try": "1", "try-input-0": "Atlantis"}).content.decode()
     filled = client.get(page, {"example": pin.tool.examples.get().pk}).content.decode()
-    assert "Example 1 fits the inputs." in shown
+    assert "Example 1 fits the inputs." in page_html
     assert "Retry after 7 seconds." in away
     assert "Oslo</textarea>" in filled
     client.post(page, {"act": "switch", "at": "0", "on": "0"})
@@ -86,26 +86,26 @@ def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer,
 def test_a_made_up_answer_is_kept_as_an_example(client, designer, desk):
     pin = pin_of(desk)
     page = f"{URL}{pin.pk}/?try=1&try-input-0=Rome"
-    made = mocks.preview(pin, {}, {"city": "Rome"}).outcome.outputs
+    outputs = mocks.preview(pin, {}, {"city": "Rome"}).outcome.outputs
 
     client.post(page, {"act": "keep"})
 
-    assert mocks.mock_of_pin(pin).config["examples"] == [{"arguments": {"city": "Rome"}, "outputs": made}]
+    assert mocks.mock_of_pin(pin).config["examples"] == [{"arguments": {"city": "Rome"}, "outputs": outputs}]
 
 
 @pytest.mark.parametrize(
-    ("sent", "says"),
+    ("payload", "expected_text"),
     [
         ({"act": "seed", "seed": "-1"}, "greater than or equal to 0"),
         ({"act": "example"}, "Is required"),
         ({"act": "situation", "kind": "slow", "slow-seconds": "0"}, "greater than or equal to 0.1"),
     ],
 )
-def test_what_cannot_be_kept_is_said_at_its_field(client, designer, desk, sent, says):
-    answer = client.post(f"{URL}{pin_of(desk).pk}/", sent)
+def test_what_cannot_be_kept_is_said_at_its_field(client, designer, desk, payload, expected_text):
+    answer = client.post(f"{URL}{pin_of(desk).pk}/", payload)
 
     assert answer.status_code == 400
-    assert says in answer.content.decode()
+    assert expected_text in answer.content.decode()
     assert not Activity.objects.exists()
 
 
@@ -127,10 +127,10 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
     editing.create_procedure(desk, actor=designer, title="Weather", body=body)
     client.post(URL, {"add": "1", "tool": "authenticate", "is": "before", "other": "look_up"})
     rehearsal = client.get(f"{URL}procedures/weather/").headers["Location"]
-    begun = client.get(rehearsal).content.decode()
-    assert 'is-idle" role="status">0 of 2 steps succeeded' in begun
-    assert "Line 2: 2. Then look_up(city=Oslo)" in begun
-    assert "Oslo</textarea>" in begun
+    page_html = client.get(rehearsal).content.decode()
+    assert 'is-idle" role="status">0 of 2 steps succeeded' in page_html
+    assert "Line 2: 2. Then look_up(city=Oslo)" in page_html
+    assert "Oslo</textarea>" in page_html
 
     def run(step, city):
         address = rehearsal.replace("/?", f"/{step}/?")
@@ -158,8 +158,11 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
 def mail(designer):
     """An agent with a procedure that finds an address and sends to it."""
     agent = make_agent(slug="mail")
-    address, sent = make_parameter("email_address"), make_parameter("sent")
-    for name, inputs, outputs in (("find", [make_parameter("city")], [address]), ("send", [address], [sent])):
+    address, sent_output = make_parameter("email_address"), make_parameter("sent")
+    for name, inputs, outputs in (
+        ("find", [make_parameter("city")], [address]),
+        ("send", [address], [sent_output]),
+    ):
         make_pin(agent, make_tool(make_signature(name, inputs=inputs, outputs=outputs)))
     body = "1. find(city=Oslo).\n2. Then send()."
     editing.create_procedure(agent, actor=designer, title="Mail", body=body)
@@ -182,9 +185,9 @@ def answered_by_vendor(pin, designer, outputs) -> Call:
 def rehearsal_of(client, agent):
     address = client.get(f"/agents/{agent.slug}/mocks/procedures/mail/").headers["Location"]
 
-    def run(step, **given):
-        sent = {f"step-{step}-{name.replace('_', '-', 1)}": value for name, value in given.items()}
-        return client.post(address.replace("/?", f"/{step}/?"), sent, follow=True).content.decode()
+    def run(step, **values):
+        payload = {f"step-{step}-{name.replace('_', '-', 1)}": value for name, value in values.items()}
+        return client.post(address.replace("/?", f"/{step}/?"), payload, follow=True).content.decode()
 
     return run
 

@@ -70,8 +70,8 @@ def test_an_address_counts_once_its_link_was_opened_and_confirmed(browser, ada, 
     )
     assert "A mail with a link was sent to ada@example.com" in text_of(page)
     mail.send(str(Mail.objects.get().pk))
-    (sent,) = post_office.mails
-    link = re.search(r"https://pegboard\.example(/\S+)", sent.get_content())[1]
+    (confirmation,) = post_office.mails
+    link = re.search(r"https://pegboard\.example(/\S+)", confirmation.get_content())[1]
     assert MailAddress.objects.get().confirmed_at is None
 
     answer = browser.get(link)
@@ -175,14 +175,14 @@ def test_a_late_edit_is_told(admin, listener):
     address = f"/notifications/webhooks/{row.pk}/"
     expected = re.search(r'name="expected" value="(\w+)"', admin.get(address).content.decode())[1]
     webhooks.update(row, actor=make_user(Role.ADMIN), name="Somebody else's")
-    given = {"name": "Mine", "url": listener.url, "events": [Event.BROKEN], "expected": expected}
-    answer = admin.post(address, given)
+    payload = {"name": "Mine", "url": listener.url, "events": [Event.BROKEN], "expected": expected}
+    answer = admin.post(address, payload)
     assert answer.status_code == 409
     assert Webhook.objects.get().name == "Somebody else's"
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("fields", "field"),
     [
         ({"url": "ftp://example.com/"}, "url"),
         ({"url": "https://user:password@example.com/"}, "url"),
@@ -191,9 +191,9 @@ def test_a_late_edit_is_told(admin, listener):
         ({"events": ["nonsense"]}, "events"),
     ],
 )
-def test_a_webhook_that_cannot_be_is_refused(admin, given, field):
-    whole = {"name": "Chat", "url": "https://chat.example/hook", "events": [Event.BROKEN]} | given
-    answer = admin.post("/notifications/webhooks/new/", whole)
+def test_a_webhook_that_cannot_be_is_refused(admin, fields, field):
+    payload = {"name": "Chat", "url": "https://chat.example/hook", "events": [Event.BROKEN]} | fields
+    answer = admin.post("/notifications/webhooks/new/", payload)
     assert answer.context["form"].errors[field]
     assert not Webhook.objects.exists()
 
@@ -217,7 +217,7 @@ def test_subscriptions_over_rest(api):
     assert api.post("/api/v1/subscriptions/", {"event": "endpoint.broken"}).status_code == 201
     assert api.post("/api/v1/subscriptions/", {"event": "endpoint.broken"}).status_code == 201
     assert api.post("/api/v1/subscriptions/", {"event": "nonsense"}).status_code == 400
-    assert [each["event"] for each in api.get("/api/v1/subscriptions/").json()["results"]] == [
+    assert [row["event"] for row in api.get("/api/v1/subscriptions/").json()["results"]] == [
         "endpoint.broken"
     ]
     assert api.delete("/api/v1/subscriptions/endpoint.broken/").status_code == 204
@@ -226,22 +226,24 @@ def test_subscriptions_over_rest(api):
 
 
 def test_webhooks_over_rest(api, listener):
-    made = api.post("/api/v1/webhooks/", {"name": "Chat", "url": listener.url, "events": ["endpoint.broken"]})
-    assert made.status_code == 201, made.content
-    assert made.json()["secret"].startswith("whsec_")
-    address = f"/api/v1/webhooks/{made.json()['id']}/"
-    shown = api.get(address)
-    assert "secret" not in shown.json()
-    assert shown.json()["state"] == "active"
+    response = api.post(
+        "/api/v1/webhooks/", {"name": "Chat", "url": listener.url, "events": ["endpoint.broken"]}
+    )
+    assert response.status_code == 201, response.content
+    assert response.json()["secret"].startswith("whsec_")
+    address = f"/api/v1/webhooks/{response.json()['id']}/"
+    webhook = api.get(address)
+    assert "secret" not in webhook.json()
+    assert webhook.json()["state"] == "active"
     tested = api.post(f"{address}test/")
     assert (tested.status_code, tested.json()["state"], tested.json()["status"]) == (200, "sent", 204)
     assert api.get(f"{address}deliveries/").json()["results"][0]["event"] == "test"
-    etag = shown.headers["ETag"]
+    etag = webhook.headers["ETag"]
     changed = api.patch(address, {"name": "Pager", "is_paused": True}, headers={"If-Match": etag})
     assert (changed.json()["name"], changed.json()["state"]) == ("Pager", "paused")
     late = api.patch(address, {"name": "Late"}, headers={"If-Match": etag})
     assert late.status_code == 409
     assert api.patch(address, {"is_paused": False}).json()["state"] == "active"
-    assert api.post(f"{address}secret/").json()["secret"] != made.json()["secret"]
+    assert api.post(f"{address}secret/").json()["secret"] != response.json()["secret"]
     assert api.delete(address).status_code == 204
     assert api.get(address).status_code == 404

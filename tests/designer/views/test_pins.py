@@ -124,7 +124,7 @@ def test_words_are_reverted_in_one_step_and_the_history_keeps_them(designer, pin
 
 
 @pytest.mark.parametrize(
-    ("alias", "said"),
+    ("alias", "expected_text"),
     [
         ("look_ahead", "Available in all formats"),
         ("look ahead", "Try look_ahead"),
@@ -132,10 +132,10 @@ def test_words_are_reverted_in_one_step_and_the_history_keeps_them(designer, pin
         ("", "If empty, the vendor's name is used: forecast"),
     ],
 )
-def test_a_name_is_judged_while_it_is_typed(designer, pin, alias, said):
+def test_a_name_is_judged_while_it_is_typed(designer, pin, alias, expected_text):
     pins.pin_tool(pin.agent, actor=make_user(Role.DESIGNER), tool=make_tool(name="other"))
 
-    assert said in text_of(designer.get(f"{page_of(pin)}alias/", {"alias": alias}))
+    assert expected_text in text_of(designer.get(f"{page_of(pin)}alias/", {"alias": alias}))
 
 
 def test_a_tool_is_renamed_for_the_model(designer, pin):
@@ -154,10 +154,10 @@ def test_a_refused_name_says_why(designer, pin):
 def test_a_move_is_previewed_before_it_is_made(designer, pin):
     make_version(pin.tool, make_signature("forecast", inputs=INPUTS[1:]))
 
-    said = text_of(designer.get(f"{page_of(pin)}preview/", {"ordinal": 2}))
+    page_text = text_of(designer.get(f"{page_of(pin)}preview/", {"ordinal": 2}))
 
-    assert "Breaking for agents" in said
-    assert "The input “city” was removed." in said
+    assert "Breaking for agents" in page_text
+    assert "The input “city” was removed." in page_text
 
 
 def test_a_preview_says_which_words_lose_their_place(designer, pin):

@@ -59,8 +59,8 @@ def test_saving_says_what_is_next_and_stores_identities(page, refill, look_up):
 
 
 def test_check_keeps_a_draft_that_the_editor_opens_with(page, refill):
-    told = page.post(f"{PAGE}check/", {"title": "Refill", "body": "Call look_down().", "based_on": "1"})
-    assert "There is no tool called “look_down”" in text_of(told)
+    response = page.post(f"{PAGE}check/", {"title": "Refill", "body": "Call look_down().", "based_on": "1"})
+    assert "There is no tool called “look_down”" in text_of(response)
     assert Procedure.objects.get().text.startswith("Call {tool:")
 
     opened = page.get(PAGE)
@@ -81,13 +81,13 @@ def test_saving_settles_the_draft(page, refill):
 def test_two_users_see_each_other_and_the_second_to_save_sees_both_texts(page, refill):
     other = signed_in(Role.DESIGNER)
     other.post(f"{PAGE}check/", {"title": "Refill", "body": "Theirs.", "based_on": "1"})
-    told = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": "Mine.", "based_on": "1"}))
-    assert "is editing too" in told
+    page_text = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": "Mine.", "based_on": "1"}))
+    assert "is editing too" in page_text
 
     expected = page.get(PAGE).context["form"].expected
     other.post(PAGE, {"title": "Refill", "body": "Theirs with look_up()."})
-    told = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": "Mine.", "based_on": "1"}))
-    assert "has saved version 2 since you opened this" in told
+    page_text = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": "Mine.", "based_on": "1"}))
+    assert "has saved version 2 since you opened this" in page_text
 
     late = page.post(PAGE, {"title": "Refill", "body": "Mine.", "expected": expected})
     assert late.status_code == 409
@@ -109,8 +109,8 @@ def test_what_cannot_be_kept_is_said_beside_the_text_and_loses_nothing(page, ref
     refused = page.post(PAGE, {"title": "Refill", "body": body})
     assert "60000 is the most" in text_of(refused)
     assert body in refused.content.decode()
-    told = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": body, "based_on": "1"}))
-    assert "The text is still in the editor, and is not stored as a draft." in told
+    page_text = text_of(page.post(f"{PAGE}check/", {"title": "Refill", "body": body, "based_on": "1"}))
+    assert "The text is still in the editor, and is not stored as a draft." in page_text
 
 
 def test_history_shows_what_a_version_changed_and_restores_it(page, refill):
@@ -157,17 +157,17 @@ def test_pages_of_an_agent_say_how_far_it_is_from_what_is_live(api, page, refill
 
     page.post(PAGE, {"title": "Refill", "body": "Ask for the account ID. Then call look_up()."})
 
-    said = text_of(page.get("/agents/desk/changes/"))
-    assert "1 change, +" in said
-    assert "since release 1" in said
+    page_text = text_of(page.get("/agents/desk/changes/"))
+    assert "1 change, +" in page_text
+    assert "since release 1" in page_text
     assert "/agents/desk/changes/" in page.get("/agents/desk/").content.decode()
 
 
 def test_a_tool_that_the_text_names_is_pinned_from_its_remark(page, refill):
     tool = make_tool(make_signature("order_refill"))
     typed = {"title": "Refill", "body": "look_up(), then order_refill()", "based_on": "1"}
-    seen = page.post(f"{PAGE}check/", typed).content.decode()
-    assert f'name="tool" value="{tool.pk}"' in seen
+    page_html = page.post(f"{PAGE}check/", typed).content.decode()
+    assert f'name="tool" value="{tool.pk}"' in page_html
 
     pinned = page.post(f"{PAGE}pin/", typed | {"tool": tool.pk}, headers={"HX-Request": "true"})
 
@@ -192,8 +192,8 @@ def test_a_pin_that_is_refused_is_told_beside_the_text(page, refill):
     refused = page.post(f"{PAGE}pin/", typed, headers={"HX-Request": "true"})
     assert 'role="alert"' in refused.content.decode()
     assert not refill.agent.pins.filter(tool=tool).exists()
-    gone = page.post(f"{PAGE}pin/", typed | {"tool": 10**9}, headers={"HX-Request": "true"})
-    assert "This tool was removed from the catalog" in gone.content.decode()
+    withdrawn = page.post(f"{PAGE}pin/", typed | {"tool": 10**9}, headers={"HX-Request": "true"})
+    assert "This tool was removed from the catalog" in withdrawn.content.decode()
 
 
 def test_the_catalog_is_offered_behind_an_at(page, refill, look_up):
@@ -211,10 +211,10 @@ def test_the_catalog_is_offered_behind_an_at(page, refill, look_up):
 def test_a_pin_made_from_the_editor_is_announced_and_undone(page, refill):
     tool = make_tool(make_signature("track_parcel"))
     typed = {"title": "Refill", "body": "Call track_parcel().", "based_on": "1"}
-    told = page.post(f"{PAGE}pin/", typed | {"tool": tool.pk}, headers={"HX-Request": "true"})
+    response = page.post(f"{PAGE}pin/", typed | {"tool": tool.pk}, headers={"HX-Request": "true"})
     pin = refill.agent.pins.live().get(tool=tool)
-    assert list(told.context["pins_made"]) == [pin]
-    assert f'value="{pin.pk}" formnovalidate formaction="{PAGE}unpin/"' in told.content.decode()
+    assert list(response.context["pins_made"]) == [pin]
+    assert f'value="{pin.pk}" formnovalidate formaction="{PAGE}unpin/"' in response.content.decode()
     # It is announced for as long as the text is not saved.
     assert list(page.post(f"{PAGE}check/", typed).context["pins_made"]) == [pin]
 

@@ -24,12 +24,12 @@ def pin():
 def test_the_page_of_a_pin_says_what_counts_and_who_says_so(pin):
     agents.update_agent(pin.agent, actor=make_user(Role.DESIGNER), retry={"attempts": 5})
     page = signed_in(Role.DESIGNER)
-    says = text_of(page.get(f"/agents/desk/pins/{pin.pk}/"))
-    assert "Only when safe, the default" in says
-    assert "Empty: 5, set by the agent." in says
-    assert "retries only when safe, 5 attempts at most, gives up after 30 s" in says
-    sent = {"retry": "all", "give_up_after_seconds": "60", "attempts": ""}
-    saved = page.post(f"/agents/desk/pins/{pin.pk}/retry/", sent, follow=True)
+    page_text = text_of(page.get(f"/agents/desk/pins/{pin.pk}/"))
+    assert "Only when safe, the default" in page_text
+    assert "Empty: 5, set by the agent." in page_text
+    assert "retries only when safe, 5 attempts at most, gives up after 30 s" in page_text
+    payload = {"retry": "all", "give_up_after_seconds": "60", "attempts": ""}
+    saved = page.post(f"/agents/desk/pins/{pin.pk}/retry/", payload, follow=True)
     assert "always retries, 5 attempts at most, gives up after 60 s" in text_of(saved)
     pin.refresh_from_db()
     assert pin.retry == {"retry": "all", "give_up_after_seconds": 60}
@@ -75,21 +75,21 @@ def test_attempts_stand_on_a_time_line_with_their_words():
         call = requesting.request_call(tool.current, actor=user_of(Role.DESIGNER), arguments={"city": "Oslo"})
         invocation.perform_due_calls()
     answer = signed_in_as(user_of(Role.DESIGNER)).get(f"/tools/{tool.pk}/try/?call={call.pk}")
-    says = text_of(answer)
-    assert "1. Not available HTTP_503" in says
-    assert "2. Succeeded after a pause of 2" in says
+    page_text = text_of(answer)
+    assert "1. Not available HTTP_503" in page_text
+    assert "2. Succeeded after a pause of 2" in page_text
     assert answer.content.decode().count("<rect") >= 4
 
 
 def test_a_pin_follows_its_vendor_once_a_designer_has_chosen_so(pin):
-    page, at = signed_in(Role.DESIGNER), f"/agents/desk/pins/{pin.pk}/"
+    page, path = signed_in(Role.DESIGNER), f"/agents/desk/pins/{pin.pk}/"
     first = publishing.publish(pin.agent, actor=pin.created_by)
-    state = page.get(at).context["pin_state"]
-    saved = page.post(f"{at}mode/", {"mode": "fresh", "expected": state}, follow=True)
+    state = page.get(path).context["pin_state"]
+    saved = page.post(f"{path}mode/", {"mode": "fresh", "expected": state}, follow=True)
     assert "Saved." in text_of(saved)
-    late = page.post(f"{at}mode/", {"mode": "cached", "expected": state})
+    late = page.post(f"{path}mode/", {"mode": "cached", "expected": state})
     assert (late.status_code, "has changed this since you opened it" in text_of(late)) == (409, True)
-    assert "Select a valid choice" in text_of(page.post(f"{at}mode/", {"mode": "new"}))
+    assert "Select a valid choice" in text_of(page.post(f"{path}mode/", {"mode": "new"}))
     pin.refresh_from_db()
     assert pin.mode == PinMode.FRESH
     assert '"mode"' not in first.document

@@ -33,8 +33,8 @@ def desk(ada):
     return agent
 
 
-def key_of(owner, name, *named):
-    return agent_keys.issue(owner, actor=owner, name=name, scopes=["runtime"], agents=named)
+def key_of(owner, name, *agents):
+    return agent_keys.issue(owner, actor=owner, name=name, scopes=["runtime"], agents=agents)
 
 
 def reads(plain, release="live", *, agent="desk", format_="mcp"):
@@ -43,16 +43,16 @@ def reads(plain, release="live", *, agent="desk", format_="mcp"):
     assert client.get(address, {"format": format_}).status_code == 200
 
 
-def page_of(user, **asked):
+def page_of(user, **query):
     client = Client()
     client.force_login(user)
-    return text_of(client.get("/runtimes/", asked))
+    return text_of(client.get("/runtimes/", query))
 
 
-def listed(user, **asked):
+def listed(user, **query):
     _, plain = api_keys.issue(user, actor=user, name="reads", scopes=["read"])
     client = APIClient(headers={"authorization": f"Bearer {plain}"})
-    answer = client.get("/api/v1/receipts/", asked)
+    answer = client.get("/api/v1/receipts/", query)
     assert answer.status_code == 200, answer.content
     return answer.json()["results"]
 
@@ -96,8 +96,8 @@ def test_filters_and_empty_states(ada, desk):
     publishing.publish(other, actor=ada, channel="live")
     till, plain = key_of(ada, "Till", desk, other)
     _, elsewhere = key_of(ada, "Robot", desk)
-    for each in (plain, elsewhere):
-        reads(each)
+    for row in (plain, elsewhere):
+        reads(row)
     reads(plain, agent="other")
     assert {(row["key"], row["agent"]) for row in listed(ada, agent="desk")} == {
         ("Till", "desk"),

@@ -69,10 +69,10 @@ def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, plac
     post, notes, _ = mail
     url = url_of(post, notes)
     page = client.get(url)
-    shown = text_of(page)
-    assert "1 gap to close" in shown
-    assert "A caller may leave “text” out, and “message” is required." in shown
-    assert "similar meaning, to be checked" in shown
+    page_text = text_of(page)
+    assert "1 gap to close" in page_text
+    assert "A caller may leave “text” out, and “message” is required." in page_text
+    assert "similar meaning, to be checked" in page_text
     assert "disabled" in page.content.decode().partition('value="bind"')[2][:60]
     refused = press(client, url, page, "bind", environment=str(place.pk))
     assert (refused.status_code, Activity.objects.count()) == (200, 0)
@@ -85,10 +85,13 @@ def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, plac
     done = press(client, url, page, "bind", environment=str(place.pk))
     binding = Binding.objects.get()
     assert (binding.environment, binding.tool, binding.activity) == (place, post, Activity.objects.get())
-    said = text_of(client.get(done.headers["Location"]))
-    assert "In test , “deliver_message” of Post room uses this implementation from the next call on." in said
-    assert "do not change" in said
-    assert post.current.digest[:12] in said
+    activity_text = text_of(client.get(done.headers["Location"]))
+    assert (
+        "In test , “deliver_message” of Post room uses this implementation from the next call on."
+        in activity_text
+    )
+    assert "do not change" in activity_text
+    assert post.current.digest[:12] in activity_text
 
 
 def test_what_is_not_used_and_what_does_not_come_is_said(mail, client):

@@ -31,24 +31,24 @@ def test_a_tool_shows_its_interface_in_words(designer):
     limited = make_parameter("days", type="int", min=1, max=14, default=3)
     tool = make_tool(make_signature(inputs=(enum, limited), annotations=Annotations(read_only=True)))
 
-    said = text_of(designer.get(f"/tools/{tool.pk}/"))
+    page_text = text_of(designer.get(f"/tools/{tool.pk}/"))
 
-    assert "size enum optional SMALL BIG The size" in said
-    assert "days int required 3 1 to 14 The days" in said
-    assert "Only reads" in said
-    assert "Danger" not in said
+    assert "size enum optional SMALL BIG The size" in page_text
+    assert "days int required 3 1 to 14 The days" in page_text
+    assert "Only reads" in page_text
+    assert "Danger" not in page_text
 
 
 def test_a_tool_says_what_it_needs_and_an_agent_that_it_is_one(designer):
     needs = Requirements(scopes=("mail.send",), secrets=("vault-key",), user=True)
-    said = text_of(designer.get(f"/tools/{make_tool(make_signature(requirements=needs)).pk}/"))
-    assert "Scopes mail.send Secrets vault-key User Acts for one user" in said
+    page_text = text_of(designer.get(f"/tools/{make_tool(make_signature(requirements=needs)).pk}/"))
+    assert "Scopes mail.send Secrets vault-key User Acts for one user" in page_text
     specs = {"capabilities": {"streaming": {"values": True}}, "interrupts": [{"interrupt_type": "approval"}]}
     endpoint = make_endpoint(protocol="acp")
     agent = make_tool(make_signature(kind="agent", rest={"specs": specs}), endpoint=endpoint)
-    said = text_of(designer.get(f"/tools/{agent.pk}/"))
-    assert "Kind An agent, which chooses its own steps Threads None Streaming values" in said
-    assert "May ask for approval" in said
+    page_text = text_of(designer.get(f"/tools/{agent.pk}/"))
+    assert "Kind An agent, which chooses its own steps Threads None Streaming values" in page_text
+    assert "May ask for approval" in page_text
 
 
 def test_a_missing_tool_is_not_found(designer):
@@ -59,9 +59,9 @@ def test_our_words_stand_before_the_vendors(designer):
     tool = make_tool()
     tunings.tune(tool, actor=make_user(Role.DESIGNER), description="Use it before a trip.")
 
-    said = text_of(designer.get(f"/tools/{tool.pk}/"))
+    page_text = text_of(designer.get(f"/tools/{tool.pk}/"))
 
-    assert said.index("Use it before a trip.") < said.index("Vendor text Tomorrow's weather")
+    assert page_text.index("Use it before a trip.") < page_text.index("Vendor text Tomorrow's weather")
 
 
 def test_a_tool_is_pinned_to_an_agent_in_the_chosen_version(designer):

@@ -42,18 +42,18 @@ def try_url(tool) -> str:
     return f"/tools/{tool.pk}/try/"
 
 
-def form(tool, **given) -> dict[str, object]:
+def form(tool, **values) -> dict[str, object]:
     names = [parameter.name for parameter in tool.current.decoded().inputs]
-    return {"ordinal": 1} | {f"input-{names.index(name)}": value for name, value in given.items()}
+    return {"ordinal": 1} | {f"input-{names.index(name)}": value for name, value in values.items()}
 
 
 def finished(tool, outcome="ok", *, result=UNSET, arguments=None, **fields) -> Call:
-    given = {"city": "Oslo", "is_real": True} if arguments is None else arguments
+    values = {"city": "Oslo", "is_real": True} if arguments is None else arguments
     call = requesting.request_call(
-        tool.current, actor=user_of(Role.DESIGNER), arguments=given, is_confirmed=True
+        tool.current, actor=user_of(Role.DESIGNER), arguments=values, is_confirmed=True
     )
-    kept = json.encode(Result() if result is UNSET else result).decode()
-    facts = {"status": CallStatus.FINISHED, "outcome": outcome, "result": kept, "duration_ms": 40} | fields
+    encoded = json.encode(Result() if result is UNSET else result).decode()
+    facts = {"status": CallStatus.FINISHED, "outcome": outcome, "result": encoded, "duration_ms": 40} | fields
     Call.objects.filter(pk=call.pk).update(**facts)
     return Call.objects.get(pk=call.pk)
 
@@ -76,12 +76,12 @@ def test_each_input_has_a_field_that_fits_it(designer):
 
 
 def test_hints_say_what_a_value_must_look_like(designer):
-    said = text_of(designer.get(try_url(make_it())))
+    page_text = text_of(designer.get(try_url(make_it())))
 
-    assert "The city At most 40 characters." in said
-    assert "A whole number, 1 to 14. Default: 3." in said
-    assert "A date, such as 2027-03-09." in said
-    assert "What it must look like" in said
+    assert "The city At most 40 characters." in page_text
+    assert "A whole number, 1 to 14. Default: 3." in page_text
+    assert "A date, such as 2027-03-09." in page_text
+    assert "What it must look like" in page_text
 
 
 def test_the_shape_of_a_json_input_comes_with_its_definitions(designer):
@@ -105,9 +105,9 @@ def test_a_tool_that_cannot_be_run_says_why(designer):
 
 def test_what_was_typed_is_sent_as_the_signature_says(designer):
     tool = make_it()
-    given = form(tool, city="Oslo", units="US", days="7", wind="false", is_real="on", extra='[1, "a"]')
+    payload = form(tool, city="Oslo", units="US", days="7", wind="false", is_real="on", extra='[1, "a"]')
 
-    designer.post(try_url(tool), given)
+    designer.post(try_url(tool), payload)
 
     assert Call.objects.get().arguments == {
         "city": "Oslo",
@@ -136,10 +136,10 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_typed_is_lost(designer):
     assert errors.keys() >= {"input-0", "input-2", "input-6"}
     assert "whole number" in errors["input-2"][0]
     assert "not valid JSON" in errors["input-6"][0]
-    said = page.content.decode()
-    assert "x" * 41 in said
-    assert 'value="many"' in said
-    assert "{oops" in said
+    page_html = page.content.decode()
+    assert "x" * 41 in page_html
+    assert 'value="many"' in page_html
+    assert "{oops" in page_html
     assert not Call.objects.exists()
 
 
@@ -182,11 +182,11 @@ def test_an_object_that_does_not_fit_is_refused_where_it_was_typed(designer, typ
     assert not Call.objects.exists()
 
 
-@pytest.mark.parametrize(("asked", "deadline"), [("120", 120), ("9999", 30), ("x", 30)])
-def test_a_person_says_how_long_to_wait(designer, asked, deadline):
+@pytest.mark.parametrize(("seconds", "deadline"), [("120", 120), ("9999", 30), ("x", 30)])
+def test_a_person_says_how_long_to_wait(designer, seconds, deadline):
     tool = make_it()
 
-    designer.post(try_url(tool), form(tool, city="Oslo") | {"deadline": asked})
+    designer.post(try_url(tool), form(tool, city="Oslo") | {"deadline": seconds})
 
     assert Call.objects.get().deadline_seconds == deadline
 
@@ -206,9 +206,9 @@ def test_a_call_leads_to_its_result_with_the_form_still_filled(designer):
 
 def test_a_form_that_is_sent_twice_is_one_call(designer):
     tool = make_it()
-    given = form(tool, city="Oslo") | {"key": "00000000-0000-4000-8000-000000000001"}
+    payload = form(tool, city="Oslo") | {"key": "00000000-0000-4000-8000-000000000001"}
 
-    first, second = designer.post(try_url(tool), given), designer.post(try_url(tool), given)
+    first, second = designer.post(try_url(tool), payload), designer.post(try_url(tool), payload)
 
     assert first["Location"] == second["Location"]
     assert Call.objects.count() == 1
@@ -216,14 +216,14 @@ def test_a_form_that_is_sent_twice_is_one_call(designer):
 
 def test_what_may_destroy_asks_before_it_runs(designer):
     tool = make_it(annotations=Annotations(destructive=True))
-    given = form(tool, city="Oslo")
+    payload = form(tool, city="Oslo")
 
-    page = designer.post(try_url(tool), given)
+    page = designer.post(try_url(tool), payload)
     assert "Confirm to run it." in text_of(page)
     assert 'value="Oslo"' in page.content.decode()
     assert not Call.objects.exists()
 
-    designer.post(try_url(tool), given | {"confirm": "on"})
+    designer.post(try_url(tool), payload | {"confirm": "on"})
     assert Call.objects.count() == 1
 
 
@@ -242,12 +242,12 @@ def test_a_credential_is_spoken_of_where_the_endpoint_has_one(designer):
 def test_requirements_and_agents_are_named(designer):
     needs = Requirements(scopes=("mail.read",), secrets=("API_TOKEN",), user=True)
 
-    said = text_of(designer.get(try_url(make_it(requirements=needs, kind="agent"))))
+    page_text = text_of(designer.get(try_url(make_it(requirements=needs, kind="agent"))))
 
-    assert "This is an agent" in said
-    assert "mail.read" in said
-    assert "API_TOKEN" in said
-    assert "Acts for one user" in said
+    assert "This is an agent" in page_text
+    assert "mail.read" in page_text
+    assert "API_TOKEN" in page_text
+    assert "Acts for one user" in page_text
 
 
 def test_an_older_version_has_its_own_form(designer):
@@ -284,8 +284,8 @@ def test_everything_a_tool_returns_is_text(designer):
         "<b>": [{"<i>": "<img src=x>"}],
         "items": {"a": {"b": 1}},
     }
-    sent = Sent("POST", "http://x/", reply="<script>bad()</script>", reply_headers={"x": "<b>"})
-    result = Result(outputs=hostile, attempts=[Attempt("ok", exchanges=[sent])])
+    exchange = Sent("POST", "http://x/", reply="<script>bad()</script>", reply_headers={"x": "<b>"})
+    result = Result(outputs=hostile, attempts=[Attempt("ok", exchanges=[exchange])])
     call = finished(make_it(), result=result)
 
     page = designer.get(f"{try_url(call.tool)}?call={call.pk}").content.decode()
@@ -309,15 +309,15 @@ def test_values_are_shown_as_a_person_reads_them(designer):
 
     page = designer.get(f"{try_url(call.tool)}?call={call.pk}")
 
-    said = text_of(page)
-    assert "text two lines rows city sky Oslo fair Rome null list a 1 deep" in said
-    assert "yes yes none nothing zero 0 empty empty" in said
+    page_text = text_of(page)
+    assert "text two lines rows city sky Oslo fair Rome null list a 1 deep" in page_text
+    assert "yes yes none nothing zero 0 empty empty" in page_text
     assert "<td>Oslo</td>" in page.content.decode()
 
 
 def test_the_longest_answer_still_makes_a_page(designer):
-    sent = Sent("POST", "http://x/", {"a": "b" * 300}, "c" * 16_000, 200, {"d": "e" * 300}, "f" * 16_000)
-    attempts = [Attempt("unavailable", "HTTP_503", "g" * 900, exchanges=[sent] * 20) for _ in range(3)]
+    exchange = Sent("POST", "http://x/", {"a": "b" * 300}, "c" * 16_000, 200, {"d": "e" * 300}, "f" * 16_000)
+    attempts = [Attempt("unavailable", "HTTP_503", "g" * 900, exchanges=[exchange] * 20) for _ in range(3)]
     outputs = {f"o{n}": [{"a": "x" * 5_000, "b": n}] * 100 for n in range(2)}
     call = finished(make_it(), result=Result(outputs=outputs, attempts=attempts))
 
@@ -341,9 +341,9 @@ def test_a_failure_says_what_happened_and_what_to_do(designer):
     error = {"code": "ARGUMENTS", "message": "The vendor refused the inputs.", "fields": {"items": "is odd"}}
     call = finished(make_it(), "invalid_arguments", result=Result(error=error), error_code="ARGUMENTS")
 
-    said = text_of(designer.get(f"{try_url(call.tool)}?call={call.pk}"))
+    page_text = text_of(designer.get(f"{try_url(call.tool)}?call={call.pk}"))
 
-    assert "The vendor refused the inputs. items : is odd Correct the inputs" in said
+    assert "The vendor refused the inputs. items : is odd Correct the inputs" in page_text
 
 
 def test_every_attempt_is_told(designer):
@@ -353,16 +353,16 @@ def test_every_attempt_is_told(designer):
     )
     call = finished(make_it(), result=result)
 
-    said = text_of(designer.get(f"{try_url(call.tool)}?call={call.pk}"))
+    page_text = text_of(designer.get(f"{try_url(call.tool)}?call={call.pk}"))
 
-    assert "tried 2 times" in said
-    assert "Try 1: Not available Away." in said
-    assert "Try 2: Succeeded, after waiting 500 ms" in said
+    assert "tried 2 times" in page_text
+    assert "Try 1: Not available Away." in page_text
+    assert "Try 2: Succeeded, after waiting 500 ms" in page_text
 
 
 def asking(tool, **ask) -> Call:
-    asked = Asked("q", "Which <room>?", **ask)
-    return finished(tool, "needs_input", result=Result(asks=[asked], resume={"state": 1}))
+    question = Asked("q", "Which <room>?", **ask)
+    return finished(tool, "needs_input", result=Result(asks=[question], resume={"state": 1}))
 
 
 def test_a_question_of_the_tool_is_a_form_and_its_answer_goes_on(designer):
@@ -413,11 +413,11 @@ def test_a_call_that_is_being_continued_is_not_continued_twice(designer):
 def test_history_says_who_ran_what(designer):
     call = finished(make_it(), arguments={"city": "Bern<>", "is_real": True})
 
-    said = text_of(designer.get(try_url(call.tool)))
+    page_text = text_of(designer.get(try_url(call.tool)))
 
-    assert f"{call.requested_name} 1" in said
-    assert "Bern<>" in said
-    assert "Succeeded 40 ms" in said
+    assert f"{call.requested_name} 1" in page_text
+    assert "Bern<>" in page_text
+    assert "Succeeded 40 ms" in page_text
 
 
 def test_history_has_pages(designer):
@@ -475,10 +475,10 @@ def test_words_for_all_agents_say_what_a_call_does(designer):
     assert Call.objects.get().terms.may_run_twice
 
     tunings.tune(tool, actor=actor, effects={"destructive": True})
-    says = text_of(designer.get(try_url(tool)))
-    assert f"Its tuning for all agents declares that “{tool}” may destroy something." in says
-    asked = designer.post(try_url(tool), form(tool, city="Oslo"))
-    assert ("Confirm to run it." in text_of(asked), Call.objects.count()) == (True, 1)
+    page_text = text_of(designer.get(try_url(tool)))
+    assert f"Its tuning for all agents declares that “{tool}” may destroy something." in page_text
+    response = designer.post(try_url(tool), form(tool, city="Oslo"))
+    assert ("Confirm to run it." in text_of(response), Call.objects.count()) == (True, 1)
     designer.post(try_url(tool), form(tool, city="Oslo") | {"confirm": "on"})
     assert Call.objects.count() == 2
 
@@ -515,13 +515,13 @@ def test_a_call_that_ends_while_its_page_is_drawn_is_over_everywhere(designer, m
         is_confirmed=True,
     )
 
-    def ends_now(asked: Call) -> Call:
+    def ends_now(call: Call) -> Call:
         over = {"status": CallStatus.FINISHED, "outcome": "ok", "result": "{}", "duration_ms": 40}
-        Call.objects.filter(pk=asked.pk).update(**over)
-        return Call.objects.get(pk=asked.pk)
+        Call.objects.filter(pk=call.pk).update(**over)
+        return Call.objects.get(pk=call.pk)
 
     monkeypatch.setattr(queue, "settled", ends_now)
-    said = text_of(designer.get(f"{try_url(tool)}?call={call.pk}"))
+    page_text = text_of(designer.get(f"{try_url(tool)}?call={call.pk}"))
 
-    assert "Succeeded" in said
-    assert "Waiting for a worker" not in said
+    assert "Succeeded" in page_text
+    assert "Waiting for a worker" not in page_text

@@ -73,20 +73,20 @@ READS = {
 }
 
 
-def from_view(site, read, *arguments):
+def from_view(site, read_function, *arguments):
     response_cache.clear()
-    return read(site, *arguments)
+    return read_function(site, *arguments)
 
 
-@pytest.mark.parametrize("read", READS)
-def test_response_is_that_of_the_view_without_calling_it(site, release, read):
+@pytest.mark.parametrize("read_name", READS)
+def test_response_is_that_of_the_view_without_calling_it(site, release, read_name):
     calls = site.view_calls
-    cached = READS[read](site, release)
+    cached = READS[read_name](site, release)
     assert site.view_calls == calls
-    response = from_view(site, READS[read], release)
+    response = from_view(site, READS[read_name], release)
     assert site.view_calls == calls + 1
     assert cached.comparable == response.comparable
-    assert cached.status == (200 if read == "list" else 304)
+    assert cached.status == (200 if read_name == "list" else 304)
 
 
 def test_304_has_no_headers_of_a_body(site, release):
@@ -109,10 +109,10 @@ def test_every_form_of_an_unchanged_release(site, release, below, name, etag):
     assert len({str(reply.comparable) for reply in replies}) == 1
 
 
-@pytest.mark.parametrize("read", READS)
-def test_each_request_runs_one_query(site, release, read):
+@pytest.mark.parametrize("read_name", READS)
+def test_each_request_runs_one_query(site, release, read_name):
     with CaptureQueriesContext(connection) as queries:
-        READS[read](site, release)
+        READS[read_name](site, release)
     assert len(queries) == 1
 
 
@@ -253,17 +253,17 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("read_name", READS)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_change_holds_from_the_next_request_on(owner, site, releases, change, read):
-    before = READS[read](site, releases[1])
+def test_change_holds_from_the_next_request_on(owner, site, releases, change, read_name):
+    before = READS[read_name](site, releases[1])
     change(owner, releases)
     calls = site.view_calls
-    reply = READS[read](site, releases[1])
+    reply = READS[read_name](site, releases[1])
     assert site.view_calls == calls + 1
-    assert reply.comparable == from_view(site, READS[read], releases[1]).comparable
+    assert reply.comparable == from_view(site, READS[read_name], releases[1]).comparable
     # The tools are the same in a release that was published for another description.
-    assert reply.comparable != before.comparable or (change, read) == (publish, "list")
+    assert reply.comparable != before.comparable or (change, read_name) == (publish, "list")
 
 
 # A new value for every column of an API key, and whether a reply to a read depends on it.
@@ -291,13 +291,13 @@ def test_all_columns_of_an_api_key_are_tested():
     assert KEY_COLUMNS.keys() == {field.name for field in ApiKey._meta.concrete_fields}
 
 
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("read_name", READS)
 @pytest.mark.parametrize("column", KEY_COLUMNS)
-def test_reply_after_a_change_of_the_key_is_that_of_the_view(site, release, column, read):
-    before = READS[read](site, release)
+def test_reply_after_a_change_of_the_key_is_that_of_the_view(site, release, column, read_name):
+    before = READS[read_name](site, release)
     values, is_condition = KEY_COLUMNS[column]
     if not isinstance(is_condition, bool):
-        is_condition = is_condition[read]
+        is_condition = is_condition[read_name]
     key = ApiKey.objects.get()
     if "named" in values:
         key.named.all().delete()
@@ -305,18 +305,18 @@ def test_reply_after_a_change_of_the_key_is_that_of_the_view(site, release, colu
     fields.pop("named", None)
     if fields:
         ApiKey.objects.filter(pk=key.pk).update(**fields)
-    reply = READS[read](site, release)
-    assert reply.comparable == from_view(site, READS[read], release).comparable
+    reply = READS[read_name](site, release)
+    assert reply.comparable == from_view(site, READS[read_name], release).comparable
     assert (reply.comparable != before.comparable) == is_condition
 
 
 @pytest.mark.parametrize("scope", Scope.values)
 @pytest.mark.parametrize("is_narrowed", [False, True])
-@pytest.mark.parametrize("read", READS)
-def test_reply_to_each_scope_is_that_of_the_view(site, release, scope, is_narrowed, read):
+@pytest.mark.parametrize("read_name", READS)
+def test_reply_to_each_scope_is_that_of_the_view(site, release, scope, is_narrowed, read_name):
     ApiKey.objects.update(scopes=[scope], is_narrowed=is_narrowed)
-    reply = READS[read](site, release)
-    assert reply.comparable == from_view(site, READS[read], release).comparable
+    reply = READS[read_name](site, release)
+    assert reply.comparable == from_view(site, READS[read_name], release).comparable
 
 
 def test_each_release_has_its_own_response(owner, site, releases):
@@ -355,12 +355,12 @@ def test_keys_of_teams_and_administrators_reach_what_they_may(owner, site, relea
     ] == [304] * 4
 
 
-@pytest.mark.parametrize("read", READS)
-def test_too_many_requests_are_refused(site, release, settings, read):
+@pytest.mark.parametrize("read_name", READS)
+def test_too_many_requests_are_refused(site, release, settings, read_name):
     settings.CALLS_PER_MINUTE = 3
     # In another minute than the requests that filled the cache.
     with time_machine.travel(timezone.now().replace(second=30) + timedelta(minutes=2), tick=False):
-        statuses = [READS[read](site, release).status for _ in range(6)]
+        statuses = [READS[read_name](site, release).status for _ in range(6)]
     assert statuses == [statuses[0]] * 3 + [429] * 3
 
 
@@ -375,12 +375,12 @@ def test_receipt_and_last_use_are_still_written(site, release):
         assert timezone.now() - last < timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("read", READS)
-def test_each_request_has_its_log_line(site, release, caplog, read):
+@pytest.mark.parametrize("read_name", READS)
+def test_each_request_has_its_log_line(site, release, caplog, read_name):
     def lines():
         caplog.clear()
         with caplog.at_level("INFO", "pegboard.requests"):
-            READS[read](site, release)
+            READS[read_name](site, release)
         return [(record.getMessage(), record.facts | {"ms": 0}) for record in caplog.records]
 
     cached = lines()

@@ -31,9 +31,9 @@ class BrokenError(AssertionError):
     """The server does not keep to the text."""
 
 
-def must(holds: object, said: str, found: object = "") -> None:
+def must(holds: object, rule: str, value: object = "") -> None:
     if not holds:
-        raise BrokenError(f"{said}: {found!r}" if found != "" else said)
+        raise BrokenError(f"{rule}: {value!r}" if value != "" else rule)
 
 
 class Client:
@@ -41,34 +41,51 @@ class Client:
         self._send = send
 
     def tools(self, limit: int | None = None) -> list[dict[str, Any]]:
-        found = self._pages("/tools", limit)
-        for each in found:
-            must(each["version"] == each["currentVersion"], "only the latest version is listed", each)
+        signatures = self._pages("/tools", limit)
+        for signature in signatures:
+            must(
+                signature["version"] == signature["currentVersion"],
+                "only the latest version is listed",
+                signature,
+            )
         for member in ("toolId", "name"):
-            values = [each[member] for each in found]
+            values = [signature[member] for signature in signatures]
             must(len(set(values)) == len(values), f"“{member}” is not unique on the server", values)
-        return found
+        return signatures
 
     def tool(self, tool_id: str) -> dict[str, Any]:
-        found = self._signature(self._got(f"/tools/{tool_id}"))
-        must(found["version"] == found["currentVersion"], "the current version is returned", found)
-        must(found["toolId"] == tool_id, "another tool is returned", found)
-        return found
+        signature = self._signature(self._got(f"/tools/{tool_id}"))
+        must(
+            signature["version"] == signature["currentVersion"], "the current version is returned", signature
+        )
+        must(signature["toolId"] == tool_id, "another tool is returned", signature)
+        return signature
 
     def versions(self, tool_id: str, limit: int | None = None) -> list[dict[str, Any]]:
-        found = self._pages(f"/tools/{tool_id}/versions", limit)
-        numbers = [each["version"] for each in found]
+        signatures = self._pages(f"/tools/{tool_id}/versions", limit)
+        numbers = [signature["version"] for signature in signatures]
         must(numbers == sorted(set(numbers), reverse=True), "versions are listed newest first", numbers)
-        must({each["toolId"] for each in found} == {tool_id}, "versions of another tool", found)
-        must({each["currentVersion"] for each in found} == {numbers[0]}, "“currentVersion” is the newest")
-        for newer, older in pairwise(found):
+        must(
+            {signature["toolId"] for signature in signatures} == {tool_id},
+            "versions of another tool",
+            signatures,
+        )
+        must(
+            {signature["currentVersion"] for signature in signatures} == {numbers[0]},
+            "“currentVersion” is the newest",
+        )
+        for newer, older in pairwise(signatures):
             only_adds(older, newer)
-        return found
+        return signatures
 
     def version(self, tool_id: str, number: int) -> dict[str, Any]:
-        found = self._signature(self._got(f"/tools/{tool_id}/versions/{number}"))
-        must((found["toolId"], found["version"]) == (tool_id, number), "another version is returned", found)
-        return found
+        signature = self._signature(self._got(f"/tools/{tool_id}/versions/{number}"))
+        must(
+            (signature["toolId"], signature["version"]) == (tool_id, number),
+            "another version is returned",
+            signature,
+        )
+        return signature
 
     def invoke(
         self, signature: Mapping[str, Any], arguments: Mapping[str, Any], *, by_version: bool
@@ -77,13 +94,27 @@ class Client:
         status, document = self.invoked(signature, arguments, by_version=by_version)
         must(status == 200, "a call that is formatted correctly is answered", (status, document))
         must(set(document) == {"output_parameters"}, "the answer has “output_parameters” alone", document)
-        declared = {each["name"]: each for each in signature["output_parameters"]}
+        declared = {
+            output_parameter["name"]: output_parameter for output_parameter in signature["output_parameters"]
+        }
         outputs = {}
-        for each in document["output_parameters"]:
-            must(set(each) == {"name", "value"}, "an output is a name and a value", each)
-            must(each["name"] in declared, "an output has the name of the signature", each)
-            must(_is_of(declared[each["name"]], each["value"]), "an output is of its type", each)
-            outputs[each["name"]] = each["value"]
+        for output_parameter in document["output_parameters"]:
+            must(
+                set(output_parameter) == {"name", "value"},
+                "an output is a name and a value",
+                output_parameter,
+            )
+            must(
+                output_parameter["name"] in declared,
+                "an output has the name of the signature",
+                output_parameter,
+            )
+            must(
+                _is_of(declared[output_parameter["name"]], output_parameter["value"]),
+                "an output is of its type",
+                output_parameter,
+            )
+            outputs[output_parameter["name"]] = output_parameter["value"]
         must(len(outputs) == len(document["output_parameters"]), "an output is returned twice", document)
         return outputs
 
@@ -91,12 +122,12 @@ class Client:
         self, signature: Mapping[str, Any], arguments: Mapping[str, Any], *, by_version: bool
     ) -> tuple[int, Any]:
         version = f"/versions/{signature['version']}" if by_version else ""
-        listed = [{"name": name, "value": value} for name, value in arguments.items()]
-        body = {"name": signature["name"], "input_parameters": listed}
+        input_parameters = [{"name": name, "value": value} for name, value in arguments.items()]
+        body = {"name": signature["name"], "input_parameters": input_parameters}
         return self._send("POST", f"/tools/{signature['toolId']}{version}:invoke", {}, body)
 
     def _pages(self, path: str, limit: int | None) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        signatures: list[dict[str, Any]] = []
         query = {} if limit is None else {"pageLimit": str(limit)}
         cursors: set[str] = set()
         while True:
@@ -106,10 +137,10 @@ class Client:
             actual = page["paging"]["pageLimit"]
             must(type(actual) is int and 0 < len(page["items"]) <= actual, "“pageLimit” is held", page)
             must(limit is None or actual <= limit, "more is returned than was asked for", page["paging"])
-            found += [self._signature(each) for each in page["items"]]
+            signatures += [self._signature(item) for item in page["items"]]
             cursor = page["paging"].get("next")
             if not cursor:
-                return found
+                return signatures
             must(isinstance(cursor, str) and cursor not in cursors, "the cursor leads on", cursor)
             cursors.add(cursor)
             query = {**query, "pageCursor": cursor}
@@ -119,72 +150,93 @@ class Client:
         must(status == 200, f"{path} answers", (status, document))
         return document
 
-    def _signature(self, found: Any) -> dict[str, Any]:
-        must(set(found) <= SIGNATURE, "a signature has no other members", set(found) - SIGNATURE)
-        must(set(found) >= SIGNATURE - OPTIONAL, "a signature has all members", SIGNATURE - set(found))
+    def _signature(self, signature: Any) -> dict[str, Any]:
+        must(set(signature) <= SIGNATURE, "a signature has no other members", set(signature) - SIGNATURE)
         must(
-            str(uuid.UUID(found["toolId"])) == found["toolId"].lower(), "“toolId” is a UUID", found["toolId"]
+            set(signature) >= SIGNATURE - OPTIONAL, "a signature has all members", SIGNATURE - set(signature)
         )
-        must(0 < len(found["name"]) < 255, "“name” has less than 255 characters", found["name"])
-        must(len(found["description"]) < 2000, "“description” has less than 2000", found["description"])
+        must(
+            str(uuid.UUID(signature["toolId"])) == signature["toolId"].lower(),
+            "“toolId” is a UUID",
+            signature["toolId"],
+        )
+        must(0 < len(signature["name"]) < 255, "“name” has less than 255 characters", signature["name"])
+        must(
+            len(signature["description"]) < 2000, "“description” has less than 2000", signature["description"]
+        )
         for member in ("version", "currentVersion"):
-            number = found[member]
+            number = signature[member]
             must(type(number) is int and number > 0, f"“{member}” is positive", number)
-        must(found["version"] <= found["currentVersion"], "“currentVersion” is the newest", found)
+        must(signature["version"] <= signature["currentVersion"], "“currentVersion” is the newest", signature)
         must(
-            all(isinstance(tag, str) for tag in found.get("tags", [])), "“tags” are texts", found.get("tags")
+            all(isinstance(tag, str) for tag in signature.get("tags", [])),
+            "“tags” are texts",
+            signature.get("tags"),
         )
-        _parameters(found["input_parameters"], INPUT, TYPES)
-        _parameters(found["output_parameters"], OUTPUT, {*TYPES, "json"})
-        must(found["output_parameters"], "there are one or more outputs", found["name"])
-        return dict(found)
+        _parameters(signature["input_parameters"], INPUT, TYPES)
+        _parameters(signature["output_parameters"], OUTPUT, {*TYPES, "json"})
+        must(signature["output_parameters"], "there are one or more outputs", signature["name"])
+        return dict(signature)
 
 
-def _parameters(found: Any, members: set[str], types: set[str]) -> None:
-    must(isinstance(found, list), "parameters are an array", found)
-    for each in found:
-        must(set(each) <= members, "a parameter has no other members", set(each) - members)
-        must({"id", "name", "description"} <= set(each), "a parameter has an id, a name and a text", each)
-        must(each.get("type", "string") in types, "a parameter is of a type of the text", each)
-        must(type(each.get("required", True)) is bool, "“required” is a boolean", each)
+def _parameters(parameters: Any, members: set[str], types: set[str]) -> None:
+    must(isinstance(parameters, list), "parameters are an array", parameters)
+    for parameter in parameters:
+        must(set(parameter) <= members, "a parameter has no other members", set(parameter) - members)
+        must(
+            {"id", "name", "description"} <= set(parameter),
+            "a parameter has an id, a name and a text",
+            parameter,
+        )
+        must(parameter.get("type", "string") in types, "a parameter is of a type of the text", parameter)
+        must(type(parameter.get("required", True)) is bool, "“required” is a boolean", parameter)
         for bound in ("max", "min", "max-length"):
-            must(type(each.get(bound, 0)) is int, f"“{bound}” is a whole number", each)
-        must(("max" in each or "min" in each) <= (each.get("type") == "int"), "a bound is of a number", each)
-        is_enum = each.get("type") == "enum"
-        must(is_enum or "allowed-values" not in each, "only an enum has values", each)
+            must(type(parameter.get(bound, 0)) is int, f"“{bound}” is a whole number", parameter)
+        must(
+            ("max" in parameter or "min" in parameter) <= (parameter.get("type") == "int"),
+            "a bound is of a number",
+            parameter,
+        )
+        is_enum = parameter.get("type") == "enum"
+        must(is_enum or "allowed-values" not in parameter, "only an enum has values", parameter)
         if is_enum and "required" in members:
-            must(each.get("allowed-values"), "an enum has values", each)
-        for value in each.get("allowed-values", []):
+            must(parameter.get("allowed-values"), "an enum has values", parameter)
+        for value in parameter.get("allowed-values", []):
             must(set(value) == {"name", "description"}, "a value has a name and a text", value)
             must(ENUM_NAME.fullmatch(value["name"]), "a value is capitalised snake case", value)
             must(
                 len(value["name"]) <= 255 and len(value["description"]) <= 2000, "a value is too long", value
             )
     for member in ("id", "name"):
-        values = [each[member] for each in found]
+        values = [parameter[member] for parameter in parameters]
         must(len(set(values)) == len(values), f"“{member}” is unique within the tool", values)
 
 
 def only_adds(older: Mapping[str, Any], newer: Mapping[str, Any]) -> None:
     """A new version may only add optional inputs, and outputs."""
     for side in ("input_parameters", "output_parameters"):
-        after = {each["id"]: each for each in newer[side]}
-        before = {each["id"]: each for each in older[side]}
+        after = {parameter["id"]: parameter for parameter in newer[side]}
+        before = {parameter["id"]: parameter for parameter in older[side]}
         must(before.keys() <= after.keys(), f"{side}: nothing goes", before.keys() - after.keys())
-        for known, was in before.items():
+        for name, was in before.items():
             same = ("name", "type", "required")
-            now = after[known]
+            now = after[name]
             must([now.get(m) for m in same] == [was.get(m) for m in same], "what is there stays", (was, now))
         added = [after[name] for name in after.keys() - before.keys()]
         is_input = side == "input_parameters"
         must(
-            not is_input or all(not each.get("required", True) for each in added), "what is added is optional"
+            not is_input or all(not parameter.get("required", True) for parameter in added),
+            "what is added is optional",
         )
 
 
 def conforming(parameters: Sequence[Mapping[str, Any]], *, whole: bool = False) -> dict[str, Any]:
     """A value for each input that is required, or for all of them."""
-    return {each["name"]: _value(each) for each in parameters if whole or each.get("required", True)}
+    return {
+        parameter["name"]: _value(parameter)
+        for parameter in parameters
+        if whole or parameter.get("required", True)
+    }
 
 
 def _value(parameter: Mapping[str, Any]) -> Any:

@@ -58,17 +58,20 @@ class IndependentClient:
 
     def invoke(self, tool, version=None, headers=None, **inputs):
         """By the names of the signature, as an executor sends what a model gave."""
-        known = {each["name"] for each in tool["input_parameters"]}
-        assert inputs.keys() <= known
-        at = f"{self.root}/tools/{tool['toolId']}" + (f"/versions/{version}" if version else "")
-        listed = [{"name": name, "value": value} for name, value in inputs.items()]
-        body = {"name": tool["name"], "input_parameters": listed}
-        return self.http.post(f"{at}:invoke", body, format="json", headers=headers or {})
+        names = {input_parameter["name"] for input_parameter in tool["input_parameters"]}
+        assert inputs.keys() <= names
+        address = f"{self.root}/tools/{tool['toolId']}" + (f"/versions/{version}" if version else "")
+        input_parameters = [{"name": name, "value": value} for name, value in inputs.items()]
+        body = {"name": tool["name"], "input_parameters": input_parameters}
+        return self.http.post(f"{address}:invoke", body, format="json", headers=headers or {})
 
 
 def outputs(answer):
     assert answer.status_code == 200, answer.content
-    return {each["name"]: each["value"] for each in answer.json()["output_parameters"]}
+    return {
+        output_parameter["name"]: output_parameter["value"]
+        for output_parameter in answer.json()["output_parameters"]
+    }
 
 
 @pytest.fixture
@@ -83,13 +86,18 @@ def reword(pin, owner, **words):
 
 def test_a_client_made_from_the_draft_lists_and_invokes(client, vendor):
     (tool,) = client.enumerate().values()
-    assert [each["name"] for each in tool["input_parameters"]] == ["Zip code", "days", "units", "trace"]
+    assert [input_parameter["name"] for input_parameter in tool["input_parameters"]] == [
+        "Zip code",
+        "days",
+        "units",
+        "trace",
+    ]
     assert client.get(f"/tools/{tool['toolId']}") == tool
     assert outputs(client.invoke(tool, **{"Zip code": "0150", "days": 3})) == {"Sky now": "fair"}
     assert outputs(client.invoke(tool, 1, **{"Zip code": "0150"})) == {"Sky now": "fair"}
-    (sent, again) = (request.json()["input_parameters"] for request in vendor.requests)
-    assert sent == [{"name": "Zip code", "value": "0150"}, {"name": "days", "value": 3}]
-    assert again == sent[:1]
+    (first_inputs, again) = (request.json()["input_parameters"] for request in vendor.requests)
+    assert first_inputs == [{"name": "Zip code", "value": "0150"}, {"name": "days", "value": 3}]
+    assert again == first_inputs[:1]
 
 
 def test_every_version_is_locked_and_older_ones_run_as_they_were(client, desk, owner, vendor):
@@ -99,17 +107,21 @@ def test_every_version_is_locked_and_older_ones_run_as_they_were(client, desk, o
     (second,) = client.enumerate().values()
     assert (first["toolId"], first["version"], second["version"]) == (second["toolId"], 1, 2)
 
-    listed = client.pages(f"/tools/{first['toolId']}/versions", pageLimit=1)
-    assert [each["version"] for each in listed] == [2, 1]
-    assert {each["currentVersion"] for each in listed} == {2}
+    versions = client.pages(f"/tools/{first['toolId']}/versions", pageLimit=1)
+    assert [version["version"] for version in versions] == [2, 1]
+    assert {version["currentVersion"] for version in versions} == {2}
     locked = client.get(f"/tools/{first['toolId']}/versions/1")
     assert locked == {**first, "currentVersion": 2}
-    assert listed == [second, locked]
+    assert versions == [second, locked]
 
     for version in (1, 2, None):
         client.invoke(first, version, **{"Zip code": "0150"})
     units = [
-        [each["value"] for each in request.json()["input_parameters"] if each["name"] == "units"]
+        [
+            parameter["value"]
+            for parameter in request.json()["input_parameters"]
+            if parameter["name"] == "units"
+        ]
         for request in vendor.requests
     ]
     assert units == [[], ["metric"], ["metric"]]
@@ -122,9 +134,9 @@ def test_a_server_shows_nothing_that_came_after_its_release(client, desk, owner)
     reword(pin, owner, description="Looks up.")
     old = IndependentClient(client.http, "/serve/desk/1/a2t")
     assert old.enumerate() == first
-    at = f"/tools/{first['sky']['toolId']}/versions"
-    assert [each["version"] for each in old.pages(at)] == [1]
-    missing = old.http.get(f"{old.root}{at}/2")
+    path = f"/tools/{first['sky']['toolId']}/versions"
+    assert [version["version"] for version in old.pages(path)] == [1]
+    missing = old.http.get(f"{old.root}{path}/2")
     assert (missing.status_code, missing.json()["code"]) == (404, "version_not_found")
 
 
@@ -137,8 +149,8 @@ def test_what_breaks_callers_is_another_tool_and_the_old_one_runs_by_its_version
     assert new["version"] == 1
     assert outputs(client.invoke(new, postcode="0150")) == {"Sky now": "fair"}
     assert outputs(client.invoke(old, 1, **{"Zip code": "0150"})) == {"Sky now": "fair"}
-    gone = client.invoke(old, **{"Zip code": "0150"})
-    assert (gone.status_code, gone.json()["code"]) == (404, "not_listed")
+    refused = client.invoke(old, **{"Zip code": "0150"})
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_listed")
     assert len(vendor.requests) == 2
 
 
@@ -151,10 +163,10 @@ def test_a_version_ends_with_the_last_release_that_holds_it(client, desk, owner,
     retiring.retire(release, actor=owner, reason="Wrong.", sunset_at=sunset, name=str(release))
     assert client.get(f"/tools/{first['toolId']}/versions/1")["version"] == 1
     time_machine.move_to(sunset + timezone.timedelta(hours=1))
-    gone = client.invoke(first, 1, **{"Zip code": "0150"})
-    assert (gone.status_code, gone.json()["code"]) == (404, "version_not_found")
-    assert "retired" in gone.json()["message"]
-    assert [each["version"] for each in client.pages(f"/tools/{first['toolId']}/versions")] == [2]
+    refused = client.invoke(first, 1, **{"Zip code": "0150"})
+    assert (refused.status_code, refused.json()["code"]) == (404, "version_not_found")
+    assert "retired" in refused.json()["message"]
+    assert [page["version"] for page in client.pages(f"/tools/{first['toolId']}/versions")] == [2]
 
 
 def test_lists_page_filter_and_say_that_nothing_is_new(client, desk, owner):
@@ -232,8 +244,8 @@ def test_what_failed_at_the_vendor_is_temporary_only_where_it_is_safe_to_send_ag
 
 def test_bad_input_gets_the_error_of_the_protocol(client, desk, owner, vendor):
     (tool,) = client.enumerate().values()
-    at = f"{ROOT}/tools/{tool['toolId']}"
-    named = {"name": "sky", "input_parameters": [{"name": "Zip code", "value": "0150"}]}
+    tool_path = f"{ROOT}/tools/{tool['toolId']}"
+    invocation = {"name": "sky", "input_parameters": [{"name": "Zip code", "value": "0150"}]}
     bodies = [
         (b"{", 400, "invalid_json"),
         (b"[]", 400, "invalid_body"),
@@ -242,29 +254,33 @@ def test_bad_input_gets_the_error_of_the_protocol(client, desk, owner, vendor):
         (b'{"name": "sky", "input_parameters": {}}', 400, "invalid_body"),
         (b'{"name": "sky", "input_parameters": [3]}', 400, "invalid_body"),
         (b'{"name": "other", "input_parameters": []}', 400, "name_mismatch"),
-        (json.dumps(named | {"input_parameters": named["input_parameters"] * 2}).encode(), 400, None),
+        (
+            json.dumps(invocation | {"input_parameters": invocation["input_parameters"] * 2}).encode(),
+            400,
+            None,
+        ),
     ]
     for body, status, code in bodies:
-        answer = client.http.generic("POST", f"{at}:invoke", body, content_type="application/json")
+        answer = client.http.generic("POST", f"{tool_path}:invoke", body, content_type="application/json")
         assert answer.status_code == status, body
         assert code is None or answer.json()["code"] == code
-    for given in ({}, {"Zip code": 3}, {"Zip code": "123456"}, {"Zip code": "1", "days": "3"}):
-        answer = client.invoke(tool, **given)
+    for inputs in ({}, {"Zip code": 3}, {"Zip code": "123456"}, {"Zip code": "1", "days": "3"}):
+        answer = client.invoke(tool, **inputs)
         assert (answer.status_code, answer.json()["code"]) == (400, "ARGUMENTS")
         assert answer.json()["fields"].keys() <= {"Zip code", "days"}
     paths = [
         ("get", f"{ROOT}/tools/{uuid.uuid4()}", 404),
         ("get", f"{ROOT}/tools/nonsense", 404),
-        ("get", f"{at}/versions/2", 404),
-        ("get", f"{at}/versions/x", 404),
-        ("get", f"{at}/versions/0", 404),
-        ("post", f"{at}/versions/99:invoke", 404),
-        ("post", f"{at}/versions:invoke", 404),
+        ("get", f"{tool_path}/versions/2", 404),
+        ("get", f"{tool_path}/versions/x", 404),
+        ("get", f"{tool_path}/versions/0", 404),
+        ("post", f"{tool_path}/versions/99:invoke", 404),
+        ("post", f"{tool_path}/versions:invoke", 404),
         ("post", f"{ROOT}/tools:invoke", 404),
         ("get", f"{ROOT}/other", 404),
         ("get", ROOT, 404),
-        ("get", f"{at}:invoke", 405),
-        ("post", at, 405),
+        ("get", f"{tool_path}:invoke", 405),
+        ("post", tool_path, 405),
         ("delete", f"{ROOT}/tools", 405),
         ("get", "/serve/desk/canary/a2t/tools", 404),
     ]
@@ -280,10 +296,10 @@ def test_a_key_of_another_agent_hears_what_it_would_of_none(desk, owner, client,
     other = agents.create_agent(actor=owner, name="other", slug="other")
     stranger = IndependentClient(runtime(owner, other))
     for path in ("/tools", f"/tools/{tool['toolId']}/versions/1"):
-        there = stranger.http.get(f"{ROOT}{path}")
+        not_allowed = stranger.http.get(f"{ROOT}{path}")
         nowhere = stranger.http.get(f"/serve/nowhere/live/a2t{path}")
-        assert there.status_code == nowhere.status_code == 404
-        assert there.content == nowhere.content
+        assert not_allowed.status_code == nowhere.status_code == 404
+        assert not_allowed.content == nowhere.content
     assert stranger.invoke(tool, **{"Zip code": "0150"}).status_code == 404
     assert vendor.requests == []
 
@@ -303,8 +319,12 @@ def test_what_may_destroy_runs_once_a_person_has_agreed(owner, vendor):
     agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
     client = IndependentClient(runtime(owner, agent))
     (tool,) = client.enumerate().values()
-    asked = client.invoke(tool, **{"Zip code": "0150"})
-    assert (asked.status_code, asked.json()["code"], vendor.requests) == (409, "confirm_needed", [])
+    unconfirmed = client.invoke(tool, **{"Zip code": "0150"})
+    assert (unconfirmed.status_code, unconfirmed.json()["code"], vendor.requests) == (
+        409,
+        "confirm_needed",
+        [],
+    )
     headers = {"Pegboard-Confirm": "true"}
     assert outputs(client.invoke(tool, headers=headers, **{"Zip code": "0150"}))
 

@@ -32,7 +32,7 @@ def by_vendor(signature, outputs):
 
 
 def test_a_client_that_goes_by_the_text_finds_every_answer_as_the_text_has_it(owner, vendor):
-    desk, theirs = desk_of(owner, "a2t", vendor)
+    desk, tools_by_name = desk_of(owner, "a2t", vendor)
     # Tools of a vendor of another protocol, which may say anything.
     endpoint = make_endpoint(url=vendor.url)
     awkward = [
@@ -40,37 +40,37 @@ def test_a_client_that_goes_by_the_text_finds_every_answer_as_the_text_has_it(ow
     ]
     publishing.publish(desk, actor=owner, channel="live")
     client = Client(sender(runtime(owner, desk)))
-    first = {each["name"]: each for each in client.tools()}
-    assert theirs.keys() <= first.keys()
+    first = {tool["name"]: tool for tool in client.tools()}
+    assert tools_by_name.keys() <= first.keys()
     # What the protocol cannot say is left out of a release that is served in it, and the rest is there.
-    assert len(first) > len(theirs)
+    assert len(first) > len(tools_by_name)
     tunings.tune(desk.pins.get(name="tool_0"), actor=owner, description="In other words.")
     tunings.tune(awkward[1], actor=owner, description="Nothing at all.")
     publishing.publish(desk, actor=owner, channel="live")
-    second = {each["name"]: each for each in client.tools(limit=2)}
+    second = {tool["name"]: tool for tool in client.tools(limit=2)}
     assert second.keys() == first.keys()
     assert second["tool_0"]["version"] == first["tool_0"]["version"] + 1
-    for name, listed in second.items():
-        assert client.tool(listed["toolId"]) == listed
-        versions = client.versions(listed["toolId"], limit=1)
-        assert versions[0] == listed
-        for each in versions:
-            assert client.version(listed["toolId"], each["version"]) == each
+    for name, tool in second.items():
+        assert client.tool(tool["toolId"]) == tool
+        versions = client.versions(tool["toolId"], limit=1)
+        assert versions[0] == tool
+        for version in versions:
+            assert client.version(tool["toolId"], version["version"]) == version
         # Locked, but for the one member.
-        kept = next(each for each in versions if each["version"] == first[name]["version"])
-        assert {**kept, "currentVersion": first[name]["currentVersion"]} == first[name]
+        current = next(version for version in versions if version["version"] == first[name]["version"])
+        assert {**current, "currentVersion": first[name]["currentVersion"]} == first[name]
         for signature in versions:
             values = conforming(signature["output_parameters"], whole=True)
             vendor.script = by_vendor(signature, values)
             arguments = conforming(signature["input_parameters"])
             outputs = client.invoke(signature, arguments, by_version=True)
-            if name in theirs:
+            if name in tools_by_name:
                 assert outputs == values
-        client.invoke(listed, arguments, by_version=False)
-    needs = next(each for each in second.values() if conforming(each["input_parameters"]))
+        client.invoke(tool, arguments, by_version=False)
+    needs = next(tool for tool in second.values() if conforming(tool["input_parameters"]))
     arguments = conforming(needs["input_parameters"])
-    status, said = client.invoked(needs, {}, by_version=True)
-    assert (400 <= status < 500, bool(said["message"])) == (True, True)
+    status, error = client.invoked(needs, {}, by_version=True)
+    assert (400 <= status < 500, bool(error["message"])) == (True, True)
     for wrong in ({"version": 99}, {"toolId": "0b0c8b5e-0000-4000-8000-000000000000"}):
         status, _ = client.invoked({**needs, **wrong}, arguments, by_version=True)
         assert status == 404

@@ -28,13 +28,13 @@ def post(client, path, body=None):
     return client.post(f"{ROOT}{path}", body or {}, format="json")
 
 
-def found(client, **asked):
-    return post(client, "/agents/search", asked).json()
+def found(client, **criteria):
+    return post(client, "/agents/search", criteria).json()
 
 
-def ran(client, **asked):
+def ran(client, **members):
     (agent,) = found(client)
-    return post(client, "/runs/wait", {"agent_id": agent["agent_id"], **asked})
+    return post(client, "/runs/wait", {"agent_id": agent["agent_id"], **members})
 
 
 def test_an_agent_is_found_by_name_and_described(client):
@@ -84,8 +84,8 @@ def test_a_run_is_waited_for_and_found_again(client, vendor):
 
 
 def test_what_does_not_fit_is_422_with_a_sentence_and_sends_nothing(client, vendor):
-    for asked in ({"input": {"days": "many"}}, {"input": [1]}, {"input": {"Zip_code": 7}}):
-        refused = ran(client, **asked)
+    for members in ({"input": {"days": "many"}}, {"input": [1]}, {"input": {"Zip_code": 7}}):
+        refused = ran(client, **members)
         assert refused.status_code == 422
         assert isinstance(refused.json(), str)
     assert post(client, "/agents/search", {"limit": 0}).status_code == 422
@@ -113,10 +113,10 @@ def test_a_vendor_that_fails_is_an_output(client, vendor):
 def test_a_tool_that_destroys_is_confirmed_by_a_header(owner, vendor):
     agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
     client = runtime(owner, agent)
-    given = {"input": {"Zip_code": "0150"}}
-    assert ran(client, **given).status_code == 409
+    unconfirmed = {"input": {"Zip_code": "0150"}}
+    assert ran(client, **unconfirmed).status_code == 409
     client.credentials(**client._credentials, HTTP_PEGBOARD_CONFIRM="true")
-    assert ran(client, **given).status_code == 200
+    assert ran(client, **unconfirmed).status_code == 200
     assert len(vendor.requests) == 1
 
 

@@ -24,9 +24,9 @@ def deleted(client, path):
 
 
 def is_gone(client, run):
-    seen = [client.get(f"{ROOT}/runs/{run}{below}") for below in ("", "/wait", "/stream")]
-    seen += [post(client, f"/runs/{run}{below}") for below in ("", "/cancel")]
-    return {answer.status_code for answer in seen} == {404}
+    responses = [client.get(f"{ROOT}/runs/{run}{below}") for below in ("", "/wait", "/stream")]
+    responses += [post(client, f"/runs/{run}{below}") for below in ("", "/cancel")]
+    return {answer.status_code for answer in responses} == {404}
 
 
 def test_a_run_that_was_deleted_is_found_by_its_client_no_more(owner, client, vendor):
@@ -99,16 +99,18 @@ def test_a_deleted_run_does_not_go_on_once_its_user_has_authorized_it(client, ve
 
 def test_a_run_is_deleted_from_its_thread(inner, runs):
     thread = post(inner, "/threads", {}).json()["thread_id"]
-    at = f"/threads/{thread}/runs"
+    path = f"/threads/{thread}/runs"
     (agent,) = found(inner)
-    asked = {"agent_id": agent["agent_id"], "input": {"about": "figs"}}
-    kept, gone = (post(inner, f"{at}/wait", asked).json()["run"]["run_id"] for _ in range(2))
-    assert deleted(inner, f"/threads/{uuid.uuid4()}/runs/{gone}").status_code == 404
-    assert deleted(inner, f"{at}/{gone}").status_code == 204
-    assert [each["run_id"] for each in inner.get(f"{ROOT}{at}").json()] == [kept]
-    assert inner.get(f"{ROOT}{at}/{gone}").status_code == 404
-    assert is_gone(inner, gone)
-    assert deleted(inner, f"{at}/{gone}").status_code == 404
+    payload = {"agent_id": agent["agent_id"], "input": {"about": "figs"}}
+    remaining_run, deleted_run = (
+        post(inner, f"{path}/wait", payload).json()["run"]["run_id"] for _ in range(2)
+    )
+    assert deleted(inner, f"/threads/{uuid.uuid4()}/runs/{deleted_run}").status_code == 404
+    assert deleted(inner, f"{path}/{deleted_run}").status_code == 204
+    assert [run["run_id"] for run in inner.get(f"{ROOT}{path}").json()] == [remaining_run]
+    assert inner.get(f"{ROOT}{path}/{deleted_run}").status_code == 404
+    assert is_gone(inner, deleted_run)
+    assert deleted(inner, f"{path}/{deleted_run}").status_code == 404
     # What it has told stays in the thread, at the vendor.
     assert inner.get(f"{ROOT}/threads/{thread}").json()["values"] == {"told": [{"about": "figs"}] * 2}
 

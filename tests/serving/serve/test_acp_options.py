@@ -27,7 +27,7 @@ def client(owner, desk):
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", f"/threads/{RUN}/runs/wait"])
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("members", "expected_start"),
     [
         ({"on_disconnect": "bad"}, "“on_disconnect” must be one of: cancel, continue."),
         ({"on_disconnect": ["cancel"]}, "“on_disconnect” must be one of: cancel, continue."),
@@ -50,15 +50,15 @@ def client(owner, desk):
         ({"metadata": 5}, "“metadata” must be an object."),
     ],
 )
-def test_what_is_not_offered_is_refused_and_nothing_is_sent(client, vendor, path, asked, says):
-    refused = begun(client, path, **asked)
+def test_what_is_not_offered_is_refused_and_nothing_is_sent(client, vendor, path, members, expected_start):
+    refused = begun(client, path, **members)
     assert refused.status_code == 422
-    assert refused.json().startswith(says)
+    assert refused.json().startswith(expected_start)
     assert (Call.objects.count(), vendor.requests) == (0, [])
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "members",
     [
         {"on_disconnect": "continue", "multitask_strategy": "reject", "on_completion": "delete"},
         {"on_disconnect": "cancel", "on_completion": "keep", "if_not_exists": "reject", "after_seconds": 0},
@@ -67,38 +67,38 @@ def test_what_is_not_offered_is_refused_and_nothing_is_sent(client, vendor, path
         {"on_disconnect": None, "multitask_strategy": None, "stream_mode": None, "after_seconds": None},
     ],
 )
-def test_what_is_done_anyway_may_be_said(client, asked):
-    assert begun(client, "/runs/wait", **asked).json()["run"]["status"] == "success"
+def test_what_is_done_anyway_may_be_said(client, members):
+    assert begun(client, "/runs/wait", **members).json()["run"]["status"] == "success"
 
 
 def test_a_run_whose_end_is_told_by_a_webhook_goes_on_and_says_so(client):
-    asked = {"webhook": "https://listener.example/", "on_disconnect": "cancel"}
-    refused = begun(client, "/runs/wait", **asked)
+    members = {"webhook": "https://listener.example/", "on_disconnect": "cancel"}
+    refused = begun(client, "/runs/wait", **members)
     assert (refused.status_code, "on_disconnect" in refused.json()) == (422, True)
 
 
 def test_a_run_is_cancelled_and_not_rolled_back(client):
     run = begun(client).json()["run_id"]
-    for query, says in (
+    for query, expected_start in (
         ("action=zz", "“action” must be one of: interrupt, rollback."),
         ("action=rollback", "“action” can only be “interrupt”"),
         ("wait=zz", "“wait” must be true or false."),
     ):
         refused = post(client, f"/runs/{run}/cancel?{query}")
-        assert (refused.status_code, refused.json().startswith(says)) == (422, True)
+        assert (refused.status_code, refused.json().startswith(expected_start)) == (422, True)
     assert post(client, f"/runs/{run}/cancel?action=interrupt&wait=true").status_code == 204
 
 
 def test_runs_are_searched_by_what_they_are_too(client):
     mark = {"metadata": {"call_id": "one"}}
     run = begun(client, **mark).json()
-    for asked, count in (
+    for criteria, count in (
         ({"status": "pending", "agent_id": run["agent_id"]}, 1),
         ({"status": "success"}, 0),
         ({"agent_id": RUN}, 0),
         ({"offset": 1}, 0),
     ):
-        assert len(post(client, "/runs/search", mark | asked).json()) == count
+        assert len(post(client, "/runs/search", mark | criteria).json()) == count
     for bad in ({"status": "zz"}, {"limit": 0}):
         assert post(client, "/runs/search", mark | bad).status_code == 422
 
@@ -108,11 +108,11 @@ def line(client, vendor, monkeypatch):
     """What a request came in by, as the web server hands it over: our end, and the client's."""
     monkeypatch.setattr(lease, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(acp, "CHECK_SECONDS", 0.05)
-    ours, theirs = socket.socketpair()
-    client.defaults["gunicorn.socket"] = ours
-    yield theirs
-    ours.close()
-    theirs.close()
+    server_socket, client_socket = socket.socketpair()
+    client.defaults["gunicorn.socket"] = server_socket
+    yield client_socket
+    server_socket.close()
+    client_socket.close()
     for thread in threading.enumerate():
         if thread.name in ("call", "left", "watch"):
             thread.join(20)
@@ -127,10 +127,10 @@ def hung_up(line, seconds):
     return script
 
 
-@pytest.mark.parametrize("asked", [{}, {"on_disconnect": "cancel"}])
-def test_a_run_that_is_waited_for_is_cancelled_once_its_client_has_left(client, line, vendor, asked):
+@pytest.mark.parametrize("members", [{}, {"on_disconnect": "cancel"}])
+def test_a_run_that_is_waited_for_is_cancelled_once_its_client_has_left(client, line, vendor, members):
     vendor.script = hung_up(line, 10)
-    begun(client, "/runs/wait", **asked)
+    begun(client, "/runs/wait", **members)
     assert Call.objects.get().error_code == "CANCELLED"
     assert "The client hung up." in AuditEntry.objects.get(action="cancel").why
 
@@ -141,14 +141,14 @@ def test_a_run_goes_on_without_its_client_where_it_shall(client, line, vendor):
     assert Call.objects.get().outcome == "ok"
 
 
-@pytest.mark.parametrize(("asked", "code"), [({}, "CANCELLED"), ({"on_disconnect": "continue"}, "")])
-def test_a_run_that_is_streamed_is_cancelled_too(client, line, asked, code):
-    answer = begun(client, "/runs/stream", **asked)
-    told = iter(answer.streaming_content)
-    assert b'"pending"' in next(told)
+@pytest.mark.parametrize(("members", "code"), [({}, "CANCELLED"), ({"on_disconnect": "continue"}, "")])
+def test_a_run_that_is_streamed_is_cancelled_too(client, line, members, code):
+    answer = begun(client, "/runs/stream", **members)
+    parts = iter(answer.streaming_content)
+    assert b'"pending"' in next(parts)
     line.close()
     if code:
-        assert list(told) == []
+        assert list(parts) == []
     answer.close()
     assert Call.objects.get().error_code == code
     run = Call.objects.get().key
@@ -179,10 +179,10 @@ def test_a_tool_whose_vendor_may_ask_says_so(lending):
     assert specs["capabilities"]["interrupts"] is True
     (kind,) = specs["interrupts"]
     stopped = post(lending, "/runs/wait", {"agent_id": agent["agent_id"]}).json()
-    asked = stopped["output"]["interrupt"]
-    assert asked["interrupt_type"] == kind["interrupt_type"] == "question"
-    assert set(asked) - {"interrupt_type"} <= set(kind["interrupt_payload"]["properties"])
-    assert asked["schema"]["properties"]["branch"]
+    interrupt = stopped["output"]["interrupt"]
+    assert interrupt["interrupt_type"] == kind["interrupt_type"] == "question"
+    assert set(interrupt) - {"interrupt_type"} <= set(kind["interrupt_payload"]["properties"])
+    assert interrupt["schema"]["properties"]["branch"]
     answer = {"interrupt_type": "question", "branch": "Mole End"}
     run = post(lending, f"/runs/{stopped['run']['run_id']}", answer).json()
     ended = lending.get(f"{ROOT}/runs/{run['run_id']}/wait").json()

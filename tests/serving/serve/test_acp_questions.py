@@ -28,22 +28,22 @@ def place(desk, owner):
 
 def within(place, owner):
     """A key whose tools run in this environment."""
-    made = runtime(owner, place.agent)
+    key_client = runtime(owner, place.agent)
     ApiKey.objects.filter(name="Desk key").update(environment=place.name)
-    return made
+    return key_client
 
 
 def specs(client):
     (agent,) = found(client)
-    said = client.get(f"{ROOT}/agents/{agent['agent_id']}/descriptor").json()["specs"]
-    assert said["capabilities"]["interrupts"] is ("interrupts" in said)
+    specs = client.get(f"{ROOT}/agents/{agent['agent_id']}/descriptor").json()["specs"]
+    assert specs["capabilities"]["interrupts"] is ("interrupts" in specs)
     manifest = client.get(f"{ROOT}/agents/{agent['agent_id']}/manifest").json()["specs"]
-    assert manifest == said
-    return said
+    assert manifest == specs
+    return specs
 
 
 def kinds(client):
-    return [each["interrupt_type"] for each in specs(client).get("interrupts", [])]
+    return [interrupt_kind["interrupt_type"] for interrupt_kind in specs(client).get("interrupts", [])]
 
 
 def bound(pin, place, owner, activity):
@@ -63,10 +63,10 @@ def test_a_mock_that_asks_declares_its_question_where_it_answers(desk, place, ow
     (declared,) = specs(client)["interrupts"]
     assert declared["interrupt_type"] == "question"
     (agent,) = found(client)
-    asked = post(client, "/runs/wait", {"agent_id": agent["agent_id"], "input": {"Zip_code": "0150"}}).json()
-    assert asked["output"]["interrupt"]["interrupt_type"] == "question"
+    body = post(client, "/runs/wait", {"agent_id": agent["agent_id"], "input": {"Zip_code": "0150"}}).json()
+    assert body["output"]["interrupt"]["interrupt_type"] == "question"
     answer = {"interrupt_type": "question", "approved": True}
-    assert post(client, f"/runs/{asked['run']['run_id']}", answer).json()["status"] == "success"
+    assert post(client, f"/runs/{body['run']['run_id']}", answer).json()["status"] == "success"
 
     ApiKey.objects.update(environment="")
 
@@ -95,10 +95,10 @@ def test_a_mock_of_an_agent_declares_what_it_asks_and_not_what_its_vendor_would(
 
     assert kinds(client) == ["question"]
     (found_agent,) = found(client)
-    asked = post(client, "/runs/wait", {"agent_id": found_agent["agent_id"], "input": {"about": "figs"}})
-    assert asked.json()["output"]["interrupt"]["interrupt_type"] == "question"
+    response = post(client, "/runs/wait", {"agent_id": found_agent["agent_id"], "input": {"about": "figs"}})
+    assert response.json()["output"]["interrupt"]["interrupt_type"] == "question"
     answer = {"interrupt_type": "question", "approved": True}
-    assert post(client, f"/runs/{asked.json()['run']['run_id']}", answer).json()["status"] == "success"
+    assert post(client, f"/runs/{response.json()['run']['run_id']}", answer).json()["status"] == "success"
 
 
 @pytest.mark.parametrize("kind", ["vendor", "composite"])
@@ -117,11 +117,11 @@ def test_an_activity_declares_what_the_tools_that_it_calls_may_ask(kind, desk, p
     assert kinds(client) == ["question"]
     vendor.script = library
     (agent,) = found(client)
-    asked = post(client, "/runs/wait", {"agent_id": agent["agent_id"], "input": {"Zip_code": "0150"}}).json()
-    assert asked["output"]["interrupt"]["message"] == "Which branch?"
-    assert asked["output"]["interrupt"]["interrupt_type"] == "question"
+    body = post(client, "/runs/wait", {"agent_id": agent["agent_id"], "input": {"Zip_code": "0150"}}).json()
+    assert body["output"]["interrupt"]["message"] == "Which branch?"
+    assert body["output"]["interrupt"]["interrupt_type"] == "question"
     answer = {"interrupt_type": "question", "branch": "Mole End"}
-    assert post(client, f"/runs/{asked['run']['run_id']}", answer).json()["status"] == "success"
+    assert post(client, f"/runs/{body['run']['run_id']}", answer).json()["status"] == "success"
 
 
 def test_an_activity_declares_what_a_step_of_another_activity_may_ask(desk, place, owner, vendor):

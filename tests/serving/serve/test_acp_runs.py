@@ -85,9 +85,12 @@ def test_a_run_is_streamed_to_its_end(client, vendor):
     answer.close()
     worker.join(20)
     data = [json.loads(line.removeprefix("data: ")) for line in body.split("\n") if line.startswith("data")]
-    assert [(each["type"], each["status"]) for each in data] == [("values", "pending"), ("values", "success")]
+    assert [(event["type"], event["status"]) for event in data] == [
+        ("values", "pending"),
+        ("values", "success"),
+    ]
     assert data[-1]["values"] == {"Sky_now": "fair"}
-    assert {each["run_id"] for each in data} == {str(call.key)}
+    assert {event["run_id"] for event in data} == {str(call.key)}
     again = client.get(f"{ROOT}/runs/{call.key}/stream")
     assert b'"success"' in b"".join(again.streaming_content)
     again.close()
@@ -104,8 +107,8 @@ def test_the_end_of_a_run_is_posted_to_its_webhook(client, vendor, monkeypatch):
             headers, body = listener.requests[-1]
             run = answer.json().get("run", answer.json())
             assert answer["Pegboard-Callback-Secret"].startswith("whsec_")
-            told = json.loads(body)
-            assert (told["run_id"], told["agent_id"], told["status"]) == (
+            posted = json.loads(body)
+            assert (posted["run_id"], posted["agent_id"], posted["status"]) == (
                 str(call.key),
                 run["agent_id"],
                 "success",
@@ -121,13 +124,13 @@ def test_a_run_that_cannot_be_followed_is_not_begun(client, vendor, monkeypatch)
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
     monkeypatch.setattr(invocation, "_places", CallPlaces(1))
     monkeypatch.setattr("serving.serve.acp.WAIT_SECONDS", 0.01)
-    asked = {"webhook": "https://listener.example/", "metadata": {"call_id": "one"}}
+    payload = {"webhook": "https://listener.example/", "metadata": {"call_id": "one"}}
     with invocation.room(Holder(None, "another")):
-        for path, more in (("/runs/stream", {}), ("/runs/wait", asked)):
+        for path, more in (("/runs/stream", {}), ("/runs/wait", payload)):
             refused = begun(client, path, **more)
             assert (refused.status_code, type(refused.json())) == (503, str)
         assert Call.objects.count() == 0
-    waited = begun(client, "/runs/wait", **asked)  # in the only place there is
+    waited = begun(client, "/runs/wait", **payload)  # in the only place there is
     run = waited.json()["run"]["run_id"]
     assert waited["Pegboard-Callback-Secret"].startswith("whsec_")
     with invocation.room(Holder(None, "another")):

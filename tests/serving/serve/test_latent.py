@@ -30,14 +30,14 @@ def by_mcp(client, inputs):
 
 def by_a2t(client, inputs):
     (tool,) = client.get(f"{SERVE}/a2t/tools").json()["items"]
-    named = {"Zip_code": "Zip code"}
-    listed = [{"name": named.get(name, name), "value": value} for name, value in inputs.items()]
+    name_of = {"Zip_code": "Zip code"}
+    input_parameters = [{"name": name_of.get(name, name), "value": value} for name, value in inputs.items()]
     reply = client.post(
-        f"{SERVE}/a2t/tools/{tool['toolId']}:invoke", {"input_parameters": listed}, format="json"
+        f"{SERVE}/a2t/tools/{tool['toolId']}:invoke", {"input_parameters": input_parameters}, format="json"
     )
-    said = reply.json()
-    assert reply.status_code == (409 if said["code"] == "LATENT" else 400)
-    return said["code"], said["message"], said.get("output_schema"), said.get("output_schema")
+    body = reply.json()
+    assert reply.status_code == (409 if body["code"] == "LATENT" else 400)
+    return body["code"], body["message"], body.get("output_schema"), body.get("output_schema")
 
 
 def by_oxp(client, inputs):
@@ -45,12 +45,12 @@ def by_oxp(client, inputs):
     (tool,) = client.get(f"{SERVE}/oxp/tools", headers=headers).json()["items"]
     body = {"tool_id": tool["id"], "input": inputs}
     reply = client.post(f"{SERVE}/oxp/tools/call", body, format="json", headers=headers)
-    said = reply.json()
+    reply_error = reply.json()
     if reply.status_code != 200:
         assert reply.status_code == 422
-        return "ARGUMENTS", said["message"], None, None
-    assert said["success"] is False
-    error = said["error"]
+        return "ARGUMENTS", reply_error["message"], None, None
+    assert reply_error["success"] is False
+    error = reply_error["error"]
     assert error["can_retry"] is False
     form = schema_in(error["additional_prompt_content"])
     return error["developer_message"], error["message"], form, form
@@ -72,8 +72,8 @@ def by_acp(client, inputs):
 
 
 def schema_in(text):
-    found = re.search(r"(?:schema|form): (\{.*)", text)
-    return json.JSONDecoder().raw_decode(found[1])[0] if found else None
+    match = re.search(r"(?:schema|form): (\{.*)", text)
+    return json.JSONDecoder().raw_decode(match[1])[0] if match else None
 
 
 DOORS = [by_mcp, by_a2t, by_oxp, by_acp]
@@ -86,16 +86,16 @@ def client(desk, owner):
     environments.create(agent, actor=owner, name="production", is_default=True)
     place = environments.create(agent, actor=owner, name="prototype")
     environments.bind(place, pin.tool, actor=owner, activity=None)
-    made = runtime(owner, agent)
+    api_client = runtime(owner, agent)
     ApiKey.objects.update(environment="prototype")
-    return made
+    return api_client
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_latent_tool_answers_with_the_form_and_keeps_what_is_given(door, client, vendor):
-    code, said, schema, told = door(client, {"Zip_code": "0150"})
+    code, message, schema, shown_schema = door(client, {"Zip_code": "0150"})
     assert code == "LATENT"
-    assert schema == told
+    assert schema == shown_schema
     ((name, form),) = schema["properties"].items()
     assert form["type"] == "string"
     call = Call.objects.get()
@@ -103,12 +103,12 @@ def test_a_latent_tool_answers_with_the_form_and_keeps_what_is_given(door, clien
     assert call.arguments == {"Zip code": "0150"}
 
     # Where it says so, it is judged by the names that were told, and kept as any answer is.
-    at = "/api/v1/" + re.search(r"sent to (\S+) of the API", said)[1]
-    assert at.startswith(f"/api/v1/calls/{call.pk}/output/")
-    unfit = client.post(at, {"output": {name: 7}}, format="json")
+    path = "/api/v1/" + re.search(r"sent to (\S+) of the API", message)[1]
+    assert path.startswith(f"/api/v1/calls/{call.pk}/output/")
+    unfit = client.post(path, {"output": {name: 7}}, format="json")
     assert (unfit.status_code, unfit.json()["code"]) == (400, "invalid_output")
-    given = client.post(at, {"output": {name: "clear"}}, format="json").json()
-    assert (given["outcome"], [*given["outputs"].values()]) == ("ok", ["clear"])
+    result = client.post(path, {"output": {name: "clear"}}, format="json").json()
+    assert (result["outcome"], [*result["outputs"].values()]) == ("ok", ["clear"])
     call.refresh_from_db()
     assert (call.outcome, call.decoded().outputs) == ("ok", {"Sky now": "clear"})
     assert vendor.requests == []
@@ -116,9 +116,9 @@ def test_a_latent_tool_answers_with_the_form_and_keeps_what_is_given(door, clien
 
 @pytest.mark.parametrize("door", DOORS)
 def test_inputs_are_judged_before_the_model_is_asked(door, client, vendor):
-    code, said, schema, _ = door(client, {"Zip_code": "much too long"})
+    code, message, schema, _ = door(client, {"Zip_code": "much too long"})
     assert (code, schema) == ("ARGUMENTS", None)
-    assert "Some inputs do not fit." in str(said)
+    assert "Some inputs do not fit." in str(message)
     assert not Call.objects.filter(outcome="latent").exists()
     assert vendor.requests == []
 

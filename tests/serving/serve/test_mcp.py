@@ -31,24 +31,24 @@ GIVEN = {"name": "sky", "arguments": {"Zip_code": "0150"}}
 _numbers = itertools.count(1)
 
 
-def post(client, body, *, at=ROOT, **headers):
+def post(client, body, *, path=ROOT, **headers):
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return client.generic("POST", at, raw, content_type="application/json", headers=headers)
+    return client.generic("POST", path, raw, content_type="application/json", headers=headers)
 
 
 def modern(client, method, params=None, *, can=None, at=ROOT, **headers):
     params = dict(params or {})
-    said = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": can or {}}
-    params["_meta"] = params.get("_meta", {}) | said
-    named = {"Mcp-Name": params["name"]} if "name" in params else {}
-    usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, **named}
+    meta = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": can or {}}
+    params["_meta"] = params.get("_meta", {}) | meta
+    name_headers = {"Mcp-Name": params["name"]} if "name" in params else {}
+    usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, **name_headers}
     message = {"jsonrpc": "2.0", "id": next(_numbers), "method": method, "params": params}
-    return post(client, message, at=at, **{**usual, **headers})
+    return post(client, message, path=at, **{**usual, **headers})
 
 
-def old(client, method, params=None, *, version=HANDSHAKE, at=ROOT, **headers):
+def old(client, method, params=None, *, version=HANDSHAKE, path=ROOT, **headers):
     message = {"jsonrpc": "2.0", "id": next(_numbers), "method": method, "params": params or {}}
-    return post(client, message, at=at, **{"MCP-Protocol-Version": version, **headers})
+    return post(client, message, path=path, **{"MCP-Protocol-Version": version, **headers})
 
 
 @pytest.fixture
@@ -57,8 +57,12 @@ def client(owner, desk):
 
 
 def test_an_initialize_settles_the_version_and_names_the_session(client):
-    asked = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked}
+    initialization = {
+        "protocolVersion": HANDSHAKE,
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialization}
     answer, other = post(client, message), post(client, message)
     assert re.fullmatch("pegboard-[0-9a-f]{32}", answer["Mcp-Session-Id"])
     assert answer["Mcp-Session-Id"] != other["Mcp-Session-Id"]
@@ -67,25 +71,29 @@ def test_an_initialize_settles_the_version_and_names_the_session(client):
         "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "completions": {}, "logging": {}},
         "serverInfo": {"name": "desk", "title": "desk", "version": "1"},
     }
-    newer = post(client, {**message, "params": {**asked, "protocolVersion": "2099-01-01"}})
+    newer = post(client, {**message, "params": {**initialization, "protocolVersion": "2099-01-01"}})
     assert newer.json()["result"]["protocolVersion"] == HANDSHAKE
-    older = post(client, {**message, "params": {**asked, "protocolVersion": "2024-11-05"}})
+    older = post(client, {**message, "params": {**initialization, "protocolVersion": "2024-11-05"}})
     assert older.json()["result"]["protocolVersion"] == "2024-11-05"
-    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    assert post(client, told).status_code == 202
+    notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert post(client, notification).status_code == 202
     assert old(client, "ping").json()["result"] == {}
 
 
 def test_a_client_that_says_what_it_needs_with_each_request_needs_no_handshake(client):
-    found = modern(client, "server/discover").json()["result"]
-    assert found["supportedVersions"] == [MODERN]
-    assert (found["resultType"], found["ttlMs"], found["cacheScope"]) == ("complete", 0, "private")
-    assert found["_meta"][f"{META}serverInfo"]["name"] == "desk"
-    listed = modern(client, "tools/list").json()["result"]
-    assert [tool["name"] for tool in listed["tools"]] == ["sky"]
-    assert listed["ttlMs"] == 0
-    told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
-    assert post(client, told, **{"MCP-Protocol-Version": MODERN}).status_code == 202
+    discovery = modern(client, "server/discover").json()["result"]
+    assert discovery["supportedVersions"] == [MODERN]
+    assert (discovery["resultType"], discovery["ttlMs"], discovery["cacheScope"]) == (
+        "complete",
+        0,
+        "private",
+    )
+    assert discovery["_meta"][f"{META}serverInfo"]["name"] == "desk"
+    listing = modern(client, "tools/list").json()["result"]
+    assert [tool["name"] for tool in listing["tools"]] == ["sky"]
+    assert listing["ttlMs"] == 0
+    notification = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    assert post(client, notification, **{"MCP-Protocol-Version": MODERN}).status_code == 202
 
 
 @pytest.mark.parametrize("ask", [modern, old])
@@ -191,8 +199,8 @@ def test_a_header_that_repeats_an_argument_must_say_the_same(owner, vendor):
     assert modern(client, "tools/call", call, **{"Mcp-Param-City": "Bergen"}).status_code == 400
     for wrong in ("=?base64?T3Nsbw?=", "=?base64?T3Ns*w==?=", "=?base64?QmVyZ2Vu?=", ""):
         assert modern(client, "tools/call", call, **{"Mcp-Param-City": wrong}).status_code == 400
-    for right, named in (("Oslo", "sky"), ("=?base64?T3Nsbw==?=", "=?base64?c2t5?=")):
-        answer = modern(client, "tools/call", call, **{"Mcp-Param-City": right, "Mcp-Name": named})
+    for right, tool_name in (("Oslo", "sky"), ("=?base64?T3Nsbw==?=", "=?base64?c2t5?=")):
+        answer = modern(client, "tools/call", call, **{"Mcp-Param-City": right, "Mcp-Name": tool_name})
         assert answer.status_code == 200
 
 
@@ -204,19 +212,19 @@ def test_a_batch_is_answered_where_the_revision_has_batches(client):
         7,
     ]
     answers = post(client, batch, **{"MCP-Protocol-Version": "2025-03-26"}).json()
-    assert [each["id"] for each in answers] == [1, 2, None]
+    assert [answer["id"] for answer in answers] == [1, 2, None]
     assert post(client, batch[1:2]).status_code == 202
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "code"),
     [
         (Http404(), "not_found"),
         (OperationalError("gone"), "unavailable"),
         (RuntimeError("ours"), "server_error"),
     ],
 )
-def test_a_message_that_fails_costs_no_other_its_result(error, said, client, vendor, monkeypatch):
+def test_a_message_that_fails_costs_no_other_its_result(error, code, client, vendor, monkeypatch):
     def fails(*_):
         raise error
 
@@ -228,7 +236,7 @@ def test_a_message_that_fails_costs_no_other_its_result(error, said, client, ven
     ]
     ran, failed, last = post(client, batch, **{"MCP-Protocol-Version": "2025-03-26"}).json()
     assert "isError" not in ran["result"]
-    assert (failed["id"], failed["error"]["data"]["code"]) == (2, said)
+    assert (failed["id"], failed["error"]["data"]["code"]) == (2, code)
     assert last["result"] == {}
 
 
@@ -249,8 +257,8 @@ def test_no_stream_is_opened_and_no_session_ended(method, client):
 
 
 def test_only_the_root_of_the_protocol_answers(client):
-    assert old(client, "ping", at=f"{ROOT}/").status_code == 200
-    assert old(client, "ping", at=f"{ROOT}/more").status_code == 404
+    assert old(client, "ping", path=f"{ROOT}/").status_code == 200
+    assert old(client, "ping", path=f"{ROOT}/more").status_code == 404
 
 
 def test_a_list_is_read_in_pages_of_one_release(owner, vendor, monkeypatch):
@@ -277,13 +285,13 @@ def test_a_list_is_read_in_pages_of_one_release(owner, vendor, monkeypatch):
 def test_an_older_revision_goes_without_what_it_does_not_know(owner, vendor):
     agent, _ = desk_with(owner, vendor, annotations=Annotations(read_only=True), title="Sky over a place")
     client = runtime(owner, agent)
-    shown = {
+    members_of = {
         version: set(old(client, "tools/list", version=version).json()["result"]["tools"][0])
         for version in ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
     }
-    assert shown["2025-06-18"] >= {"title", "outputSchema", "annotations"}
-    assert shown["2025-03-26"] == {"name", "description", "inputSchema", "annotations"}
-    assert shown["2024-11-05"] == {"name", "description", "inputSchema"}
+    assert members_of["2025-06-18"] >= {"title", "outputSchema", "annotations"}
+    assert members_of["2025-03-26"] == {"name", "description", "inputSchema", "annotations"}
+    assert members_of["2024-11-05"] == {"name", "description", "inputSchema"}
 
 
 def test_procedures_are_prompts(owner, desk, client):
@@ -291,25 +299,27 @@ def test_procedures_are_prompts(owner, desk, client):
     editing.create_procedure(agent, actor=owner, title="Before a trip", body="Ask for the sky first.")
     publishing.publish(agent, actor=owner, channel="live")
     for ask in (modern, old):
-        listed = ask(client, "prompts/list").json()["result"]
+        listing = ask(client, "prompts/list").json()["result"]
         description = "How desk works with these tools: Before a trip"
-        assert listed["prompts"] == [
+        assert listing["prompts"] == [
             {"name": "before-a-trip", "title": "Before a trip", "description": description}
         ]
-        found = ask(client, "prompts/get", {"name": "before-a-trip"}).json()["result"]
-        assert found["messages"][0]["content"] == {"type": "text", "text": "Ask for the sky first."}
+        prompt = ask(client, "prompts/get", {"name": "before-a-trip"}).json()["result"]
+        assert prompt["messages"][0]["content"] == {"type": "text", "text": "Ask for the sky first."}
         assert ask(client, "prompts/get", {"name": "no"}).json()["error"]["code"] == -32602
-        (shown,) = ask(client, "resources/list").json()["result"]["resources"]
-        at = {"uri": "procedure://desk/before-a-trip"}
-        assert (shown["uri"], shown["mimeType"]) == (at["uri"], "text/markdown")
-        read = ask(client, "resources/read", at, **{"Mcp-Name": at["uri"]}).json()["result"]
-        assert read["contents"] == [{**at, "mimeType": "text/markdown", "text": "Ask for the sky first."}]
+        (resource,) = ask(client, "resources/list").json()["result"]["resources"]
+        address = {"uri": "procedure://desk/before-a-trip"}
+        assert (resource["uri"], resource["mimeType"]) == (address["uri"], "text/markdown")
+        contents = ask(client, "resources/read", address, **{"Mcp-Name": address["uri"]}).json()["result"]
+        assert contents["contents"] == [
+            {**address, "mimeType": "text/markdown", "text": "Ask for the sky first."}
+        ]
         assert ask(client, "resources/templates/list").json()["result"]["resourceTemplates"] == []
         error = ask(client, "resources/read", {"uri": "file:///"}, **{"Mcp-Name": "file:///"}).json()["error"]
         assert (error["code"], error["data"]) == (-32602 if ask is modern else -32002, {"uri": "file:///"})
         assert ask(client, "resources/list", {"cursor": "x"}).json()["error"]["code"] == -32602
         if ask is modern:
-            assert (read["ttlMs"], read["cacheScope"]) == (0, "private")
+            assert (contents["ttlMs"], contents["cacheScope"]) == (0, "private")
     assert "before-a-trip" in modern(client, "server/discover").json()["result"]["instructions"]
 
 
@@ -318,8 +328,8 @@ def test_a_transfer_says_where_the_sub_agent_is_served(owner, desk, client):
     helper = agents.create_agent(actor=owner, name="Helper", slug="helper", parent=agent)
     pins.pin_tool(helper, actor=owner, tool=make_tool(name="help"), alias="help")
     publishing.publish(agent, actor=owner, channel="live")
-    listed = modern(client, "tools/list").json()["result"]["tools"]
-    (name,) = [tool["name"] for tool in listed if tool["name"] != "sky"]
+    tools = modern(client, "tools/list").json()["result"]["tools"]
+    (name,) = [tool["name"] for tool in tools if tool["name"] != "sky"]
     handed = modern(client, "tools/call", {"name": name, "arguments": {}}).json()["result"]
     address = handed["_meta"]["pegboard/transfer"]["url"]
     assert address == "http://testserver/serve/desk/2/agents/helper/mcp"
@@ -331,17 +341,17 @@ def test_a_transfer_says_where_the_sub_agent_is_served(owner, desk, client):
 def test_a_tool_that_destroys_is_confirmed_by_a_user_whom_the_client_can_ask(owner, vendor):
     agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
     client = runtime(owner, agent)
-    asked = modern(client, "tools/call", GIVEN, can=FORMS).json()["result"]
-    assert asked["resultType"] == "input_required"
-    assert asked["inputRequests"]["confirm"]["method"] == "elicitation/create"
+    needs_input = modern(client, "tools/call", GIVEN, can=FORMS).json()["result"]
+    assert needs_input["resultType"] == "input_required"
+    assert needs_input["inputRequests"]["confirm"]["method"] == "elicitation/create"
     assert vendor.requests == []
     for answer in ({"action": "decline"}, {"action": "accept", "content": {"confirm": False}}):
-        given = {**GIVEN, "inputResponses": {"confirm": answer}}
-        declined = modern(client, "tools/call", given, can=FORMS).json()["result"]
+        confirmed = {**GIVEN, "inputResponses": {"confirm": answer}}
+        declined = modern(client, "tools/call", confirmed, can=FORMS).json()["result"]
         assert declined["isError"] is True
     assert vendor.requests == []
-    given = {**GIVEN, "inputResponses": {"confirm": {"action": "accept", "content": {"confirm": True}}}}
-    assert "isError" not in modern(client, "tools/call", given, can=FORMS).json()["result"]
+    confirmed = {**GIVEN, "inputResponses": {"confirm": {"action": "accept", "content": {"confirm": True}}}}
+    assert "isError" not in modern(client, "tools/call", confirmed, can=FORMS).json()["result"]
     assert len(vendor.requests) == 1
 
 
@@ -355,8 +365,8 @@ def test_a_client_that_cannot_ask_goes_by_the_annotations(owner, vendor):
     assert len(vendor.requests) == 2
 
 
-def listened(client, **wanted):
-    answer = modern(client, "subscriptions/listen", {"notifications": wanted})
+def listened(client, **notifications):
+    answer = modern(client, "subscriptions/listen", {"notifications": notifications})
     assert answer["Content-Type"] == "text/event-stream"
     try:
         for part in answer.streaming_content:
@@ -370,15 +380,15 @@ def listened(client, **wanted):
 def test_a_client_that_listens_hears_that_the_channel_has_moved(owner, desk, client, monkeypatch):
     monkeypatch.setattr(listening, "PAUSE", 0.0)
     news = listened(client, toolsListChanged=True, rootsListChanged=True)
-    heard = next(news)
-    assert heard["method"] == "notifications/subscriptions/acknowledged"
-    assert heard["params"]["notifications"] == {"toolsListChanged": True}
-    number = heard["params"]["_meta"][f"{META}subscriptionId"]
+    event = next(news)
+    assert event["method"] == "notifications/subscriptions/acknowledged"
+    assert event["params"]["notifications"] == {"toolsListChanged": True}
+    number = event["params"]["_meta"][f"{META}subscriptionId"]
     agents.update_agent(desk[0], actor=owner, description="Another release.")
     publishing.publish(desk[0], actor=owner, channel="live")
-    heard = next(news)
-    assert heard["method"] == "notifications/tools/list_changed"
-    assert heard["params"]["_meta"] == {f"{META}subscriptionId": number}
+    event = next(news)
+    assert event["method"] == "notifications/tools/list_changed"
+    assert event["params"]["_meta"] == {f"{META}subscriptionId": number}
     monkeypatch.setattr(listening.time, "monotonic", lambda: float("inf"))
     assert next(news)["id"] == number
     assert list(news) == []
@@ -389,7 +399,7 @@ def test_only_so_many_listen_at_once(client):
         modern(client, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         for _ in range(streams.streams_in_a_process() + 1)
     ]
-    assert [each.status_code for each in opened] == [200] * streams.streams_in_a_process() + [429]
+    assert [response.status_code for response in opened] == [200] * streams.streams_in_a_process() + [429]
     assert opened[-1]["Retry-After"]
     for stream in opened[:-1]:
         for close in stream._resource_closers:  # all of it would close the test's connection, too
@@ -423,15 +433,15 @@ def library(line, request):
     message = request.json()
     result = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
     if message["method"] == "tools/call" and "inputResponses" not in message["params"]:
-        asked = {"mode": "form", "message": "Which branch?", "requestedSchema": BRANCH}
+        elicitation = {"mode": "form", "message": "Which branch?", "requestedSchema": BRANCH}
         result = {
             "resultType": "input_required",
-            "inputRequests": {"branch": {"method": "elicitation/create", "params": asked}},
+            "inputRequests": {"branch": {"method": "elicitation/create", "params": elicitation}},
             "requestState": "the vendor's own",
         }
     elif message["method"] == "tools/call":
-        said = json.dumps(message["params"]["inputResponses"]["branch"])
-        result = {"resultType": "complete", "content": [{"type": "text", "text": said}]}
+        response_text = json.dumps(message["params"]["inputResponses"]["branch"])
+        result = {"resultType": "complete", "content": [{"type": "text", "text": response_text}]}
     document = {"jsonrpc": "2.0", "id": message["id"], "result": result}
     return json_reply(document)(line, request)
 
@@ -445,12 +455,12 @@ def lending(owner, vendor):
 
 def test_what_a_tool_asks_goes_to_the_user_and_the_answer_back(lending):
     call = {"name": "sky", "arguments": {}}
-    asked = modern(lending, "tools/call", call, can=FORMS).json()["result"]
-    assert asked["inputRequests"]["branch"]["params"]["requestedSchema"] == BRANCH
-    assert "vendor" not in json.dumps(asked)
+    needs_input = modern(lending, "tools/call", call, can=FORMS).json()["result"]
+    assert needs_input["inputRequests"]["branch"]["params"]["requestedSchema"] == BRANCH
+    assert "vendor" not in json.dumps(needs_input)
     answer = {"action": "accept", "content": {"branch": "Mole End"}}
     responses = {"branch": answer, "another": answer}
-    again = {**call, "requestState": asked["requestState"], "inputResponses": responses}
+    again = {**call, "requestState": needs_input["requestState"], "inputResponses": responses}
     for other in ({"name": "other"}, {"requestState": "call-0"}, {"requestState": 7}):
         assert modern(lending, "tools/call", {**again, **other}, can=FORMS).status_code in (400, 404)
     result = modern(lending, "tools/call", again, can=FORMS).json()["result"]
@@ -460,10 +470,10 @@ def test_what_a_tool_asks_goes_to_the_user_and_the_answer_back(lending):
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_a_user_may_decline_what_a_tool_asks_or_close_it(lending, action):
     call = {"name": "sky", "arguments": {}}
-    asked = modern(lending, "tools/call", call, can=FORMS).json()["result"]
+    needs_input = modern(lending, "tools/call", call, can=FORMS).json()["result"]
     again = {
         **call,
-        "requestState": asked["requestState"],
+        "requestState": needs_input["requestState"],
         "inputResponses": {"branch": {"action": action}},
     }
     result = modern(lending, "tools/call", again, can=FORMS).json()["result"]
@@ -540,27 +550,27 @@ def answers(client, number, result):
 def test_a_client_of_the_older_era_is_asked_inside_the_call(lending, vendor, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     call = {"name": "sky", "arguments": {}}
-    heard = events_of(old(lending, "tools/call", call, **met(lending)))
-    asked = next(heard)
-    assert (asked["method"], asked["params"]["message"]) == ("elicitation/create", "Which branch?")
-    assert asked["params"]["requestedSchema"] == BRANCH
+    events = events_of(old(lending, "tools/call", call, **met(lending)))
+    question = next(events)
+    assert (question["method"], question["params"]["message"]) == ("elicitation/create", "Which branch?")
+    assert question["params"]["requestedSchema"] == BRANCH
     answer = {"action": "accept", "content": {"branch": "Mole End"}}
     answers(lending, "call-0-0", answer)
     answers(lending, 7, answer)
-    answers(lending, asked["id"], answer)
-    (last,) = heard
+    answers(lending, question["id"], answer)
+    (last,) = events
     assert json.loads(last["result"]["content"][0]["text"]) == answer
     assert "resultType" not in last["result"]
-    assert [made.outcome for made in Call.objects.order_by("pk")] == ["needs_input", "ok"]
+    assert [call.outcome for call in Call.objects.order_by("pk")] == ["needs_input", "ok"]
 
 
 def test_the_answer_goes_with_a_call_that_its_client_names(lending):
-    call, named = {"name": "sky", "arguments": {}}, {"Idempotency-Key": "a"}
-    asked = modern(lending, "tools/call", call, can=FORMS, **named).json()["result"]
+    call, id_header = {"name": "sky", "arguments": {}}, {"Idempotency-Key": "a"}
+    needs_input = modern(lending, "tools/call", call, can=FORMS, **id_header).json()["result"]
     answer = {"action": "accept", "content": {"branch": "Mole End"}}
-    again = {**call, "requestState": asked["requestState"], "inputResponses": {"branch": answer}}
+    again = {**call, "requestState": needs_input["requestState"], "inputResponses": {"branch": answer}}
     for _ in range(2):
-        result = modern(lending, "tools/call", again, can=FORMS, **named).json()["result"]
+        result = modern(lending, "tools/call", again, can=FORMS, **id_header).json()["result"]
         assert json.loads(result["content"][0]["text"]) == answer
     assert Call.objects.count() == 2
 
@@ -576,26 +586,26 @@ def test_an_answer_is_heard_on_every_stream_of_a_call_that_its_client_names(lend
     answers(lending, number, answer)
     second = events_of(old(lending, "tools/call", call, **headers))
     assert next(second)["id"] == number
-    for heard in (first, second):
-        (last,) = heard
+    for stream in (first, second):
+        (last,) = stream
         assert json.loads(last["result"]["content"][0]["text"]) == answer
-    assert [made.outcome for made in Call.objects.order_by("pk")] == ["needs_input", "ok"]
+    assert [call.outcome for call in Call.objects.order_by("pk")] == ["needs_input", "ok"]
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_a_user_of_the_older_era_may_decline_or_close(lending, monkeypatch, action):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    heard = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
-    answers(lending, next(heard)["id"], {"action": action})
-    (last,) = heard
+    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    answers(lending, next(events)["id"], {"action": action})
+    (last,) = events
     assert json.loads(last["result"]["content"][0]["text"]) == {"action": action}
 
 
 def test_an_answer_that_does_not_fit_is_told(lending, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    heard = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
-    answers(lending, next(heard)["id"], {"action": "accept", "content": {"branch": 7}})
-    (last,) = heard
+    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    answers(lending, next(events)["id"], {"action": "accept", "content": {"branch": 7}})
+    (last,) = events
     assert last["result"]["isError"] is True
     assert "branch" in last["result"]["content"][0]["text"]
 
@@ -606,20 +616,20 @@ def test_a_client_of_the_older_era_confirms_what_destroys(owner, vendor, monkeyp
     client = runtime(owner, agent)
     headers = met(client)
     for answer in ({"action": "decline"}, {"action": "accept", "content": {"confirm": False}}):
-        heard = events_of(old(client, "tools/call", GIVEN, **headers))
-        asked = next(heard)
-        assert asked["params"]["requestedSchema"]["required"] == ["confirm"]
-        answers(client, asked["id"], answer)
-        (last,) = heard
+        events = events_of(old(client, "tools/call", GIVEN, **headers))
+        question = next(events)
+        assert question["params"]["requestedSchema"]["required"] == ["confirm"]
+        answers(client, question["id"], answer)
+        (last,) = events
         assert last["result"]["_meta"] == {"pegboard/code": "not_confirmed"}
     with monkeypatch.context() as patch:
         no_place(patch, client)
-        told = old(client, "tools/call", GIVEN, **headers).json()["result"]
-        assert told["_meta"] == {"pegboard/code": "not_confirmed"}
+        refused = old(client, "tools/call", GIVEN, **headers).json()["result"]
+        assert refused["_meta"] == {"pegboard/code": "not_confirmed"}
     assert vendor.requests == []
-    heard = events_of(old(client, "tools/call", GIVEN, **headers))
-    answers(client, next(heard)["id"], {"action": "accept", "content": {"confirm": True}})
-    (last,) = heard
+    events = events_of(old(client, "tools/call", GIVEN, **headers))
+    answers(client, next(events)["id"], {"action": "accept", "content": {"confirm": True}})
+    (last,) = events
     assert last["result"]["structuredContent"] == {"Sky_now": "fair"}
     assert len(vendor.requests) == 1
 
@@ -640,10 +650,10 @@ def no_broker(patch, lending):
     patch.setattr(asking, "redis_client", SimpleNamespace(client=Away))
 
 
-@pytest.mark.parametrize("gone", [no_time, no_place, no_broker])
-def test_a_question_that_cannot_be_put_is_told(gone, lending, monkeypatch):
+@pytest.mark.parametrize("break_connection", [no_time, no_place, no_broker])
+def test_a_question_that_cannot_be_put_is_told(break_connection, lending, monkeypatch):
     headers = met(lending)
-    gone(monkeypatch, lending)
+    break_connection(monkeypatch, lending)
     answer = old(lending, "tools/call", {"name": "sky", "arguments": {}}, **headers)
     *_, last = events_of(answer) if answer.streaming else [answer.json()]
     assert last["result"]["_meta"]["pegboard/outcome"] == "needs_input"
@@ -655,12 +665,12 @@ def test_one_key_leaves_places_to_the_others(lending, owner, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     call, headers = {"name": "sky", "arguments": {}}, met(lending)
     first = old(lending, "tools/call", call, **headers)
-    told = old(lending, "tools/call", call, **headers).json()["result"]
-    assert told["_meta"]["pegboard/outcome"] == "needs_input"
+    result = old(lending, "tools/call", call, **headers).json()["result"]
+    assert result["_meta"]["pegboard/outcome"] == "needs_input"
     other = runtime(owner, agents.Agent.objects.get())
-    heard = events_of(old(other, "tools/call", call, **headers))
-    answers(other, next(heard)["id"], {"action": "decline"})
-    (last,) = heard
+    events = events_of(old(other, "tools/call", call, **headers))
+    answers(other, next(events)["id"], {"action": "decline"})
+    (last,) = events
     assert "isError" not in last["result"]
     for close in first._resource_closers:
         close()
@@ -678,11 +688,11 @@ def test_only_a_client_that_takes_events_and_knows_of_questions_is_asked(lending
 
 def test_no_other_key_answers(lending, owner, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    heard = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
-    number = next(heard)["id"]
+    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    number = next(events)["id"]
     answers(runtime(owner, agents.Agent.objects.get()), number, {"action": "decline"})
     answers(lending, number, {"action": "accept", "content": {"branch": "Mole End"}})
-    (last,) = heard
+    (last,) = events
     assert "Mole End" in last["result"]["content"][0]["text"]
 
 
@@ -696,9 +706,9 @@ def test_only_for_the_user_of_the_call_is_it_answered(lending, vendor):
         return {"_meta": {"pegboard/on_behalf_of": user}} if user else {}
 
     call = {"name": "sky", "arguments": {}}
-    asked = modern(lending, "tools/call", call | meta("alice"), can=FORMS).json()["result"]
+    needs_input = modern(lending, "tools/call", call | meta("alice"), can=FORMS).json()["result"]
     answer = {"branch": {"action": "accept", "content": {"branch": "Mole End"}}}
-    again = {**call, "requestState": asked["requestState"], "inputResponses": answer}
+    again = {**call, "requestState": needs_input["requestState"], "inputResponses": answer}
     for user in ("mallory", ""):
         assert modern(lending, "tools/call", again | meta(user), can=FORMS).status_code == 404
     assert modern(lending, "tools/call", again | meta("alice"), can=FORMS).json()["result"]["content"]
@@ -708,8 +718,8 @@ def careful(line, request):
     """A vendor whose tool asks if its caller can be asked, and otherwise says what it needs."""
     message = request.json()
     meta = message.get("params", {}).get("_meta", {})
-    said = meta.get(f"{META}clientCapabilities", {}).get("elicitation")
-    if message["method"] != "tools/call" or said is None or "form" in said:
+    elicitation = meta.get(f"{META}clientCapabilities", {}).get("elicitation")
+    if message["method"] != "tools/call" or elicitation is None or "form" in elicitation:
         return library(line, request)
     needed = {"requiredCapabilities": {"elicitation": {"form": {}}}}
     error = {"code": -32021, "message": "I have to ask.", "data": needed}
@@ -720,9 +730,11 @@ def careful(line, request):
 @pytest.mark.parametrize("can", [{}, {"elicitation": {"url": {}}}, FORMS])
 def test_a_vendor_hears_what_the_client_can_ask(lending, vendor, can):
     modern(lending, "tools/call", {"name": "sky", "arguments": {}}, can=can)
-    (sent,) = [each.json() for each in vendor.requests if each.json()["method"] == "tools/call"]
-    told = {"form": {}} if can == FORMS else can.get("elicitation")
-    assert sent["params"]["_meta"][f"{META}clientCapabilities"].get("elicitation") == told
+    (call_message,) = [
+        message.json() for message in vendor.requests if message.json()["method"] == "tools/call"
+    ]
+    declared = {"form": {}} if can == FORMS else can.get("elicitation")
+    assert call_message["params"]["_meta"][f"{META}clientCapabilities"].get("elicitation") == declared
 
 
 def test_a_client_hears_what_it_has_to_declare_for_a_vendor_that_would_ask(lending, vendor):
@@ -733,5 +745,5 @@ def test_a_client_hears_what_it_has_to_declare_for_a_vendor_that_would_ask(lendi
     assert (answer.status_code, error["code"]) == (400, -32021)
     assert error["data"]["requiredCapabilities"] == {"elicitation": {"form": {}}}
     assert "I have to ask." in error["message"]
-    made = Call.objects.get()
-    assert (made.outcome, made.error_code) == ("refused", "CANNOT_ASK")
+    call = Call.objects.get()
+    assert (call.outcome, call.error_code) == ("refused", "CANNOT_ASK")

@@ -225,8 +225,8 @@ def shown(url, key, mode="auto"):
         return await client.list_tools()
 
     tools = visited(url, key, mode, visit).tools
-    written = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
-    return [{name: value for name, value in tool.items() if name != "_meta"} for tool in written]
+    documents = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    return [{name: value for name, value in tool.items() if name != "_meta"} for tool in documents]
 
 
 REVISIONS = [*MODERN, *HANDSHAKE]
@@ -241,7 +241,7 @@ def test_answers_are_what_the_official_models_of_each_revision_take(revision, ow
     editing.create_procedure(agent, actor=owner, title="Before a trip", body="Ask for the sky first.")
     publishing.publish(agent, actor=owner, channel="live")
     client = runtime(owner, agent)
-    asked = {
+    params_of = {
         "tools/list": {},
         "tools/call": {"name": "sky", "arguments": {"Zip_code": "0150"}},
         "prompts/list": {},
@@ -249,10 +249,10 @@ def test_answers_are_what_the_official_models_of_each_revision_take(revision, ow
         "resources/list": {},
         "resources/read": {"uri": "procedure://desk/before-a-trip"},
     }
-    for method, params in asked.items():
+    for method, params in params_of.items():
         if revision in MODERN:
-            named = {"Mcp-Name": params["uri"]} if "uri" in params else {}
-            answer = modern(client, method, params, **named)
+            name_headers = {"Mcp-Name": params["uri"]} if "uri" in params else {}
+            answer = modern(client, method, params, **name_headers)
         else:
             answer = old(client, method, params, version=revision)
         result = answer.json()["result"]
@@ -266,7 +266,7 @@ def test_answers_are_what_the_official_models_of_each_revision_take(revision, ow
                 assert output.get("type") == "object" or revision in MODERN
                 assert tool["inputSchema"]["type"] == "object"
     wrong = {"name": "sky", "arguments": {"days": "many"}}
-    ask = modern if revision in MODERN else lambda *given: old(*given, version=revision)
+    ask = modern if revision in MODERN else lambda *arguments: old(*arguments, version=revision)
     validate_server_result("tools/call", revision, ask(client, "tools/call", wrong).json()["result"])
 
 
@@ -275,12 +275,14 @@ LOST = {"mcp": set(), "acp": {"title", "annotations"}}
 
 
 def kept(tools, protocol):
-    written = [{name: value for name, value in tool.items() if name not in LOST[protocol]} for tool in tools]
-    for tool in written:
+    tools_of_protocol = [
+        {name: value for name, value in tool.items() if name not in LOST[protocol]} for tool in tools
+    ]
+    for tool in tools_of_protocol:
         # ACP asks every agent for a description of what it returns; this one says nothing.
         if tool.get("outputSchema") == {"type": "object"}:
             del tool["outputSchema"]
-    return sorted(written, key=lambda tool: tool["name"])
+    return sorted(tools_of_protocol, key=lambda tool: tool["name"])
 
 
 @pytest.mark.parametrize(
@@ -306,17 +308,17 @@ def test_pegboard_reads_itself_and_every_signature_survives(name, memory, owner,
     )
     publishing.publish(agent, actor=owner, channel="live")
     key = key_for(owner, agent)
-    own = make_endpoint(protocol=name, url=served_at(name), memory=memory)
-    own.credential = operations.create_credential(
-        actor=owner, name="own", kind="bearer", url=own.url, secret=key
+    own_endpoint = make_endpoint(protocol=name, url=served_at(name), memory=memory)
+    own_endpoint.credential = operations.create_credential(
+        actor=owner, name="own", kind="bearer", url=own_endpoint.url, secret=key
     )
-    own.save()
-    run = runs.perform(runs.request_run(own, trigger=Trigger.COMMAND).pk)
+    own_endpoint.save()
+    run = runs.perform(runs.request_run(own_endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error_code, run.rejected) == ("succeeded", "", 0)
-    own.refresh_from_db()
-    assert own.memory.get("era") == (memory.get("era", "modern") if name == "mcp" else None)
+    own_endpoint.refresh_from_db()
+    assert own_endpoint.memory.get("era") == (memory.get("era", "modern") if name == "mcp" else None)
     again = agents.create_agent(actor=owner, name="again", slug="again")
-    for tool in Tool.objects.filter(endpoint=own).order_by("tool_id"):
+    for tool in Tool.objects.filter(endpoint=own_endpoint).order_by("tool_id"):
         pins.pin_tool(again, actor=owner, tool=tool)
     publishing.publish(again, actor=owner, channel="live", accept=["unreviewed"])
     # Where the reader is shown objects alone, what comes through is what other such readers are shown.
@@ -325,7 +327,7 @@ def test_pegboard_reads_itself_and_every_signature_survives(name, memory, owner,
     second = shown(served_at(slug="again"), key_for(owner, again))
     assert kept(second, name) == kept(first, name)
     assert len(first) == len(SHAPES) + 1
-    (refers,) = [each["outputSchema"] for each in second if each["name"] == "refers"]
+    (refers,) = [tool["outputSchema"] for tool in second if tool["name"] == "refers"]
     assert refers["type"] == ("array" if takes_any else "object")
 
     async def visit(client):

@@ -20,16 +20,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def asked(vendor):
-    asked = threading.Event()
+    event = threading.Event()
 
     def slow(line, request):
         if request.json()["method"] == "tools/call":
-            asked.set()
+            event.set()
             line.wait(20)
         return chatty(line, request)
 
     vendor.script = slow
-    return asked
+    return event
 
 
 @pytest.fixture
@@ -45,31 +45,35 @@ def call(client, number, headers, meta=None):
     """The answer, once it has come."""
     params = {"name": "sky", "arguments": {}, "_meta": meta or {}}
     message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-    told = []
+    responses = []
 
     def make():
-        told.append(post(client, message, **headers))
+        responses.append(post(client, message, **headers))
         connection.close()
 
     maker = threading.Thread(target=make)
     maker.start()
-    return maker, told
+    return maker, responses
 
 
 def cancel(client, number, headers, method="notifications/cancelled"):
-    told = {"jsonrpc": "2.0", "method": method, "params": {"requestId": number, "reason": "Not any more."}}
-    answer = post(client, told, **headers)
+    cancellation = {
+        "jsonrpc": "2.0",
+        "method": method,
+        "params": {"requestId": number, "reason": "Not any more."},
+    }
+    answer = post(client, cancellation, **headers)
     assert (answer.status_code, answer.content) == (202, b"")
 
 
 @pytest.mark.parametrize("number", [7, "seven"])
 def test_a_call_that_is_cancelled_by_its_number_ends(client, asked, number):
     session = met(client)
-    maker, told = call(client, number, session)
+    maker, responses = call(client, number, session)
     assert asked.wait(20)
     cancel(client, number, session)
     maker.join(20)
-    (answer,) = told
+    (answer,) = responses
     assert answer.json()["result"]["_meta"]["pegboard/outcome"] == "cancelled"
     # Once more, and after its end.
     cancel(client, number, session)
@@ -77,12 +81,12 @@ def test_a_call_that_is_cancelled_by_its_number_ends(client, asked, number):
 
 def test_a_call_that_is_followed_ends_as_well(client, asked):
     session = met(client)
-    maker, told = call(client, 7, session, meta={"progressToken": 1})
+    maker, responses = call(client, 7, session, meta={"progressToken": 1})
     assert asked.wait(20)
     cancel(client, 7, session)
     assert Call.objects.get().outcome == "cancelled"
     maker.join(20)
-    told[0].close()
+    responses[0].close()
 
 
 def test_only_the_client_that_made_a_call_cancels_it(client, asked, owner):
@@ -115,31 +119,31 @@ def test_without_a_session_of_its_own_no_call_is_cancelled(client, asked, sessio
 
 
 def test_what_goes_on_after_a_question_is_cancelled_by_the_number_of_the_first_request(client, vendor):
-    asked = threading.Event()
+    event = threading.Event()
 
     def slow_when_answered(line, request):
         message = request.json()
         if "id" not in message:
             return reply(b"", status=202)(line, request)
         if "inputResponses" in message["params"]:
-            asked.set()
+            event.set()
             line.wait(20)
         return library(line, request)
 
     vendor.script = slow_when_answered
     session = met(client)
     message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "sky"}}
-    told = events_of(post(client, message, **session))
-    answers(client, next(told)["id"], {"action": "accept", "content": {"branch": "Mole End"}})
+    events = events_of(post(client, message, **session))
+    answers(client, next(events)["id"], {"action": "accept", "content": {"branch": "Mole End"}})
     last = []
 
     def read():
-        last.extend(told)
+        last.extend(events)
         connection.close()
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert asked.wait(20)
+    assert event.wait(20)
     cancel(client, 7, session)
     reader.join(20)
     assert last[0]["result"]["_meta"]["pegboard/outcome"] == "cancelled"
@@ -154,26 +158,26 @@ def test_a_stream_that_asks_ends_with_its_call(client, vendor, monkeypatch):
     monkeypatch.setattr(asking, "LASTS", 5.0)
     vendor.script = library
     session = met(client)
-    told = events_of(asking_for_it(client, 7, session))
-    assert next(told)["method"] == "elicitation/create"
+    events = events_of(asking_for_it(client, 7, session))
+    assert next(events)["method"] == "elicitation/create"
     for number in (8, "7"):
         cancel(client, number, session)
     cancel(client, 7, met(client))
     cancel(client, 7, session)
     # No response is sent for it.
-    assert list(told) == []
+    assert list(events) == []
     assert not asking._places._held
-    assert [made.outcome for made in Call.objects.all()] == ["needs_input"]
+    assert [call.outcome for call in Call.objects.all()] == ["needs_input"]
 
 
 def test_a_vendor_that_waits_for_the_answer_is_told(client, vendor, monkeypatch):
     monkeypatch.setattr(asking, "LASTS", 5.0)
     vendor.script = Asking(question())
     session = met(client)
-    told = events_of(asking_for_it(client, 7, session))
-    next(told)
+    events = events_of(asking_for_it(client, 7, session))
+    next(events)
     cancel(client, 7, session)
-    assert list(told) == []
+    assert list(events) == []
     assert "notifications/cancelled" in vendor.script.others
     assert vendor.script.answers == {}
 
@@ -182,14 +186,14 @@ def test_what_another_goes_on_with_is_left_to_it(client, vendor, monkeypatch):
     monkeypatch.setattr(asking, "LASTS", 5.0)
     vendor.script = Asking(question(), question())
     session = met(client)
-    told = events_of(asking_for_it(client, 7, session))
-    next(told)
+    events = events_of(asking_for_it(client, 7, session))
+    next(events)
     first = Call.objects.get()
-    given = {"answers": {"question": {"branch": "East"}}}
-    went_on = client.post(f"/api/v1/agents/desk/calls/{first.pk}/resume/", given, format="json")
+    payload = {"answers": {"question": {"branch": "East"}}}
+    went_on = client.post(f"/api/v1/agents/desk/calls/{first.pk}/resume/", payload, format="json")
     assert went_on.json()["outcome"] == "needs_input"
     cancel(client, 7, session)
-    assert list(told) == []
+    assert list(events) == []
     assert "notifications/cancelled" not in vendor.script.others
 
 
@@ -198,8 +202,8 @@ def test_what_was_not_confirmed_yet_is_not_made(owner, vendor, monkeypatch):
     agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
     client = runtime(owner, agent)
     session = met(client)
-    told = events_of(asking_for_it(client, 7, session, GIVEN["arguments"]))
-    next(told)
+    events = events_of(asking_for_it(client, 7, session, GIVEN["arguments"]))
+    next(events)
     cancel(client, 7, session)
-    assert list(told) == []
+    assert list(events) == []
     assert not Call.objects.exists()

@@ -84,10 +84,10 @@ def said(result):
 
 
 def test_requests_go_to_a_client_that_declares_them_and_the_results_back(client, vendor):
-    asked = modern(client, "tools/call", CALL, can=ALL).json()["result"]
+    needs_input = modern(client, "tools/call", CALL, can=ALL).json()["result"]
     assert vendor.script.capabilities == ALL
-    assert asked["inputRequests"] == {"sample": SAMPLING, "folders": ROOTS, "form": FORM}
-    again = {**CALL, "requestState": asked["requestState"], "inputResponses": RESPONSES}
+    assert needs_input["inputRequests"] == {"sample": SAMPLING, "folders": ROOTS, "form": FORM}
+    again = {**CALL, "requestState": needs_input["requestState"], "inputResponses": RESPONSES}
     assert said(modern(client, "tools/call", again, can=ALL).json()["result"]) == RESPONSES
 
 
@@ -133,8 +133,8 @@ def test_a_member_of_sampling_is_declared_by_itself(owner, vendor, params, can):
     client = curious(owner, vendor, sample=request)
     refused = modern(client, "tools/call", CALL, can={"sampling": {}}).json()["error"]
     assert refused["data"]["requiredCapabilities"] == can
-    asked = modern(client, "tools/call", CALL, can=can).json()["result"]
-    assert (vendor.script.capabilities, asked["inputRequests"]["sample"]) == (can, request)
+    needs_input = modern(client, "tools/call", CALL, can=can).json()["result"]
+    assert (vendor.script.capabilities, needs_input["inputRequests"]["sample"]) == (can, request)
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,15 @@ def test_a_request_that_cannot_be_passed_on_ends_the_call(owner, vendor, params)
 def test_only_members_that_the_protocol_knows_are_passed_on(owner, vendor):
     params = {**SAMPLING["params"], "_meta": {"a": 1}, "other": 2}
     client = curious(owner, vendor, sample={**SAMPLING, "params": params})
-    asked = modern(client, "tools/call", CALL, can=ALL).json()["result"]
-    assert asked["inputRequests"]["sample"] == SAMPLING
+    needs_input = modern(client, "tools/call", CALL, can=ALL).json()["result"]
+    assert needs_input["inputRequests"]["sample"] == SAMPLING
 
 
 @pytest.mark.parametrize("response", [{"action": "decline"}, {"content": 7}, 12])
 def test_what_is_no_result_is_not_sent_to_the_vendor(owner, vendor, response):
     client = curious(owner, vendor, sample=SAMPLING)
-    asked = modern(client, "tools/call", CALL, can=ALL).json()["result"]
-    again = {**CALL, "requestState": asked["requestState"], "inputResponses": {"sample": response}}
+    needs_input = modern(client, "tools/call", CALL, can=ALL).json()["result"]
+    again = {**CALL, "requestState": needs_input["requestState"], "inputResponses": {"sample": response}}
     assert said(modern(client, "tools/call", again, can=ALL).json()["result"]) == {}
 
 
@@ -174,8 +174,10 @@ def test_answers_that_are_sent_with_the_first_request_are_used(client, vendor):
     ahead = {**CALL, "inputResponses": {**RESPONSES, "other": FILLED}}
     assert said(modern(client, "tools/call", ahead, can=ALL).json()["result"]) == RESPONSES
     for unfit in (None, [], {"form": FILLED}, {**RESPONSES, "form": 12345}):
-        asked = modern(client, "tools/call", {**CALL, "inputResponses": unfit}, can=ALL).json()["result"]
-        assert asked["resultType"] == "input_required"
+        needs_input = modern(client, "tools/call", {**CALL, "inputResponses": unfit}, can=ALL).json()[
+            "result"
+        ]
+        assert needs_input["resultType"] == "input_required"
 
 
 def test_capabilities_and_kinds_are_two_forms_of_one_thing():
@@ -190,10 +192,10 @@ def test_log_messages_come_from_the_level_that_a_session_has_set(owner, vendor):
     client = runtime(owner, agent)
     headers = introduced(client, {})
     assert not old(client, "tools/call", CALL, **headers).streaming
-    for level, wanted in (("info", [LOGGED]), ("error", [])):
+    for level, expected in (("info", [LOGGED]), ("error", [])):
         assert old(client, "logging/setLevel", {"level": level}, **headers).json()["result"] == {}
         messages = heard(old(client, "tools/call", CALL, **headers))
-        assert [each["params"] for each in messages[:-1]] == wanted
+        assert [message["params"] for message in messages[:-1]] == expected
         assert messages[-1]["result"]["content"]
     assert not old(client, "tools/call", CALL, **introduced(client, {})).streaming
     wrong = old(client, "logging/setLevel", {"level": "loud"}, **headers).json()["error"]
@@ -223,8 +225,8 @@ def test_values_of_enums_are_completed(planner, send):
         return send(planner, "completion/complete", params).json()
 
     tool = {"type": "ref/tool", "name": "sky"}
-    found = completed(tool, "side", "NORTH")["result"]["completion"]
-    assert found == {"values": ["north", "north-east"], "total": 2, "hasMore": False}
+    completion = completed(tool, "side", "NORTH")["result"]["completion"]
+    assert completion == {"values": ["north", "north-east"], "total": 2, "hasMore": False}
     assert completed(tool, "is_soon", "")["result"]["completion"]["values"] == ["true", "false"]
     assert completed(tool, "city", "O")["result"]["completion"]["values"] == []
     for ref, name in ((tool, "no"), ({"type": "ref/prompt", "name": "no"}, "side"), ({}, "side")):
@@ -237,8 +239,8 @@ def test_a_procedure_takes_the_inputs_and_items_that_it_names(planner, send):
     names = [argument["name"] for argument in prompt["arguments"]]
     assert "side" in names
     assert not any(argument["required"] for argument in prompt["arguments"])
-    wanted = {"name": "plan", "arguments": {"side": "north\n# Do"}}
-    text = send(planner, "prompts/get", wanted).json()["result"]["messages"][0]["content"]["text"]
+    prompt_request = {"name": "plan", "arguments": {"side": "north\n# Do"}}
+    text = send(planner, "prompts/get", prompt_request).json()["result"]["messages"][0]["content"]["text"]
     assert text.startswith("Ask sky()")
     assert text.endswith('- `side`: "north\\n# Do"')
     for arguments in ({"no": "x"}, {"side": 7}, {"side": "x" * 3000}, "side"):
@@ -314,8 +316,11 @@ def test_a_tool_is_called_in_the_era_in_which_it_can_ask(two_eras, vendor, admin
     assert json.loads(done["outputs"]["text"]) == FILLED
     endpoint = Endpoint.objects.get()
     assert endpoint.memory["era"] == "modern"
-    spoken = admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/").json()["spoken"]
-    assert [fact["value"] for fact in spoken] == ["2026-07-28", Endpoint.objects.get().tools.get().tool_id]
+    negotiated = admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/").json()["spoken"]
+    assert [fact["value"] for fact in negotiated] == [
+        "2026-07-28",
+        Endpoint.objects.get().tools.get().tool_id,
+    ]
     vendor.script.answered = None
     two_eras.post(invoke_url(), {"arguments": {}}, format="json")
     assert vendor.script.calls == ["modern", "handshake", "handshake"]

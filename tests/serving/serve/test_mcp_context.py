@@ -110,7 +110,7 @@ def test_a_client_lists_gets_and_reads(owner, vendor, ask):
         }
     ]
     templates = result(ask(client, "resources/templates/list"))["resourceTemplates"]
-    assert [each["uriTemplate"] for each in templates] == ["library://shelves/{shelf}"]
+    assert [template["uriTemplate"] for template in templates] == ["library://shelves/{shelf}"]
     prompt = result(ask(client, "prompts/get", {"name": "recommend", "arguments": {"reader": "Ada"}}))
     content = {"type": "text", "text": "<b>Recommend</b> a book to Ada."}
     assert prompt["messages"] == [{"role": "user", "content": content}]
@@ -129,8 +129,8 @@ def test_headers_name_the_prompt_and_the_address(owner, modern_vendor):
     client = runtime(owner, published(owner, modern_vendor))
     modern(client, "prompts/get", {"name": "recommend", "arguments": {"reader": "Ada"}})
     modern(client, "resources/read", {"uri": "library://rules"})
-    named = [(each["mcp-method"], each.get("mcp-name")) for each in modern_vendor.headers[-2:]]
-    assert named == [("prompts/get", "lend"), ("resources/read", "library://rules")]
+    request_names = [(header["mcp-method"], header.get("mcp-name")) for header in modern_vendor.headers[-2:]]
+    assert request_names == [("prompts/get", "lend"), ("resources/read", "library://rules")]
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_a_key_that_may_only_list_reads_nothing_of_a_vendor(owner, modern_vendor
 def test_questions_of_a_vendor_are_passed_on(owner, modern_vendor, method, params):
     client = runtime(owner, published(owner, modern_vendor))
     modern_vendor.questions = {"mood": MOOD}
-    asked = result(modern(client, method, params, can=FORMS))
-    assert asked["inputRequests"]["mood"]["params"]["message"] == "How do you feel?"
+    needs_input = result(modern(client, method, params, can=FORMS))
+    assert needs_input["inputRequests"]["mood"]["params"]["message"] == "How do you feel?"
     answers = {"mood": {"action": "accept", "content": {"mood": "glad"}}}
-    more = {"inputResponses": answers, "requestState": asked["requestState"]}
+    more = {"inputResponses": answers, "requestState": needs_input["requestState"]}
     answer = result(modern(client, method, params | more, can=FORMS))
     assert answer["resultType"] == "complete"
     assert answer.keys() & {"messages", "contents"}
@@ -206,8 +206,8 @@ def test_a_client_that_cannot_ask_is_told_what_it_would_have_to_declare(owner, m
 def test_arguments_of_vendors_have_no_values_to_complete(owner, modern_vendor, ref, argument):
     client = runtime(owner, published(owner, modern_vendor))
     params = {"ref": ref, "argument": {"name": argument, "value": "a"}}
-    found = result(modern(client, "completion/complete", params))["completion"]
-    assert (found["values"], found["hasMore"]) == ([], False)
+    completion = result(modern(client, "completion/complete", params))["completion"]
+    assert (completion["values"], completion["hasMore"]) == ([], False)
     wrong = {"ref": ref, "argument": {"name": "unknown", "value": "a"}}
     assert modern(client, "completion/complete", wrong).json()["error"]["code"] == -32602
     assert modern_vendor.asked == []
@@ -246,11 +246,11 @@ def test_answers_of_another_user_are_refused(owner, modern_vendor):
     client = runtime(owner, published(owner, modern_vendor))
     modern_vendor.questions = {"mood": MOOD}
     params = {"uri": "library://rules"}
-    asked = result(modern(client, "resources/read", params, can=FORMS))
+    needs_input = result(modern(client, "resources/read", params, can=FORMS))
     count = len(modern_vendor.asked)
-    more = {"requestState": asked["requestState"], "_meta": {"pegboard/on_behalf_of": "eve"}}
+    more = {"requestState": needs_input["requestState"], "_meta": {"pegboard/on_behalf_of": "eve"}}
     assert "error" in modern(client, "resources/read", params | more, can=FORMS).json()
-    other = {"uri": "library://shelves/poems", "requestState": asked["requestState"]}
+    other = {"uri": "library://shelves/poems", "requestState": needs_input["requestState"]}
     assert "error" in modern(client, "resources/read", other, can=FORMS).json()
     assert len(modern_vendor.asked) == count
 
@@ -305,8 +305,8 @@ def test_words_of_a_designer_stand_for_the_vendors(owner, modern_vendor):
     assert prompt["description"] == "Suggests a book."
     assert prompt["arguments"] == [{"name": "reader", "description": "Her name", "required": True}]
     modern(client, "prompts/get", {"name": "recommend", "arguments": {"reader": "Ada"}})
-    sent = {"reader": "Ada", "mood": "merry"}
-    assert modern_vendor.asked == [("prompts/get", {"name": "lend", "arguments": sent})]
+    arguments = {"reader": "Ada", "mood": "merry"}
+    assert modern_vendor.asked == [("prompts/get", {"name": "lend", "arguments": arguments})]
 
 
 def test_a_second_vendor_cannot_take_an_address(owner, modern_vendor):
@@ -314,9 +314,9 @@ def test_a_second_vendor_cannot_take_an_address(owner, modern_vendor):
     with ContextVendor() as other:
         endpoint = make_endpoint(protocol="mcp", url=other.url)
         read(endpoint)
-        taken = Tool.objects.get(endpoint=endpoint, kind="resource")
+        known_resource = Tool.objects.get(endpoint=endpoint, kind="resource")
         with pytest.raises(Exception, match="address") as caught:
-            pins.pin_tool(agent, actor=owner, tool=taken, alias="other_rules")
+            pins.pin_tool(agent, actor=owner, tool=known_resource, alias="other_rules")
     assert caught.value.code == "address_taken"
 
 
@@ -333,34 +333,34 @@ def test_no_export_shows_them_and_the_document_lock_file_and_diff_name_them(owne
     assert sorted(kinds) == ["prompt", "resource", "resource_template"]
     assert "context" not in msgspec.json.decode(first.document)
     assert (second.tool_count, publishing.verify(second)) == (1, [])
-    at = f"/api/v1/agents/desk/releases/{second.number}/"
-    lock = client.get(f"{at}lock/").json()
+    path = f"/api/v1/agents/desk/releases/{second.number}/"
+    lock = client.get(f"{path}lock/").json()
     assert sorted(entry["kind"] for entry in lock["context"]) == sorted(kinds)
     assert [entry["name"] for entry in lock["tools"]] == ["lend"]
     client.force_authenticate(owner)
-    diff = client.get(f"{at}diff/").json()
-    assert sorted(each["name"] for each in diff["context"]) == ["House_rules", "Shelf", "recommend"]
-    assert (diff["tools"], {each["mark"] for each in diff["context"]}) == ([], {"added"})
+    diff = client.get(f"{path}diff/").json()
+    assert sorted(member["name"] for member in diff["context"]) == ["House_rules", "Shelf", "recommend"]
+    assert (diff["tools"], {member["mark"] for member in diff["context"]}) == ([], {"added"})
 
 
 def test_pins_of_each_kind_have_a_list_over_rest(owner, modern_vendor):
     agent = published(owner, modern_vendor, "tool")
     client = runtime(owner, agent)
     client.force_authenticate(owner)
-    at = "/api/v1/agents/desk"
+    path = "/api/v1/agents/desk"
     prompt, resource = (Tool.objects.get(kind=kind) for kind in ("prompt", "resource"))
-    assert client.post(f"{at}/resources/", {"tool": prompt.pk}, format="json").status_code == 400
-    answer = client.post(f"{at}/prompts/", {"tool": prompt.pk, "alias": "recommend"}, format="json")
+    assert client.post(f"{path}/resources/", {"tool": prompt.pk}, format="json").status_code == 400
+    answer = client.post(f"{path}/prompts/", {"tool": prompt.pk, "alias": "recommend"}, format="json")
     assert (answer.status_code, answer.json()["kind"]) == (201, "prompt")
-    assert client.post(f"{at}/resources/", {"tool": resource.pk}, format="json").status_code == 201
+    assert client.post(f"{path}/resources/", {"tool": resource.pk}, format="json").status_code == 201
     names = {
-        part: [pin["name"] for pin in client.get(f"{at}/{part}/").json()["results"]]
+        part: [pin["name"] for pin in client.get(f"{path}/{part}/").json()["results"]]
         for part in ("pins", "prompts", "resources")
     }
     assert names == {"pins": ["lend"], "prompts": ["recommend"], "resources": ["House_rules"]}
     pin = answer.json()["id"]
-    assert client.delete(f"{at}/pins/{pin}/").status_code == 204
-    assert client.get(f"{at}/prompts/").json()["results"] == []
+    assert client.delete(f"{path}/pins/{pin}/").status_code == 204
+    assert client.get(f"{path}/prompts/").json()["results"] == []
 
 
 @pytest.mark.django_db(transaction=True)
@@ -377,9 +377,12 @@ def test_the_official_client_uses_them(owner, modern_vendor, served_at, mode):
         return prompts, resources, templates, prompt, contents
 
     prompts, resources, templates, prompt, contents = visited(served_at(), key_for(owner, agent), mode, visit)
-    assert [each.name for each in (*prompts, *resources, *templates)] == ["recommend", "House_rules", "Shelf"]
+    assert [item.name for item in (*prompts, *resources, *templates)] == ["recommend", "House_rules", "Shelf"]
     assert prompt.messages[0].content.text == "<b>Recommend</b> a book to Ada."
-    assert [str(each.contents[0].uri) for each in contents] == ["library://rules", "library://shelves/a"]
+    assert [str(content.contents[0].uri) for content in contents] == [
+        "library://rules",
+        "library://shelves/a",
+    ]
 
 
 def test_the_pages_of_the_agent_and_of_its_release_show_them(owner, modern_vendor, client):
@@ -388,8 +391,8 @@ def test_the_pages_of_the_agent_and_of_its_release_show_them(owner, modern_vendo
     pins_of_context = agent.pins.live().exclude(tool__kind="tool")
     pages = ["/agents/desk/", "/agents/desk/releases/1/"]
     for page in pages:
-        shown = client.get(page, {"show": "overview"}).content.decode().replace("<wbr>", "")
-        assert all(pin.name in shown for pin in pins_of_context), page
+        html = client.get(page, {"show": "overview"}).content.decode().replace("<wbr>", "")
+        assert all(pin.name in html for pin in pins_of_context), page
     for pin in pins_of_context:
         page = client.get(f"/agents/desk/pins/{pin.pk}/")
         assert (page.status_code, f"/pins/{pin.pk}/shown/" in page.content.decode()) == (200, False)
@@ -401,9 +404,9 @@ def test_the_pages_of_the_agent_and_of_its_release_show_them(owner, modern_vendo
     page = client.get("/agents/desk/publish/").content.decode()
     assert "1 prompt or resource" in page
     assert "Suggests" in page
-    rest = runtime(owner, agent)
-    rest.force_authenticate(owner)
-    refused = rest.get(f"/api/v1/agents/desk/pins/{prompt.pk}/shown/", {"format": "anthropic"})
+    api_client = runtime(owner, agent)
+    api_client.force_authenticate(owner)
+    refused = api_client.get(f"/api/v1/agents/desk/pins/{prompt.pk}/shown/", {"format": "anthropic"})
     assert (refused.status_code, refused.json()["code"]) == (409, "not_a_tool")
-    assert rest.get("/api/v1/agents/desk/upgrades/").status_code == 200
-    assert rest.get("/api/v1/agents/desk/draft/").json()["context"][0]["mark"] == "changed"
+    assert api_client.get("/api/v1/agents/desk/upgrades/").status_code == 200
+    assert api_client.get("/api/v1/agents/desk/draft/").json()["context"][0]["mark"] == "changed"

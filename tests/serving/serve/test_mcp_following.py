@@ -35,14 +35,18 @@ def chatty(line, request):
         result = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
         return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result})(line, request)
     meta = message["params"]["_meta"]
-    told = [
+    notifications = [
         {"method": "notifications/progress", "params": {**TOLD, "progressToken": meta.get("progressToken")}},
         {"method": "notifications/message", "params": LOGGED},
     ]
-    wanted = [told[0]] * ("progressToken" in meta) + [told[1]] * (f"{META}logLevel" in meta)
+    requested = [notifications[0]] * ("progressToken" in meta) + [notifications[1]] * (
+        f"{META}logLevel" in meta
+    )
     result = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
     end = {"id": message["id"], "result": result}
-    events = "".join(f"data: {json.dumps({'jsonrpc': '2.0', **each})}\n\n" for each in [*wanted, end])
+    events = "".join(
+        f"data: {json.dumps({'jsonrpc': '2.0', **message})}\n\n" for message in [*requested, end]
+    )
     return reply(events.encode(), headers={"Content-Type": "text/event-stream"})(line, request)
 
 
@@ -148,8 +152,10 @@ def give_up_after(seconds):
 
 @pytest.mark.parametrize(("level", "is_told"), [("info", True), ("warning", True), ("error", False)])
 def test_log_messages_come_from_the_level_that_is_asked_for(client, level, is_told):
-    *told, end = heard(called(client, meta={f"{META}logLevel": level}))
-    assert told == [{"jsonrpc": "2.0", "method": "notifications/message", "params": LOGGED}] * is_told
+    *notifications, end = heard(called(client, meta={f"{META}logLevel": level}))
+    assert (
+        notifications == [{"jsonrpc": "2.0", "method": "notifications/message", "params": LOGGED}] * is_told
+    )
     assert end["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
@@ -183,8 +189,12 @@ def asks(line, request):
     if message["method"] != "tools/call" or "inputResponses" in message["params"]:
         return chatty(line, request)
     params = {"mode": "form", "message": "Which branch?", "requestedSchema": BRANCH}
-    asked = {"branch": {"method": "elicitation/create", "params": params}}
-    result = {"resultType": "input_required", "inputRequests": asked, "requestState": "the vendor's own"}
+    input_requests = {"branch": {"method": "elicitation/create", "params": params}}
+    result = {
+        "resultType": "input_required",
+        "inputRequests": input_requests,
+        "requestState": "the vendor's own",
+    }
     return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result})(line, request)
 
 
@@ -192,8 +202,8 @@ def test_what_a_tool_asks_comes_on_the_same_stream(client, vendor):
     vendor.script = asks
     (end,) = heard(called(client, can=FORMS, meta={"progressToken": 1}))
     assert end["result"]["resultType"] == "input_required"
-    given = {"branch": {"action": "accept", "content": {"branch": "East"}}}
-    again = {"requestState": end["result"]["requestState"], "inputResponses": given}
+    responses = {"branch": {"action": "accept", "content": {"branch": "East"}}}
+    again = {"requestState": end["result"]["requestState"], "inputResponses": responses}
     params = {"name": "sky", "arguments": {}, **again, "_meta": {"progressToken": 2}}
     progress, end = heard(modern(client, "tools/call", params, can=FORMS, **BOTH))
     assert progress["params"]["progressToken"] == 2
@@ -205,17 +215,19 @@ def followed_and_answered(client):
     hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
     session = {"Mcp-Session-Id": old(client, "initialize", hello)["Mcp-Session-Id"]}
     stream = called(client, old, meta={"progressToken": 3}, **session)
-    told = (json.loads(part.split(b"data: ")[1]) for part in stream.streaming_content if b"data: " in part)
+    messages = (
+        json.loads(part.split(b"data: ")[1]) for part in stream.streaming_content if b"data: " in part
+    )
     answer = {"action": "accept", "content": {"branch": "East"}}
-    heard = {"jsonrpc": "2.0", "id": next(told)["id"], "result": answer}
-    assert post(client, heard, **BOTH, **session).status_code == 202
-    return stream, told
+    response = {"jsonrpc": "2.0", "id": next(messages)["id"], "result": answer}
+    assert post(client, response, **BOTH, **session).status_code == 202
+    return stream, messages
 
 
 def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
     vendor.script = asks
-    stream, told = followed_and_answered(client)
-    progress, end = told
+    stream, notifications = followed_and_answered(client)
+    progress, end = notifications
     assert progress["params"] == {**TOLD, "progressToken": 3}
     assert end["result"]["content"]
     stream.close()
@@ -226,8 +238,8 @@ def test_a_stream_that_asks_has_no_follower_s_place_meanwhile(client, vendor, mo
     monkeypatch.setattr(invocation, "_places", CallPlaces(1))
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.1)
     vendor.script = asks
-    _, told = followed_and_answered(client)
-    *_, end = told
+    _, messages = followed_and_answered(client)
+    *_, end = messages
     assert end["result"]["content"][0]["text"] == "done"
 
 

@@ -32,10 +32,10 @@ OUTPUTS = [
 ]
 
 
-def answers(value, **beside):
+def answers(value, **members):
     def script(line, request):
         message = request.json()
-        result = {"resultType": "complete", "content": [], "structuredContent": value, **beside}
+        result = {"resultType": "complete", "content": [], "structuredContent": value, **members}
         return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result})(line, request)
 
     return script
@@ -113,12 +113,12 @@ def test_pegboard_reads_it_from_itself_and_passes_it_on(output, value, owner, ve
     key = inner._credentials["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
     with session(site, inner, "/serve/desk/live/mcp") as opened:
         item = enumerated(MCP(), opened)["tool"]
-    read = MCP().read(item.document)
-    assert read.outputs == MCP().read({**item.document, "outputSchema": output}).outputs
+    signature = MCP().read(item.document)
+    assert signature.outputs == MCP().read({**item.document, "outputSchema": output}).outputs
     endpoint = make_endpoint(
         protocol="mcp", url=f"{site}/serve/desk/live/mcp", credential=make_credential(key, url=site)
     )
-    outer = served(owner, make_tool(read, endpoint=endpoint, tool_id="tool"), slug="outer")
+    outer = served(owner, make_tool(signature, endpoint=endpoint, tool_id="tool"), slug="outer")
 
     def ask(client, method, params=None):
         return modern(client, method, params, at="/serve/outer/live/mcp")
@@ -179,8 +179,8 @@ def test_a_failure_keeps_its_structure_in_a2t_and_oxp(owner, vendor):
     body = {"input_parameters": []}
     failed = client.post(f"/serve/desk/live/a2t/tools/{tool['toolId']}:invoke", body, format="json")
     assert failed.status_code == 424
-    (told,) = failed.json()["output_parameters"]
-    assert told["value"].items() >= FAILURE.items()
+    (output,) = failed.json()["output_parameters"]
+    assert output["value"].items() >= FAILURE.items()
     (tool,) = client.get("/serve/desk/live/oxp/tools").json()["items"]
     body = {"tool_id": tool["id"], "input": {}}
     failed = client.post("/serve/desk/live/oxp/tools/call", body, format="json").json()

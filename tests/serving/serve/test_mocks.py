@@ -24,7 +24,10 @@ def by_a2t(client):
     body = {"name": tool["name"], "input_parameters": [{"name": "Zip code", "value": "0150"}]}
     reply = client.post(f"{SERVE}/a2t/tools/{tool['toolId']}:invoke", body, format="json").json()
     return (
-        {each["name"]: each["value"] for each in reply["output_parameters"]}
+        {
+            output_parameter["name"]: output_parameter["value"]
+            for output_parameter in reply["output_parameters"]
+        }
         if "output_parameters" in reply
         else reply
     )
@@ -57,10 +60,10 @@ def client(desk, owner):
     mocked = mocks.save(pin, actor=owner, config={"examples": [{"outputs": RAIN}]})
     place = environments.create(agent, actor=owner, name="test")
     environments.bind(place, pin.tool, actor=owner, activity=mocked.activity)
-    made = runtime(owner, agent)
+    api_client = runtime(owner, agent)
     ApiKey.objects.update(environment="test")
     Endpoint.objects.filter(pk=pin.tool.endpoint_id).update(removed_at=timezone.now())
-    return made
+    return api_client
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -82,10 +85,10 @@ def test_a_mock_answers_through_every_door_and_its_vendor_hears_nothing(door, cl
 
 def test_a_question_of_a_mock_is_answered_where_calls_are_gone_on_with(client, desk, owner, vendor):
     mocks.switch(desk[1], actor=owner, switches={"interrupt": True})
-    asked = client.post(url(), GIVEN).json()
-    assert (asked["outcome"], asked["asks"][0]["id"]) == ("needs_input", "answer")
+    body = client.post(url(), GIVEN).json()
+    assert (body["outcome"], body["asks"][0]["id"]) == ("needs_input", "answer")
 
-    answered = client.post(asked["resume"], {"answers": {"answer": {"approved": True}}}, format="json").json()
+    answered = client.post(body["resume"], {"answers": {"answer": {"approved": True}}}, format="json").json()
 
     assert (answered["outcome"], answered["outputs"]) == ("ok", {"Sky_now": "rain"})
     assert vendor.requests == []

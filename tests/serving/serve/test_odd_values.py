@@ -34,7 +34,10 @@ def asks(schema):
 def test_only_a_form_of_simple_members_is_put_to_a_user(schema):
     if asks(schema) is not None:
         assert schema["type"] == "object"
-        assert all("enum" in each or isinstance(each["type"], str) for each in schema["properties"].values())
+        assert all(
+            "enum" in property_schema or isinstance(property_schema["type"], str)
+            for property_schema in schema["properties"].values()
+        )
         assert all(isinstance(name, str) for name in schema.get("required", []))
 
 
@@ -65,6 +68,6 @@ def test_what_clients_take_for_no_form_is_told_in_words(more):
 def test_only_blocks_of_known_types_go_on_as_content(content):
     blocks = outputs.blocks(TOOL, {"content": content})
     if blocks is not None:
-        assert all(each["type"] in outputs._BLOCKS for each in blocks)
+        assert all(block["type"] in outputs._BLOCKS for block in blocks)
     else:
-        assert not isinstance(content, list) or any(each != {"type": "text"} for each in content)
+        assert not isinstance(content, list) or any(block != {"type": "text"} for block in content)

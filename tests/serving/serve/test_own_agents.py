@@ -90,15 +90,17 @@ def test_an_agent_survives_the_way_through_a_release(inner, outer, site):
     with session(site, inner, "/serve/desk/live/acp") as opened:
         pages = list(ACP().enumerate(opened, None))
     (item,) = [item for page in pages for item in page.items]
-    read = ACP().read(item.document)
-    assert replace(read, rest=None) == replace(vendors, rest=None)
+    signature = ACP().read(item.document)
+    assert replace(signature, rest=None) == replace(vendors, rest=None)
     assert item.document["specs"] == AGENT["specs"]
 
 
 def test_threads_go_through_with_configurations(outer, runs):
-    begun = outer.post(f"{OUTER}releases/live/tools/letters/threads/", {"metadata": {"about": "plums"}})
-    thread = begun.json()["id"]
-    assert begun.status_code == 201, begun.json()
+    created_thread = outer.post(
+        f"{OUTER}releases/live/tools/letters/threads/", {"metadata": {"about": "plums"}}
+    )
+    thread = created_thread.json()["id"]
+    assert created_thread.status_code == 201, created_thread.json()
     assert runs.threads == {}
     for number, about in enumerate(("plums", "figs"), 1):
         call = {"arguments": {"about": about}, "thread": thread, "configuration": {"tone": "dry"}}
@@ -108,15 +110,19 @@ def test_threads_go_through_with_configurations(outer, runs):
     assert [(b["input"], b["config"]) for b in runs.started.values()] == [
         ({"about": about}, {"configurable": {"tone": "dry"}}) for about in ("plums", "figs")
     ]
-    (theirs,) = runs.threads
-    assert set(runs.on_thread.values()) == {theirs}
-    told = outer.get(f"{OUTER}threads/{thread}/").json()
-    assert told["state"]["values"] == {"told": [{"about": "plums"}, {"about": "figs"}]}
-    assert (told["state_schema"], told["status"], told["state"]["notes"]) == (STATE, "idle", [])
+    (vendor_thread,) = runs.threads
+    assert set(runs.on_thread.values()) == {vendor_thread}
+    thread_body = outer.get(f"{OUTER}threads/{thread}/").json()
+    assert thread_body["state"]["values"] == {"told": [{"about": "plums"}, {"about": "figs"}]}
+    assert (thread_body["state_schema"], thread_body["status"], thread_body["state"]["notes"]) == (
+        STATE,
+        "idle",
+        [],
+    )
     history = outer.get(f"{OUTER}threads/{thread}/history/", {"limit": 1}).json()["results"]
-    assert [each["values"] for each in history] == [{"told": [{"about": "plums"}]}]
+    assert [state["values"] for state in history] == [{"told": [{"about": "plums"}]}]
     assert outer.delete(f"{OUTER}threads/{thread}/").status_code == 204
-    assert runs.removed == [theirs]
+    assert runs.removed == [vendor_thread]
     assert Thread.objects.filter(removed_at=None).count() == 0
 
 
@@ -124,12 +130,12 @@ def test_an_agent_asks_through_both_and_goes_on_in_the_same_run(outer, inner, ru
     question = {"interrupt_type": "approval", "message": "Send it?"}
     runs.end(output={"type": "interrupt", "interrupt": question})
     runs.after = {"type": "result", "values": {"letter": "Sent"}}
-    asked = outer.post(url("outer", name="letters"), {"arguments": {"about": "plums"}}).json()
-    assert asked["outcome"] == "needs_input"
-    (ask,) = asked["asks"]
+    body = outer.post(url("outer", name="letters"), {"arguments": {"about": "plums"}}).json()
+    assert body["outcome"] == "needs_input"
+    (ask,) = body["asks"]
     assert (ask["message"], ask["schema"]) == ("Send it?", APPROVAL["resume_payload"])
     answer = {"answers": {ask["id"]: {"approved": True}}}
-    ended = outer.post(asked["resume"], answer).json()
+    ended = outer.post(body["resume"], answer).json()
     assert (ended["outcome"], ended["outputs"]) == ("ok", {"letter": "Sent"})
     assert runs.answered == [{"interrupt_type": "approval", "approved": True}]
 
@@ -143,22 +149,23 @@ def test_runs_on_a_thread_are_listed_with_what_their_client_marked_them_by(inner
     (agent,) = post("/agents/search").json()
     thread = post("/threads", metadata={"about": "plums"}).json()
     assert (thread["status"], thread["metadata"]) == ("idle", {"about": "plums"})
-    at = f"/threads/{thread['thread_id']}"
+    thread_path = f"/threads/{thread['thread_id']}"
     run = {"agent_id": agent["agent_id"], "input": {"about": "figs"}}
     ended = [
-        post(f"{at}/runs/wait", **run, metadata={"call_id": mark}).json()["run"] for mark in ("one", "two")
+        post(f"{thread_path}/runs/wait", **run, metadata={"call_id": mark}).json()["run"]
+        for mark in ("one", "two")
     ]
-    assert [each["thread_id"] for each in ended] == [thread["thread_id"]] * 2
-    listed = inner.get(f"{root}{at}/runs", {"limit": 5}).json()
-    assert [each["run_id"] for each in listed] == [each["run_id"] for each in ended[::-1]]
-    assert [each["creation"]["metadata"]["call_id"] for each in listed] == ["two", "one"]
-    assert inner.get(f"{root}{at}/runs", {"limit": 5, "offset": 1}).json() == listed[1:]
-    assert inner.get(f"{root}{at}/runs/{listed[0]['run_id']}").json() == listed[0]
+    assert [run["thread_id"] for run in ended] == [thread["thread_id"]] * 2
+    listed_runs = inner.get(f"{root}{thread_path}/runs", {"limit": 5}).json()
+    assert [run["run_id"] for run in listed_runs] == [run["run_id"] for run in ended[::-1]]
+    assert [run["creation"]["metadata"]["call_id"] for run in listed_runs] == ["two", "one"]
+    assert inner.get(f"{root}{thread_path}/runs", {"limit": 5, "offset": 1}).json() == listed_runs[1:]
+    assert inner.get(f"{root}{thread_path}/runs/{listed_runs[0]['run_id']}").json() == listed_runs[0]
     alone = post("/runs/wait", **run).json()["run"]
     assert "thread_id" not in alone
-    assert inner.get(f"{root}{at}/runs/{alone['run_id']}").status_code == 404
-    found = post("/threads/search", metadata={"about": "plums"}, status="idle").json()
-    assert [each["thread_id"] for each in found] == [thread["thread_id"]]
+    assert inner.get(f"{root}{thread_path}/runs/{alone['run_id']}").status_code == 404
+    found_threads = post("/threads/search", metadata={"about": "plums"}, status="idle").json()
+    assert [thread_row["thread_id"] for thread_row in found_threads] == [thread["thread_id"]]
     assert post("/threads/search", status="busy").json() == []
     for path, body, status in (
         ("/threads", {"thread_id": thread["thread_id"]}, 409),
@@ -166,16 +173,16 @@ def test_runs_on_a_thread_are_listed_with_what_their_client_marked_them_by(inner
         ("/threads/search", {"values": {"told": []}}, 422),
         ("/threads/search", {"limit": 0}, 422),
         ("/threads/3f1c0000-0000-4000-8000-000000000001/runs/wait", run, 404),
-        (f"{at}/runs/wait", run | {"config": {"configurable": {"tone": "loud"}}}, 422),
-        (f"{at}/runs/wait", run | {"config": {"configurable": 7}}, 422),
+        (f"{thread_path}/runs/wait", run | {"config": {"configurable": {"tone": "loud"}}}, 422),
+        (f"{thread_path}/runs/wait", run | {"config": {"configurable": 7}}, 422),
     ):
         refused = post(path, **body)
         assert (refused.status_code, type(refused.json())) == (status, str), path
     same = post("/threads", thread_id=thread["thread_id"], if_exists="do_nothing")
     assert same.json()["thread_id"] == thread["thread_id"]
-    made = post("/threads/3f1c0000-0000-4000-8000-000000000001/runs/wait", **run, if_not_exists="create")
-    assert made.json()["run"]["thread_id"] == "3f1c0000-0000-4000-8000-000000000001"
-    assert inner.delete(f"{root}{at}").status_code == 204
+    response = post("/threads/3f1c0000-0000-4000-8000-000000000001/runs/wait", **run, if_not_exists="create")
+    assert response.json()["run"]["thread_id"] == "3f1c0000-0000-4000-8000-000000000001"
+    assert inner.delete(f"{root}{thread_path}").status_code == 204
     for path in ("", "/history", "/runs"):
-        assert inner.get(f"{root}{at}{path}").status_code == 404
+        assert inner.get(f"{root}{thread_path}{path}").status_code == 404
     assert Call.objects.count() == len(runs.started) == 4

@@ -77,14 +77,14 @@ def recorded(name):
 def desk_of(owner, name, vendor):
     desk = agents.create_agent(actor=owner, name="desk", slug="desk")
     endpoint = make_endpoint(url=vendor.url, protocol=name)
-    shown = {}
+    signatures = {}
     for number, signature in enumerate(recorded(name).values()):
         pin = make_pin(
             desk, make_tool(signature, endpoint=endpoint, tool_id=f"Kit.Tool{number}"), name=f"tool_{number}"
         )
-        shown[pin.name] = signature
+        signatures[pin.name] = signature
     publishing.publish(desk, actor=owner, channel="live")
-    return desk, shown
+    return desk, signatures
 
 
 def enumerated(protocol, opened):
@@ -100,16 +100,18 @@ def expected(signature, name, kind):
     """What comes back: all of it, but for what another has to do with now, or would not take."""
     # Pegboard asks for a sign-in when a call needs one, so the scopes are nothing that a caller brings.
     requirements = replace(signature.requirements, scopes=())
-    found = replace(signature, name=name, requirements=requirements, rest=None)
+    signature_read = replace(signature, name=name, requirements=requirements, rest=None)
     if kind == "oxp" and not signature.inputs and signature.schema_rest is None:
         # Nothing is said of inputs, and a release takes none that it does not show.
-        found = replace(found, schema_rest={"properties": {}, "additionalProperties": False})
-    if not any(each.is_whole for each in signature.outputs):
-        return found
+        signature_read = replace(
+            signature_read, schema_rest={"properties": {}, "additionalProperties": False}
+        )
+    if not any(output.is_whole for output in signature.outputs):
+        return signature_read
     # An output that is no object goes below one member, as in the export.
-    (whole,) = signature.outputs
-    member = replace(whole, is_whole=False, required=False, schema=None)
-    return replace(found, outputs=(member,), outputs_rest={})
+    (whole_output,) = signature.outputs
+    member = replace(whole_output, is_whole=False, required=False, schema=None)
+    return replace(signature_read, outputs=(member,), outputs_rest={})
 
 
 @pytest.mark.parametrize("name", ["a2t", "oxp"])
@@ -120,10 +122,12 @@ def test_every_signature_survives_the_way_through_a_release(site, owner, vendor,
         items = enumerated(protocol, opened)
         assert items.keys() == vendors.keys()
         assert len(items) > 1
-        for shown, item in items.items():
-            read = protocol.read(item.document)
-            assert replace(read, rest=None) == expected(vendors[shown], shown, name)
-            assert not [note for note in protocol.notes(item.document, read) if note.code != "NO_OUTPUTS"]
+        for shown_name, item in items.items():
+            signature_read = protocol.read(item.document)
+            assert replace(signature_read, rest=None) == expected(vendors[shown_name], shown_name, name)
+            assert not [
+                note for note in protocol.notes(item.document, signature_read) if note.code != "NO_OUTPUTS"
+            ]
             again = protocol.fetch(opened, item.tool_id, item.label)
             assert again.digest == item.digest
 
@@ -142,8 +146,8 @@ def test_versions_that_pegboard_publishes_keep_what_it_asks_of_vendors(site, own
         assert (first.tool_id, first.label_key < second.label_key) == (second.tool_id, True)
         assert first.digest != second.digest
         if name == "a2t":
-            found = [item for page in protocol.versions(opened, first.tool_id) for item in page.items]
-            assert [item.digest for item in found] == [second.digest, first.digest]
+            versions = [item for page in protocol.versions(opened, first.tool_id) for item in page.items]
+            assert [item.digest for item in versions] == [second.digest, first.digest]
 
 
 ANSWERS = {
@@ -166,26 +170,28 @@ def test_calls_go_through_and_so_do_refusals(site, owner, vendor, name):
         return values.get(parameter.type, {"a": 1})
 
     with session(site, runtime(owner, desk), f"/serve/desk/live/{name}") as opened:
-        for shown, item in enumerated(protocol, opened).items():
+        for shown_name, item in enumerated(protocol, opened).items():
             signature = protocol.read(item.document)
-            outputs = {each.name: value_of(each) for each in vendors[shown].outputs}
+            outputs = {output.name: value_of(output) for output in vendors[shown_name].outputs}
             vendor.script = json_reply(ANSWERS[name](outputs))
-            known = [each for each in signature.inputs if each.required and each.schema is None]
-            arguments = {each.name: value_of(each) for each in known}
-            if len(known) < sum(each.required for each in signature.inputs):
+            required_inputs = [
+                parameter for parameter in signature.inputs if parameter.required and parameter.schema is None
+            ]
+            arguments = {parameter.name: value_of(parameter) for parameter in required_inputs}
+            if len(required_inputs) < sum(parameter.required for parameter in signature.inputs):
                 continue
-            sent = len(vendor.requests)
+            request_count = len(vendor.requests)
             outcome = protocol.invoke(opened, item.tool_id, item.label, signature, arguments)
-            assert (outcome.outcome, outcome.error) == ("ok", None), shown
+            assert (outcome.outcome, outcome.error) == ("ok", None), shown_name
             assert dict(outcome.outputs) == outputs
-            assert len(vendor.requests) == sent + 1
-            if not known:
+            assert len(vendor.requests) == request_count + 1
+            if not required_inputs:
                 continue
-            odd = {each.name: ["not", "this"] for each in known}
+            odd = {parameter.name: ["not", "this"] for parameter in required_inputs}
             refused = protocol.invoke(opened, item.tool_id, item.label, signature, odd)
             assert refused.outcome == "invalid_arguments"
             assert refused.error["fields"].keys() == odd.keys()
-        gone = protocol.invoke(
+        result = protocol.invoke(
             opened, item.tool_id, "99" if name == "a2t" else "99.0.0", signature, arguments
         )
-        assert (gone.outcome, gone.error["code"]) == ("refused", "NOT_FOUND")
+        assert (result.outcome, result.error["code"]) == ("refused", "NOT_FOUND")

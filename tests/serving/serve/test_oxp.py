@@ -68,8 +68,8 @@ def call(http, tool_id, root=ROOT, headers=None, **more):
 def test_tools_are_listed_with_three_numbers(http, desk, owner):
     (tool,) = listed(http)
     assert (tool["name"], tool["version"]) == ("sky", "1.0.0")
-    toolkit, _, at = tool["id"].partition("@")
-    assert (toolkit.count("."), at) == (1, "1.0.0")
+    toolkit, _, version = tool["id"].partition("@")
+    assert (toolkit.count("."), version) == (1, "1.0.0")
     assert tool["input_schema"]["required"] == ["zip"]
 
 
@@ -107,8 +107,8 @@ def test_versions_are_resolved_as_the_document_has_it(http, desk, owner, vendor)
         assert call(http, f"{name}{version}").status_code == 200
     for version in ("@2", "@2.0.0", ""):
         assert call(http, f"{name}{version}", input={"postcode": "1"}).json()["success"], version
-    sent = [request.json()["input"] for request in vendor.requests]
-    assert sent == [{"zip": "0150"}] * 2 + [{"zip": "1"}] * 3
+    inputs = [request.json()["input"] for request in vendor.requests]
+    assert inputs == [{"zip": "0150"}] * 2 + [{"zip": "1"}] * 3
     for unknown in ("@3.0.0", "@1.9.9", "@0"):
         refused = call(http, f"{name}{unknown}")
         assert (refused.status_code, refused.json()["developer_message"]) == (400, "version_not_found")
@@ -125,8 +125,8 @@ def test_inputs_go_by_the_other_name_of_the_specification_too(http, vendor):
 
 def test_inputs_that_do_not_fit_are_422_by_name(http, vendor):
     (tool,) = listed(http)
-    for given, names in (({"zip": 3}, {"zip"}), ({}, {"zip"}), ({"zip": "1", "days": 99}, {"days"})):
-        refused = call(http, tool["id"], input=given)
+    for values, names in (({"zip": 3}, {"zip"}), ({}, {"zip"}), ({"zip": "1", "days": 99}, {"days"})):
+        refused = call(http, tool["id"], input=values)
         assert (refused.status_code, refused.json()["parameter_errors"].keys()) == (422, names)
     assert call(http, tool["id"], input=[]).status_code == 422
     assert vendor.requests == []
@@ -174,8 +174,8 @@ def test_health_asks_the_database_and_not_whether_a_connection_is_there(desk):
 
 def test_a_key_comes_in_the_protocols_own_header_too(http, owner, desk):
     plain = http._credentials["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
-    for given, status in ((plain, 200), ("pgb_wrong", 401)):
-        assert Client(headers={"OXP-API-Key": given}).get(f"{ROOT}/tools").status_code == status
+    for sent_key, status in ((plain, 200), ("pgb_wrong", 401)):
+        assert Client(headers={"OXP-API-Key": sent_key}).get(f"{ROOT}/tools").status_code == status
     body = json.dumps({"tool_id": "A.B"})
     refused = Client().post(f"{ROOT}/tools/call", body, content_type="application/json")
     assert (refused.status_code, refused.json()["developer_message"]) == (400, "not_authenticated")
@@ -190,18 +190,18 @@ def test_what_a_vendor_says_of_retrying_is_passed_on(http, vendor):
     vendor.script = json_reply({"call_id": "v", "success": False, "error": error})
     answer = call(http, tool["id"])
     jsonschema.validate(answer.json(), RESPONSE)
-    told = answer.json()["error"]
-    assert (answer.status_code, told["message"]) == (200, "No such bell.")
-    assert (told["can_retry"], told["additional_prompt_content"]) == (True, "ids: 42, 84")
-    assert told["retry_after_ms"] == 500
+    error_body = answer.json()["error"]
+    assert (answer.status_code, error_body["message"]) == (200, "No such bell.")
+    assert (error_body["can_retry"], error_body["additional_prompt_content"]) == (True, "ids: 42, 84")
+    assert error_body["retry_after_ms"] == 500
     assert "secret trace" not in answer.content.decode()
 
 
 def test_challenges_are_passed_on(http, vendor):
     (tool,) = listed(http)
     challenge = {"id": "post", "url": "https://id.example/go", "check_url": "https://id.example/check"}
-    said = {"message": "Sign in first.", "missing_requirements": {"authorization": [challenge]}}
-    vendor.script = json_reply(said, status=400)
+    refusal = {"message": "Sign in first.", "missing_requirements": {"authorization": [challenge]}}
+    vendor.script = json_reply(refusal, status=400)
     answer = call(http, tool["id"])
     assert answer.status_code == 400
     assert answer.json()["missing_requirements"] == {"authorization": [challenge]}
@@ -226,8 +226,8 @@ def test_who_the_user_is_goes_on_to_a_vendor_that_asks(owner, vendor):
     missing = call(http, tool["id"])
     assert (missing.status_code, missing.json()["missing_requirements"]) == (400, {"user_id": True})
     # The same call sent again, because the reply was lost, is the one that the first one made.
-    named = {"call_id": "order 8", "context": {"user_id": "u7"}}
-    first, again = (call(http, tool["id"], **named).json() for _ in range(2))
+    members = {"call_id": "order 8", "context": {"user_id": "u7"}}
+    first, again = (call(http, tool["id"], **members).json() for _ in range(2))
     assert first == again
     assert first["success"] is True
     assert len(vendor.requests) == 2
@@ -255,8 +255,8 @@ def test_transfers_and_what_may_destroy(owner, vendor):
     publishing.publish(agent, actor=owner, channel="live")
     http = runtime(owner, agent)
     tool, transfer = listed(http)
-    asked = call(http, tool["id"])
-    assert (asked.status_code, asked.json()["developer_message"]) == (400, "confirm_needed")
+    unconfirmed = call(http, tool["id"])
+    assert (unconfirmed.status_code, unconfirmed.json()["developer_message"]) == (400, "confirm_needed")
     assert call(http, tool["id"], headers={"Pegboard-Confirm": "true"}).json()["success"] is True
     assert call(http, transfer["id"], input={}).json()["value"] == {
         "agent": "refills",

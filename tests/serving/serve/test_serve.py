@@ -16,28 +16,28 @@ pytestmark = pytest.mark.django_db
 PROTOCOLS = [protocol.name for protocol in SERVED]
 
 
-def root(protocol="mcp", slug="desk", named="live"):
-    return f"/serve/{slug}/{named}/{protocol}"
+def root(protocol="mcp", slug="desk", release="live"):
+    return f"/serve/{slug}/{release}/{protocol}"
 
 
-def lists(client, at="/serve/desk/live/mcp", **headers):
+def lists(client, path="/serve/desk/live/mcp", **headers):
     message = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
-    return client.post(at, message, format="json", headers=headers)
+    return client.post(path, message, format="json", headers=headers)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("key_headers", "expected_text"),
     [({}, "Send an API key"), ({"Authorization": "Bearer pgb_short"}, "was it cut off?")],
 )
-def test_a_key_is_needed_and_a_session_is_none(protocol, given, says, desk, owner):
-    browser = Client(headers=given)
+def test_a_key_is_needed_and_a_session_is_none(protocol, key_headers, expected_text, desk, owner):
+    browser = Client(headers=key_headers)
     browser.force_login(owner)
     answer = browser.post(root(protocol), b"{}", content_type="application/json")
     assert answer.status_code == 401
     assert answer["WWW-Authenticate"].startswith("Bearer")
     assert answer["Content-Type"] == "application/json"
-    assert says in answer.content.decode()
+    assert expected_text in answer.content.decode()
 
 
 OWN_ADDRESSES = {
@@ -102,9 +102,9 @@ def test_the_host_is_checked_for_every_protocol(protocol, desk, owner):
 def test_another_agents_key_hears_what_it_would_of_one_that_is_not_there(desk, owner):
     other = agents.create_agent(actor=owner, name="other", slug="other")
     client = runtime(owner, other)
-    there, nowhere = lists(client), lists(client, root(slug="nowhere"))
-    assert there.status_code == nowhere.status_code == 404
-    assert there.content == nowhere.content
+    not_allowed, nowhere = lists(client), lists(client, root(slug="nowhere"))
+    assert not_allowed.status_code == nowhere.status_code == 404
+    assert not_allowed.content == nowhere.content
     noted = AuditEntry.objects.filter(action="refuse call").values_list("after__agent", flat=True)
     assert set(noted) == {"desk", "nowhere"}
 
@@ -113,12 +113,12 @@ def test_a_release_is_named_by_channel_number_or_digest_and_receipts_say_so(desk
     agent, _ = desk
     release = agent.releases.get()
     client = runtime(owner, agent)
-    for named in ("live", "1", f"sha256:{release.digest}"):
-        assert lists(client, root(named=named)).status_code == 200
+    for reference in ("live", "1", f"sha256:{release.digest}"):
+        assert lists(client, root(release=reference)).status_code == 200
     noted = Receipt.objects.order_by("channel").values_list("surface", "channel")
     assert list(noted) == [("serve/mcp", ""), ("serve/mcp", "live")]
-    assert lists(client, root(named="canary")).json()["error"]["data"]["code"] == "channel_empty"
-    assert lists(client, root(named="9")).status_code == 404
+    assert lists(client, root(release="canary")).json()["error"]["data"]["code"] == "channel_empty"
+    assert lists(client, root(release="9")).status_code == 404
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -130,14 +130,14 @@ def test_a_retired_release_says_so_and_ends_at_its_date(protocol, desk, owner, t
     sunset = timezone.now() + timezone.timedelta(days=1)
     retiring.retire(old, actor=owner, reason="Wrong prices.", sunset_at=sunset, name=str(old))
     client = runtime(owner, agent)
-    answer = lists(client, root(protocol, named="1"))
+    answer = lists(client, root(protocol, release="1"))
     assert answer["Deprecation"]
     assert answer["Sunset"]
     assert answer["Link"] == f'</serve/desk/2/{protocol}>; rel="successor-version"'
     time_machine.move_to(sunset + timezone.timedelta(hours=1))
-    gone = lists(client, root(protocol, named="1"))
-    assert gone.status_code == 410
-    assert "Read release 2 in its place." in gone.content.decode()
+    expired = lists(client, root(protocol, release="1"))
+    assert expired.status_code == 410
+    assert "Read release 2 in its place." in expired.content.decode()
 
 
 def test_an_earlier_address_of_the_agent_answers_and_says_where_it_is(desk, owner):
@@ -175,7 +175,7 @@ def test_calls_are_counted_as_those_of_the_api(desk, owner, vendor):
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     # They are no writes, of which there may be one.
     *well, last = (client.post(root(), message, format="json") for _ in range(3))
-    assert [each.status_code for each in (*well, last)] == [200, 200, 429]
+    assert [response.status_code for response in (*well, last)] == [200, 200, 429]
     assert last["Retry-After"]
 
 
@@ -214,23 +214,25 @@ def test_a_sub_agent_is_served_below_the_release(owner, vendor):
     assert helper
     publishing.publish(agent, actor=owner, channel="live")
     client = runtime(owner, agent)
-    shown = {
-        at: [tool["name"] for tool in lists(client, f"/serve/desk/live{at}/mcp").json()["result"]["tools"]]
-        for at in ("", "/agents/desk", "/agents/helper")
+    names_by_path = {
+        path: [
+            tool["name"] for tool in lists(client, f"/serve/desk/live{path}/mcp").json()["result"]["tools"]
+        ]
+        for path in ("", "/agents/desk", "/agents/helper")
     }
-    assert shown[""] == shown["/agents/desk"]
-    assert len(shown[""]) == 2
-    assert shown["/agents/helper"] == []
+    assert names_by_path[""] == names_by_path["/agents/desk"]
+    assert len(names_by_path[""]) == 2
+    assert names_by_path["/agents/helper"] == []
 
 
 def test_a_sub_agent_that_is_not_there_is_not_served(desk, owner):
     client = runtime(owner, desk[0])
     for slug in ("nobody", "long" * 50):
-        at = f"/serve/desk/live/agents/{slug}"
-        assert lists(client, f"{at}/mcp").status_code == 404
+        path = f"/serve/desk/live/agents/{slug}"
+        assert lists(client, f"{path}/mcp").status_code == 404
         for message in ({"id": 7, "method": "ping"}, {"method": "notifications/initialized"}):
-            answer = client.post(f"{at}/mcp", {"jsonrpc": "2.0", **message}, format="json")
+            answer = client.post(f"{path}/mcp", {"jsonrpc": "2.0", **message}, format="json")
             assert answer.status_code == 404
         for protocol in PROTOCOLS:
-            assert client.get(f"{at}/{protocol}/tools").status_code == 404
+            assert client.get(f"{path}/{protocol}/tools").status_code == 404
     assert not Receipt.objects.exists()
