@@ -58,17 +58,19 @@ class Runs:
                 del self.threads[thread]
                 return reply(b"", status=204)
             case "GET", [thread, "history"]:
-                told = self.threads[thread]["told"]
+                received = self.threads[thread]["told"]
                 states = [
-                    {"checkpoint": {"checkpoint_id": str(n)}, "values": {"told": told[:n]}}
-                    for n in range(len(told))
+                    {"checkpoint": {"checkpoint_id": str(n)}, "values": {"told": received[:n]}}
+                    for n in range(len(received))
                 ]
                 return json_reply(states[::-1])
             case "GET", [thread, "runs"]:
-                return json_reply([self._run(run) for run, of in self.on_thread.items() if of == thread])
-            case _, [thread, "runs", *rest]:
+                return json_reply(
+                    [self._run(run) for run, run_thread in self.on_thread.items() if run_thread == thread]
+                )
+            case _, [thread, "runs", *tail]:
                 before = set(self.started)
-                answer = self._of_run(request, ["runs", *rest])
+                answer = self._of_run(request, ["runs", *tail])
                 for run in self.started.keys() - before:
                     self.on_thread[run] = thread
                     self.threads[thread]["told"].append(self.started[run]["input"])
@@ -88,9 +90,9 @@ class Runs:
             case "POST", ["runs", "stream"]:
                 return self._stream(request)
             case "POST", ["runs", "search"]:
-                wanted = request.json()["metadata"].items()
-                found = [run for run, body in self.started.items() if wanted <= body["metadata"].items()]
-                return json_reply([self._run(run) for run in found])
+                metadata = request.json()["metadata"].items()
+                started = [run for run, body in self.started.items() if metadata <= body["metadata"].items()]
+                return json_reply([self._run(run) for run in started])
             case "GET", ["runs", run]:
                 return json_reply(self._run(run))
             case "GET", ["runs", run, "wait"]:

@@ -196,8 +196,8 @@ class AuthorizationServer:
         authorization = request.headers.get("authorization", "")
         match self.method:
             case "basic":
-                sent = base64.b64decode(authorization.removeprefix("Basic ")).decode()
-                pair = tuple(unquote_plus(part) for part in sent.split(":", 1))
+                credentials = base64.b64decode(authorization.removeprefix("Basic ")).decode()
+                pair = tuple(unquote_plus(part) for part in credentials.split(":", 1))
                 return pair == (CLIENT_ID, self.client_secret) and "client_secret" not in form
             case "key":
                 return self._believes(form) and "client_secret" not in form and not authorization
@@ -208,29 +208,29 @@ class AuthorizationServer:
 
     def _believes(self, form: dict[str, str]) -> bool:
         """RFC 7523 section 3; a statement counts once."""
-        said = form.get("client_assertion", "")
+        assertion = form.get("client_assertion", "")
         keys = {key["kid"]: key for key in self.public_keys}
-        key = keys.get(jwt.get_unverified_header(said)["kid"])
-        if key is None or form.get("client_assertion_type") != JWT_BEARER or said in self.proofs:
+        key = keys.get(jwt.get_unverified_header(assertion)["kid"])
+        if key is None or form.get("client_assertion_type") != JWT_BEARER or assertion in self.proofs:
             return False
         needed = {"require": ["iss", "sub", "aud", "exp", "iat", "jti"]}
         claims = jwt.decode(
-            said, jwt.PyJWK(key), algorithms=["RS256"], audience=f"{self.url}/token", options=needed
+            assertion, jwt.PyJWK(key), algorithms=["RS256"], audience=f"{self.url}/token", options=needed
         )
-        self.proofs.append(said)
+        self.proofs.append(assertion)
         return (claims["iss"], claims["sub"], form["client_id"]) == (CLIENT_ID,) * 3
 
     def _redeem(self, form: dict[str, str]) -> Script:
-        asked = self._codes.pop(form.get("code", ""), None)
-        if asked is None or asked["redirect_uri"] != form.get("redirect_uri"):
+        grant = self._codes.pop(form.get("code", ""), None)
+        if grant is None or grant["redirect_uri"] != form.get("redirect_uri"):
             return json_reply({"error": "invalid_grant"}, status=400)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if asked["code_challenge_method"] != "S256" or asked["code_challenge"] != challenge:
+        if grant["code_challenge_method"] != "S256" or grant["code_challenge"] != challenge:
             return json_reply({"error": "invalid_grant", "error_description": "PKCE"}, status=400)
-        if asked.get("resource") != form.get("resource"):
+        if grant.get("resource") != form.get("resource"):
             return json_reply({"error": "invalid_target"}, status=400)
-        family = Family(asked.get("scope", ""))
+        family = Family(grant.get("scope", ""))
         self.families.append(family)
         return self._issue(family, family.scope)
 
@@ -271,8 +271,8 @@ class AuthorizationServer:
             return self._challenge("")
         end = min(start + PAGE, self.tools)
         more = {"next": str(end)} if end < self.tools else {}
-        listed = [tool(number) for number in range(start + 1, end + 1)]
-        return json_reply({"items": listed, "paging": {"pageLimit": PAGE, **more}})
+        tools = [tool(number) for number in range(start + 1, end + 1)]
+        return json_reply({"items": tools, "paging": {"pageLimit": PAGE, **more}})
 
     def _mcp(self, request: Request) -> Script:
         """Revision 2026-07-28: every request stands alone."""
@@ -280,12 +280,12 @@ class AuthorizationServer:
             return self._challenge("/mcp")
         if request.method != "POST":
             return json_reply({}, status=405)
-        asked = json.loads(request.body)
+        rpc_request = json.loads(request.body)
         result = {
             "resultType": "complete",
             "tools": [{"name": "forecast", "inputSchema": {"type": "object"}}],
         }
-        return json_reply({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        return json_reply({"jsonrpc": "2.0", "id": rpc_request["id"], "result": result})
 
     def _is_let_in(self, request: Request) -> bool:
         return self.is_good(request.headers.get("authorization", "").removeprefix("Bearer "))

@@ -9,7 +9,7 @@ from core import redis_client
 def told_of(queue: str) -> list[int]:
     """In the order they were sent in."""
     messages = [json.loads(text)["headers"] for text in redis_client.client().lrange(queue, 0, -1)]
-    runs = [each["argsrepr"] for each in messages if each["task"] == enumeration_runs.TASK]
+    runs = [message["argsrepr"] for message in messages if message["task"] == enumeration_runs.TASK]
     return [json.loads(run)[0] for run in reversed(runs)]
 
 

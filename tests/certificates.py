@@ -45,11 +45,11 @@ class Authority:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return builder.sign(self.key, hashes.SHA256())
 
-    def write(self, path, names=LOOPBACK, **given):
+    def write(self, path, names=LOOPBACK, **options):
         """Write a certificate for a server with its key, and return the two files."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate_file, key_file = Path(path, "server.crt"), Path(path, "server.key")
-        certificate = self.sign("vendor", key, names, **given)
+        certificate = self.sign("vendor", key, names, **options)
         certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         key_file.write_bytes(
             key.private_bytes(
@@ -61,7 +61,7 @@ class Authority:
         key_file.chmod(0o600)
         return certificate_file, key_file
 
-    def server_context(self, path, names=LOOPBACK, **given):
+    def server_context(self, path, names=LOOPBACK, **options):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*self.write(path, names, **given))
+        context.load_cert_chain(*self.write(path, names, **options))
         return context

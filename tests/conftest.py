@@ -121,10 +121,10 @@ def django_db_setup(is_copied: bool, django_db_setup: None, django_db_blocker: p
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         for _ in range(100):
             cursor.execute(f"SELECT state, query {others}")
-            if not (left := cursor.fetchall()):
+            if not (rows := cursor.fetchall()):
                 return
             time.sleep(0.1)
-        sys.stderr.write(f"still connected at the end: {left}\n")
+        sys.stderr.write(f"still connected at the end: {rows}\n")
         cursor.execute(f"SELECT pg_terminate_backend(pid, 5000) {others}")
 
 
@@ -197,14 +197,14 @@ def static_files_are_listed_once() -> None:
     """Each test client makes its own middleware, which would look at some two hundred files again."""
     from whitenoise.middleware import WhiteNoiseMiddleware
 
-    listed: dict[str, StaticFile] = {}
+    files: dict[str, StaticFile] = {}
     listing = WhiteNoiseMiddleware.add_files_from_finders
 
     def list_once(middleware: WhiteNoiseMiddleware) -> None:
-        if not listed:
+        if not files:
             listing(middleware)
-            listed.update(middleware.files)
-        middleware.files.update(listed)
+            files.update(middleware.files)
+        middleware.files.update(files)
 
     WhiteNoiseMiddleware.add_files_from_finders = list_once
 
@@ -216,7 +216,7 @@ def no_pause_before_a_call_is_sent_again() -> None:
 
     invocation.sleep = lambda seconds: None
     sleep = lease.Held.sleep
-    lease.Held.sleep = lambda held, seconds: sleep(held, 0)
+    lease.Held.sleep = lambda lease, seconds: sleep(lease, 0)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -126,10 +126,10 @@ class ContextVendor:
     def _error(self, method: str, params: Document) -> int | None:
         if method in self.broken:
             return self.broken[method]
-        known = (*self.lists, "prompts/get", "resources/read", "initialize", "server/discover")
+        methods = (*self.lists, "prompts/get", "resources/read", "initialize", "server/discover")
         if self.reports_updates:
-            known += ("subscriptions/listen", "resources/subscribe")
-        return None if method in known else -32601
+            methods += ("subscriptions/listen", "resources/subscribe")
+        return None if method in methods else -32601
 
     def _result(self, method: str, params: Document) -> Document:
         if method == "initialize":
@@ -148,8 +148,8 @@ class ContextVendor:
             return page | ({"nextCursor": str(after)} if after < len(self.lists[method]) else {})
         self.asked.append((method, {name: value for name, value in params.items() if name != "_meta"}))
         if self.questions and self.questions.keys() != params.get("inputResponses", {}).keys():
-            asked = {"inputRequests": self.questions, "requestState": "asked"}
-            return {"resultType": "input_required", **asked}
+            needs_input = {"inputRequests": self.questions, "requestState": "asked"}
+            return {"resultType": "input_required", **needs_input}
         if method == "prompts/get":
             text = f"<b>Recommend</b> a book to {params['arguments'].get('reader')}."
             content = {"type": "text", "text": text}

@@ -93,21 +93,21 @@ def _clean_path(pattern: str) -> str:
 def _translate(pattern: str) -> str:
     expression, position = "", 0
     while position < len(pattern):
-        rest = pattern[position:]
-        if rest.startswith("**/"):
+        remainder = pattern[position:]
+        if remainder.startswith("**/"):
             expression, position = expression + "(?:.*/)?", position + 3
-        elif rest.startswith("**"):
+        elif remainder.startswith("**"):
             expression, position = expression + ".*", position + 2
-        elif rest[0] == "*":
+        elif remainder[0] == "*":
             expression, position = expression + "[^/]*", position + 1
-        elif rest[0] == "?":
+        elif remainder[0] == "?":
             expression, position = expression + "[^/]", position + 1
-        elif rest[0] == "[" and (characters := re.match(r"\[(\^?)((?:\\.|[^\]])+)\]", rest)):
+        elif remainder[0] == "[" and (characters := re.match(r"\[(\^?)((?:\\.|[^\]])+)\]", remainder)):
             expression, position = expression + characters[0], position + characters.end()
-        elif rest[0] == "\\" and len(rest) > 1:
-            expression, position = expression + re.escape(rest[1]), position + 2
+        elif remainder[0] == "\\" and len(remainder) > 1:
+            expression, position = expression + re.escape(remainder[1]), position + 2
         else:
-            expression, position = expression + re.escape(rest[0]), position + 1
+            expression, position = expression + re.escape(remainder[0]), position + 1
     return expression
 
 

@@ -15,7 +15,7 @@ KEPT = {"django_content_type", "auth_permission"}
 
 _truncated = TransactionTestCase._fixture_teardown
 # The other rows that migrations made, such as the team of all users, as JSON by table.
-_made: dict[str, str] = {}
+_rows_of_tables: dict[str, str] = {}
 
 
 @cache
@@ -30,7 +30,7 @@ def remember() -> None:
         for table in _tables():
             cursor.execute(f"SELECT jsonb_agg(made)::text FROM {table} made")
             if rows := cursor.fetchone()[0]:
-                _made[table] = rows
+                _rows_of_tables[table] = rows
 
 
 @cache
@@ -59,7 +59,7 @@ def empty(case: Any = None) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         if _may_delete():
             cursor.execute(_statement())
-        for table, rows in _made.items():
+        for table, rows in _rows_of_tables.items():
             cursor.execute(
                 f"INSERT INTO {table} SELECT * FROM jsonb_populate_recordset(NULL::{table}, %s)", [rows]
             )

@@ -84,8 +84,8 @@ def make_version(
     """The next version of `tool`; the current one unless told otherwise."""
     ordinal = tool.version_count + 1
     signature = signature or make_signature(tool.name, description=f"Words of version {ordinal}")
-    written = to_json(signature).decode()
-    document = json.loads(written)
+    encoded = to_json(signature).decode()
+    document = json.loads(encoded)
     label = label or str(ordinal)
     version = ToolVersion.objects.create(
         **{
@@ -95,7 +95,7 @@ def make_version(
             "label_key": [int(label)] if label.isdigit() else [],
             "rewrite": tool.versions.filter(label=label).count(),
             "digest": digest(document),
-            "signature": written,
+            "signature": encoded,
             "raw": canonical(document).decode(),
         }
         | fields

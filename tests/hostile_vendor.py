@@ -115,10 +115,10 @@ def resets(line: Line, request: Request) -> None:
 
 def in_turn(*scripts: Script) -> Script:
     """The n-th request gets the n-th script; the last one stays."""
-    left = list(scripts)
+    scripts_left = list(scripts)
 
     def script(line: Line, request: Request) -> bool | None:
-        return (left.pop(0) if len(left) > 1 else left[0])(line, request)
+        return (scripts_left.pop(0) if len(scripts_left) > 1 else scripts_left[0])(line, request)
 
     return script
 
@@ -180,8 +180,8 @@ class HostileVendor:
             self.connections += 1
             self._start(self._serve, conn)
 
-    def _start(self, work: Callable[..., None], *given: object) -> None:
-        thread = threading.Thread(target=work, args=given, daemon=True)
+    def _start(self, work: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=work, args=args, daemon=True)
         self._threads.append(thread)
         thread.start()
 

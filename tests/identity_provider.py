@@ -73,27 +73,27 @@ class IdentityProvider:
         kid: str | None = "r1",
         **header,
     ) -> str:
-        named = {"kid": kid} if kid else {}
-        return jwt.encode(claims, key, algorithm=alg, headers={**named, **header})
+        key_header = {"kid": kid} if kid else {}
+        return jwt.encode(claims, key, algorithm=alg, headers={**key_header, **header})
 
     def authorize(self, location: str) -> dict[str, str]:
         """The person agrees; answers with the query that the browser brings back."""
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
-        assert asked["response_type"] == "code"
-        assert asked["client_id"] == CLIENT
-        assert asked["code_challenge_method"] == "S256"
+        query = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
+        assert query["response_type"] == "code"
+        assert query["client_id"] == CLIENT
+        assert query["code_challenge_method"] == "S256"
         code = f"code-{len(self._codes)}"
-        self._codes[code] = asked
-        return {"code": code, "state": asked["state"], "iss": self.issuer}
+        self._codes[code] = query
+        return {"code": code, "state": query["state"], "iss": self.issuer}
 
     def authorize_client(self, path: str) -> str:
         """The same for a program that registered itself; where the browser is sent back to."""
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
-        assert (asked["client_id"], asked["code_challenge_method"]) == (PROGRAM, "S256")
+        query = {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
+        assert (query["client_id"], query["code_challenge_method"]) == (PROGRAM, "S256")
         code = f"code-{len(self._codes)}"
-        self._codes[code] = asked
-        back = {"code": code, "state": asked["state"], "iss": self.issuer}
-        return f"{asked['redirect_uri']}?{urlencode(back)}"
+        self._codes[code] = query
+        back = {"code": code, "state": query["state"], "iss": self.issuer}
+        return f"{query['redirect_uri']}?{urlencode(back)}"
 
     def access_token(self, audience: object, **changed: Any) -> str:
         """As RFC 9068 has it, changed by claims and by what `signed` takes; None leaves a claim out."""
@@ -123,8 +123,8 @@ class IdentityProvider:
                 if self.path == "/register":
                     self._answer(201, json.loads(body) | {"client_id": PROGRAM})
                     return
-                sent = {name: values[0] for name, values in parse_qs(body).items()}
-                status, document = provider._token(sent, self.headers.get("Authorization", ""))
+                form = {name: values[0] for name, values in parse_qs(body).items()}
+                status, document = provider._token(form, self.headers.get("Authorization", ""))
                 self._send(*provider._framed(status, document))
 
             def _redirect(self, where: str) -> None:
@@ -166,26 +166,33 @@ class IdentityProvider:
             "authorization_response_iss_parameter_supported": True,
         } | self.metadata
 
-    def _token(self, sent: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+    def _token(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
         pair = urlencode({"": CLIENT})[1:] + ":" + urlencode({"": self.secret})[1:]
         proof = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        posted = (sent.get("client_id"), sent.get("client_secret")) == (CLIENT, self.secret)
-        is_program = sent.get("client_id") == PROGRAM and not authorization
+        posted = (form.get("client_id"), form.get("client_secret")) == (CLIENT, self.secret)
+        is_program = form.get("client_id") == PROGRAM and not authorization
         if authorization != proof and not posted and not is_program:
             return 401, {"error": "invalid_client"}
-        asked = self._codes.pop(sent.get("code", ""), None)
-        challenge = hashlib.sha256(sent.get("code_verifier", "").encode()).digest()
+        authorization_request = self._codes.pop(form.get("code", ""), None)
+        challenge = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         if (
-            asked is None
-            or asked["redirect_uri"] != sent.get("redirect_uri")
-            or base64.urlsafe_b64encode(challenge).rstrip(b"=").decode() != asked["code_challenge"]
+            authorization_request is None
+            or authorization_request["redirect_uri"] != form.get("redirect_uri")
+            or base64.urlsafe_b64encode(challenge).rstrip(b"=").decode()
+            != authorization_request["code_challenge"]
         ):
             return 400, {"error": "invalid_grant"}
         if is_program:
-            assert sent["resource"] == asked["resource"]
-            token = self.access_token(asked["resource"])
+            assert form["resource"] == authorization_request["resource"]
+            token = self.access_token(authorization_request["resource"])
             return 200, {"access_token": token, "token_type": "Bearer", "expires_in": 300}
         now = int(time.time())
-        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
+        claims = {
+            "iss": self.issuer,
+            "aud": CLIENT,
+            "iat": now,
+            "exp": now + 300,
+            "nonce": authorization_request["nonce"],
+        }
         token = self.sign({**claims, **self.claims})
         return 200, {"access_token": "unused", "token_type": "Bearer", "id_token": token}

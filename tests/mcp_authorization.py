@@ -82,9 +82,11 @@ class Memory(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
         return self.access.get(token)
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
-        for kept in (self.access, self.refresh):
-            for text in [text for text, held in kept.items() if held.client_id == token.client_id]:
-                del kept[text]
+        for store in (self.access, self.refresh):
+            for text in [
+                text for text, token_facts in store.items() if token_facts.client_id == token.client_id
+            ]:
+                del store[text]
 
     def _issue(self, client_id: str, scopes: list[str], resource: str | None) -> OAuthToken:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)

@@ -120,8 +120,8 @@ def told(answer: types.ElicitResult) -> str:
     return answer.content["branch"] if answer.action == "accept" else answer.action
 
 
-def text(said: str) -> types.TextContent:
-    return types.TextContent(text=said)
+def text(text: str) -> types.TextContent:
+    return types.TextContent(text=text)
 
 
 def app_of(way: str, options: dict[str, bool]):

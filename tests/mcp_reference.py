@@ -106,9 +106,9 @@ def form(message: str, **members: dict[str, Any]) -> dict[str, Any]:
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 
 
-def sampling(prompt: str, most: int = 100) -> dict[str, Any]:
+def sampling(prompt: str, max_tokens: int = 100) -> dict[str, Any]:
     messages = [{"role": "user", "content": text(prompt)}]
-    return {"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": most}}
+    return {"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": max_tokens}}
 
 
 NAME_FORM = form("What is your name?", name={"type": "string"})
@@ -121,9 +121,9 @@ def completed(*blocks: dict[str, Any], **members: Any) -> types.CallToolResult:
 
 
 def asking(requests: dict[str, Any], state: str | None = None) -> types.InputRequiredResult:
-    named = {"requestState": sign(state)} if state else {}
+    state_member = {"requestState": sign(state)} if state else {}
     return types.InputRequiredResult.model_validate(
-        {"resultType": "input_required", "inputRequests": requests, **named}
+        {"resultType": "input_required", "inputRequests": requests, **state_member}
     )
 
 
@@ -237,11 +237,11 @@ class Reference:
 
     async def list_tools(self, context, params):
         names = [*CONTENT, *QUESTIONS, *self.tools]
-        listed = [
+        tools = [
             {"name": name, "description": f"Tests {name}.", "inputSchema": SCHEMAS.get(name, EMPTY)}
             for name in names
         ]
-        return types.ListToolsResult.model_validate({"tools": listed})
+        return types.ListToolsResult.model_validate({"tools": tools})
 
     async def call_tool(self, context, params):
         if blocks := CONTENT.get(params.name):
@@ -349,27 +349,27 @@ class Reference:
             "test_prompt_with_image": [],
             "test_input_required_result_prompt": [],
         }
-        listed = [
+        prompts = [
             {
                 "name": name,
                 "description": f"Tests {name}.",
-                "arguments": [{"name": each, "description": each, "required": True} for each in needed],
+                "arguments": [{"name": name, "description": name, "required": True} for name in needed],
             }
             for name, needed in arguments.items()
         ]
-        return types.ListPromptsResult.model_validate({"prompts": listed})
+        return types.ListPromptsResult.model_validate({"prompts": prompts})
 
     async def get_prompt(self, context, params):
-        given = params.arguments or {}
+        arguments = params.arguments or {}
         match params.name:
             case "test_simple_prompt":
                 return prompted(text("This is a simple prompt for testing."))
             case "test_prompt_with_arguments":
-                said = ", ".join(f"{name}='{given.get(name)}'" for name in ("arg1", "arg2"))
-                return prompted(text(f"Prompt with arguments: {said}"))
+                values_text = ", ".join(f"{name}='{arguments.get(name)}'" for name in ("arg1", "arg2"))
+                return prompted(text(f"Prompt with arguments: {values_text}"))
             case "test_prompt_with_embedded_resource":
                 content = embedded(
-                    given["resourceUri"], "text/plain", "Embedded resource content for testing."
+                    arguments["resourceUri"], "text/plain", "Embedded resource content for testing."
                 )
                 return prompted(content, text("Please process the embedded resource above."))
             case "test_prompt_with_image":
@@ -382,7 +382,7 @@ class Reference:
         raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
 
     async def list_resources(self, context, params):
-        listed = [
+        resources = [
             {
                 "uri": "test://static-text",
                 "name": "Static text",
@@ -402,7 +402,7 @@ class Reference:
                 "mimeType": "text/plain",
             },
         ]
-        return types.ListResourcesResult.model_validate({"resources": listed})
+        return types.ListResourcesResult.model_validate({"resources": resources})
 
     async def list_templates(self, context, params):
         template = {
@@ -422,8 +422,8 @@ class Reference:
         elif uri == "test://static-binary":
             content = {"mimeType": "image/png", "blob": PIXEL}
         elif uri.startswith("test://template/") and uri.endswith("/data"):
-            found = uri.removeprefix("test://template/").removesuffix("/data")
-            data = f'{{"id":"{found}","templateTest":true,"data":"Data for ID: {found}"}}'
+            item_id = uri.removeprefix("test://template/").removesuffix("/data")
+            data = f'{{"id":"{item_id}","templateTest":true,"data":"Data for ID: {item_id}"}}'
             content = {"mimeType": "application/json", "text": data}
         else:
             raise MCPError(INVALID_PARAMS, "There is no such resource.", {"uri": uri})
@@ -455,9 +455,9 @@ class Events(EventStore):
     async def replay_events_after(self, last_event_id, send_callback):
         number = int(last_event_id)
         stream = self.events[number - 1][0]
-        for at, (each, message) in enumerate(self.events[number:], number + 1):
-            if each == stream and message is not None:
-                await send_callback(EventMessage(message, str(at)))
+        for event_number, (event_stream, message) in enumerate(self.events[number:], number + 1):
+            if event_stream == stream and message is not None:
+                await send_callback(EventMessage(message, str(event_number)))
         return stream
 
 

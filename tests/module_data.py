@@ -50,12 +50,12 @@ class Shared:
         """Before the savepoint of the test begins."""
         item = request.node
         names = _asked_by(item)
-        asked = (_module_of(item), names) if names else None
-        if asked != self.asked or self.is_broken():
+        requested = (_module_of(item), names) if names else None
+        if requested != self.asked or self.is_broken():
             self.close()
-        if asked and not self.atomics:
+        if requested and not self.atomics:
             self.atomics = TestCase._enter_atomics()
-            self.asked = asked
+            self.asked = requested
             with ExitStack() as unless_all_are_made:
                 unless_all_are_made.callback(self.close)
                 for name in sorted(names):
@@ -75,7 +75,7 @@ class Shared:
             return request.getfixturevalue(name)
         if make not in self.made:
             parameters = signature(make).parameters
-            self.made[make] = make(**{each: self._make(each, request) for each in parameters})
+            self.made[make] = make(**{name: self._make(name, request) for name in parameters})
         return self.made[make]
 
     def close(self) -> None:
@@ -104,10 +104,10 @@ def _asked_by(item: pytest.Item) -> frozenset[str]:
     """The marked fixtures of its module that a test uses."""
     if commits(item):
         return frozenset()
-    found = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    name2fixturedefs = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
     module = _module_of(item)
     return frozenset(
-        name for name, those in found.items() if those[-1].baseid == module and _make_of(those[-1])
+        name for name, those in name2fixturedefs.items() if those[-1].baseid == module and _make_of(those[-1])
     )
 
 

@@ -40,14 +40,14 @@ def product() -> Iterator[str]:
         with subprocess.Popen(
             command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as process:
-            said = []
+            messages = []
             try:
                 for line in process.stdout or ():
-                    said.append(line)
+                    messages.append(line)
                     if line.startswith("ready: "):
                         break
                 else:
-                    raise SystemExit("The product did not start:\n" + "".join(said[-20:]))
+                    raise SystemExit("The product did not start:\n" + "".join(messages[-20:]))
                 yield f"http://127.0.0.1:{port}"
             finally:
                 process.terminate()

@@ -26,7 +26,10 @@ def paths_of(distribution: Distribution) -> set[str]:
 
 def install(requirements: Path) -> None:
     pins = re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==", requirements.read_text(), re.MULTILINE)
-    by_name = {normalize(found.metadata["Name"]): found for found in distributions(path=[str(PRESENT)])}
+    by_name = {
+        normalize(distribution.metadata["Name"]): distribution
+        for distribution in distributions(path=[str(PRESENT)])
+    }
     for name in filter(by_name.__contains__, map(normalize, pins)):
         for path in paths_of(by_name[name]):
             if (PRESENT / path).is_dir():
@@ -43,7 +46,10 @@ def install(requirements: Path) -> None:
 
 
 def uninstall(names: list[str]) -> None:
-    by_name = {normalize(found.metadata["Name"]): found for found in distributions(path=[str(TARGET)])}
+    by_name = {
+        normalize(distribution.metadata["Name"]): distribution
+        for distribution in distributions(path=[str(TARGET)])
+    }
     for name in names:
         for path in paths_of(by_name[normalize(name)]):
             if (TARGET / path).is_dir():

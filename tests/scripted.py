@@ -68,10 +68,10 @@ class ScriptedSession(RequestMethods):
         body = None if content is None else json.loads(content) if is_json else content.decode()
         assert self.left, f"nothing was recorded for {request}"
         exchange = self.left.popleft()
-        asked = (request.method, self.shown(request.path), request.query, body)
+        sent_request = (request.method, self.shown(request.path), request.query, body)
         params = urlencode(exchange.params, quote_via=quote)
         path, _, query = exchange.path.partition("?")
-        assert asked == (exchange.method, path, query or params, _expected(exchange.json))
+        assert sent_request == (exchange.method, path, query or params, _expected(exchange.json))
         self.asked.append({name: value for name, value in request.headers.items() if name != "Content-Type"})
         if exchange.fails:
             raise UnavailableError(exchange.fails, "The vendor went away.")
@@ -105,7 +105,7 @@ def _refusal(exchange: Exchange) -> Exception:
         wait = exchange.headers.get("retry-after")
         code = "RATE_LIMITED" if status == 429 else f"HTTP_{status}"
         return UnavailableError(code, message, retry_after=float(wait) if wait else None)
-    named = {401: "AUTH", 403: "AUTH", 404: "NOT_FOUND", 410: "NOT_FOUND"}
+    codes = {401: "AUTH", 403: "AUTH", 404: "NOT_FOUND", 410: "NOT_FOUND"}
     if status >= 400:
-        return RefusedError(named.get(status, f"HTTP_{status}"), message)
+        return RefusedError(codes.get(status, f"HTTP_{status}"), message)
     return ProtocolViolationError(f"HTTP_{status}", message)

@@ -18,5 +18,8 @@ def summary(reports: Iterable[pytest.TestReport]) -> list[str]:
         seconds[report.nodeid.partition("::")[0]] += report.duration
     if len(seconds) <= SHOWN:
         return []
-    whole = sum(seconds.values()) or 1.0
-    return [f"{taken:8.1f} s {taken / whole:6.1%}  {file}" for file, taken in seconds.most_common(SHOWN)]
+    total = sum(seconds.values()) or 1.0
+    return [
+        f"{file_seconds:8.1f} s {file_seconds / total:6.1%}  {file}"
+        for file, file_seconds in seconds.most_common(SHOWN)
+    ]

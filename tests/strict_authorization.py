@@ -28,9 +28,9 @@ UNRESERVED = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 class RefusalError(Exception):
     """RFC 6749 section 5.2, or RFC 7591 section 3.2.2."""
 
-    def __init__(self, error: str, why: str, status: int = 400) -> None:
-        super().__init__(why)
-        self.error, self.why, self.status = error, why, status
+    def __init__(self, error: str, reason: str, status: int = 400) -> None:
+        super().__init__(reason)
+        self.error, self.why, self.status = error, reason, status
 
 
 @dataclass
@@ -121,41 +121,41 @@ class StrictServer:
 
     def visit(self, address: str) -> dict[str, list[str]]:
         """The person agrees; what comes back with the browser. Raises RefusalError for what stays there."""
-        asked = self._once(urlsplit(address).query)
-        client = self.clients.get(asked.get("client_id", ""))
+        query = self._once(urlsplit(address).query)
+        client = self.clients.get(query.get("client_id", ""))
         if client is None:
             raise RefusalError("invalid_client", "RFC 6749 4.1.2.1: unknown client")
-        if asked.get("redirect_uri") not in client.redirect_uris:
+        if query.get("redirect_uri") not in client.redirect_uris:
             raise RefusalError(
-                "invalid_request", f"RFC 9700 4.1.3: {asked.get('redirect_uri')} is not registered"
+                "invalid_request", f"RFC 9700 4.1.3: {query.get('redirect_uri')} is not registered"
             )
         try:
-            back = {"code": self._code(asked, client)}
+            back = {"code": self._code(query, client)}
         except RefusalError as refusal:
             self.faults.append(str(refusal))
             back = {"error": refusal.error, "error_description": refusal.why}
-        if "state" in asked:
-            back["state"] = asked["state"]
+        if "state" in query:
+            back["state"] = query["state"]
         if self.says_issuer:
             back["iss"] = self.issuer
         return {name: [text] for name, text in back.items()}
 
-    def _code(self, asked: dict[str, str], client: Client) -> str:
-        if asked.get("response_type") != "code":
+    def _code(self, query: dict[str, str], client: Client) -> str:
+        if query.get("response_type") != "code":
             raise RefusalError("unsupported_response_type", "RFC 6749 4.1.1")
-        if asked.get("code_challenge_method") != "S256":
+        if query.get("code_challenge_method") != "S256":
             raise RefusalError("invalid_request", "RFC 7636 4.4.1: S256 is required")
-        challenge = asked.get("code_challenge", "")
+        challenge = query.get("code_challenge", "")
         if len(challenge) != 43 or not set(challenge) <= UNRESERVED - {".", "~"}:
             raise RefusalError("invalid_request", "RFC 7636 4.2: no challenge")
-        if asked.get("resource") != self.resource:
-            raise RefusalError("invalid_target", f"RFC 8707 2.1: {asked.get('resource')} is not served here")
-        if len(asked.get("state", "")) < 16:
+        if query.get("resource") != self.resource:
+            raise RefusalError("invalid_target", f"RFC 8707 2.1: {query.get('resource')} is not served here")
+        if len(query.get("state", "")) < 16:
             raise RefusalError("invalid_request", "RFC 9700 4.7: a state that can be guessed")
-        if client.secret and asked.keys() & {"client_secret", "code_verifier"}:
+        if client.secret and query.keys() & {"client_secret", "code_verifier"}:
             raise RefusalError("invalid_request", "a secret went through the browser")
         code = secrets.token_urlsafe(24)
-        self._codes[code] = asked | {"ends": time.monotonic() + CODE_LIFE}
+        self._codes[code] = query | {"ends": time.monotonic() + CODE_LIFE}
         return code
 
     # What programs ask.
@@ -280,22 +280,22 @@ class StrictServer:
         if family := self._spent.get(code):  # RFC 6749 section 4.1.2
             family.is_over = True
             raise RefusalError("invalid_grant", "RFC 6749 4.1.2: the code was used before")
-        asked = self._codes.pop(code, None)
-        if asked is None or asked["ends"] < time.monotonic() or asked["client_id"] != client:
+        grant = self._codes.pop(code, None)
+        if grant is None or grant["ends"] < time.monotonic() or grant["client_id"] != client:
             raise RefusalError("invalid_grant", "no such code")
-        if asked["redirect_uri"] != form.get("redirect_uri"):
+        if grant["redirect_uri"] != form.get("redirect_uri"):
             raise RefusalError("invalid_grant", "RFC 6749 4.1.3: another redirect_uri")
         verifier = form.get("code_verifier", "")
         if not 43 <= len(verifier) <= 128 or not set(verifier) <= UNRESERVED:
             raise RefusalError("invalid_grant", "RFC 7636 4.1: no verifier")
         digest = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        if digest != asked["code_challenge"]:
+        if digest != grant["code_challenge"]:
             raise RefusalError("invalid_grant", "RFC 7636 4.6: another verifier")
-        if form.get("resource") != asked["resource"]:
+        if form.get("resource") != grant["resource"]:
             raise RefusalError("invalid_target", "RFC 8707 2.2: another resource than was agreed to")
-        wanted = asked.get("scope", "").split()
+        scopes_requested = grant.get("scope", "").split()
         allowed = self.scopes if self.granted is None else self.granted
-        family = Family(client, [scope for scope in wanted if scope in allowed], asked["resource"])
+        family = Family(client, [scope for scope in scopes_requested if scope in allowed], grant["resource"])
         self._spent[code] = family
         return self._issue(family, family.scope, family.resource)
 
@@ -323,7 +323,7 @@ class StrictServer:
             document["expires_in"] = self.life
         if self.names_scope:
             document["scope"] = " ".join(scope)
-        if family and (self.rotates or not any(kept is family for kept in self._refresh.values())):
+        if family and (self.rotates or not any(other is family for other in self._refresh.values())):
             refresh = secrets.token_urlsafe(24)
             self._refresh[refresh] = family
             document["refresh_token"] = refresh
@@ -380,8 +380,8 @@ class StrictServer:
             return 401, {}, {"WWW-Authenticate": f'Bearer error="invalid_token", {where}'}
         if path.startswith("/tools"):
             return 200, {"items": [tool(1)], "paging": {"pageLimit": 30}}, {}
-        asked = json.loads(body)
-        needed = self.needs.get(asked["method"], "")
+        rpc_request = json.loads(body)
+        needed = self.needs.get(rpc_request["method"], "")
         if not set(needed.split()) <= set(family.scope if family else self.client_scope):
             wants = f'Bearer error="insufficient_scope", scope="{needed}", {where}'
             return 403, {"error": "insufficient_scope"}, {"WWW-Authenticate": wants}
@@ -389,6 +389,6 @@ class StrictServer:
             "resultType": "complete",
             "tools": [{"name": "forecast", "inputSchema": {"type": "object"}}],
         }
-        if asked["method"] == "tools/call":
+        if rpc_request["method"] == "tools/call":
             result = {"resultType": "complete", "content": [{"type": "text", "text": "fair"}]}
-        return 200, {"jsonrpc": "2.0", "id": asked["id"], "result": result}, {}
+        return 200, {"jsonrpc": "2.0", "id": rpc_request["id"], "result": result}, {}

@@ -138,10 +138,10 @@ SELECT DISTINCT name FROM watched w WHERE name <> 'people_auditentry' AND NOT EX
 
 def watched_tables() -> list[str]:
     """A table that somebody adds is watched until it is listed above."""
-    ours = [
+    own_models = [
         model for model in apps.get_models() if model._meta.app_label in ("people", "catalog", "designer")
     ]
-    return [model._meta.db_table for model in ours if model._meta.db_table not in OPERATIONAL]
+    return [model._meta.db_table for model in own_models if model._meta.db_table not in OPERATIONAL]
 
 
 @pytest.fixture
@@ -160,9 +160,9 @@ def silent(transactional_db) -> Iterator[Callable[[], list[str]]]:
     def ask() -> list[str]:
         with connection.cursor() as cursor:
             cursor.execute(SILENT)
-            found = sorted(name for (name,) in cursor.fetchall())
+            rows = sorted(name for (name,) in cursor.fetchall())
             cursor.execute("DELETE FROM watched")
-        return found
+        return rows
 
     yield ask
     with connection.cursor() as cursor:
@@ -171,7 +171,7 @@ def silent(transactional_db) -> Iterator[Callable[[], list[str]]]:
 
 def operations() -> dict[CodeType, str]:
     """Every function of the product that changes something for an `actor`."""
-    found = {}
+    path_by_code = {}
     for package in (people, catalog, designer):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if ".migrations" in module.name or ".views" in module.name or ".management" in module.name:
@@ -185,27 +185,27 @@ def operations() -> dict[CodeType, str]:
                     and "actor" in inspect.signature(function).parameters
                     and path not in NO_OPERATIONS
                 ):
-                    found[inspect.unwrap(function).__code__] = path
-    return found
+                    path_by_code[inspect.unwrap(function).__code__] = path
+    return path_by_code
 
 
 @pytest.fixture
 def called() -> Iterator[set[CodeType]]:
-    seen: set[CodeType] = set()
+    codes: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
-            seen.add(frame.f_code)
+            codes.add(frame.f_code)
 
     sys.setprofile(note)
-    yield seen
+    yield codes
     sys.setprofile(None)
 
 
-def read(endpoint: Endpoint, status: str, **asked: object) -> None:
-    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND, **asked)
-    if "actor" in asked:
-        assert pace.request_run(endpoint, actor=asked["actor"]) == run
+def read(endpoint: Endpoint, status: str, **options: object) -> None:
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND, **options)
+    if "actor" in options:
+        assert pace.request_run(endpoint, actor=options["actor"]) == run
     assert enumeration_runs.perform(run.pk).status == status
     inspector.inspect_pending(endpoint.pk)
 
@@ -240,11 +240,11 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
         actor=ada, name="Key", kind="bearer", url=vendor.url, secret="a-first-secret"
     )
     draft = vendor_operations.draft_endpoint(protocol="a2t", url=vendor.url)
-    asked = {"vendor_name": "Shop", "reason": "For the desk."}
-    unwanted = vendor_requests.ask(draft, actor=ada, **asked)
+    request_facts = {"vendor_name": "Shop", "reason": "For the desk."}
+    unwanted = vendor_requests.ask(draft, actor=ada, **request_facts)
     vendor_requests.decline(unwanted, actor=ada, answer="Not yet.")
-    vendor_requests.take_back(vendor_requests.ask(draft, actor=ada, **asked), actor=ada)
-    vendor_requests.ask(draft, actor=ada, **asked)
+    vendor_requests.take_back(vendor_requests.ask(draft, actor=ada, **request_facts), actor=ada)
+    vendor_requests.ask(draft, actor=ada, **request_facts)
     endpoint = vendor_operations.create_endpoint(
         actor=ada, vendor=row, protocol="a2t", url=vendor.url, credential=secret, policy={"new_tool": "hold"}
     )
@@ -257,14 +257,14 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     vendor.history[vendor.listed[1]["toolId"]] = [tool(2, 1), tool(2, 2), tool(2, 3)]
     read(endpoint, RunStatus.SUCCEEDED)
     older_versions.read_all(endpoint.pk)
-    gone, vendor.listed = vendor.listed, vendor.listed[:1]
+    removed, vendor.listed = vendor.listed, vendor.listed[:1]
     read(endpoint, RunStatus.FAILED)  # held
-    held = Run.objects.filter(endpoint=endpoint.pk).first()
+    run = Run.objects.filter(endpoint=endpoint.pk).first()
     assert (
-        enumeration_runs.perform(enumeration_runs.confirm_held(held, actor=ada).pk).status
+        enumeration_runs.perform(enumeration_runs.confirm_held(run, actor=ada).pk).status
         == RunStatus.SUCCEEDED
     )
-    vendor.listed = gone
+    vendor.listed = removed
     read(endpoint, RunStatus.SUCCEEDED)  # returned
     vendor.script = lambda page, body: (500, b"{}")
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.FAILED)
@@ -273,24 +273,24 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.SUCCEEDED)  # recovered
     credential_operations.replace_secret(secret, actor=ada, secret="another-secret")
     for value in ("a-vault-secret", "a-later-one"):
-        kept = vault.set_secret(endpoint, actor=ada, name="pin", value=value)
-    vault.forget(kept, actor=ada)
+        stored_secret = vault.set_secret(endpoint, actor=ada, name="pin", value=value)
+    vault.forget(stored_secret, actor=ada)
     of_users = credential_operations.create_credential(
         actor=ada, name="Users", kind="oauth_users", url=vendor.url, secret="a-client-secret", **USERS_CLIENT
     )
-    chosen = providers.choose(endpoint, actor=ada, provider="google", credential=of_users)
-    providers.forget(chosen, actor=ada)
+    choice = providers.choose(endpoint, actor=ada, provider="google", credential=of_users)
+    providers.forget(choice, actor=ada)
     look_twice(ada, endpoint, vendor)
     return endpoint
 
 
 def look_twice(ada: User, endpoint: Endpoint, vendor: Vendor) -> None:
     """Whoever is not us is shown something else."""
-    listed = vendor.listed
+    listed_tools = vendor.listed
 
     def script(page: int, body: dict[str, Any]) -> None:
         if vendor.headers[-1]["user-agent"] != "Pegboard":
-            body["items"] = [{**each, "description": "Good."} for each in listed]
+            body["items"] = [{**item, "description": "Good."} for item in listed_tools]
 
     vendor.script = script
     second_look.switch(endpoint, actor=ada, is_on=True, other_name="curl/8.5.0")
@@ -312,12 +312,12 @@ ASKS = (
 )
 
 
-def designers_work(bob: User, wanted: Tool) -> None:
+def designers_work(bob: User, tool: Tool) -> None:
     agent = agents.create_agent(actor=bob, name="Desk")
     below = agents.create_agent(actor=bob, name="Helper", parent=agent)
     agents.update_agent(agent, actor=bob, name="Front desk")
     transfers.word_transfer(below.transfer, actor=bob, name="to_helper")
-    (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.PinRequest(wanted, ordinal=1)])
+    (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.PinRequest(tool, ordinal=1)])
     pins.set_alias(pin, actor=bob, alias="ask")
     pins.set_retry(pin, actor=bob, changes={"retry": "none"})
     pins.set_mode(pin, actor=bob, mode=PinMode.FRESH)
@@ -326,7 +326,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     (pin,) = pins.move_to_agent([moved], actor=bob, to=agent)
     tunings.revert(pin, actor=bob)
     tunings.restore(pin, actor=bob, entry=tunings.history(pin).earliest("pk").pk)
-    tunings.tune(wanted, actor=bob, description="Ours.")
+    tunings.tune(tool, actor=bob, description="Ours.")
     procedures_are_written(bob, agent)
     spare = publishing.publish(agent, actor=bob)
     retiring.retire(spare, actor=bob, reason="It was a trial")
@@ -338,7 +338,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     release = publishing.publish(agent, actor=bob, note="The first", channel="canary")
     channels.move(agent, "live", actor=bob, release=release)
     call = requesting.request_call(
-        wanted.versions.get(ordinal=1), actor=bob, arguments={"city": "Oslo"}, is_confirmed=True
+        tool.versions.get(ordinal=1), actor=bob, arguments={"city": "Oslo"}, is_confirmed=True
     )
     examples.remove_example(examples.save_example(call, actor=bob, name="Oslo"), actor=bob)
     Call.objects.filter(pk=call.pk).update(
@@ -353,24 +353,29 @@ def designers_work(bob: User, wanted: Tool) -> None:
     threads.remove(threads.create(None, actor=bob), actor=bob)
     # The walk of a configuration that is kept is in tests/serving/test_configurations.py.
     with pytest.raises(DomainError):
-        configurations.save(wanted, actor=bob, name="Warm", values={})
-    configurations.remove(wanted, actor=bob, name="Warm")
-    steps = {"steps": [{"tool": wanted.pk, "ordinal": 1, "inputs": {"city": {"value": "Oslo"}}}]}
+        configurations.save(tool, actor=bob, name="Warm", values={})
+    configurations.remove(tool, actor=bob, name="Warm")
+    steps = {"steps": [{"tool": tool.pk, "ordinal": 1, "inputs": {"city": {"value": "Oslo"}}}]}
     activity = activity_operations.create(actor=bob, name="forecast", kind="vendor", config=steps)
     activity_operations.change(activity, actor=bob, name="weather forecast")
     activity_operations.remove(activity, actor=bob)
-    ours = definitions.define(
+    definition = definitions.define(
         actor=bob, parts=Parts("ask_us", "", "Asks us.", {"type": "object"}, {"type": "string"})
     )
     schema = {"type": "object"}
-    theirs = {"name": "ask_them", "description": "Asks them.", "inputs": schema, "output": schema}
-    definition_import.define_all([theirs], actor=bob)
-    definitions.change(ours, actor=bob, changes={"title": "Ask us"})
-    definitions.withdraw(ours, actor=bob)
-    definitions.offer_again(ours, actor=bob)
+    definition_of_others = {
+        "name": "ask_them",
+        "description": "Asks them.",
+        "inputs": schema,
+        "output": schema,
+    }
+    definition_import.define_all([definition_of_others], actor=bob)
+    definitions.change(definition, actor=bob, changes={"title": "Ask us"})
+    definitions.withdraw(definition, actor=bob)
+    definitions.offer_again(definition, actor=bob)
     pins.set_configuration(agent.pins.live()[0], actor=bob, configuration=None)
-    if other := wanted.versions.exclude(pk=pin.version_id).first():
-        for finding in Finding.objects.filter(tool=wanted).exclude(state="accepted"):
+    if other := tool.versions.exclude(pk=pin.version_id).first():
+        for finding in Finding.objects.filter(tool=tool).exclude(state="accepted"):
             decisions.resolve(finding, actor=bob, decision="accept")
         upgrades.move(pin.agent, actor=bob, wanted=[upgrades.RequestedMove(pin.pk, ordinal=other.ordinal)])
         tunings.settle(pin, actor=bob, member="description", take="ours")
@@ -382,12 +387,12 @@ def designers_work(bob: User, wanted: Tool) -> None:
     row = procedures.create_procedure(agent, actor=bob, title="Sky", body=f"Call {pin.name}().")
     mock_rehearsals.run_step(agent, row, uuid.uuid4(), 1, actor=bob, arguments={"city": "Oslo"})
     mocks.set_assertions(agent, actor=bob, said=[{"is": "never", "tool": pin.name}])
-    (said,) = sentences.add(agent, actor=bob, new_sentences=[sentences.NewSentence("Ask it", pin.name)])
+    (phrase,) = sentences.add(agent, actor=bob, new_sentences=[sentences.NewSentence("Ask it", pin.name)])
     runs.run_built_in(agent, actor=bob)
     rehearsed.run(agent, actor=bob)
     plans.set_gate(agent, actor=bob, gate="refuse", at_least=1)
-    sentences.change(said, actor=bob, says="Ask it again")
-    sentences.remove(said, actor=bob)
+    sentences.change(phrase, actor=bob, says="Ask it again")
+    sentences.remove(phrase, actor=bob)
     with pytest.raises(DomainError):
         look_alikes.add_contrast(agent, actor=bob, tool="ask", other="another")
     agents.archive_agent(agent, actor=bob)
@@ -411,17 +416,19 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     release = agent.releases.latest("number")
     asks = {"actor": bob, "key": key}
     wish = Wish(tool="ask", arguments={"city": "Oslo"}, is_confirmed=True)
-    made = calls.run(release, wish, **asks)
-    Call.objects.filter(pk=made.call.pk).update(status="finished", outcome="needs_input", result=ASKS)
-    calls.resume(Call.objects.get(pk=made.call.pk), release, made.tool, answers={"q": "it"}, **asks)
+    call_made = calls.run(release, wish, **asks)
+    Call.objects.filter(pk=call_made.call.pk).update(status="finished", outcome="needs_input", result=ASKS)
+    calls.resume(Call.objects.get(pk=call_made.call.pk), release, call_made.tool, answers={"q": "it"}, **asks)
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
     place = binding_moves.create_environment(agent, actor=bob, name="prototype", is_default=True)
-    binding_moves.bind(place, made.call.tool, actor=bob, activity=None)
+    binding_moves.bind(place, call_made.call.tool, actor=bob, activity=None)
     latent = calls.run(release, wish, **asks)
     calls.give_output(latent.call, release, latent.tool, output={"weather": "fair"}, format_="", **asks)
-    binding_moves.unbind(place, made.call.tool, actor=bob)
-    named = activity_operations.create(actor=bob, name="Named", kind="mock", config={})
-    binding_moves.move_named(agent, made.call.tool, actor=bob, activity=named, version=named.current)
+    binding_moves.unbind(place, call_made.call.tool, actor=bob)
+    activity = activity_operations.create(actor=bob, name="Named", kind="mock", config={})
+    binding_moves.move_named(
+        agent, call_made.call.tool, actor=bob, activity=activity, version=activity.current
+    )
     environments.protect(environments.create(agent, actor=bob, name="production"), actor=bob)
     mocks.bind_all(place, actor=bob)
     agent_keys.change_environment(key, actor=bob, environment=place.name)
@@ -475,10 +482,10 @@ def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
     [run] = onboarding.go_on(row, actor=ada)
     assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     inspector.inspect_pending(endpoint.pk)
-    told = AuditEntry.objects.count()
+    entry_count = AuditEntry.objects.count()
     wear_out(row)
     oauth_tokens.token_for(row)
-    assert AuditEntry.objects.count() == told, "a renewal that changes nothing is nobody's news"
+    assert AuditEntry.objects.count() == entry_count, "a renewal that changes nothing is nobody's news"
     for trouble in ("server_error", "server_error", "invalid_client"):
         wear_out(row)
         Grant.objects.update(retry_at=None)
@@ -518,15 +525,15 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
             ("judge", lambda: a_judge_is_set_up(ada)),
             ("credential", lambda: a_credential_lives(ada, authorization)),
         ]
-        made = {}
+        results_by_step = {}
         for name, step in steps:
-            made[name] = step()
+            results_by_step[name] = step()
             assert (name, silent()) == (name, [])
-    endpoint = made["vendor"]
+    endpoint = results_by_step["vendor"]
     vendor_operations.remove_endpoint(endpoint, actor=ada)
     credential_operations.remove_credential(endpoint.credential, actor=ada)
     vendor_operations.remove_vendor(endpoint.vendor, actor=ada)
-    users.update_user(made["people"], actor=ada, is_active=False)
+    users.update_user(results_by_step["people"], actor=ada, is_active=False)
     assert silent() == []
 
     sys.setprofile(None)
@@ -544,6 +551,6 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
 
 
 def test_what_is_left_out_of_the_watch_exists():
-    known = {model._meta.db_table for model in apps.get_models()}
-    assert OPERATIONAL.keys() <= known
-    assert WORKING.keys() <= known
+    db_tables = {model._meta.db_table for model in apps.get_models()}
+    assert OPERATIONAL.keys() <= db_tables
+    assert WORKING.keys() <= db_tables

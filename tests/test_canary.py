@@ -80,8 +80,8 @@ class Planted:
         return self.secrets[name]
 
     def put_out(self, name: str, content: str | bytes) -> None:
-        held = content.encode() if isinstance(content, str) else content
-        self.outputs[f"{len(self.outputs)} {name}"] = held
+        output = content.encode() if isinstance(content, str) else content
+        self.outputs[f"{len(self.outputs)} {name}"] = output
 
     def hits(self) -> list[tuple[str, str, str]]:
         """Which secret was found where, and in which form."""
@@ -107,8 +107,8 @@ def forms_of(secret: str) -> Iterator[tuple[str, bytes]]:
     yield "reversed", secret[::-1].encode()
     for before in range(3):
         # What base64 shares with its neighbours is left out.
-        written = b64encode(b"\0" * before + raw_bytes)
-        core = written[4 if before else 0 : len(written) - 4]
+        encoded = b64encode(b"\0" * before + raw_bytes)
+        core = encoded[4 if before else 0 : len(encoded) - 4]
         yield f"base64 {before}", core
         yield f"base64url {before}", core.translate(bytes.maketrans(b"+/", b"-_"))
 
@@ -146,19 +146,26 @@ def mailed_reports(settings):
 
 def echoing(line, request) -> bool:
     """A vendor that says all it heard: in the status line, in headers, and everywhere in its JSON."""
-    heard = " | ".join([request.target, *request.headers.values(), request.body.decode(errors="replace")])
-    tool = vendors.tool(1) | {"description": heard, "name": "echo", "tags": [heard[:50]]}
-    body = {"items": [tool], "error": heard, "message": heard, "output_parameters": [{"value": heard}]}
-    header = heard.encode("ascii", "ignore").decode()[:2000]
+    received = " | ".join([request.target, *request.headers.values(), request.body.decode(errors="replace")])
+    tool = vendors.tool(1) | {"description": received, "name": "echo", "tags": [received[:50]]}
+    body = {
+        "items": [tool],
+        "error": received,
+        "message": received,
+        "output_parameters": [{"value": received}],
+    }
+    header = received.encode("ascii", "ignore").decode()[:2000]
     status = {"/500": 500, "/401": 401, "/400": 400}.get(request.path[-4:], 200)
     return reply(json.dumps(body).encode(), status=status, headers={"X-Heard": header})(line, request)
 
 
 def shouting(line, request) -> bool:
     """The same, as an error of a kind that nobody reads as JSON."""
-    heard = " ".join(request.headers.values()) + request.target
-    head = f"HTTP/1.1 500 {heard[:300]}\r\nLocation: /?{heard[:300]}\r\nContent-Type: text/plain\r\n\r\n"
-    return raw(head.encode("latin-1", "ignore") + heard.encode())(line, request)
+    received = " ".join(request.headers.values()) + request.target
+    head = (
+        f"HTTP/1.1 500 {received[:300]}\r\nLocation: /?{received[:300]}\r\nContent-Type: text/plain\r\n\r\n"
+    )
+    return raw(head.encode("latin-1", "ignore") + received.encode())(line, request)
 
 
 KINDS = {
@@ -191,9 +198,9 @@ def sign_in(planted: Planted) -> tuple[Client, APIClient]:
     planted.put_out("user", api.post(f"{API}/users/", other).content)
     planted.put_out("user", api.post(f"{API}/users/", other).content)  # there is one by now
     planted.put_out("user", pages.post(reverse("user-new"), other | {"role": "nobody"}).content)
-    made = api.post(f"{API}/keys/", {"name": "CI", "scopes": ["read"]})
-    assert made.status_code == 201, made.content
-    key = next(value for value in made.json().values() if isinstance(value, str) and len(value) > 30)
+    response = api.post(f"{API}/keys/", {"name": "CI", "scopes": ["read"]})
+    assert response.status_code == 201, response.content
+    key = next(value for value in response.json().values() if isinstance(value, str) and len(value) > 30)
     planted.secrets["API key"] = key
     for authorization in (f"Bearer {key}", f"Bearer {key}x", f"Token {key}", f"Basic {key}"):
         caller = Client(raise_request_exception=False)
@@ -230,13 +237,13 @@ def sign_in_elsewhere(planted: Planted, settings: LazySettings) -> None:
 
             return sign
 
-        def telling(sent: dict[str, str], authorization: str) -> tuple[int, dict[str, str]]:
-            heard = f"{authorization} {sent}"
-            planted.secrets |= {"verifier": sent["code_verifier"], "code": sent["code"]}
+        def telling(form: dict[str, str], authorization: str) -> tuple[int, dict[str, str]]:
+            received = f"{authorization} {form}"
+            planted.secrets |= {"verifier": form["code_verifier"], "code": form["code"]}
             return 400, {
-                "error": heard,
-                "error_description": heard,
-                "error_uri": f"https://x.example/?{heard}",
+                "error": received,
+                "error_description": received,
+                "error_uri": f"https://x.example/?{received}",
             }
 
         honest = idp._token
@@ -262,25 +269,25 @@ def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -
     """Of every simple kind; refused ones too, over REST and by a form."""
     for kind, details in KINDS.items():
         secret = planted.new(f"secret of {kind}", "" if kind in ("header", "bearer") else "/+=")
-        given = {"name": f"Key {kind}", "kind": kind, "url": url, "secret": secret, **details}
-        planted.put_out("refused", api.post(f"{API}/credentials/", given | {"url": "nope"}).content)
-        planted.put_out("refused", pages.post("/credentials/new/", given | {"kind": "nope"}).content)
-        made = api.post(f"{API}/credentials/", given)
-        assert made.status_code == 201, made.content
-        planted.put_out("credential", made.content)
+        payload = {"name": f"Key {kind}", "kind": kind, "url": url, "secret": secret, **details}
+        planted.put_out("refused", api.post(f"{API}/credentials/", payload | {"url": "nope"}).content)
+        planted.put_out("refused", pages.post("/credentials/new/", payload | {"kind": "nope"}).content)
+        response = api.post(f"{API}/credentials/", payload)
+        assert response.status_code == 201, response.content
+        planted.put_out("credential", response.content)
         key = planted.new(f"key in an address of {kind}")
-        for asked in (f"?view=1&api_key={key}", f"?profile=sk-live-{key}", f"?access%5Ftoken={key}"):
-            kept = {"kind": "bearer", "name": "Kept", "secret": secret, "url": f"{url}/{asked}"}
+        for query in (f"?view=1&api_key={key}", f"?profile=sk-live-{key}", f"?access%5Ftoken={key}"):
+            kept = {"kind": "bearer", "name": "Kept", "secret": secret, "url": f"{url}/{query}"}
             with_key = {
                 "protocol": "a2t",
-                "url": f"{url}/{asked}",
+                "url": f"{url}/{query}",
                 "vendor_name": "X",
                 "interval_minutes": 60,
             }
             for answer in (
                 api.post(f"{API}/credentials/", kept),
                 pages.post("/credentials/new/", kept),
-                api.post(f"{API}/endpoints/preview/", {"protocol": "a2t", "url": f"{url}/{asked}"}),
+                api.post(f"{API}/endpoints/preview/", {"protocol": "a2t", "url": f"{url}/{query}"}),
                 pages.post(reverse("endpoint-new"), with_key),
                 pages.post(reverse("endpoint-preview"), with_key),
             ):
@@ -288,7 +295,7 @@ def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -
                 planted.put_out("key in an address", answer.content)
         assert not Endpoint.objects.filter(url__contains="?").exists()
         later = planted.new(f"later secret of {kind}")
-        answer = api.put(f"{API}/credentials/{made.json()['id']}/", {"secret": later})
+        answer = api.put(f"{API}/credentials/{response.json()['id']}/", {"secret": later})
         assert answer.status_code == 200, answer.content
         planted.put_out("replaced", answer.content)
     return list(Credential.objects.order_by("name"))
@@ -318,9 +325,9 @@ def read_echoes(planted: Planted, api: APIClient, rows: list[Credential], vendor
             vendor.script = script
             endpoint = make_endpoint(url=f"{vendor.url}/{row.kind}/{mood[:3]}", credential=row)
             codes.append(perform(endpoint))
-            asked = {"protocol": "a2t", "url": endpoint.url, "credential": str(row.pk)}
+            payload = {"protocol": "a2t", "url": endpoint.url, "credential": str(row.pk)}
             if mood in ("200", "shouts"):
-                planted.put_out("preview", api.post(f"{API}/endpoints/preview/", asked).content)
+                planted.put_out("preview", api.post(f"{API}/endpoints/preview/", payload).content)
                 try_out(endpoint, user)
         elsewhere = make_endpoint(url="http://127.0.0.77:9/", credential=row)
         codes.append(perform(elsewhere))
@@ -346,38 +353,38 @@ def sign_in_at_a_vendor(planted: Planted, api: APIClient, pages: Client) -> None
         server.client_secret = planted.new("client secret", "/+ %:")
         access = [planted.new(f"access token {n}", "-._~") for n in range(3)]
         refresh = [planted.new(f"refresh token {n}", "-._~") for n in range(2)]
-        said = {"token_type": "Bearer", "expires_in": 3600}
+        token_reply = {"token_type": "Bearer", "expires_in": 3600}
         refused = {"error": "invalid_client", "error_description": f"we got {server.client_secret}"}
         client = {"kind": "oauth_client", "url": f"{server.url}/", "secret": server.client_secret}
-        made = api.post(f"{API}/credentials/", client | {"name": "Machine", "client": server.settings()})
-        assert made.status_code == 201, made.content
-        planted.put_out("client", made.content)
-        machine = make_endpoint(url=f"{server.url}/", credential_id=made.json()["id"])
+        response = api.post(f"{API}/credentials/", client | {"name": "Machine", "client": server.settings()})
+        assert response.status_code == 201, response.content
+        planted.put_out("client", response.content)
+        machine = make_endpoint(url=f"{server.url}/", credential_id=response.json()["id"])
         server.scripts = [scripted(refused, 401)]
         perform(machine)
         Grant.objects.update(refused_at=None, retry_at=None, error_code="", failures=0)
-        server.scripts = [scripted(said | {"access_token": access[0]})]
+        server.scripts = [scripted(token_reply | {"access_token": access[0]})]
         server.documents["/tools"] = echoing
         perform(machine)
         assert Grant.objects.exclude(access_token="").exists()
 
-        made = api.post(
+        response = api.post(
             f"{API}/credentials/",
             client | {"name": "Person", "kind": "oauth_code", "client": server.settings()},
         )
-        row = Credential.objects.get(pk=made.json()["id"])
+        row = Credential.objects.get(pk=response.json()["id"])
         page = pages.post(f"/credentials/{row.pk}/sign-in/").content.decode()
         address = html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
         back = {name: values[0] for name, values in server.visit(address).items()}
         planted.secrets["state"] = back["state"]
-        server.scripts = [scripted(said | {"access_token": access[1], "refresh_token": refresh[0]})]
+        server.scripts = [scripted(token_reply | {"access_token": access[1], "refresh_token": refresh[0]})]
         wrong = pages.get(reverse("credential-callback"), back | {"state": back["state"] + "x"}, follow=True)
         planted.put_out("forged", wrong.content.replace(back["state"].encode() + b"x", b""))
         planted.put_out("callback", pages.get(reverse("credential-callback"), back, follow=True).content)
         endpoint = make_endpoint(url=f"{server.url}/", credential=row)
         perform(endpoint)
         wear_out(row)
-        server.scripts = [scripted(said | {"access_token": access[2], "refresh_token": refresh[1]})]
+        server.scripts = [scripted(token_reply | {"access_token": access[2], "refresh_token": refresh[1]})]
         perform(endpoint)
         try_out(endpoint, User.objects.get(username="root-admin"))
         assert refresh[1] not in str(list(Grant.objects.values()))
@@ -391,17 +398,20 @@ def act_for_users(planted: Planted, api: APIClient, pages: Client, vendor: Hosti
     """A user of an agent, a secret that a tool asks for, and tokens of that user; a vendor repeats it all."""
     admin, name = User.objects.get(username="root-admin"), planted.new("user of an agent")
     secret = planted.new("secret in a vault", "/+= %")
-    said = {"authorization": [{"id": "google", "oauth2": {"scopes": ["mail"]}}], "secrets": [{"id": "pin"}]}
+    requirements = {
+        "authorization": [{"id": "google", "oauth2": {"scopes": ["mail"]}}],
+        "secrets": [{"id": "pin"}],
+    }
     needs = Requirements(secrets=("pin",))
-    signature = make_signature("act", requirements=needs, rest={"requirements": said})
+    signature = make_signature("act", requirements=needs, rest={"requirements": requirements})
     endpoint = make_endpoint(url=f"{vendor.url}/oxp", protocol="oxp")
     agent = make_agent(name="Acting")
     make_pin(agent, make_tool(signature, endpoint=endpoint), name="act")
     publishing.publish(agent, actor=admin, channel="live")
     vault = f"/endpoints/{endpoint.pk}/secrets/"
-    for given in ({"name": "", "value": secret}, {"name": "pin", "value": secret}):
-        planted.put_out("vault", api.post(API + vault, given).content)
-        planted.put_out("vault", pages.post(vault, given).content)
+    for payload in ({"name": "", "value": secret}, {"name": "pin", "value": secret}):
+        planted.put_out("vault", api.post(API + vault, payload).content)
+        planted.put_out("vault", pages.post(vault, payload).content)
     invoke = f"{API}/agents/{agent.slug}/releases/live/tools/act/invoke/"
     asked = {"arguments": {"city": "Oslo"}, "on_behalf_of": {"id": name}}
     visit = {"id": "google", "url": "https://auth.example/go", "check_url": f"{vendor.url}/check"}
@@ -411,9 +421,9 @@ def act_for_users(planted: Planted, api: APIClient, pages: Client, vendor: Hosti
         assert UserGrant.objects.get().check_url
         server.client_secret = planted.new("client secret for users", "/+ %:")
         client = {"kind": "oauth_users", "url": endpoint.url, "secret": server.client_secret, "name": "Users"}
-        made = api.post(f"{API}/credentials/", client | {"client": server.settings()})
-        assert made.status_code == 201, made.content
-        chosen = {"provider": "google", "credential": made.json()["id"]}
+        response = api.post(f"{API}/credentials/", client | {"client": server.settings()})
+        assert response.status_code == 201, response.content
+        chosen = {"provider": "google", "credential": response.json()["id"]}
         planted.put_out("chosen", api.post(f"{API}/endpoints/{endpoint.pk}/providers/", chosen).content)
         answer = api.post(invoke, asked)
         link, browser = urlsplit(answer.json()["asks"][0]["url"]).path, Client()
@@ -433,8 +443,8 @@ def act_for_users(planted: Planted, api: APIClient, pages: Client, vendor: Hosti
 
 def telling_the_context(line, request) -> bool:
     context = json.loads(request.body)["context"]
-    heard = [context["authorization"], context["secrets"]]
-    return json_reply({"call_id": "1", "success": True, "value": {"heard": heard}})(line, request)
+    received = [context["authorization"], context["secrets"]]
+    return json_reply({"call_id": "1", "success": True, "value": {"heard": received}})(line, request)
 
 
 def act_for_runtimes(planted: Planted, vendor: HostileVendor, settings: LazySettings) -> None:
@@ -467,21 +477,21 @@ def call_for_a_client(planted: Planted, vendor: HostileVendor, idp: IdentityProv
             idp.access_token(f"https://pegboard.example/serve/{slug}") for slug in (agent.slug, "nowhere")
         )
         planted.secrets |= {"access token of a client": token, "access token for another": elsewhere}
-        for given in (token, elsewhere, f"{token}x"):
+        for access_token in (token, elsewhere, f"{token}x"):
             client = APIClient(raise_request_exception=False)
-            client.credentials(HTTP_AUTHORIZATION=f"Bearer {given}")
+            client.credentials(HTTP_AUTHORIZATION=f"Bearer {access_token}")
             for path in (f"{at}/tools/?format=mcp", f"/serve/{agent.slug}/live/a2t/tools"):
                 planted.put_out(f"client {path}", client.get(path).getvalue())
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
         for script in (echoing, shouting):
             vendor.script = script
             address = f"{vendor.url}/{planted.new(f'address of a callback {script.__name__}')}"
-            asked = {"arguments": {"city": "Oslo"}, "mode": "async", "callback": address}
-            told = client.post(f"{at}/tools/echo/invoke/", asked).json()
-            planted.secrets[f"callback secret {script.__name__}"] = told.pop("callback_secret")
-            planted.put_out("begun", json.dumps(told))
+            payload = {"arguments": {"city": "Oslo"}, "mode": "async", "callback": address}
+            body = client.post(f"{at}/tools/echo/invoke/", payload).json()
+            planted.secrets[f"callback secret {script.__name__}"] = body.pop("callback_secret")
+            planted.put_out("begun", json.dumps(body))
             invocation.perform_due_calls()
-            callbacks.send(str(Callback.objects.get(call=told["call"]).pk))
+            callbacks.send(str(Callback.objects.get(call=body["call"]).pk))
         assert Callback.objects.exclude(error="").exists()
         client.post(f"{at}/tools/send/invoke/", {"arguments": {"city": "Oslo"}, "mode": "async"})
         invocation.perform_due_calls()
@@ -495,10 +505,10 @@ def prove_with_a_key(planted: Planted, api: APIClient) -> None:
     """A client with a key of ours, at a server that repeats what it is sent."""
     with AuthorizationServer(client_secret=None, method="key") as server:
         client = {"kind": "oauth_client", "url": f"{server.url}/", "name": "Proving"}
-        made = api.post(f"{API}/credentials/", client | {"client": server.settings()})
-        assert made.status_code == 201, made.content
-        planted.put_out("client", made.content)
-        row = Credential.objects.get(pk=made.json()["id"])
+        response = api.post(f"{API}/credentials/", client | {"client": server.settings()})
+        assert response.status_code == 201, response.content
+        planted.put_out("client", response.content)
+        row = Credential.objects.get(pk=response.json()["id"])
         private = sessions.decrypt(row).reveal()
         planted.secrets["private key"] = max(re.findall(r"[A-Za-z0-9+/_-]{40,}", private), key=len)
         server.documents["/tools"] = echoing
@@ -506,10 +516,10 @@ def prove_with_a_key(planted: Planted, api: APIClient) -> None:
 
 
 def tell_webhooks(planted: Planted, api: APIClient, vendor: HostileVendor) -> None:
-    given = {"name": "Chat", "url": f"{vendor.url}/hook", "events": ["endpoint.broken"]}
-    made = api.post(f"{API}/webhooks/", given)
-    assert made.status_code == 201, made.content
-    planted.secrets["webhook secret"] = made.json()["secret"]
+    payload = {"name": "Chat", "url": f"{vendor.url}/hook", "events": ["endpoint.broken"]}
+    response = api.post(f"{API}/webhooks/", payload)
+    assert response.status_code == 201, response.content
+    planted.secrets["webhook secret"] = response.json()["secret"]
     row = Webhook.objects.get()
     for script in (echoing, shouting):
         vendor.script = script
@@ -521,14 +531,14 @@ def tell_webhooks(planted: Planted, api: APIClient, vendor: HostileVendor) -> No
 
 def ask_a_judge(planted: Planted, api: APIClient, vendor: HostileVendor) -> None:
     key = planted.new("key of a judge", "+/=")
-    given = {"name": "Model", "url": f"{vendor.url}/v1", "model": "m", "key": key}
-    made = api.post(f"{API}/judges/", given)
-    assert made.status_code == 201, made.content
+    payload = {"name": "Model", "url": f"{vendor.url}/v1", "model": "m", "key": key}
+    response = api.post(f"{API}/judges/", payload)
+    assert response.status_code == 201, response.content
     agent = make_agent(slug="judged")
     make_pin(agent, make_tool(make_signature("judged")), name="judged")
     actor = User.objects.get(username="root-admin")
     sentences.add(agent, actor=actor, new_sentences=[sentences.NewSentence("Judge it", "judged")])
-    plans.set_gate(agent, actor=actor, gate="warn", judge=made.json()["id"])
+    plans.set_gate(agent, actor=actor, gate="warn", judge=response.json()["id"])
     for script in (echoing, shouting):
         vendor.script = script
         run = rehearsed.run(agent, actor=actor)
@@ -541,9 +551,9 @@ def ask_a_judge(planted: Planted, api: APIClient, vendor: HostileVendor) -> None
 def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential], monkeypatch) -> None:
     """Bugs of ours while a secret is in hand: in a page, in REST and in a task."""
 
-    def bug(*given, **named):
-        held = (given, named)
-        raise RuntimeError(f"a bug with {len(held)} things in hand")
+    def bug(*arguments, **options):
+        values = (arguments, options)
+        raise RuntimeError(f"a bug with {len(values)} things in hand")
 
     secret = planted.new("secret in a crash", SPECIAL)
     form = {"name": "Crash", "kind": "bearer", "url": "https://api.example.com/", "secret": secret}
@@ -556,7 +566,7 @@ def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential
             assert answer.status_code == 500
             planted.put_out("500", answer.content)
     with monkeypatch.context() as broken:
-        broken.setattr(listing._Pass, "read", lambda self, session, *rest: bug(session, vars(session)))
+        broken.setattr(listing._Pass, "read", lambda self, session, *arguments: bug(session, vars(session)))
         assert perform(make_endpoint(url=rows[0].origin, credential=rows[0])) == "INTERNAL"
 
 
@@ -608,20 +618,20 @@ def dump(planted: Planted) -> None:
 
 
 def held_by_the_broker() -> list[object]:
-    server, held = redis_client.client(), []
+    server, stored_values = redis_client.client(), []
     for key in server.scan_iter():
         match server.type(key):
             case "string":
-                held.append(server.get(key))
+                stored_values.append(server.get(key))
             case "list":
-                held.append(server.lrange(key, 0, -1))
+                stored_values.append(server.lrange(key, 0, -1))
             case "hash":
-                held.append(server.hgetall(key))
+                stored_values.append(server.hgetall(key))
             case "set":
-                held.append(server.smembers(key))
+                stored_values.append(server.smembers(key))
             case "zset":
-                held.append(server.zrange(key, 0, -1))
-    return held
+                stored_values.append(server.zrange(key, 0, -1))
+    return stored_values
 
 
 def addresses() -> list[str]:
@@ -644,16 +654,16 @@ def addresses() -> list[str]:
         "run": one_for_each(Run, "endpoint__credential__kind", "error_code"),
     }
     numbers = {Tool.objects.latest("pk").pk, Call.objects.latest("pk").pk}
-    found = []
+    paths = []
     for route in routes():
         name = route.name.removeprefix("api-").partition("-")[0]
-        known = by_kind.get(route.name) or rows.get(name, numbers)
+        values = by_kind.get(route.name) or rows.get(name, numbers)
         sample = next((part for part in ("1", "x", UUID) if f"/{part}/" in route.path), None)
         if sample is None:
-            found.append(route.path)
+            paths.append(route.path)
         else:
-            found += [route.path.replace(f"/{sample}/", f"/{value}/", 1) for value in known]
-    return sorted(set(found))
+            paths += [route.path.replace(f"/{sample}/", f"/{value}/", 1) for value in values]
+    return sorted(set(paths))
 
 
 def one_for_each(model: type[Model], *facts: str) -> list[int]:
@@ -668,8 +678,8 @@ def no_second_tries(monkeypatch):
     """A vendor that fails is asked once: nothing more comes out of a repetition."""
     usual = sessions.open_session
 
-    def once(endpoint, exchanges=None, limits=DEFAULT_LIMITS, **given):
-        return usual(endpoint, exchanges, replace(limits, backoff=()), **given)
+    def once(endpoint, exchanges=None, limits=DEFAULT_LIMITS, **options):
+        return usual(endpoint, exchanges, replace(limits, backoff=()), **options)
 
     monkeypatch.setattr(sessions, "open_session", once)
 
@@ -696,7 +706,7 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
     assert len(planted.secrets) >= 20
     assert len(planted.outputs) > 150
     assert any("export mcp" in name for name in planted.outputs)
-    messages = next(held for name, held in planted.outputs.items() if name.endswith(" broker"))
+    messages = next(content for name, content in planted.outputs.items() if name.endswith(" broker"))
     assert b'"task": "' in messages
     assert any(b"COPY public.catalog_credential" in content for content in planted.outputs.values())
     assert {"single sign-on secret", "id token", "forged id token", "verifier"} <= planted.secrets.keys()
@@ -708,7 +718,7 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
 def test_search_finds_every_form(planted):
     """Each in the middle of something else."""
     secret = planted.new("planted", SPECIAL)
-    written = [
+    spellings = [
         secret,
         quote(secret, safe=""),
         quote_plus(secret),
@@ -718,7 +728,7 @@ def test_search_finds_every_form(planted):
         html.escape(secret),
         *(b64encode(f"{before}{secret}after".encode()).decode() for before in ("", "x", "xy", "Bearer ")),
     ]
-    for text in written:
+    for text in spellings:
         planted.outputs = {"somewhere": f"before {text} behind".encode()}
         assert planted.hits(), text
 
@@ -732,9 +742,9 @@ def writes_it_down(monkeypatch) -> None:
     """The product with one careless line in its audit trail."""
     careful = credential_operations.create_credential
 
-    def careless(**given):
-        row = careful(**given)
-        logging.getLogger("catalog").info("added %s with %s", row, given["secret"])
+    def careless(**options):
+        row = careful(**options)
+        logging.getLogger("catalog").info("added %s with %s", row, options["secret"])
         return row
 
     monkeypatch.setattr(credential_operations, "create_credential", careless)

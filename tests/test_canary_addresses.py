@@ -100,20 +100,20 @@ def referring(dialect: Dialect, url: str) -> dict[str, Any]:
 
 def look_everywhere(endpoint: Endpoint) -> None:
     """As people and agents do once the tools are there."""
-    pages, rest = Client(), APIClient()
+    pages, api = Client(), APIClient()
     user = make_user(Role.ADMIN)
     pages.force_login(user)
-    rest.force_login(user)
-    shown = [f"/endpoints/{endpoint.pk}/", f"/vendors/{endpoint.vendor.slug}/", "/tools/", "/review/"]
+    api.force_login(user)
+    paths_shown = [f"/endpoints/{endpoint.pk}/", f"/vendors/{endpoint.vendor.slug}/", "/tools/", "/review/"]
     agent = make_agent()
     for tool in Tool.objects.filter(endpoint=endpoint).select_related("current"):
         make_pin(agent, tool)
-        shown += [f"/tools/{tool.pk}/", f"/tools/{tool.pk}/try/"]
-        assert rest.get(f"/api/v1/tools/{tool.pk}/").status_code == 200
-    for path in shown:
+        paths_shown += [f"/tools/{tool.pk}/", f"/tools/{tool.pk}/try/"]
+        assert api.get(f"/api/v1/tools/{tool.pk}/").status_code == 200
+    for path in paths_shown:
         assert pages.get(path, follow=True).status_code in (200, 404), path
-    asked = {"protocol": endpoint.protocol, "url": endpoint.url, "settings": endpoint.settings}
-    assert rest.post("/api/v1/endpoints/preview/", asked).status_code == 200
+    payload = {"protocol": endpoint.protocol, "url": endpoint.url, "settings": endpoint.settings}
+    assert api.post("/api/v1/endpoints/preview/", payload).status_code == 200
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -23,8 +23,10 @@ def python_files():
 
 
 def variables_read():
-    found = {name for path in python_files() for groups in READ.findall(path.read_text()) for name in groups}
-    return sorted(found - {"", "DJANGO_SETTINGS_MODULE"})
+    variables = {
+        name for path in python_files() for groups in READ.findall(path.read_text()) for name in groups
+    }
+    return sorted(variables - {"", "DJANGO_SETTINGS_MODULE"})
 
 
 def test_every_variable_that_is_read_is_explained():
@@ -61,9 +63,9 @@ def test_the_manual_is_short():
 
 def test_every_variable_of_the_containers_is_explained():
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    ours = [service for service in services.values() if service["image"] == "pegboard"]
-    assert len(ours) == 9
-    names = {name for service in ours for name in service["environment"]}
+    own_services = [service for service in services.values() if service["image"] == "pegboard"]
+    assert len(own_services) == 9
+    names = {name for service in own_services for name in service["environment"]}
     names |= set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     assert sorted(names - variables_of_the_manual()) == []
 

@@ -109,23 +109,23 @@ def _type(field: models.Field) -> str | None:
 def operations(migration: migrations.Migration) -> list[Operation]:
     """Those that reach the database."""
     flat: list[Operation] = []
-    for each in migration.operations:
-        is_split = isinstance(each, migrations.SeparateDatabaseAndState)
-        flat += each.database_operations if is_split else [each]
+    for operation in migration.operations:
+        is_split = isinstance(operation, migrations.SeparateDatabaseAndState)
+        flat += operation.database_operations if is_split else [operation]
     return flat
 
 
 def troubles(migration: migrations.Migration, state: ProjectState) -> list[tuple[str, str]]:
     """Each operation that could do harm and what it could do; `state` is moved to after the migration."""
-    made, found = set(), []
-    for each in operations(migration):
-        table = (getattr(each, "model_name", "") or getattr(each, "name", "") or "").lower()
-        if isinstance(each, migrations.CreateModel):
-            made.add(table)
-        if says := trouble_with(each, migration.app_label, state, is_new=table in made):
-            found.append((str(each.describe()), says))
-        each.state_forwards(migration.app_label, state)
-    return found
+    tables, problems = set(), []
+    for operation in operations(migration):
+        table = (getattr(operation, "model_name", "") or getattr(operation, "name", "") or "").lower()
+        if isinstance(operation, migrations.CreateModel):
+            tables.add(table)
+        if message := trouble_with(operation, migration.app_label, state, is_new=table in tables):
+            problems.append((str(operation.describe()), message))
+        operation.state_forwards(migration.app_label, state)
+    return problems
 
 
 def operations_not_repeatable(migration: migrations.Migration) -> list[str]:
@@ -142,7 +142,9 @@ def operations_not_repeatable(migration: migrations.Migration) -> list[str]:
 def loaded() -> dict[tuple[str, str], migrations.Migration]:
     """Every migration of the product by its app and name."""
     every = MigrationLoader(None).disk_migrations
-    return {key: each for key, each in every.items() if not each.__module__.startswith("django.")}
+    return {
+        key: migration for key, migration in every.items() if not migration.__module__.startswith("django.")
+    }
 
 
 def later() -> list[tuple[migrations.Migration, ProjectState]]:
@@ -157,9 +159,9 @@ def later() -> list[tuple[migrations.Migration, ProjectState]]:
 
 def test_new_migrations_let_old_code_go_on():
     unlisted = [
-        f"{migration.app_label}.{migration.name}: {what}: {says}"
+        f"{migration.app_label}.{migration.name}: {what}: {problem}"
         for migration, state in later()
-        for what, says in troubles(migration, state)
+        for what, problem in troubles(migration, state)
         if not LISTED.get((f"{migration.app_label}.{migration.name}", what))
     ]
     assert unlisted == []
@@ -179,8 +181,8 @@ def test_every_app_has_one_initial_migration():
     """No migration escapes the rules as another initial one, and no listed reason outlives its migration."""
     initial = [app for (app, _), migration in loaded().items() if migration.initial or migration.replaces]
     assert sorted(initial) == sorted({app for app, _ in loaded()})
-    listed = {name for name, _ in (*LISTED, *LISTED_AS_REPEATABLE)}
-    assert listed <= {f"{app}.{name}" for app, name in loaded()}
+    listed_names = {name for name, _ in (*LISTED, *LISTED_AS_REPEATABLE)}
+    assert listed_names <= {f"{app}.{name}" for app, name in loaded()}
 
 
 def _state() -> ProjectState:
@@ -241,9 +243,9 @@ ADDING = [
 
 
 def _migration(*steps: Operation, atomic: bool = True) -> migrations.Migration:
-    made = migrations.Migration("0001_of_a_test", "shop")
-    made.operations, made.atomic = list(steps), atomic
-    return made
+    migration = migrations.Migration("0001_of_a_test", "shop")
+    migration.operations, migration.atomic = list(steps), atomic
+    return migration
 
 
 @pytest.mark.parametrize("what", BREAKING)

@@ -41,13 +41,15 @@ def test_each_test_finds_objects_and_rows_as_they_were_made(desk, refills, time)
 
 def test_they_are_made_once_and_copied_for_each_test(request, desk, refills):
     shared = request.config.stash[SHARED]
-    made, copies = dict(shared.made), shared.copies
+    made_before, copies = dict(shared.made), shared.copies
 
     shared.prepare(request)
 
-    assert [id(each) for each in shared.made.values()] == [id(each) for each in made.values()]
-    assert [each.pk for each in shared.copies.values()] == [desk.pk, refills.pk]
-    assert not {id(each) for each in shared.copies.values()} & {id(each) for each in copies.values()}
+    assert [id(made_object) for made_object in shared.made.values()] == [
+        id(row) for row in made_before.values()
+    ]
+    assert [copy.pk for copy in shared.copies.values()] == [desk.pk, refills.pk]
+    assert not {id(copy) for copy in shared.copies.values()} & {id(copy) for copy in copies.values()}
 
 
 def test_who_asks_for_some_finds_no_others(desk):
@@ -66,16 +68,16 @@ def test_they_are_made_anew_after_a_test_that_lost_its_connection(request, desk)
 
 @pytest.mark.django_db(transaction=True)
 def test_a_test_that_commits_makes_its_own(desk):
-    found = []
+    agents = []
 
     def look():
-        found.extend(Agent.objects.all())
+        agents.extend(Agent.objects.all())
         connection.close()
 
     other = threading.Thread(target=look)
     other.start()
     other.join()
-    assert found == [desk]
+    assert agents == [desk]
 
 
 @pytest.mark.usefixtures("transactional_db")

@@ -74,8 +74,8 @@ def targets(*servers):
 
 def test_an_endpoint_is_read_and_its_tools_are_called(proxy, tls):
     with HostileVendor(reply(GOOD), tls=tls) as vendor:
-        read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
-        assert enumeration_runs.perform(read.pk).status == "succeeded"
+        run_read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+        assert enumeration_runs.perform(run_read.pk).status == "succeeded"
         vendor.script = ANSWER
         assert run(make_version(vendor.url)).outcome == "ok"
         assert set(proxy.targets) == targets(vendor)
@@ -125,7 +125,7 @@ def test_a_user_signs_in_at_the_identity_provider(proxy, idp):
 def test_a_certificate_of_the_identity_provider_is_named_in_the_log(settings, idp, caplog):
     with caplog.at_level(logging.WARNING, logger="people.sso.provider"):
         page = Client().get("/accounts/single-sign-on/", follow=True)
-    (record,) = [each for each in caplog.records if each.name == "people.sso.provider"]
+    (record,) = [record for record in caplog.records if record.name == "people.sso.provider"]
     assert record.args[0] == "TLS"
     assert "authority that is not trusted" in record.getMessage()
     assert "certificate" in text_of(page)
@@ -136,18 +136,18 @@ def test_a_webhook_is_delivered(proxy, tls):
     with HostileVendor(reply(b"", status=204), tls=tls) as receiver:
         admin = make_user(Role.ADMIN)
         hook, _ = webhooks.create(actor=admin, name="Chat", url=receiver.url, events=[Event.BROKEN])
-        sent = webhooks.send_test(hook, actor=admin)
+        delivery = webhooks.send_test(hook, actor=admin)
         webhooks.send_waiting(str(hook.pk))
-        sent.refresh_from_db()
-        assert sent.state == SendingState.SENT
+        delivery.refresh_from_db()
+        assert delivery.state == SendingState.SENT
         assert set(proxy.targets) == targets(receiver)
 
 
 def test_the_end_of_a_call_is_reported_to_its_caller(proxy, tls, owner):
     with HostileVendor(SKY, tls=tls) as vendor, HostileVendor(reply(b"", status=204), tls=tls) as receiver:
         agent, _ = desk_with(owner, vendor)
-        begun = runtime(owner, agent).post(url(), GIVEN | {"mode": "async", "callback": receiver.url})
-        perform_call(begun.json()["call"])
+        accepted = runtime(owner, agent).post(url(), GIVEN | {"mode": "async", "callback": receiver.url})
+        perform_call(accepted.json()["call"])
         callbacks.send(str(Callback.objects.get().pk))
         assert Callback.objects.get().state == "sent"
         assert set(proxy.targets) == targets(vendor, receiver)
@@ -160,12 +160,12 @@ def test_an_evaluation_model_is_asked(proxy, tls, designer_api, monkeypatch):
     sentences.add(
         agent, actor=make_user(Role.DESIGNER), new_sentences=[NewSentence("The weather in Oslo", "forecast")]
     )
-    called = {
+    tool_call = {
         "id": "1",
         "type": "function",
         "function": {"name": "forecast", "arguments": '{"city": "Oslo"}'},
     }
-    choice = {"choices": [{"message": {"role": "assistant", "tool_calls": [called]}}]}
+    choice = {"choices": [{"message": {"role": "assistant", "tool_calls": [tool_call]}}]}
     with HostileVendor(json_reply(choice), tls=tls) as model:
         judge = judges.create(
             actor=make_user(Role.ADMIN), name="Big model", url=f"{model.url}/v1", model="big-1",
@@ -185,8 +185,8 @@ def test_a_closed_network_is_refused_before_the_proxy_is_asked(proxy, settings, 
     settings.OUTBOUND_ALLOW = ""
     with HostileVendor(reply(GOOD), tls=tls) as vendor:
         settings.OUTBOUND_PORTS = str(vendor.port)
-        read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
-        assert enumeration_runs.perform(read.pk).error_code == "ADDRESS"
+        run_read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+        assert enumeration_runs.perform(run_read.pk).error_code == "ADDRESS"
     assert proxy.heads == []
 
 
@@ -196,10 +196,10 @@ def test_a_closed_network_is_refused_before_the_proxy_is_asked(proxy, settings, 
 def test_a_refusal_of_the_proxy_is_the_result_of_the_run(proxy, tls, status, code, caplog):
     proxy.status = status
     with HostileVendor(reply(GOOD), tls=tls) as vendor:
-        read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
-        read = enumeration_runs.perform(read.pk)
-        assert (read.error_code, vendor.connections) == (code, 0)
-    assert "sesame" not in read.error_message + caplog.text
+        run_read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+        run_read = enumeration_runs.perform(run_read.pk)
+        assert (run_read.error_code, vendor.connections) == (code, 0)
+    assert "sesame" not in run_read.error_message + caplog.text
 
 
 def test_variables_of_the_environment_change_no_path(settings, monkeypatch, authority, tls, tmp_path):
@@ -211,15 +211,15 @@ def test_variables_of_the_environment_change_no_path(settings, monkeypatch, auth
             monkeypatch.setenv(name, canary.url)
             monkeypatch.setenv(name.lower(), canary.url)
         monkeypatch.setenv("SSL_CERT_FILE", "/dev/null")
-        read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
-        assert enumeration_runs.perform(read.pk).status == "succeeded"
+        run_read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+        assert enumeration_runs.perform(run_read.pk).status == "succeeded"
         assert canary.heads == []
     with ConnectProxy() as proxy, HostileVendor(reply(GOOD), tls=tls) as vendor:
         settings.OUTBOUND_PROXY = proxy.url
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.setenv(name, "*")
-        read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
-        assert enumeration_runs.perform(read.pk).status == "succeeded"
+        run_read = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
+        assert enumeration_runs.perform(run_read.pk).status == "succeeded"
         assert set(proxy.targets) == targets(vendor)
 
 

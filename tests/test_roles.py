@@ -49,8 +49,10 @@ class Route(NamedTuple):
 
 
 def routes(namespace: str = "") -> list[Route]:
-    found = _walk(get_resolver().url_patterns, "/", "")
-    return sorted({route for route in found if route.namespace == namespace}, key=lambda route: route[:2])
+    routes_found = _walk(get_resolver().url_patterns, "/", "")
+    return sorted(
+        {route for route in routes_found if route.namespace == namespace}, key=lambda route: route[:2]
+    )
 
 
 def _walk(patterns: list[URLPattern | URLResolver], path: str, namespace: str) -> Iterator[Route]:
@@ -65,7 +67,7 @@ def _walk(patterns: list[URLPattern | URLResolver], path: str, namespace: str) -
 def _sample(pattern: object) -> str:
     """A path that the pattern matches; whether such a row exists makes no difference to who may ask."""
     if isinstance(pattern, RoutePattern):
-        return re.sub(r"<(?:(\w+):)?\w+>", lambda found: SAMPLES.get(found[1] or "str", "1"), str(pattern))
+        return re.sub(r"<(?:(\w+):)?\w+>", lambda match: SAMPLES.get(match[1] or "str", "1"), str(pattern))
     return re.sub(r"\(\?P<\w+>[^)]*\)", "x", str(pattern)).lstrip("^").rstrip("$").replace("\\Z", "")
 
 
@@ -154,7 +156,7 @@ def answers_to_keys(path: str, methods: list[str], handler: ClientHandler) -> An
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "route", [each for each in routes() if hasattr(each.view, "cls")], ids=lambda route: route.path
+    "route", [route for route in routes() if hasattr(route.view, "cls")], ids=lambda route: route.path
 )
 def test_only_the_scopes_of_the_table_get_through(route, handler):
     row = {method: cell for method, cell in cells()[route.name].items() if cell not in ("-", "public")}
@@ -186,7 +188,7 @@ def test_key_opens_no_page(handler):
 def test_stranger_cannot_tell_what_exists(handler):
     """The same answer for a row that is there and for one that is not."""
     tool, agent, run = make_tool(), make_agent(slug="there"), make_endpoint()
-    there = {
+    keys_by_kind = {
         "tools": tool.pk,
         "agents": agent.slug,
         "endpoints": run.pk,
@@ -194,12 +196,12 @@ def test_stranger_cannot_tell_what_exists(handler):
     }
     stranger = Client()
     stranger.handler = handler
-    for kind, key in there.items():
+    for kind, key in keys_by_kind.items():
         missing = "missing" if isinstance(key, str) else 999_999
         for root in ("/", "/api/v1/"):
-            seen, unseen = (stranger.get(f"{root}{kind}/{each}/") for each in (key, missing))
-            assert seen.status_code == unseen.status_code in (302, 401)
-            assert seen.content == unseen.content
+            response, unseen = (stranger.get(f"{root}{kind}/{key_tried}/") for key_tried in (key, missing))
+            assert response.status_code == unseen.status_code in (302, 401)
+            assert response.content == unseen.content
 
 
 @pytest.mark.parametrize("cell", ["viewer", "viewer/runtime", "admin", "designer", "viewer/admin"])

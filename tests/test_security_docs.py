@@ -11,7 +11,7 @@ from tests import trust
 
 ROOT = Path(__file__).resolve().parent
 STATEMENTS = {"S": 8, "H": 8, "D": 8, "V": 8, "P": 8, "K": 6, "O": 5, "A": 8, "L": 2, "X": 4, "R": 8}
-TABLE = {each.name: each for each in trust.statements()}
+TABLE = {statement.name: statement for statement in trust.statements()}
 
 
 @cache
@@ -23,23 +23,31 @@ def known_in(path: Path) -> set[str]:
 
 
 def test_every_statement_is_listed():
-    assert [each.name for each in trust.statements()] == [
+    assert [statement.name for statement in trust.statements()] == [
         f"{letter}{n}" for letter, count in STATEMENTS.items() for n in range(1, count + 1)
     ]
 
 
 def test_the_tests_behind_a_statement_are_there():
     """What has no test says so in bold, and what is named exists."""
-    untested = [each.name for each in TABLE.values() if not each.tests and trust.NO_TEST not in each.shown_by]
+    untested = [
+        statement_row.name
+        for statement_row in TABLE.values()
+        if not statement_row.tests and trust.NO_TEST not in statement_row.shown_by
+    ]
     assert untested == []
-    named = {(each.name, file, test) for each in TABLE.values() for file, test in each.tests}
-    gone = [
+    listed_tests = {
+        (statement_row.name, file, test)
+        for statement_row in TABLE.values()
+        for file, test in statement_row.tests
+    }
+    missing_tests = [
         (statement, file, test)
-        for statement, file, test in sorted(named)
+        for statement, file, test in sorted(listed_tests)
         if not (ROOT / file).exists()
         or not (test in known_in(ROOT / file) if test else known_in(ROOT / file))
     ]
-    assert gone == []
+    assert missing_tests == []
 
 
 JUNIT = """<testsuites><testsuite>
@@ -53,7 +61,7 @@ SHOWN, RED = "Shown", "Not shown"
 
 
 @pytest.mark.parametrize(
-    ("shown_by", "state", "says", "seconds"),
+    ("shown_by", "state", "expected_text", "seconds"),
     [
         ("`test_canary.py::test_b`", SHOWN, "1 passed", 2.0),
         ("`test_canary.py::test_b`; and by eye", SHOWN, "and by eye", 2.0),
@@ -70,7 +78,9 @@ SHOWN, RED = "Shown", "Not shown"
         ("**no test in the suite**", RED, "no test in the suite", 0.0),
     ],
 )
-def test_the_report_says_of_each_statement_whether_its_tests_passed(tmp_path, shown_by, state, says, seconds):
+def test_the_report_says_of_each_statement_whether_its_tests_passed(
+    tmp_path, shown_by, state, expected_text, seconds
+):
     (tmp_path / "junit.xml").write_text(JUNIT)
     statement = trust.Statement("R1", "Nothing is <lost>", shown_by)
     verdict = trust.judge(statement, trust.results(tmp_path / "junit.xml"))
@@ -78,7 +88,7 @@ def test_the_report_says_of_each_statement_whether_its_tests_passed(tmp_path, sh
     assert verdict.is_shown == (state == SHOWN)
     assert verdict.seconds == seconds
     assert f">{state}</span>" in page
-    assert says in page
+    assert expected_text in page
     assert ("class=is-red" in page) == (state == RED)
     assert "Nothing is &lt;lost&gt;" in page
     assert "://" not in page, "it needs nothing from elsewhere"

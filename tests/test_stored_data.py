@@ -101,10 +101,10 @@ def test_the_manual_lists_every_column_that_names_a_person():
         for field in model._meta.concrete_fields
         if not field.is_relation
     }
-    listed = [name for cells in rows_of("Personal data") for name in re.findall(r"`(\w+\.\w+)`", cells[1])]
+    rows = [name for cells in rows_of("Personal data") for name in re.findall(r"`(\w+\.\w+)`", cells[1])]
     harmless = [name for names in NAMES_NO_PERSON.values() for name in names.split()]
-    assert len(listed) == len(set(listed)) > 25
-    assert {*listed, *harmless} <= columns, "each of them exists"
+    assert len(rows) == len(set(rows)) > 25
+    assert {*rows, *harmless} <= columns, "each of them exists"
     suspects = {name for name in columns if MAY_NAME_A_PERSON.search(name.split(".")[1])}
-    assert suspects <= {*listed, *harmless}
-    assert not {*listed} & {*harmless}
+    assert suspects <= {*rows, *harmless}
+    assert not {*rows} & {*harmless}

@@ -13,11 +13,11 @@ ROOMS = ("core", "people", "catalog", "protocols", "designer", "execution", "ser
 def test_no_modules_import_each_other_in_a_circle():
     """Imports for types alone count: what needs a module for its types belongs beside it or below it."""
     graph = grimp.build_graph(*ROOMS)
-    found = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
-    assert len(found) > 400
+    imports_by_module = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    assert len(imports_by_module) > 400
     circle = []
     try:
-        TopologicalSorter(found).prepare()
+        TopologicalSorter(imports_by_module).prepare()
     except CycleError as error:
         circle = error.args[1]
     assert circle == []
@@ -42,7 +42,7 @@ NETWORK_ELSEWHERE = {
 
 def test_only_the_outbound_client_opens_connections():
     """So that no request goes past the address rule, the proxy and the authorities of the installation."""
-    found = {}
+    imports_by_path = {}
     for path in (path for room in ROOMS if room != "demo" for path in (ROOT / room).rglob("*.py")):
         imported = set()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -50,10 +50,12 @@ def test_only_the_outbound_client_opens_connections():
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        network = {each for each in NETWORK for name in imported if f"{name}.".startswith(f"{each}.")}
+        network = {
+            package for package in NETWORK for name in imported if f"{name}.".startswith(f"{package}.")
+        }
         if network and not path.is_relative_to(ROOT / "core" / "outbound"):
-            found[path.relative_to(ROOT).as_posix()] = network
-    assert found == NETWORK_ELSEWHERE
+            imports_by_path[path.relative_to(ROOT).as_posix()] = network
+    assert imports_by_path == NETWORK_ELSEWHERE
 
 
 # Keywords by which a module outside core/schema would follow or merge a schema on its own.
@@ -116,11 +118,11 @@ def test_only_the_kernel_reads_schemas():
 def test_no_module_imports_something_for_type_checkers_alone():
     """What is imported when types are checked is imported when the product runs, so that a circle shows."""
     modules = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
-    found = {
+    modules_found = {
         str(path.relative_to(ROOT))
         for path in modules
         for node in ast.walk(ast.parse(path.read_text()))
         if (isinstance(node, ast.Name) and node.id == "TYPE_CHECKING")
         or (isinstance(node, ast.Attribute) and node.attr == "TYPE_CHECKING")
     }
-    assert found == set()
+    assert modules_found == set()

@@ -35,13 +35,13 @@ def test_a_child_process_works_on_the_database_of_its_test(process_environment):
 
 @pytest.mark.django_db(transaction=True)
 def test_the_next_test_finds_what_migrations_made_and_nothing_else():
-    made = [list(model.objects.values()) for model in (Team, AuditHead)]
-    assert [len(rows) for rows in made] == [1, 1]
+    rows_by_model = [list(model.objects.values()) for model in (Team, AuditHead)]
+    assert [len(rows) for rows in rows_by_model] == [1, 1]
     teams.create_team(actor=make_user(Role.ADMIN), name="Travel")
     Team.objects.filter(is_everyone=True).update(name="Others")
 
     emptying.empty()
 
-    assert [list(model.objects.values()) for model in (Team, AuditHead)] == made
+    assert [list(model.objects.values()) for model in (Team, AuditHead)] == rows_by_model
     assert not User.objects.exists()
     assert not AuditEntry.objects.exists()

@@ -79,18 +79,18 @@ def object_routes() -> list[str]:
 
 def team_routes() -> dict[str, list[str]]:
     """With the methods that each takes; tests/test_roles.py sees that it takes no other."""
-    taken = roles()
+    roles_by_route = roles()
     return {
-        name: [method for method in METHODS if taken[name][method] != "-"]
+        name: [method for method in METHODS if roles_by_route[name][method] != "-"]
         for name, owner in table().items()
         if owner == "team"
     }
 
 
 def test_somebody_has_decided_whose_objects_every_address_shows():
-    listed = table()
-    assert [name for name in object_routes() if name not in listed] == []
-    assert [name for name in listed if name not in object_routes()] == []
+    decided = table()
+    assert [name for name in object_routes() if name not in decided] == []
+    assert [name for name in decided if name not in object_routes()] == []
 
 
 @dataclass
@@ -111,7 +111,7 @@ class World:
 
     def ids(self, name: str) -> dict[str, object]:
         entry = AuditEntry.objects.filter(agent=self.agent.pk).first()
-        known = {
+        values = {
             "slug": self.team.slug if "team" in name else self.agent.slug,
             "pk": entry.pk if name == "audit-entry" else self.pin.pk,
             "procedure": self.procedure.slug,
@@ -131,16 +131,16 @@ class World:
             "thread": self.thread.key,
         }
         if "rehearsal" in name:
-            known["pk"] = self.rehearsal.pk
+            values["pk"] = self.rehearsal.pk
         if name == "team-member-remove":
-            known["pk"] = self.insider.pk
-        return {parameter: known[parameter] for parameter in parameters_of(name)}
+            values["pk"] = self.insider.pk
+        return {parameter: values[parameter] for parameter in parameters_of(name)}
 
     def state(self) -> list[object]:
-        kept = (Thread, Agent, Pin, Procedure, Release, Channel, Tuning, Team, AuditEntry)
-        kept += (Rehearsal, RehearsalRun)
-        kept += (Environment, Binding)
-        return [list(model.objects.order_by("pk").values()) for model in kept]
+        models = (Thread, Agent, Pin, Procedure, Release, Channel, Tuning, Team, AuditEntry)
+        models += (Rehearsal, RehearsalRun)
+        models += (Environment, Binding)
+        return [list(model.objects.order_by("pk").values()) for model in models]
 
 
 @pytest.fixture
@@ -162,14 +162,16 @@ def world(db) -> World:
     place = environments.create(agent, actor=insider, name=f"{MARK}-place")
     environments.bind(place, pin.tool, actor=insider, activity=None)
     wish = Wish(tool=f"{MARK}_tool", arguments={"city": "Oslo"})
-    made = calls.run(release, wish, actor=insider, key=None)
+    call_made = calls.run(release, wish, actor=insider, key=None)
     end_users.remember(agent.pk, f"{MARK} user")
-    grant = grants.ask(EndUser.objects.get(), made.call, f"{MARK}-provider")
+    grant = grants.ask(EndUser.objects.get(), call_made.call, f"{MARK}-provider")
     thread = Thread.objects.create(agent=agent.pk, release=1, tool=pin.tool, metadata={"of": MARK})
-    wanted = [sentences.NewSentence(f"Ask the {MARK}", f"{MARK}_tool")]
-    (said,) = sentences.add(agent, actor=insider, new_sentences=wanted)
+    phrases = [sentences.NewSentence(f"Ask the {MARK}", f"{MARK}_tool")]
+    (phrase,) = sentences.add(agent, actor=insider, new_sentences=phrases)
     runs.run_built_in(agent, actor=insider)
-    return World(zebra, agent, pin, procedure, release, made.call, grant, thread, said, insider, outsiders)
+    return World(
+        zebra, agent, pin, procedure, release, call_made.call, grant, thread, phrase, insider, outsiders
+    )
 
 
 def browser_of(user: User) -> Client:
@@ -199,10 +201,10 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
     browsers = [browser_of(designer), browser_of(viewer)]
     programs = [program_of(designer, scope) for scope in (Scope.ADMIN, Scope.RUNTIME)]
     before = world.state()
-    wrong, asked = [], 0
+    wrong, not_found_count = [], 0
     for name, methods in team_routes().items():
         ids = world.ids(name)
-        nothing = {each: NOTHING[each] for each in ids}
+        nothing = {id_kind: NOTHING[id_kind] for id_kind in ids}
         by_key = programs if name.startswith(("api-", "serve")) else []
         for client in (*(() if name.startswith("serve") else browsers), *by_key):
             for method in methods:
@@ -210,9 +212,9 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
                 is_same = (status, words) == told(client, method, name, nothing)
                 if status not in (403, 404, 405) or not is_same or MARK in words.lower():
                     wrong.append(f"{method} {name}: {status}")
-                asked += status == 404
+                not_found_count += status == 404
     assert wrong == []
-    assert asked > 60  # and were not merely refused for their role
+    assert not_found_count > 60  # and were not merely refused for their role
     assert world.state() == before
 
 
@@ -256,8 +258,11 @@ def test_others_use_is_counted_and_not_named(world):
     assert "1 agent of other teams uses it" in browser.get(f"/tools/{tool}/used-by/").content.decode()
     answer = browser.get(f"/api/v1/tools/{tool}/").json()
     assert (answer["used_by"], answer["used_by_others"]) == ([], 1)
-    mine = browser_of(world.insider).get(f"/api/v1/tools/{tool}/").json()
-    assert ([row["agent"] for row in mine["used_by"]], mine["used_by_others"]) == ([world.agent.slug], 0)
+    own_view = browser_of(world.insider).get(f"/api/v1/tools/{tool}/").json()
+    assert ([row["agent"] for row in own_view["used_by"]], own_view["used_by_others"]) == (
+        [world.agent.slug],
+        0,
+    )
 
 
 def test_nobody_puts_something_into_another_teams_agent_by_a_form_or_a_body(world):
@@ -275,16 +280,16 @@ def test_nobody_puts_something_into_another_teams_agent_by_a_form_or_a_body(worl
     form = {"name": "Mine", "team": "zebra"}
     assert "not one of the available choices" in browser.post("/agents/", form).content.decode()
     for body in ({"name": "Mine", "parent": slug}, {"name": "Mine", "team": "zebra"}):
-        there = program.post("/api/v1/agents/", body, format="json")
+        not_visible = program.post("/api/v1/agents/", body, format="json")
         nowhere = program.post(
             "/api/v1/agents/", {**body, **{key: "nowhere" for key in body if key != "name"}}, format="json"
         )
-        assert (there.status_code, there.json()) == (nowhere.status_code, nowhere.json())
-        assert there.status_code == 400
-    mine = agents.create_agent(actor=user, name="Mine")
+        assert (not_visible.status_code, not_visible.json()) == (nowhere.status_code, nowhere.json())
+        assert not_visible.status_code == 400
+    own_agent = agents.create_agent(actor=user, name="Mine")
     for body in ({"parent": slug}, {"team": "zebra"}):
-        assert program.patch(f"/api/v1/agents/{mine.slug}/", body, format="json").status_code == 400
-    pins.pin_tool(mine, actor=user, tool=tool)
+        assert program.patch(f"/api/v1/agents/{own_agent.slug}/", body, format="json").status_code == 400
+    pins.pin_tool(own_agent, actor=user, tool=tool)
     assert world.state()[2:5] != before[2:5]  # one's own pin is there
     assert Pin.objects.filter(agent=world.agent).count() == 1
 
@@ -307,11 +312,11 @@ def test_it_holds_from_the_next_request_on_and_for_keys_too(world, change):
         for user in (world.insider, outsider)
         for ask in (browser_of(user), *(program_of(user, scope) for scope in UNNAMED))
     ]
-    each = len(clients) // 2
-    assert [client.get(address).status_code for client in clients] == [200] * each + [404] * each
+    half = len(clients) // 2
+    assert [client.get(address).status_code for client in clients] == [200] * half + [404] * half
     if change == "leave":
         teams.remove_member(world.team, world.insider, actor=admin)
         teams.add_member(world.team, outsider, actor=admin)
     else:
         agents.update_agent(world.agent, actor=admin, team=Team.objects.get(slug="others"))
-    assert [client.get(address).status_code for client in clients] == [404] * each + [200] * each
+    assert [client.get(address).status_code for client in clients] == [404] * half + [200] * half

@@ -76,42 +76,44 @@ def test_names_in_rest_say_run_for_an_enumeration_run():
 @cache
 def names_in_code() -> list[tuple[str, str, list[str]]]:
     """Every module, class, function, argument and variable, with the words that its name is made of."""
-    found = set()
+    names_found = set()
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         if "migrations" in path.parts:
             continue
-        named = {path.stem}
+        names_in_file = {path.stem}
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                    named.add(name)
+                    names_in_file.add(name)
                 case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
-                    named.add(name)
-        found |= {(str(path.relative_to(ROOT)), name) for name in named}
+                    names_in_file.add(name)
+        names_found |= {(str(path.relative_to(ROOT)), name) for name in names_in_file}
     part = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
-    return [(place, name, part.findall(name)) for place, name in sorted(found)]
+    return [(place, name, part.findall(name)) for place, name in sorted(names_found)]
 
 
 @pytest.mark.parametrize("word", WORDS_OF_NAMES)
 def test_names_in_code_are_the_terms_of_the_field(word):
-    known = re.compile(word if word.isupper() else f"(?i:{word})")
-    found = [f"{place}: {name}" for place, name, words in names_in_code() if any(map(known.fullmatch, words))]
-    assert found == [], f"in its place: {WORDS_OF_NAMES[word]}"
+    pattern = re.compile(word if word.isupper() else f"(?i:{word})")
+    breaches = [
+        f"{place}: {name}" for place, name, words in names_in_code() if any(map(pattern.fullmatch, words))
+    ]
+    assert breaches == [], f"in its place: {WORDS_OF_NAMES[word]}"
 
 
 @pytest.mark.parametrize("word", WORDS)
 def test_one_idea_has_one_word(word):
-    found = []
+    breaches = []
     for name, text in documents():
-        for known in EXCEPTIONS:
-            text = text.replace(known, "")
-        found += [
+        for exception in EXCEPTIONS:
+            text = text.replace(exception, "")
+        breaches += [
             f"{name}: {text[max(0, m.start() - 40) : m.end() + 30]!r}"
             for m in re.finditer(rf"\b({word})\b", text, re.IGNORECASE)
         ]
-    assert found == [], f"in its place: {WORDS[word]}"
+    assert breaches == [], f"in its place: {WORDS[word]}"
 
 
 def test_every_exception_is_used():
-    told = "\n".join(text for _, text in documents())
-    assert [known for known in EXCEPTIONS if known not in told] == []
+    all_text = "\n".join(text for _, text in documents())
+    assert [exception for exception in EXCEPTIONS if exception not in all_text] == []

@@ -81,13 +81,14 @@ def _case(node: ElementTree.Element) -> Case:
 def judge(statement: Statement, cases: list[Case]) -> Verdict:
     lines, seconds, is_shown = [], 0.0, bool(statement.tests) and NO_TEST not in statement.shown_by
     for file, test in statement.tests:
-        mine = [each for each in cases if each.file == file and test in ("", each.test)]
+        own_cases = [case for case in cases if case.file == file and test in ("", case.test)]
         counts = {
-            name: sum(each.outcome == name for each in mine) for name in ("failed", "skipped", "passed")
+            name: sum(own_case.outcome == name for own_case in own_cases)
+            for name in ("failed", "skipped", "passed")
         }
         lines.append((f"{file}::{test}" if test else file, _words(counts)))
         is_shown &= bool(counts["passed"]) and not counts["failed"] and not counts["skipped"]
-        seconds += sum(each.seconds for each in mine)
+        seconds += sum(own_case.seconds for own_case in own_cases)
     return Verdict(statement, is_shown, seconds, lines)
 
 
@@ -119,12 +120,12 @@ tr.is-red { background: var(--wash); }
 
 def page(verdicts: list[Verdict], when: datetime) -> str:
     """One file that needs nothing else."""
-    shown, rows = sum(each.is_shown for each in verdicts), "\n".join(map(_row, verdicts))
+    shown_count, rows = sum(verdict.is_shown for verdict in verdicts), "\n".join(map(_row, verdicts))
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>What Pegboard promises</title><style>{STYLE}</style>
 <h1>What Pegboard promises</h1>
-<p>{shown} of {len(verdicts)} statements shown by tests that passed, {when:%Y-%m-%d %H:%M} UTC</p>
+<p>{shown_count} of {len(verdicts)} statements shown by tests that passed, {when:%Y-%m-%d %H:%M} UTC</p>
 <table><thead><tr><th>No.<th>Statement<th>Shown by<th>Took</thead>
 <tbody>
 {rows}
@@ -145,13 +146,19 @@ def _row(verdict: Verdict) -> str:
     )
 
 
-def run(chosen: list[Statement], workers: str) -> list[Case]:
+def run(statements: list[Statement], workers: str) -> list[Case]:
     """Files are asked for once, however many statements name them."""
-    named = {
-        f"tests/{file}::{test}" if test else f"tests/{file}" for each in chosen for file, test in each.tests
+    selected_tests = {
+        f"tests/{file}::{test}" if test else f"tests/{file}"
+        for statement in statements
+        for file, test in statement.tests
     }
-    whole = {each for each in named if "::" not in each}
-    wanted = sorted(each for each in named if each in whole or each.partition("::")[0] not in whole)
+    whole_files = {test_id for test_id in selected_tests if "::" not in test_id}
+    arguments = sorted(
+        test_id
+        for test_id in selected_tests
+        if test_id in whole_files or test_id.partition("::")[0] not in whole_files
+    )
     with tempfile.TemporaryDirectory() as directory:
         junit = Path(directory) / "results.xml"
         command = [
@@ -165,7 +172,7 @@ def run(chosen: list[Statement], workers: str) -> list[Case]:
             "8",
             f"--junitxml={junit}",
         ]
-        subprocess.run([*command, *wanted], cwd=ROOT, check=False)
+        subprocess.run([*command, *arguments], cwd=ROOT, check=False)
         return results(junit) if junit.exists() else []
 
 
@@ -176,15 +183,15 @@ def main() -> int:
     parser.add_argument("--workers", default="auto", help="how many tests run at once")
     options = parser.parse_args()
     every = statements()
-    if unknown := set(options.names) - {each.name for each in every}:
+    if unknown := set(options.names) - {statement.name for statement in every}:
         parser.error(f"docs/security.md makes no statement {', '.join(sorted(unknown))}")
-    chosen = [each for each in every if not options.names or each.name in options.names]
-    cases = run(chosen, options.workers)
-    verdicts = [judge(each, cases) for each in chosen]
+    selected = [statement for statement in every if not options.names or statement.name in options.names]
+    cases = run(selected, options.workers)
+    verdicts = [judge(statement, cases) for statement in selected]
     options.out.write_text(page(verdicts, datetime.now(UTC)))
-    missing = [each.statement for each in verdicts if not each.is_shown]
-    for each in missing:
-        print(f"not shown: {each.name} {each.says}")
+    missing = [verdict.statement for verdict in verdicts if not verdict.is_shown]
+    for name in missing:
+        print(f"not shown: {name.name} {name.says}")
     print(f"{len(verdicts) - len(missing)} of {len(verdicts)} statements are shown: {options.out}")
     return min(len(missing), 1)
 

@@ -109,8 +109,8 @@ class Wire:
 
 @contextmanager
 def wire(target: str) -> Iterator[Wire]:
-    made = Wire(target)
+    wire = Wire(target)
     try:
-        yield made
+        yield wire
     finally:
-        made.close()
+        wire.close()

@@ -215,16 +215,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer({"error": ALL}, 404)
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
+        document = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
         if self.path == "/acp/agents/search":
-            start = asked.get("offset", 0)
-            self._answer(listed(acp_agent)[::3][start : start + asked.get("limit", 10)])
+            start = document.get("offset", 0)
+            self._answer(listed(acp_agent)[::3][start : start + document.get("limit", 10)])
         elif self.path == "/mcp":
             result = {"resultType": "complete", "tools": listed(mcp), "ttlMs": 0, "cacheScope": "private"}
-            self._answer({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+            self._answer({"jsonrpc": "2.0", "id": document["id"], "result": result})
         else:
             error = {"code": -32000, "message": ALL, "data": ALL}
-            self._answer({"jsonrpc": "2.0", "id": asked.get("id"), "error": error})
+            self._answer({"jsonrpc": "2.0", "id": document.get("id"), "error": error})
 
     def _answer(self, document: object, status: int = 200) -> None:
         body = json.dumps(document).encode()

@@ -105,14 +105,14 @@ def set_the_stage() -> list[str]:
     agents.create_agent(actor=actor, name="Ticket clerk", team=team)
     entry = AuditEntry.objects.filter(kind="release").first()
     running = Run.objects.create(endpoint=failing, status="running", pages=2, seen=120)
-    held = Run.objects.create(
+    failed_run = Run.objects.create(
         endpoint=endpoint,
         status="failed",
         error_code="SHRINK_HELD",
         error_message="Most are gone.",
         would_withdraw=3,
     )
-    endpoint.held_run = held
+    endpoint.held_run = failed_run
     endpoint.save()
     defined = definitions.define(actor=actor, parts=parts_of(DEFINED))
     composite, request, mock = _activities(actor, pin.version, other, credential)
@@ -121,7 +121,12 @@ def set_the_stage() -> list[str]:
     by_other = f"by=tool:{other.pk}:{other.current.ordinal}"
     return [
         *("/", "/vendors/", "/vendors/weather/", "/endpoints/new/", f"/endpoints/{failing.pk}/"),
-        *(f"/endpoints/{endpoint.pk}/", f"/runs/{run.pk}/", f"/runs/{running.pk}/", f"/runs/{held.pk}/"),
+        *(
+            f"/endpoints/{endpoint.pk}/",
+            f"/runs/{run.pk}/",
+            f"/runs/{running.pk}/",
+            f"/runs/{failed_run.pk}/",
+        ),
         *(
             "/credentials/",
             "/credentials/new/",
@@ -247,10 +252,12 @@ def _calls(tool, actor) -> int:
         requesting.request_call(tool.current, actor=actor, arguments={"city": city})
         for city in ("Oslo", "Rome")
     )
-    sent = Sent("POST", "http://127.0.0.1:9000/", {"X-A": "b"}, "{}", 200, {"X-B": "c"}, '{"sky": "fair"}')
+    exchange = Sent(
+        "POST", "http://127.0.0.1:9000/", {"X-A": "b"}, "{}", 200, {"X-B": "c"}, '{"sky": "fair"}'
+    )
     rows = [{"day": "Monday", "sky": "fair"}, {"day": "Tuesday", "sky": "rain"}]
     results = {
-        worked: ("ok", Result(outputs={"days": rows}, attempts=[Attempt("ok", exchanges=[sent])])),
+        worked: ("ok", Result(outputs={"days": rows}, attempts=[Attempt("ok", exchanges=[exchange])])),
         asks: (
             "needs_input",
             Result(

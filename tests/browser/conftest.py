@@ -66,13 +66,13 @@ def complaints() -> Callable[[Page], list[str]]:
     """What the browser finds wrong with a page from now on: errors, warnings, anything the policy blocks."""
 
     def listen(page: Page) -> list[str]:
-        heard: list[str] = []
+        messages: list[str] = []
         page.on(
             "console",
-            lambda message: heard.append(message.text) if message.type in ("error", "warning") else None,
+            lambda message: messages.append(message.text) if message.type in ("error", "warning") else None,
         )
-        page.on("pageerror", lambda error: heard.append(str(error)))
-        return heard
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        return messages
 
     return listen
 

@@ -41,6 +41,6 @@ def test_an_activity_is_set_up_with_the_keyboard_alone(page, mail):
     reach(page, "button[value=save]")
     with page.expect_navigation():
         page.keyboard.press("Enter")
-    made = Activity.objects.get()
-    assert page.url.partition("#")[0].endswith(f"/activities/{made.pk}/")
-    assert made.current.config["steps"][0]["inputs"]["message"] == {"value": "Come by."}
+    activity = Activity.objects.get()
+    assert page.url.partition("#")[0].endswith(f"/activities/{activity.pk}/")
+    assert activity.current.config["steps"][0]["inputs"]["message"] == {"value": "Come by."}

@@ -48,7 +48,7 @@ def test_the_first_tab_skips_to_the_content(page):
 
 
 def test_arrow_keys_walk_through_a_list_and_only_scroll_elsewhere(page, complaints):
-    heard = complaints(page)
+    messages = complaints(page)
     make_agent(name="First")
     make_agent(name="Second")
     page.goto("/agents/")
@@ -59,7 +59,7 @@ def test_arrow_keys_walk_through_a_list_and_only_scroll_elsewhere(page, complain
     first.press("ArrowDown")
 
     expect(page.get_by_role("link", name="Second")).to_be_focused()
-    assert heard == []
+    assert messages == []
 
 
 def test_the_menu_of_a_phone_opens_and_closes(open_browser):
@@ -91,12 +91,12 @@ def test_leaving_with_unsaved_words_asks_first(page):
     pin = make_pin(make_agent(slug="desk"))
     page.goto(f"/agents/desk/pins/{pin.pk}/")
     page.get_by_label("Description", exact=True).fill("Half a sentence")
-    asked = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    types = []
+    page.on("dialog", lambda dialog: (types.append(dialog.type), dialog.dismiss()))
 
     page.get_by_role("link", name="Audit trail").click()
 
-    assert asked == ["beforeunload"]
+    assert types == ["beforeunload"]
     assert page.url.endswith(f"/pins/{pin.pk}/")
 
 
@@ -211,24 +211,24 @@ def test_tools_are_chosen_over_two_searches_in_a_dialog_by_mouse_and_then_by_key
         make_tool(make_signature(name, annotations=Annotations(read_only=name == "book_hotel")))
     search.index_pending()
     page = open_browser(Role.DESIGNER, viewport=viewport).new_page()
-    heard = complaints(page)
+    messages = complaints(page)
 
     page.goto("/agents/desk/")
     page.get_by_role("link", name="Add tools").click()
-    dialog, says = page.get_by_role("dialog", name="Add tools to Desk"), page.locator("#add-tray-says")
+    dialog, tray_text = page.get_by_role("dialog", name="Add tools to Desk"), page.locator("#add-tray-says")
     expect(dialog.get_by_role("searchbox")).to_be_focused()
     dialog.get_by_role("searchbox").fill("fax")
     expect(dialog.get_by_role("checkbox")).to_have_count(1)
     dialog.get_by_role("checkbox", name="send_fax").check()
-    expect(says).to_have_text("1 selected")
+    expect(tray_text).to_have_text("1 selected")
     dialog.get_by_role("searchbox").fill("book")
     expect(dialog.get_by_role("checkbox")).to_have_count(2)
     dialog.get_by_role("button", name="Only reads").click()
-    expect(says).to_have_text("2 selected")
+    expect(tray_text).to_have_text("2 selected")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     page.get_by_role("link", name="Add tools").click()
-    expect(says).to_have_text("2 selected")
+    expect(tray_text).to_have_text("2 selected")
     dialog.get_by_role("button", name="Pin selected").click()
 
     expect(page.get_by_text("2 tools are pinned to Desk.")).to_be_visible()
@@ -241,21 +241,21 @@ def test_tools_are_chosen_over_two_searches_in_a_dialog_by_mouse_and_then_by_key
     expect(dialog.get_by_role("checkbox")).to_have_count(1)
     press_until(page, dialog.get_by_role("checkbox", name="send_letter"), "Tab")
     page.keyboard.press("Space")
-    expect(says).to_have_text("1 selected")
+    expect(tray_text).to_have_text("1 selected")
     expect(dialog.get_by_role("checkbox", name="send_letter")).to_be_focused()
     press_until(page, dialog.get_by_role("button", name="Leave out send_letter"), "Tab")
     page.keyboard.press("Enter")
-    expect(says).to_have_text("Nothing selected")
+    expect(tray_text).to_have_text("Nothing selected")
     expect(page.locator("#add-panel")).to_be_focused()
     press_until(page, dialog.get_by_role("checkbox", name="send_letter"), "Shift+Tab")
     page.keyboard.press("Space")
-    expect(says).to_have_text("1 selected")
+    expect(tray_text).to_have_text("1 selected")
     press_until(page, dialog.get_by_role("button", name="Pin selected"), "Tab")
     page.keyboard.press("Enter")
 
     expect(page.get_by_text("1 tool is pinned to Desk.")).to_be_visible()
     expect(page.get_by_role("link", name="send_letter")).to_be_visible()
-    assert heard == []
+    assert messages == []
 
 
 def press_until(page, target, key):
@@ -318,7 +318,7 @@ def test_a_version_is_previewed_when_it_is_chosen(page):
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints, size):
-    desk, heard = make_agent(slug="desk", name="Desk"), complaints(page)
+    desk, messages = make_agent(slug="desk", name="Desk"), complaints(page)
     first, _ = (make_pin(desk, make_tool(name=name), name=name) for name in ("book_flight", "send_fax"))
     body = "Ask, then book_flight()."
     editing.create_procedure(desk, actor=make_user(Role.DESIGNER), title="Trips", body=body)
@@ -342,11 +342,11 @@ def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints,
     expect(page).to_have_url(re.compile(f"/agents/desk/pins/{first.pk}/$"))
     expect(page).to_have_title(re.compile("book_flight in Desk"))
     expect(rows).to_be_visible(visible=not is_phone)
-    seen = page.get_by_role("heading", name="What the model sees")
-    expect(seen).to_be_visible(visible=not is_phone)
+    element = page.get_by_role("heading", name="What the model sees")
+    expect(element).to_be_visible(visible=not is_phone)
     if is_phone:
         page.get_by_text("What the model sees", exact=True).first.click()
-        expect(seen).to_be_visible()
+        expect(element).to_be_visible()
         expect(page.locator("#id_description")).to_be_hidden()
         page.get_by_text("Text", exact=True).first.click()
     page.locator("#id_description").evaluate("box => scrollTo(0, box.offsetTop)")
@@ -389,4 +389,4 @@ def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints,
     expect(title).to_have_text("send_fax")
     page.goto("/agents/desk/procedures/trips/")
     expect(page.locator("#id_body")).to_have_value("Ask, then book_flight(). Then send_fax()")
-    assert heard == []
+    assert messages == []

@@ -24,7 +24,7 @@ def demonstration(db) -> Iterator[None]:
     """The demo data with two of its vendors, who answer."""
     admin, designer = make_user(Role.ADMIN), make_user(Role.DESIGNER)
     servers = []
-    for vendor in (each for each in VENDORS if each.slug in WANTED):
+    for vendor in (vendor for vendor in VENDORS if vendor.slug in WANTED):
         server = SERVERS[vendor.protocol](0, vendor, None)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
         servers.append(server)
@@ -41,7 +41,7 @@ def test_from_a_prototype_to_production_under_one_signature(
     open_browser, complaints, live_server, demonstration, worker
 ):
     page = open_browser(Role.DESIGNER).new_page()
-    heard = complaints(page)
+    messages = complaints(page)
     page.goto("/agents/")
     page.get_by_role("link", name="Reminders", exact=True).click()
     one_tool_runs_in_three_ways(page)
@@ -49,7 +49,7 @@ def test_from_a_prototype_to_production_under_one_signature(
     its_mock_answers_in_the_test(page)
     a_vendor_sends_it_in_production(page)
     a_procedure_is_rehearsed_against_mocks(page)
-    assert heard == []
+    assert messages == []
 
 
 def one_tool_runs_in_three_ways(page):
@@ -61,11 +61,11 @@ def one_tool_runs_in_three_ways(page):
         ("test", "A mock: Mock of sendEmail"),
         ("production", "A vendor's tool: Send by Pennypost"),
     ):
-        chosen = row.get_by_label(f"sendEmail in {place}", exact=True)
-        assert chosen.evaluate("each => each.selectedOptions[0].text") == runs
+        choice = row.get_by_label(f"sendEmail in {place}", exact=True)
+        assert choice.evaluate("each => each.selectedOptions[0].text") == runs
     digests = row.get_by_title("Digest of its signature")
     expect(digests).to_have_count(3)
-    assert len({each.get_attribute("title") for each in digests.all()}) == 1
+    assert len({digest.get_attribute("title") for digest in digests.all()}) == 1
 
 
 def the_model_answers_in_the_prototype(page):
@@ -119,6 +119,6 @@ def a_procedure_is_rehearsed_against_mocks(page):
         page.locator("#step-2").get_by_label(name, exact=True).fill(value)
     page.locator("#step-2").get_by_role("button", name="Run the step").click()
     expect(page.get_by_text("2 of 2 steps succeeded")).to_be_visible()
-    said = page.get_by_role("region", name="Rules")
-    expect(said.get_by_text("Passed")).to_be_visible()
-    expect(said.get_by_text("get_refill_status before sendEmail")).to_be_visible()
+    rules = page.get_by_role("region", name="Rules")
+    expect(rules.get_by_text("Passed")).to_be_visible()
+    expect(rules.get_by_text("get_refill_status before sendEmail")).to_be_visible()

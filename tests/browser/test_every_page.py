@@ -39,24 +39,24 @@ STICKS_OUT = """() => [...document.querySelectorAll("main :is(.panel, .figure) *
 def test_pages_shut_nobody_out_and_neither_complain_nor_move_nor_overflow(open_browser, complaints, viewport):
     """One walk for all that is asked of a page, for to open it takes the longest."""
     page = open_browser(Role.ADMIN, theme="light", viewport=viewport).new_page()
-    heard = complaints(page)
-    found = {}
+    messages = complaints(page)
+    problems_by_address = {}
 
     for address in [*set_the_stage(), "/api/docs/", "/api/docs/tools/"]:
         page.goto(address)
         page.locator(".htmx-request").first.wait_for(state="detached")  # what the page loads by itself
         distance, moved = page.evaluate(LAYOUT_SHIFT)
         if distance > 0.01:
-            heard.append(f"something moved: {moved}")
+            messages.append(f"something moved: {moved}")
         if page.evaluate("document.documentElement.scrollWidth") > viewport["width"]:
-            heard.append("wider than the window")
-        heard += [f"sticks out: {node}" for node in page.evaluate(STICKS_OUT)]
+            messages.append("wider than the window")
+        messages += [f"sticks out: {node}" for node in page.evaluate(STICKS_OUT)]
         if viewport == DESKTOP:
-            heard += shut_out_in_both_themes(page)
-        found[address] = [line for line in heard if "status of 404" not in line]
-        heard.clear()
+            messages += shut_out_in_both_themes(page)
+        problems_by_address[address] = [line for line in messages if "status of 404" not in line]
+        messages.clear()
 
-    assert {address: problems for address, problems in found.items() if problems} == {}
+    assert {address: problems for address, problems in problems_by_address.items() if problems} == {}
 
 
 def test_a_stranger_can_sign_in_whatever_the_theme(open_browser):

@@ -108,23 +108,23 @@ def of_the_longest_names() -> list[str]:
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desk", "phone"])
 def test_the_longest_names_stick_out_of_no_panel(open_browser, viewport):
-    page, found = open_browser(Role.ADMIN, viewport=viewport).new_page(), {}
+    page, nodes_by_address = open_browser(Role.ADMIN, viewport=viewport).new_page(), {}
     for address in of_the_longest_names():
         page.goto(address)
         if nodes := page.evaluate(STICKS_OUT):
-            found[address] = nodes
+            nodes_by_address[address] = nodes
 
-    assert found == {}
+    assert nodes_by_address == {}
 
 
 def test_who_may_not_send_a_form_cannot_fill_it_in(open_browser):
-    page, found = open_browser(Role.VIEWER).new_page(), {}
+    page, boxes_by_address = open_browser(Role.VIEWER).new_page(), {}
     for address in set_the_stage():
         page.goto(address)
         if boxes := page.evaluate(EDITABLE):
-            found[address] = boxes
+            boxes_by_address[address] = boxes
 
-    assert found == {}
+    assert boxes_by_address == {}
 
 
 def test_who_approved_what_keeps_names_and_times_in_one_line(page):
@@ -160,7 +160,7 @@ def test_a_long_address_in_a_finding_fits_on_a_phone(open_browser):
     endpoint = make_endpoint()
     run = Run.objects.create(endpoint=endpoint, status="succeeded", seen=1, added=1)
     tool = make_tool(endpoint=endpoint)
-    found = Finding.objects.create(
+    finding = Finding.objects.create(
         endpoint=endpoint,
         tool=tool,
         version=tool.current,
@@ -176,7 +176,7 @@ def test_a_long_address_in_a_finding_fits_on_a_phone(open_browser):
         f"/tools/{tool.pk}/findings/",
         "/",
         "/review/",
-        f"/review/?item={found.pk}",
+        f"/review/?item={finding.pk}",
     ):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 def test_from_an_address_to_a_published_agent(open_browser, complaints):
     make_user(Role.ADMIN, username="ada")
     page = open_browser().new_page()
-    heard = complaints(page)
+    messages = complaints(page)
 
     with serving(Vendor(tools(25))) as vendor:
         sign_in(page)
@@ -29,7 +29,7 @@ def test_from_an_address_to_a_published_agent(open_browser, complaints):
     publish(page)
 
     assert Release.objects.get().tool_count == 1
-    assert heard == []
+    assert messages == []
 
 
 def sign_in(page):
@@ -48,12 +48,12 @@ def connect(page, url):
 
 
 def watch_the_first_reading(page):
-    says = page.locator("#run .strong").first
-    expect(says).to_contain_text("Waiting for a worker")
+    run_status = page.locator("#run .strong").first
+    expect(run_status).to_contain_text("Waiting for a worker")
     run = enumeration_runs.perform(Run.objects.get().pk)
     inspector.inspect_pending(run.endpoint_id)
     search.index_pending()
-    expect(says).to_contain_text("Read 25 tools: 25 new")
+    expect(run_status).to_contain_text("Read 25 tools: 25 new")
     page.get_by_role("link", name="See the tools").click()
 
 

@@ -39,19 +39,19 @@ def pins(db):
         inputs=(make_parameter("refill"), make_parameter("channel", type="enum", allowed_values=CHANNELS)),
     )
     editing.create_procedure(agent, actor=make_user(Role.DESIGNER), title="Refill", body="## Steps\n")
-    return [make_pin(agent=agent, tool=make_tool(each)) for each in (look_up, order)]
+    return [make_pin(agent=agent, tool=make_tool(version)) for version in (look_up, order)]
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_the_editor_marks_references_as_the_server_reads_them(page, pins):
     page.goto("/agents/desk/procedures/refill/")
     text = page.get_by_label("Text", exact=True)
-    known = page.locator(".editor-marks mark.is-known")
+    reference_mark = page.locator(".editor-marks mark.is-known")
     for reference in ("look_up({account_id})", "look_up({item:account_id}, account_id={other})"):
         text.fill(f"1. Call {reference} now")
-        expect(known).to_have_text(reference)
+        expect(reference_mark).to_have_text(reference)
     text.fill("1. Call look_up(with care!) now")
-    expect(known).to_have_count(0)
+    expect(reference_mark).to_have_count(0)
     text.fill("1. Call order_refill(")
     text.press("End")
     page.keyboard.type("{account_id}, cha")
@@ -60,7 +60,7 @@ def test_the_editor_marks_references_as_the_server_reads_them(page, pins):
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_references_are_completed_and_checked_by_keyboard_alone(page, complaints, pins):
-    heard = complaints(page)
+    messages = complaints(page)
     page.set_viewport_size(DESKTOP)
     page.goto("/agents/desk/procedures/refill/")
     text = page.get_by_label("Text", exact=True)
@@ -79,11 +79,11 @@ def test_references_are_completed_and_checked_by_keyboard_alone(page, complaints
     page.keyboard.press("Enter")
     page.keyboard.type(' for nothing() of "SMS".')
 
-    wanted = (
+    expected_text = (
         "## Steps\n1. With {account_id} call look_up(), read look_up().refills"
         '\n2. Order by order_refill(channel) for nothing() of "SMS".'
     )
-    expect(text).to_have_value(wanted)
+    expect(text).to_have_value(expected_text)
     expect(page.get_by_text("There is no tool called “nothing”")).to_be_visible()
     expect(page.locator(".editor-marks mark.is-unknown")).to_have_text("nothing()")
     page.keyboard.press("Control+s")
@@ -93,12 +93,12 @@ def test_references_are_completed_and_checked_by_keyboard_alone(page, complaints
         f"## Steps\n1. With {{item:account_id}} call {{tool:{look_up.pk}}}, read {{out:{look_up.pk}/refills}}"
         f'\n2. Order by {{in:{order.pk}/channel}} for nothing() of "SMS".'
     )
-    assert heard == []
+    assert messages == []
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_tool_of_the_catalog_is_chosen_while_writing(page, complaints, pins):
-    heard = complaints(page)
+    messages = complaints(page)
     make_tool(make_signature("track_parcel"))
     make_tool(make_signature("weigh_parcel"))
     search_index.index_pending()
@@ -137,12 +137,12 @@ def test_a_tool_of_the_catalog_is_chosen_while_writing(page, complaints, pins):
     page.get_by_label("Title").press("Control+s")
     expect(page.get_by_text("Saved. Publish the agent")).to_be_visible()
     assert set(pins[0].agent.pins.live().values_list("name", flat=True)) >= {"track_parcel", "weigh_parcel"}
-    assert heard == []
+    assert messages == []
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_tool_is_inserted_by_a_press_and_a_remark_leads_to_its_line(page, complaints, pins):
-    heard = complaints(page)
+    messages = complaints(page)
     page.set_viewport_size(PHONE)
     page.goto("/agents/desk/procedures/refill/")
     text = page.get_by_label("Text", exact=True)
@@ -161,7 +161,7 @@ def test_a_tool_is_inserted_by_a_press_and_a_remark_leads_to_its_line(page, comp
     page.keyboard.type("ord")
     page.get_by_role("option", name="order_refill").click()
     expect(text).to_have_value("## Steps\norder_refill()")
-    assert heard == []
+    assert messages == []
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
@@ -201,7 +201,7 @@ def test_without_scripts_it_is_a_text_box_that_is_saved_and_checked(open_browser
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_an_upgrade_leads_to_the_line_that_it_breaks(page, complaints, pins, size):
-    heard = complaints(page)
+    messages = complaints(page)
     look_up, _ = pins
     body = "\n".join(
         ["Ask for {account_id}.", "Call look_up().", *["And wait."] * 120, "Say look_up().refills."]
@@ -215,7 +215,7 @@ def test_an_upgrade_leads_to_the_line_that_it_breaks(page, complaints, pins, siz
 
     text = page.get_by_label("Text", exact=True)
     expect(text).to_be_focused()
-    chosen = "box => box.value.slice(box.selectionStart, box.selectionEnd)"
-    assert text.evaluate(chosen) == "Say look_up().refills."
+    selected_text = "box => box.value.slice(box.selectionStart, box.selectionEnd)"
+    assert text.evaluate(selected_text) == "Say look_up().refills."
     assert page.evaluate("scrollY") > 500
-    assert heard == []
+    assert messages == []

@@ -49,24 +49,26 @@ ATTACKS = {
 
 def as_read(words: str) -> list[str]:
     """What has to be in the text of the page: the plain pieces, and a chip for what hides between them."""
-    pieces, at = [], 0
-    for found in hidden(words):
-        pieces.append(words[at : found.start])
-        if found.kind.code != "TAG_CHARACTERS":
-            pieces += [name_of(each) for each in words[found.start : found.end]]
-        at = found.end
-    pieces.append(words[at:])
-    return [" ".join(part.split()) for each in pieces for part in each.splitlines() if part.strip()]
+    pieces, position = [], 0
+    for hidden_part in hidden(words):
+        pieces.append(words[position : hidden_part.start])
+        if hidden_part.kind.code != "TAG_CHARACTERS":
+            pieces += [name_of(word) for word in words[hidden_part.start : hidden_part.end]]
+        position = hidden_part.end
+    pieces.append(words[position:])
+    return [" ".join(part.split()) for piece in pieces for part in piece.splitlines() if part.strip()]
 
 
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
 def test_the_reviewer_reads_what_thirty_attacks_hide(open_browser):
     assert len(ATTACKS) >= 30
-    endpoint, shown = make_endpoint(), {}
+    endpoint, pks = make_endpoint(), {}
     for number, (name, words) in enumerate(ATTACKS.items()):
         tool = make_tool(make_signature(f"attack_{number:02}", description=words), endpoint=endpoint)
-        alarm = max(inspection.inspect(tool.current.decoded()), key=lambda each: each.severity == "high")
+        alarm = max(
+            inspection.inspect(tool.current.decoded()), key=lambda candidate: candidate.severity == "high"
+        )
         finding = Finding.objects.create(
             endpoint=endpoint,
             tool=tool,
@@ -76,28 +78,30 @@ def test_the_reviewer_reads_what_thirty_attacks_hide(open_browser):
             subject=tool.current.digest,
             message=alarm.message,
         )
-        shown[name] = finding.pk
+        pks[name] = finding.pk
     page = open_browser(Role.ADMIN).new_page()
-    asked, dialogs, texts = [], [], {}
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls, dialogs, texts = [], [], {}
+    page.on("request", lambda request: requested_urls.append(request.url))
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    for name, pk in shown.items():
+    for name, pk in pks.items():
         page.goto(f"/review/?item={pk}")
         texts[name] = page.locator("article").evaluate("node => node.textContent")
-    listed = page.locator("[data-inbox]").evaluate("node => node.textContent")
-    assert [each.kind.code for each in hidden(listed) if each.kind.severity == "high"] == []
+    inbox_text = page.locator("[data-inbox]").evaluate("node => node.textContent")
+    assert [
+        hidden_part.kind.code for hidden_part in hidden(inbox_text) if hidden_part.kind.severity == "high"
+    ] == []
     wrong = {}
     for name, words in ATTACKS.items():
         text = texts.get(name, "")
         flat = " ".join(text.replace("·", " ").replace("↵", " ").replace("⇥", " ").split())
         missing = [piece for piece in as_read(words) if piece not in flat]
-        raw = [each.kind.code for each in hidden(text) if each.kind.severity == "high"]
+        raw = [hidden_part.kind.code for hidden_part in hidden(text) if hidden_part.kind.severity == "high"]
         if missing or raw:
             wrong[name] = (missing, raw, flat[:300])
     assert wrong == {}
     assert "spells “send me the key”" in texts["tags"]
     assert "spells “send me the key”" in texts["tags between words"]
-    assert [url for url in asked if "evil.example" in url] == []
+    assert [url for url in requested_urls if "evil.example" in url] == []
     assert dialogs == []
 
 

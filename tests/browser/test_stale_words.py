@@ -52,7 +52,7 @@ def pin(db):
 )
 def test_stale_texts_are_settled_by_keyboard(open_browser, complaints, pin, size, theme):
     page = open_browser(Role.DESIGNER, theme=theme, viewport=size).new_page()
-    heard = complaints(page)
+    messages = complaints(page)
     page.goto("/agents/desk/")
     mark = page.get_by_role("link", name="vendor changed 3 texts you replaced")
     mark.focus()
@@ -65,8 +65,8 @@ def test_stale_texts_are_settled_by_keyboard(open_browser, complaints, pin, size
     page.keyboard.press("Enter")
     expect(page.get_by_label("What C means")).to_have_value("Degrees as in Europe")
     expect(page.get_by_label("Hide K")).to_be_checked()
-    for shown in (THEN, NOW, OURS, MERGED):
-        expect(panel.get_by_text(shown, exact=True)).to_be_visible()
+    for text in (THEN, NOW, OURS, MERGED):
+        expect(panel.get_by_text(text, exact=True)).to_be_visible()
     assert page.evaluate(STICKS_OUT) == []
     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide <= 0, "nothing has to be scrolled sideways"
@@ -85,11 +85,11 @@ def test_stale_texts_are_settled_by_keyboard(open_browser, complaints, pin, size
 
     words = Tuning.objects.get(pin=pin)
     assert words.description == MERGED
-    kept = {"values": {"C": {"description": "Degrees as in Europe"}, "K": {"hidden": True}}}
-    assert (words.parameters, words.effects) == ({"unit": kept}, {})
+    unit_words = {"values": {"C": {"description": "Degrees as in Europe"}, "K": {"hidden": True}}}
+    assert (words.parameters, words.effects) == ({"unit": unit_words}, {})
     page.goto("/agents/desk/")
     expect(page.get_by_text("you replaced")).to_have_count(0)
-    assert heard == []
+    assert messages == []
 
 
 def press(page, panel, name):

@@ -32,7 +32,7 @@ def make_it(url: str, **fields):
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_a_tool_is_tried_kept_and_run_again(page, complaints, worker):
-    heard = complaints(page)
+    messages = complaints(page)
     with HostileVendor(ANSWER) as vendor:
         tool = make_it(vendor.url)
         page.goto(f"/tools/{tool.pk}/")
@@ -59,7 +59,7 @@ def test_a_tool_is_tried_kept_and_run_again(page, complaints, worker):
         expect(page.get_by_role("region", name="Recent calls").get_by_role("row")).to_have_count(3)
         expect(result.get_by_text("Succeeded")).to_be_visible()
 
-    assert heard == []
+    assert messages == []
     assert [request.method for request in vendor.requests] == ["POST", "POST"]
 
 

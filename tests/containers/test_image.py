@@ -34,8 +34,8 @@ def test_every_container_that_stays_becomes_healthy(containers):
         for name in PRODUCT:
             containers.wait_until_healthy(name, processes[name])
         account = {"DJANGO_SUPERUSER_USERNAME": "root", "DJANGO_SUPERUSER_PASSWORD": "correct horse battery"}
-        made = containers.run("web", "python", "manage.py", "createsuperuser", "--noinput", **account)
-        assert made.returncode == 0, made.stderr
+        creation = containers.run("web", "python", "manage.py", "createsuperuser", "--noinput", **account)
+        assert creation.returncode == 0, creation.stderr
 
 
 def test_the_jobs_back_up_and_restore(containers):

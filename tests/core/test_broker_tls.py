@@ -62,8 +62,8 @@ def bundle(authority, tmp_path_factory):
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 @contextmanager
@@ -147,8 +147,8 @@ def test_every_client_shows_a_certificate_where_the_broker_asks_for_one(authorit
 @pytest.mark.parametrize("fault", ["foreign authority", "other name"])
 def test_a_broker_that_is_not_ours_gets_no_password(authority, bundle, tmp_path, fault):
     signer = Authority("Foreign") if fault == "foreign authority" else authority
-    given = {} if fault == "foreign authority" else {"names": []}
-    context = signer.server_context(tmp_path, **given)
+    options = {} if fault == "foreign authority" else {"names": []}
+    context = signer.server_context(tmp_path, **options)
     received = []
     with listener(context, received) as port:
         outcomes = ask(address(port), bundle)
@@ -217,17 +217,17 @@ def test_parameters_of_tls_need_tls():
 
 
 def test_each_client_gets_its_own_form_of_a_socket():
-    found = parse_broker_address("redis+socket:///run/valkey.sock?virtual_host=3", "/ca.pem")
-    assert (found.client_url, dict(found.tls)) == ("unix:///run/valkey.sock?db=3", {})
-    assert found.celery_url == "redis+socket:///run/valkey.sock?virtual_host=3"
+    address = parse_broker_address("redis+socket:///run/valkey.sock?virtual_host=3", "/ca.pem")
+    assert (address.client_url, dict(address.tls)) == ("unix:///run/valkey.sock?db=3", {})
+    assert address.celery_url == "redis+socket:///run/valkey.sock?virtual_host=3"
 
 
 def test_other_parameters_stay_in_the_address():
-    found = parse_broker_address(
+    address = parse_broker_address(
         "rediss://broker/0?ssl_cert_reqs=required&health_check_interval=9", "/ca.pem"
     )
-    assert found.client_url == "rediss://broker/0?health_check_interval=9"
-    assert dict(found.tls) == {
+    assert address.client_url == "rediss://broker/0?health_check_interval=9"
+    assert dict(address.tls) == {
         "ssl_cert_reqs": "required",
         "ssl_check_hostname": True,
         "ssl_ca_certs": "/ca.pem",

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.django_db
 
 def test_it_reads_what_its_queryset_reads(django_assert_num_queries):
     pin = make_pin()
-    shown = Pin.objects.select_related("agent").only("name", "agent__name").annotate(count=Count("tool"))
-    compiled = CompiledQuery(shown)
+    queryset = Pin.objects.select_related("agent").only("name", "agent__name").annotate(count=Count("tool"))
+    compiled = CompiledQuery(queryset)
 
     with django_assert_num_queries(1):
         [row] = compiled.rows()
@@ -36,12 +36,12 @@ def test_what_it_reads_is_as_new_as_the_reading():
 def test_each_reading_has_its_own_values():
     users = [make_user() for _ in range(3)]
     of_these = CompiledQuery(User.objects.filter(pk__in=given_keys("users")).values_list("pk", flat=True))
-    named = CompiledQuery(User.objects.filter(pk=given("user")).values("username"))
+    compiled = CompiledQuery(User.objects.filter(pk=given("user")).values("username"))
 
     assert set(of_these.rows(users=[users[0].pk, users[2].pk])) == {users[0].pk, users[2].pk}
     assert of_these.rows(users=[]) == []
     for user in users:
-        assert named.rows(user=user.pk) == [{"username": user.username}]
+        assert compiled.rows(user=user.pk) == [{"username": user.username}]
 
 
 def test_a_value_that_is_missing_is_an_error():
@@ -59,30 +59,35 @@ def test_the_sql_is_put_together_once(monkeypatch):
 
 def test_it_shows_each_user_what_their_role_and_teams_let_them_see():
     """One query for each role, for every user: each user must get the rows of `visible_to`."""
-    own, others = make_agent(slug="own"), make_agent(slug="others")
+    own_agent, others = make_agent(slug="own"), make_agent(slug="others")
     admin, designer, viewer = (make_user(role) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
-    for agent, member in ((own, designer), (others, viewer)):
+    for agent, member in ((own_agent, designer), (others, viewer)):
         team = teams.create_team(actor=admin, name=agent.slug)
         teams.add_member(team, actor=admin, user=member)
         Agent.objects.filter(pk=agent.pk).update(team=team)
     compiled = {role: CompiledQuery(Agent.objects.visible_to(any_user(role))) for role in Role}
 
-    for user, seen in ((admin, {own, others}), (designer, {own}), (viewer, {others}), (designer, {own})):
-        assert set(compiled[Role(user.role)].rows(user=user.pk)) == seen
+    for user, visible_agents in (
+        (admin, {own_agent, others}),
+        (designer, {own_agent}),
+        (viewer, {others}),
+        (designer, {own_agent}),
+    ):
+        assert set(compiled[Role(user.role)].rows(user=user.pk)) == visible_agents
 
 
 def test_every_thread_reads_on_a_connection_of_its_own():
     compiled = CompiledQuery(User.objects.values_list("pk"))
     compiled.rows()
-    read = []
+    rows = []
 
     def elsewhere():
         try:
-            read.append(compiled.rows())
+            rows.append(compiled.rows())
         finally:
             connection.close()
 
     thread = Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert len(read) == 1
+    assert len(rows) == 1

@@ -16,19 +16,19 @@ def shared(db, settings, monkeypatch):
     """A connection of the pool, as each thread makes it."""
     settings.DATABASE_CONNECTIONS = 2
     monkeypatch.setattr(base, "_pools", {})
-    made = []
+    wrappers = []
 
     def one() -> DatabaseWrapper:
         facts = connection.settings_dict | {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": False}
-        made.append(DatabaseWrapper(facts, "default"))
-        return made[-1]
+        wrappers.append(DatabaseWrapper(facts, "default"))
+        return wrappers[-1]
 
     yield one
-    for each in made:
-        each.close()
+    for wrapper in wrappers:
+        wrapper.close()
     for pool in base._pools.values():
-        for kept in pool._idle:
-            kept.close()
+        for idle_connection in pool._idle:
+            idle_connection.close()
 
 
 def process_of(one: DatabaseWrapper) -> int:
@@ -39,8 +39,8 @@ def process_of(one: DatabaseWrapper) -> int:
 
 def test_a_health_check_reports_that_no_connection_is_free(shared, monkeypatch, client):
     monkeypatch.setattr(db_errors, "CONNECTION_WAIT", 0.01)
-    ours = shared()
-    monkeypatch.setattr(db_errors, "connection", ours)
+    own_connection = shared()
+    monkeypatch.setattr(db_errors, "connection", own_connection)
     others = [shared(), shared()]
     for other in others:
         process_of(other)

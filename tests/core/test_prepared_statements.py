@@ -13,8 +13,8 @@ COUNT = "SELECT count(*) FROM catalog_callid WHERE digest LIKE %(like)s OR diges
 
 
 def count() -> int:
-    ((found,),) = run_prepared(COUNT, {"like": "%"})
-    return found
+    ((row_count,),) = run_prepared(COUNT, {"like": "%"})
+    return row_count
 
 
 def planned() -> list[str]:
@@ -39,7 +39,7 @@ def test_a_statement_is_planned_once_for_a_connection(django_assert_num_queries)
 def test_of_very_many_statements_some_are_planned_each_time(monkeypatch):
     monkeypatch.setattr(prepared_statements, "MAX_PREPARED", 0)
 
-    assert [run_prepared("SELECT %s::int + 41", [each]) for each in (1, 2)] == [[(42,)], [(43,)]]
+    assert [run_prepared("SELECT %s::int + 41", [number]) for number in (1, 2)] == [[(42,)], [(43,)]]
     assert "SELECT $1::int + 41" not in planned()
 
 
@@ -47,11 +47,11 @@ def test_of_very_many_statements_some_are_planned_each_time(monkeypatch):
 def test_statements_that_go_together_are_one_transaction():
     first, second = uuid.uuid4(), uuid.uuid4()
 
-    *_, ((seen,),) = run_together((ADD, [first, "1"]), (ADD, [second, "2"]), (COUNT, {"like": "%"}))
+    *_, ((count_inside,),) = run_together((ADD, [first, "1"]), (ADD, [second, "2"]), (COUNT, {"like": "%"}))
     with pytest.raises(IntegrityError):
         run_together((ADD, [uuid.uuid4(), "3"]), (ADD, [first, "4"]), (COUNT, {"like": "%"}))
 
-    assert (seen, count(), connection.in_atomic_block) == (2, 2, False)
+    assert (count_inside, count(), connection.in_atomic_block) == (2, 2, False)
 
 
 @pytest.mark.django_db
@@ -80,7 +80,7 @@ def test_a_statement_that_gives_other_columns_by_now_is_planned_again():
 
 @pytest.mark.django_db(transaction=True)
 def test_a_connection_whose_answers_were_not_read_is_not_used_again(monkeypatch):
-    mine, of_another = "SELECT %s::text || 'x'", "SELECT %s::text"
+    own_query, of_another = "SELECT %s::text || 'x'", "SELECT %s::text"
 
     def breaks_at(patch, where, error):
         def breaks(messages, *_, **__):
@@ -88,11 +88,11 @@ def test_a_connection_whose_answers_were_not_read_is_not_used_again(monkeypatch)
                 next(messages)
             raise error
 
-        at = connection.connection if where == "wait" else prepared_statements.generators
-        patch.setattr(at, where, breaks)
+        patched = connection.connection if where == "wait" else prepared_statements.generators
+        patch.setattr(patched, where, breaks)
 
     for where, error in product(("execute", "fetch_many", "wait"), (SystemExit, psycopg.OperationalError)):
-        assert run_prepared(mine, ["mine"]) == run_prepared(mine, ["mine"]) == [("minex",)]
+        assert run_prepared(own_query, ["mine"]) == run_prepared(own_query, ["mine"]) == [("minex",)]
         line = connection.connection
         with monkeypatch.context() as patch:
             breaks_at(patch, where, error)
@@ -100,31 +100,31 @@ def test_a_connection_whose_answers_were_not_read_is_not_used_again(monkeypatch)
                 run_together((of_another, ["1"]), (of_another, ["2"]), (of_another, ["3"]))
         assert line.closed
         with pytest.raises(OperationalError):
-            run_prepared(mine, ["mine"])
+            run_prepared(own_query, ["mine"])
         connection.close_if_unusable_or_obsolete()
 
     # One that was left so by what speaks libpq elsewhere.
-    assert run_prepared(mine, ["mine"]) == [("minex",)]
+    assert run_prepared(own_query, ["mine"]) == [("minex",)]
     connection.connection.pgconn.enter_pipeline_mode()
     with pytest.raises(OperationalError, match="not read to its end"):
-        run_prepared(mine, ["mine"])
+        run_prepared(own_query, ["mine"])
     connection.close_if_unusable_or_obsolete()
-    assert run_prepared(mine, ["mine"]) == [("minex",)]
+    assert run_prepared(own_query, ["mine"]) == [("minex",)]
     with monkeypatch.context() as patch:
         breaks_at(patch, "fetch_many", SystemExit)
         with pytest.raises(SystemExit), transaction.atomic():
             run_together((of_another, ["1"]), (of_another, ["2"]))
-    assert run_prepared(mine, ["mine"]) == [("minex",)]
+    assert run_prepared(own_query, ["mine"]) == [("minex",)]
 
 
 @pytest.mark.django_db
 def test_statements_that_fail_leave_no_plans_behind():
-    taken, add = uuid.uuid4(), "INSERT INTO catalog_callid (key, digest) VALUES ($1, $2)"
-    run_together((ADD, [taken, "1"]))
+    key, add = uuid.uuid4(), "INSERT INTO catalog_callid (key, digest) VALUES ($1, $2)"
+    run_together((ADD, [key, "1"]))
     before = planned().count(add)  # the connection may have planned it in other tests, too
 
     for _ in range(5):
         with pytest.raises(IntegrityError), transaction.atomic():
-            run_together((ADD, [taken, "2"]), (COUNT, {"like": "2"}))
+            run_together((ADD, [key, "2"]), (COUNT, {"like": "2"}))
 
     assert planned().count(add) == before

@@ -68,8 +68,8 @@ def test_lists_go_on_there(client):
 def test_examples_call_it(client):
     client.force_login(make_user(Role.DESIGNER))
     assert f"curl {OURS}/api/v1/" in client.get("/api/docs/tools/").content.decode()
-    made = client.post("/keys/new/", {"name": "CI", "scope": "runtime", "days": "30"})
-    assert made.context["example"].startswith(f"{OURS}/"), made.context["form"].errors
+    response = client.post("/keys/new/", {"name": "CI", "scope": "runtime", "days": "30"})
+    assert response.context["example"].startswith(f"{OURS}/"), response.context["form"].errors
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from core.strict_json import loads, may_hold_unstorable, require_json, require_l
 UNSTORABLE_CODES = {"JSON_NUL", "JSON_SURROGATE", "JSON_NUMBER"}
 
 
-def fault(body, **given):
+def fault(body, **options):
     with pytest.raises(ProtocolViolationError) as violation:
-        loads(body, **given)
+        loads(body, **options)
     return violation.value.code, violation.value.message
 
 
@@ -102,8 +102,8 @@ def test_sound_document_is_read(body, value):
     ],
 )
 def test_fault_is_named(body, code, detail):
-    found, message = fault(body)
-    assert found == code
+    code_found, message = fault(body)
+    assert code_found == code
     assert detail in message
     assert message.isprintable()
 

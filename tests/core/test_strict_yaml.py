@@ -55,8 +55,8 @@ def value(text):
     ],
 )
 def test_scalars_are_what_yaml_12_says(text, expected):
-    found = value(text)
-    assert (found, type(found)) == (expected, type(expected))
+    scalar = value(text)
+    assert (scalar, type(scalar)) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(

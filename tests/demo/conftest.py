@@ -55,8 +55,8 @@ class Client:
         path = (
             f"/tools/{tool_id}:invoke" if version is None else f"/tools/{tool_id}/versions/{version}:invoke"
         )
-        given = [{"name": n, "value": v} for n, v in arguments.items()]
-        answer = self.post(path, {"name": name, "input_parameters": given})
+        input_parameters = [{"name": n, "value": v} for n, v in arguments.items()]
+        answer = self.post(path, {"name": name, "input_parameters": input_parameters})
         if self.status != 200:
             return answer
         return {o["name"]: o["value"] for o in answer["output_parameters"]}

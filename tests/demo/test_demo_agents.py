@@ -23,7 +23,7 @@ def ask(agency, method, path, document=None):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "count"),
+    ("criteria", "count"),
     [
         ({}, 2),
         ({"limit": 1}, 1),
@@ -34,15 +34,15 @@ def ask(agency, method, path, document=None):
         ({"name": "nobody"}, 0),
     ],
 )
-def test_agents_are_found(agency, wanted, count):
-    status, found = ask(agency, "POST", "/agents/search", wanted)
-    assert (status, len(found)) == (200, count)
+def test_agents_are_found(agency, criteria, count):
+    status, agents = ask(agency, "POST", "/agents/search", criteria)
+    assert (status, len(agents)) == (200, count)
 
 
-@pytest.mark.parametrize("wanted", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"limit": "5"}, []])
-def test_search_of_another_form_is_refused_in_a_text(agency, wanted):
-    status, said = ask(agency, "POST", "/agents/search", wanted)
-    assert (status, type(said)) == (422, str)
+@pytest.mark.parametrize("criteria", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"limit": "5"}, []])
+def test_search_of_another_form_is_refused_in_a_text(agency, criteria):
+    status, message = ask(agency, "POST", "/agents/search", criteria)
+    assert (status, type(message)) == (422, str)
 
 
 def test_run_stops_goes_on_and_cannot_go_on_twice(agency):
@@ -59,8 +59,8 @@ def test_runs_are_found_by_their_metadata_cancelled_and_deleted(agency):
     marked = LETTER | {"metadata": {"mark": "a"}}
     _, run = ask(agency, "POST", "/runs", marked)
     ask(agency, "POST", "/runs", LETTER)
-    _, found = ask(agency, "POST", "/runs/search", {"metadata": {"mark": "a"}})
-    assert [each["run_id"] for each in found] == [run["run_id"]]
+    _, runs_found = ask(agency, "POST", "/runs/search", {"metadata": {"mark": "a"}})
+    assert [found_run["run_id"] for found_run in runs_found] == [run["run_id"]]
     path = f"/runs/{run['run_id']}"
     assert ask(agency, "POST", f"{path}/cancel", {})[0] == 204
     assert ask(agency, "GET", path)[1]["status"] == "error"
@@ -79,22 +79,22 @@ def test_stream_grows_and_ends(agency):
 
 
 def test_planner_asks_chooses_and_gives_up(agency):
-    given = {"start": "Lund", "wish": "quiet", "nights": 2}
-    _, asked = ask(agency, "POST", "/runs/wait", {"agent_id": JourneyPlanner.id, "input": given})
-    town = asked["output"]["interrupt"]["towns"][0]
-    run = f"/runs/{asked['run']['run_id']}"
+    inputs = {"start": "Lund", "wish": "quiet", "nights": 2}
+    _, stopped = ask(agency, "POST", "/runs/wait", {"agent_id": JourneyPlanner.id, "input": inputs})
+    town = stopped["output"]["interrupt"]["towns"][0]
+    run = f"/runs/{stopped['run']['run_id']}"
     assert ask(agency, "POST", run, {"town": town})[1]["status"] == "success"
     assert len(ask(agency, "GET", f"{run}/wait")[1]["output"]["values"]["days"]) == 4
     _, failed = ask(
-        agency, "POST", "/runs/wait", {"agent_id": JourneyPlanner.id, "input": given | {"nights": 30}}
+        agency, "POST", "/runs/wait", {"agent_id": JourneyPlanner.id, "input": inputs | {"nights": 30}}
     )
     assert (failed["output"]["type"], failed["output"]["errcode"]) == ("error", 21)
-    stream = {"agent_id": JourneyPlanner.id, "input": given}
+    stream = {"agent_id": JourneyPlanner.id, "input": inputs}
     assert ask(agency, "POST", "/runs/stream", stream)[0] == 422
 
 
 @pytest.mark.parametrize(
-    ("given", "config"),
+    ("inputs", "config"),
     [
         ({}, {}),
         ({"to": "Ann", "about": 5}, {}),
@@ -103,10 +103,10 @@ def test_planner_asks_chooses_and_gives_up(agency):
         ("a letter", {}),
     ],
 )
-def test_input_and_config_are_checked(agency, given, config):
-    document = {"agent_id": LetterWriter.id, "input": given, "config": {"configurable": config}}
-    status, said = ask(agency, "POST", "/runs/wait", document)
-    assert (status, type(said)) == (422, str)
+def test_input_and_config_are_checked(agency, inputs, config):
+    document = {"agent_id": LetterWriter.id, "input": inputs, "config": {"configurable": config}}
+    status, message = ask(agency, "POST", "/runs/wait", document)
+    assert (status, type(message)) == (422, str)
 
 
 def test_what_is_not_there_is_not_found(agency):

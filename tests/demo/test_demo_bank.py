@@ -23,8 +23,8 @@ def ask(bank, method, path, document=None):
     return response.status, json.loads(response.body) if response.body else None, response.headers
 
 
-def call(bank, tool_id, given, **members):
-    body = {"tool_id": tool_id, "input": given} | members
+def call(bank, tool_id, inputs, **members):
+    body = {"tool_id": tool_id, "input": inputs} | members
     status, document, _ = ask(bank, "POST", "/tools/call", {"request": body} if bank.wraps else body)
     return status, document.get("result", document)
 
@@ -37,17 +37,17 @@ def test_list_holds_every_version_of_every_tool(bank):
 
 
 def test_each_way_to_name_a_version_is_understood(bank):
-    given = {"account": "QM10-4471"}
+    inputs = {"account": "QM10-4471"}
     for version, outputs in (("", 3), ("@1", 2), ("@1.0.0", 2), ("@1.1.0", 3)):
-        status, document = call(bank, f"Accounts.GetBalance{version}", given)
+        status, document = call(bank, f"Accounts.GetBalance{version}", inputs)
         assert (status, len(document["value"])) == (200, outputs)
     for version in ("@2", "@1.0", "@", "@1.9.0"):
-        assert call(bank, f"Accounts.GetBalance{version}", given)[0] == 400
+        assert call(bank, f"Accounts.GetBalance{version}", inputs)[0] == 400
 
 
 def test_same_call_id_is_the_same_call(bank):
-    given = {"account": "QM10-4471", "to_iban": "SE4550000000058398257466", "amount_cents": 5}
-    payment = call(bank, "Payments.PreparePayment", given)[1]["value"]["payment_id"]
+    inputs = {"account": "QM10-4471", "to_iban": "SE4550000000058398257466", "amount_cents": 5}
+    payment = call(bank, "Payments.PreparePayment", inputs)[1]["value"]["payment_id"]
     bank.granted.add("quillmoor-id")
     release = {"payment_id": payment}
     first = call(bank, "Payments.ReleasePayment", release, call_id="a")

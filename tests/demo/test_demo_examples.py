@@ -26,16 +26,18 @@ def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatc
         for _ in VENDORS:
             vendors.stdout.readline()  # where it is reached, as soon as it is
         call_command("demo", port_base=base, verbosity=0)
-        kept = list(Example.objects.select_related("tool__endpoint__vendor", "tool__current"))
-        named = {(each.tool.endpoint.vendor.slug, each.tool.name, each.name) for each in kept}
-        assert named == set(EXAMPLES)
+        examples = list(Example.objects.select_related("tool__endpoint__vendor", "tool__current"))
+        examples_kept = {
+            (example.tool.endpoint.vendor.slug, example.tool.name, example.name) for example in examples
+        }
+        assert examples_kept == set(EXAMPLES)
         designer = User.objects.get(username="designer")
         outcomes = {}
-        for each in kept * 2:
-            call = requesting.request_call(each.tool.current, actor=designer, arguments=each.arguments)
+        for example in examples * 2:
+            call = requesting.request_call(example.tool.current, actor=designer, arguments=example.arguments)
             invocation.perform_due_calls()
             call.refresh_from_db()
-            outcomes.setdefault(each.tool.name, set()).add(call.outcome)
+            outcomes.setdefault(example.tool.name, set()).add(call.outcome)
         it_sends_mail_as_each_environment_has_it(designer)
     assert outcomes == {tool: {"ok"} for _, tool, _ in EXAMPLES}
     pinned = Agent.objects.get(slug="front-desk").pins.live().values_list("tool__name", flat=True)
@@ -48,24 +50,24 @@ def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatc
 
 def it_sends_mail_as_each_environment_has_it(designer):
     client = runtime(designer, Agent.objects.get(slug="reminders"))
-    at = "/api/v1/agents/reminders/releases/live/tools/sendEmail/invoke/"
+    path = "/api/v1/agents/reminders/releases/live/tools/sendEmail/invoke/"
     mail = {"recipient": "ada@example.com", "subject": "It is ready", "text": "At the counter in Omaha."}
-    told = {
-        place: client.post(at, {"arguments": mail, "environment": place}, format="json").json()
+    results = {
+        place: client.post(path, {"arguments": mail, "environment": place}, format="json").json()
         for place in ("prototype", "test", "production")
     }
-    assert [(each["outcome"], each["outputs"]) for each in told.values()] == [
+    assert [(result["outcome"], result["outputs"]) for result in results.values()] == [
         ("latent", {}),
         ("ok", {"sent": True}),
         ("ok", {"sent": True}),
     ]
-    assert told["production"]["activity"] == "Send by Pennypost"
-    assert len({each["version"] for each in told.values()}) == 1
+    assert results["production"]["activity"] == "Send by Pennypost"
+    assert len({result["version"] for result in results.values()}) == 1
 
 
 def test_the_call_that_the_manual_shows_is_one_of_them():
     text = (Path(settings.BASE_DIR) / "docs" / "exports.md").read_text()
     tool, arguments = re.search(r"/tools/(\w+)/invoke/.*?-d '(\{.*?\})'", text, re.DOTALL).groups()
     assert tool in PINNED
-    given = {name: arguments for (_, name, _), arguments in EXAMPLES.items()}
-    assert json.loads(arguments) == {"arguments": given[tool]}
+    arguments_by_tool = {name: arguments for (_, name, _), arguments in EXAMPLES.items()}
+    assert json.loads(arguments) == {"arguments": arguments_by_tool[tool]}

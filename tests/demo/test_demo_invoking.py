@@ -89,8 +89,10 @@ class Visit:
     def answer(self, name, version=None, optional=False):
         tool = self.tools[name]
         edition = tool.editions[version - 1 if version else -1]
-        given = [{"name": p.name, "value": self.value(p)} for p in edition.inputs if p.required or optional]
-        body = json.dumps({"name": name, "input_parameters": given}).encode()
+        input_parameters = [
+            {"name": p.name, "value": self.value(p)} for p in edition.inputs if p.required or optional
+        ]
+        body = json.dumps({"name": name, "input_parameters": input_parameters}).encode()
         path = f"/tools/{tool.id}/versions/{version}:invoke" if version else f"/tools/{tool.id}:invoke"
         response = self.api.answer(Request("POST", path, {}, {}, body))
         document = json.loads(response.body)
@@ -158,7 +160,7 @@ def test_everything_wrong_with_the_arguments_is_said_at_once(pharmacy):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         ({"quantity": 361}, "must be at most 360"),
         ({"quantity": True}, "must be a whole number"),
@@ -167,13 +169,13 @@ def test_everything_wrong_with_the_arguments_is_said_at_once(pharmacy):
         ({"quantity": None}, "must be a whole number"),
     ],
 )
-def test_a_number_must_be_one_and_in_its_range(pharmacy, arguments, why):
+def test_a_number_must_be_one_and_in_its_range(pharmacy, arguments, reason):
     answer = pharmacy.invoke("check_prescription_price", {"drug_name": "Metformin"} | arguments)
-    assert answer["fields"] == {"quantity": why}
+    assert answer["fields"] == {"quantity": reason}
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "why"),
+    ("name", "arguments", "reason"),
     [
         ("get_prescription", {"prescription_number": "70431180"}, "must be at most 7 characters"),
         ("get_prescription", {"prescription_number": " "}, "must not be empty"),
@@ -183,26 +185,28 @@ def test_a_number_must_be_one_and_in_its_range(pharmacy, arguments, why):
         ("ask_pharmacist", {"call_back": "NIGHT"}, "must be one of MORNING, AFTERNOON, EVENING"),
     ],
 )
-def test_a_value_that_does_not_fit_is_named(pharmacy, name, arguments, why):
-    assert pharmacy.invoke(name, arguments)["fields"].items() >= dict.fromkeys(arguments, why).items()
+def test_a_value_that_does_not_fit_is_named(pharmacy, name, arguments, reason):
+    assert pharmacy.invoke(name, arguments)["fields"].items() >= dict.fromkeys(arguments, reason).items()
 
 
 @pytest.mark.parametrize(
-    ("date", "why"),
+    ("date", "reason"),
     [
         ("soon", "must be a date such as 2027-03-09"),
         ("2027-02-30", "must be a date such as 2027-03-09"),
         ("9999-12-31", "must be a date from 1900 to 2199"),
     ],
 )
-def test_a_date_must_exist(pharmacy, date, why):
-    assert pharmacy.invoke("get_store_hours", {"store_id": "OMA-1", "date": date})["fields"] == {"date": why}
+def test_a_date_must_exist(pharmacy, date, reason):
+    assert pharmacy.invoke("get_store_hours", {"store_id": "OMA-1", "date": date})["fields"] == {
+        "date": reason
+    }
 
 
 def test_a_choice_that_came_later_is_not_for_older_versions(pharmacy):
-    wanted = {"near": "Omaha", "service": "COMPOUNDING"}
-    assert pharmacy.invoke("find_stores", wanted, version=1)["fields"].keys() == {"service"}
-    assert pharmacy.invoke("find_stores", wanted, version=2)["nearest_store_id"] == "OMA-2"
+    arguments = {"near": "Omaha", "service": "COMPOUNDING"}
+    assert pharmacy.invoke("find_stores", arguments, version=1)["fields"].keys() == {"service"}
+    assert pharmacy.invoke("find_stores", arguments, version=2)["nearest_store_id"] == "OMA-2"
 
 
 def test_what_cannot_be_done_is_told_apart_from_a_bad_request(pharmacy):

@@ -34,8 +34,8 @@ def test_listed_tools_are_the_newest_versions(client):
 
 
 def test_one_tool_is_shown_in_its_current_version(client):
-    for listed in client.tools()[:5]:
-        assert client.get(f"/tools/{listed['toolId'].upper()}") == listed
+    for tool in client.tools()[:5]:
+        assert client.get(f"/tools/{tool['toolId'].upper()}") == tool
 
 
 def test_versions_come_newest_first_and_in_pages(pharmacy):

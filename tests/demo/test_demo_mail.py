@@ -6,9 +6,9 @@ from demo.mail import Larkspur, Pennypost
 
 def test_a_message_to_no_mailbox_is_accepted_and_bounces():
     post = Pennypost()
-    sent = post.deliver_message("noreply@example.com", "Ready")
-    assert sent["accepted"] is True
-    assert post.get_message(sent["message_number"])["state"] == "BOUNCED"
+    receipt = post.deliver_message("noreply@example.com", "Ready")
+    assert receipt["accepted"] is True
+    assert post.get_message(receipt["message_number"])["state"] == "BOUNCED"
     assert post.check_address("noreply@example.com") == {"deliverable": False}
     with pytest.raises(UnusableValueError, match="not an e-mail address"):
         post.deliver_message("ada", "Ready")

@@ -31,15 +31,15 @@ def weather():
 
 def connect(weather, kind: str):
     """With what the vendor says about itself, and the client's name and secret from its page."""
-    found = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
-    [server] = found.servers
+    authorization = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
+    [server] = authorization.servers
     assert server.problem == ""
     ada = make_user(Role.ADMIN)
     credential = credential_operations.create_credential(
         actor=ada,
         name="Members",
         kind=kind,
-        url=found.resource,
+        url=authorization.resource,
         secret=CLIENT_SECRET,
         token_url=server.token_url,
         authorization_url=server.authorization_url,
@@ -47,10 +47,10 @@ def connect(weather, kind: str):
         states_issuer=server.states_issuer,
         client_id=CLIENT_ID,
         client_authentication=server.client_authentication,
-        scope=found.scope,
-        resource=found.resource,
+        scope=authorization.scope,
+        resource=authorization.resource,
     )
-    return ada, credential, make_endpoint(url=found.resource, credential=credential)
+    return ada, credential, make_endpoint(url=authorization.resource, credential=credential)
 
 
 def read(endpoint):
@@ -58,11 +58,11 @@ def read(endpoint):
 
 
 def allow(weather, ada, credential) -> None:
-    asked = {"actor": ada, "session_key": SESSION, "redirect_uri": BACK}
-    address = urlsplit(sign_in.begin(credential, **asked))
+    options = {"actor": ada, "session_key": SESSION, "redirect_uri": BACK}
+    address = urlsplit(sign_in.begin(credential, **options))
     consent = weather.send("GET", f"{address.path}?{address.query}").decode()
     link = unescape(re.search(r'<a href="([^"]+)">Allow</a>', consent)[1])
-    sign_in.complete(parse_qs(urlsplit(link).query), **asked)
+    sign_in.complete(parse_qs(urlsplit(link).query), **options)
 
 
 def test_page_names_the_client(weather):
@@ -131,30 +131,34 @@ def test_wrong_question_gets_no_consent_page(weather, wrong):
 
 
 def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
-    found = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
-    [server] = found.servers
-    asked = {"redirect_uri": BACK, "authentication": server.client_authentication, "scope": found.scope}
-    ours = client_registration.register(server.registration_url, **asked)
+    authorization = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
+    [server] = authorization.servers
+    options = {
+        "redirect_uri": BACK,
+        "authentication": server.client_authentication,
+        "scope": authorization.scope,
+    }
+    registration = client_registration.register(server.registration_url, **options)
     ada = make_user(Role.ADMIN)
     credential = credential_operations.create_credential(
         actor=ada,
         name="Guest",
         kind="oauth_code",
-        url=found.resource,
-        registered=ours,
+        url=authorization.resource,
+        registered=registration,
         token_url=server.token_url,
         authorization_url=server.authorization_url,
         revocation_url=server.revocation_url,
         issuer=server.issuer,
-        resource=found.resource,
+        resource=authorization.resource,
     )
     allow(weather, ada, credential)
-    endpoint = make_endpoint(url=found.resource, credential=credential)
+    endpoint = make_endpoint(url=authorization.resource, credential=credential)
     assert read(endpoint).status == "succeeded"
     prepared = revocation.prepare(Grant.objects.select_related("credential").get())
     assert prepared._send() == ""
     Grant.objects.update(expires_at=Now(), renew_at=Now())
     assert read(endpoint).error_code == "NEEDS_SIGN_IN", "what was ended there is over here too"
-    asked["redirect_uri"] = "https://evil.example/"
+    options["redirect_uri"] = "https://evil.example/"
     with pytest.raises(ProtocolError, match="does not let Pegboard come back"):
-        client_registration.register(server.registration_url, **asked)
+        client_registration.register(server.registration_url, **options)

@@ -36,10 +36,10 @@ class Client:
             connection.close()
 
     def ask(self, method, params=None, meta=META, **headers):
-        said = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
-        said |= {name.replace("_", "-"): value for name, value in headers.items()}
+        request_headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+        request_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
         document = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**(params or {}), "_meta": meta}}
-        return json.loads(self.send("POST", document=document, headers=said))
+        return json.loads(self.send("POST", document=document, headers=request_headers))
 
     def call(self, name, arguments, **headers):
         more = headers.pop("more", {})
@@ -48,8 +48,8 @@ class Client:
 
     def of_old(self, method, params=None, **headers):
         document = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
-        said = {name.replace("_", "-"): value for name, value in headers.items()}
-        return json.loads(self.send("POST", document=document, headers=said))
+        request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        return json.loads(self.send("POST", document=document, headers=request_headers))
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_every_tool_is_listed_once_in_pages(museum):
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "code"),
+    ("message_parts", "status", "code"),
     [
         ({"method": "tools/list", "params": {"cursor": "elsewhere"}}, 400, -32602),
         ({"method": "tools/list", "Mcp_Method": "tools/call"}, 400, -32020),
@@ -86,26 +86,26 @@ def test_every_tool_is_listed_once_in_pages(museum):
         ({"method": "tools/call", "params": {"name": "gone"}, "Mcp_Name": "gone"}, 400, -32602),
     ],
 )
-def test_a_request_that_breaks_the_rules_is_told_which(museum, asked, status, code):
-    assert museum.ask(**asked)["error"]["code"] == code
+def test_a_request_that_breaks_the_rules_is_told_which(museum, message_parts, status, code):
+    assert museum.ask(**message_parts)["error"]["code"] == code
     assert museum.status == status
 
 
 def test_an_input_that_belongs_in_a_header_has_to_be_there(museum):
-    given = {"object_id": "TM-1042", "condition": "WORN"}
-    assert museum.call("report_condition", given, Mcp_Param_Object="TM-1042")["structuredContent"]
+    arguments = {"object_id": "TM-1042", "condition": "WORN"}
+    assert museum.call("report_condition", arguments, Mcp_Param_Object="TM-1042")["structuredContent"]
     refused = museum.ask(
-        "tools/call", {"name": "report_condition", "arguments": given}, Mcp_Name="report_condition"
+        "tools/call", {"name": "report_condition", "arguments": arguments}, Mcp_Name="report_condition"
     )
     assert refused["error"]["code"] == -32020
 
 
 def test_a_large_group_is_asked_for_a_language_first(museum):
-    given = {"date": "2027-03-09", "people": 12}
-    asked = museum.call("book_visit", given)
-    assert asked["resultType"] == "input_required"
+    arguments = {"date": "2027-03-09", "people": 12}
+    needs_input = museum.call("book_visit", arguments)
+    assert needs_input["resultType"] == "input_required"
     answer = {"guide": {"action": "accept", "content": {"language": "Dutch"}}}
-    booked = museum.call("book_visit", given, more={"inputResponses": answer})
+    booked = museum.call("book_visit", arguments, more={"inputResponses": answer})
     assert booked["structuredContent"]["guide_language"] == "Dutch"
     visit = {"visit_id": booked["structuredContent"]["visit_id"]}
     for was_booked in (True, False):
@@ -113,7 +113,7 @@ def test_a_large_group_is_asked_for_a_language_first(museum):
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "said"),
+    ("tool", "arguments", "expected_text"),
     [
         ("get_object", {"object_id": "TM-9999"}, "The museum has no object TM-9999."),
         ("get_object", {"object_id": "1042"}, "object_id is not written as it should be"),
@@ -124,10 +124,10 @@ def test_a_large_group_is_asked_for_a_language_first(museum):
         ("get_opening_hours", {"date": "soon"}, "soon is no date"),
     ],
 )
-def test_a_call_that_cannot_be_done_says_why(museum, tool, given, said):
-    result = museum.call(tool, given)
+def test_a_call_that_cannot_be_done_says_why(museum, tool, arguments, expected_text):
+    result = museum.call(tool, arguments)
     assert result["isError"]
-    assert said in result["content"][0]["text"]
+    assert expected_text in result["content"][0]["text"]
 
 
 def test_a_search_comes_as_a_stream(museum):

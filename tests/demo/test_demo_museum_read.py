@@ -26,8 +26,8 @@ def test_the_museum_is_read_called_and_asked(museum):
         with open_session(endpoint) as session:
             return endpoint.speak().invoke(session, name, None, tools[name].current.decoded(), arguments)
 
-    found = call("search_objects", {"query": "brig", "limit": 2})
-    assert (found.outcome, len(found.outputs["objects"]), found.notes) == ("ok", 2, ())
+    result = call("search_objects", {"query": "brig", "limit": 2})
+    assert (result.outcome, len(result.outputs["objects"]), result.notes) == ("ok", 2, ())
     assert call("report_condition", {"object_id": "TM-1042", "condition": "WORN"}).outcome == "ok"
     assert call("get_object", {"object_id": "TM-9999"}).outcome == "tool_error"
     refused = outcomes.refusal(tools["get_object"].current.decoded(), {"object_id": "nonsense"})

@@ -30,16 +30,16 @@ def test_first_a_tool_gains_an_optional_input(pharmacy):
 def test_the_version_before_stays_as_it_was(pharmacy):
     before = pharmacy.tool("refill_prescription")
     publish(pharmacy)
-    kept = pharmacy.get(f"/tools/{before['toolId']}/versions/3")
-    assert kept == before | {"currentVersion": 4}
+    old_version = pharmacy.get(f"/tools/{before['toolId']}/versions/3")
+    assert old_version == before | {"currentVersion": 4}
     assert "refill_number" in pharmacy.invoke("refill_prescription", REFILL, version=3)
 
 
 def test_the_new_input_is_used(pharmacy):
     publish(pharmacy)
-    wanted = REFILL | {"pickup_method": "DRIVE_THROUGH"}
-    assert "ready_on" in pharmacy.invoke("refill_prescription", wanted)
-    refused = pharmacy.invoke("refill_prescription", wanted | {"store_id": "OMA-2"})
+    refill = REFILL | {"pickup_method": "DRIVE_THROUGH"}
+    assert "ready_on" in pharmacy.invoke("refill_prescription", refill)
+    refused = pharmacy.invoke("refill_prescription", refill | {"store_id": "OMA-2"})
     assert refused["fields"] == {"pickup_method": "Bramble Old Market has no drive-through"}
 
 
@@ -75,11 +75,11 @@ def test_then_a_version_changes_in_place(pharmacy):
 
 
 def test_last_a_tool_is_withdrawn(pharmacy):
-    gone = pharmacy.tool("list_flu_clinics")
+    withdrawn = pharmacy.tool("list_flu_clinics")
     count = len(pharmacy.tools())
     publish(pharmacy, 4)
     assert len(pharmacy.tools()) == count - 1
-    assert pharmacy.get(f"/tools/{gone['toolId']}")["code"] == "tool_not_found"
+    assert pharmacy.get(f"/tools/{withdrawn['toolId']}")["code"] == "tool_not_found"
 
 
 def test_each_step_touches_one_tool_only(pharmacy):

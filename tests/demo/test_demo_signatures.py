@@ -46,8 +46,10 @@ def test_a_version_only_adds_to_the_one_before(histories):
 
 def test_a_version_differs_from_the_one_before(histories):
     numbers = {"version", "currentVersion"}
-    said = [[{k: v for k, v in s.items() if k not in numbers} for s in versions] for versions in histories]
-    assert all(old != new for versions in said for old, new in pairwise(versions))
+    compared = [
+        [{k: v for k, v in s.items() if k not in numbers} for s in versions] for versions in histories
+    ]
+    assert all(old != new for versions in compared for old, new in pairwise(versions))
 
 
 def test_versions_are_numbered_from_one_and_know_the_newest(histories):

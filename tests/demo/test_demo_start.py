@@ -54,8 +54,8 @@ def test_all_vendors_start_together_and_stop_at_once(end, tmp_path):
 
 
 def test_a_port_in_use_is_one_sentence():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port_base = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port_base = listener.getsockname()[1]
         with start(port_base) as process:
             message = process.stderr.read()
             assert process.wait(timeout=5) == 1

@@ -52,9 +52,9 @@ def tools():
 
 
 def lint(client):
-    asked = {"body": PROCEDURE, "procedure": "reminders"}
+    payload = {"body": PROCEDURE, "procedure": "reminders"}
     url = "/api/v1/agents/post-room/procedures/lint/"
-    return client.post(url, asked, content_type="application/json").json()["lint"]
+    return client.post(url, payload, content_type="application/json").json()["lint"]
 
 
 def test_a_vendor_is_swapped_and_signature_release_and_procedure_stay(tools):
@@ -77,8 +77,8 @@ def test_a_vendor_is_swapped_and_signature_release_and_procedure_stay(tools):
     page = client.get(
         f"{here}&by=tool:{tools['Notes_SendNote'].pk}:{tools['Notes_SendNote'].current.ordinal}"
     )
-    shown = text_of(page)
-    assert "“message” is required. Say what stands in." in shown
+    page_text = text_of(page)
+    assert "“message” is required. Say what stands in." in page_text
     typed = {f"{row_of(page, 'message')}-otherwise": "(no text)", "environment": str(place.pk)}
     done = press(client, here, page, "bind", **typed)
     assert "do not change" in text_of(client.get(done.headers["Location"]))

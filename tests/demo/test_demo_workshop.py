@@ -58,11 +58,11 @@ def test_every_operation_is_a_tool(tools):
 
 
 def test_queries_of_every_style_are_understood(call):
-    found = call(
+    result = call(
         "find_bikes", kinds=["road", "tandem"], frame={"min": 50, "max": 60}, electric=False, limit=50
     )
-    assert found.outcome == "ok"
-    bikes = found.outputs["result"]
+    assert result.outcome == "ok"
+    bikes = result.outputs["result"]
     assert bikes
     assert {bike["kind"] for bike in bikes} == {"road", "tandem"}
     assert all(50 <= bike["frame_cm"] <= 60 and not bike["electric"] for bike in bikes)
@@ -78,15 +78,15 @@ def test_rental_goes_through_every_method(call):
     assert call("extend_rental", rental="R-a1", days=3).outcome == "ok"
     assert call("show_rental", rental="R-a1").outputs["name"] == "Ada"
     assert call("return_bike", rental="R-a1").outcome == "ok"
-    gone = call("show_rental", rental="R-a1")
-    assert (gone.outcome, gone.error["message"]) == (
+    result = call("show_rental", rental="R-a1")
+    assert (result.outcome, result.error["message"]) == (
         "tool_error",
         "The tool returned 409: There is no rental R-a1.",
     )
 
 
 def test_body_that_is_one_of_two_is_one_input(call, tools):
-    assert [each.name for each in tools["book_repair"].inputs] == ["body"]
+    assert [parameter.name for parameter in tools["book_repair"].inputs] == ["body"]
     ticket = call("book_repair", body={"fault": "brakes"}).outputs["ticket"]
     mended = call("approve_repair", ticket=ticket, approved=True, limit_cents=5000)
     assert mended.outputs["state"] == "on_stand"
@@ -117,5 +117,5 @@ def test_key_opens_what_asks_for_one(server, call, tools):
         "workshop_key: an API key in the header “X-Workshop-Key”",
     )
     with session_with(server, authorization={"X-Workshop-Key": KEY}) as session:
-        told = OpenApi().invoke(session, "takings", None, tools["takings"], {"date": "2027-03-09"})
-    assert told.outcome == "ok"
+        result = OpenApi().invoke(session, "takings", None, tools["takings"], {"date": "2027-03-09"})
+    assert result.outcome == "ok"

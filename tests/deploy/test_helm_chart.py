@@ -213,8 +213,10 @@ def test_each_process_has_the_variables_of_its_container(rendered, component):
     environment = environment_of(rendered["default"], component)
     assert environment.items() >= fixed.items()
     # Whatever else is set is set for all.
-    own = environment.keys() - of_kind(rendered["default"], "ConfigMap")["demo-pegboard"]["data"].keys()
-    assert own == fixed.keys()
+    own_variables = (
+        environment.keys() - of_kind(rendered["default"], "ConfigMap")["demo-pegboard"]["data"].keys()
+    )
+    assert own_variables == fixed.keys()
 
 
 def test_every_variable_of_the_containers_can_be_set():

@@ -73,13 +73,13 @@ def test_every_command_is_one_that_these_tests_know():
 
 
 def test_the_manual_creates_the_secrets_that_the_pods_read(manifests, secrets):
-    read = {
+    names = {
         source["secretRef"]["name"]
         for pod in pods_of(manifests).values()
         for source in pod["spec"]["containers"][0].get("envFrom", [])
         if "secretRef" in source
     }
-    assert read == secrets.keys()
+    assert names == secrets.keys()
 
 
 def test_the_secrets_contain_the_variables_that_the_processes_need(manifests, secrets):

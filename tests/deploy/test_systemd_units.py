@@ -37,8 +37,8 @@ HARDENED = {
 def read_unit(path):
     """Return the settings of a unit and its drop-ins by section and name."""
     sections = defaultdict(lambda: defaultdict(list))
-    own = sorted((FOLDER / f"{path.name}.d").glob("*.conf"))
-    for line in "\n".join(file.read_text() for file in (path, COMMON, *own)).splitlines():
+    drop_ins = sorted((FOLDER / f"{path.name}.d").glob("*.conf"))
+    for line in "\n".join(file.read_text() for file in (path, COMMON, *drop_ins)).splitlines():
         if section := re.fullmatch(r"\[(\w+)\]", line):
             settings = sections[section[1]]
         elif line and not line.startswith("#"):
@@ -133,9 +133,11 @@ def test_backups_run_the_command_of_the_container():
 
 
 def test_every_process_of_the_containers_has_a_unit_that_the_manual_names():
-    ours = {name for name, service in compose.services().items() if service["image"] == "pegboard"}
+    product_services = {
+        name for name, service in compose.services().items() if service["image"] == "pegboard"
+    }
     # Migrations and restores are commands of a person.
-    assert set(SERVICES) == ours - {"migrate", "restore"}
+    assert set(SERVICES) == product_services - {"migrate", "restore"}
     manual = (ROOT / "docs" / "install.md").read_text()
     assert [name for name in SERVICES if f"pegboard-{name}" not in manual] == []
 

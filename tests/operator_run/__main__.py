@@ -132,7 +132,7 @@ def start_vendor(run: OperatorRun) -> None:
     """Start the demo vendors on a machine of their own, with a certificate of the new authority."""
     vendor = run.machine("vendor1")
     shutil.copytree(ROOT / "demo", vendor.root / "srv/demo")
-    made = run.admin / "installation"
+    installation = run.admin / "installation"
     run.run_as_admin(
         "cd installation\n"
         "openssl req -newkey rsa:2048 -nodes -subj /CN=vendor -keyout vendor.key -out vendor.csr\n"
@@ -141,7 +141,7 @@ def start_vendor(run: OperatorRun) -> None:
         "-extfile vendor.ext -out vendor.pem\n"
     )
     for name in ("vendor.pem", "vendor.key"):
-        shutil.copy(made / name, vendor.root / "etc" / name)
+        shutil.copy(installation / name, vendor.root / "etc" / name)
     vendor.run(
         "apt-get update --quiet=2 && apt-get install --yes --quiet=2 nginx python3 >/dev/null 2>&1\n"
         "systemd-run --quiet --unit=vendors --working-directory=/srv python3 -m demo --port-base 9101\n"

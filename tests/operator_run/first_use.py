@@ -46,8 +46,8 @@ class Installation:
     def connect_vendor(self, name: str, protocol: str, url: str) -> int:
         """Connect a vendor, read its tools and return the number of tools."""
         vendor = self.request("POST", "/api/v1/vendors/", {"name": name})
-        wanted = {"vendor": vendor["slug"], "protocol": protocol, "url": url}
-        endpoint = self.request("POST", "/api/v1/endpoints/", wanted)
+        payload = {"vendor": vendor["slug"], "protocol": protocol, "url": url}
+        endpoint = self.request("POST", "/api/v1/endpoints/", payload)
         run = self.request("POST", f"/api/v1/endpoints/{endpoint['id']}/enumerate/")["run"]
         deadline = time.monotonic() + RUN_SECONDS
         while (state := self.request("GET", f"/api/v1/runs/{run}/"))["status"] in ("queued", "running"):

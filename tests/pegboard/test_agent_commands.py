@@ -65,19 +65,19 @@ def test_an_agent_is_pinned_published_promoted_exported_and_checked(run, desk, b
 
     assert Pin.objects.get().tool == tool
     assert Channel.objects.get().release == Release.objects.get()
-    told = AuditEntry.objects.filter(action__in=["pin", "publish", "promote"])
-    assert {entry.actor for entry in told} == {bob}
+    audit_entries = AuditEntry.objects.filter(action__in=["pin", "publish", "promote"])
+    assert {entry.actor for entry in audit_entries} == {bob}
     # What the address answers, to the byte.
     reply = bytes(publishing.export(Release.objects.get(), "mcp")[0])
     assert tools.read_bytes() == reply
 
 
 def test_a_lock_file_behind_a_breaking_change_ends_with_one(run, desk, bob, tmp_path):
-    held = make_pin(desk, name="one")
+    pin = make_pin(desk, name="one")
     publishing.publish(desk, actor=bob, channel="live")
     lock = tmp_path / "pegboard.lock.json"
     run("export", "desk", "lock", "-o", str(lock))
-    pins.set_alias(held, actor=bob, alias="other")
+    pins.set_alias(pin, actor=bob, alias="other")
     publishing.publish(desk, actor=bob, channel="live")
 
     status, printed, _ = run("check", str(lock))
@@ -86,7 +86,7 @@ def test_a_lock_file_behind_a_breaking_change_ends_with_one(run, desk, bob, tmp_
     status, printed, _ = run("check", str(lock), "--json")
     assert (status, json.loads(printed)["status"]) == (1, "breaking")
 
-    pins.set_alias(held, actor=bob, alias="one")
+    pins.set_alias(pin, actor=bob, alias="one")
     pins.pin_tool(desk, actor=bob, tool=make_tool(name="third"))
     publishing.publish(desk, actor=bob, channel="live")
     assert run("check", str(lock))[0] == 0
@@ -97,9 +97,9 @@ def test_what_is_refused_ends_with_one_and_its_sentences(run, desk, bob):
     assert run("publish", "desk")[::2] == (1, "“Desk” has no tools. Pin one, then publish.")
     make_pin(desk, make_tool(make_signature("one")))
     editing.create_procedure(desk, actor=bob, title="Go", body="Call nothing_there() now.")
-    status, printed, said = run("publish", "desk", "--json")
+    status, printed, errors = run("publish", "desk", "--json")
     assert (status, json.loads(printed)["code"]) == (1, "checks_failed")
-    assert "unknown_reference: “Go”, line 1" in said
+    assert "unknown_reference: “Go”, line 1" in errors
     accepted = ("--accept", "unknown_reference", "--reason", "It comes later.", "--channel", "live")
     assert run("publish", "desk", *accepted)[0] == 0
     assert run("publish", "desk", "--allow-unchanged")[0] == 0
@@ -109,8 +109,8 @@ def test_what_is_refused_ends_with_one_and_its_sentences(run, desk, bob):
 def test_rights_are_those_of_the_user_who_is_named(run, desk, bob):
     make_user(Role.VIEWER, username="eve")
     tool = make_tool(name="sky")
-    status, _, said = run("pin", "desk", str(tool.pk), by="eve")
-    assert (status, said) == (2, "You need the designer role. An administrator can give it to you.")
+    status, _, errors = run("pin", "desk", str(tool.pk), by="eve")
+    assert (status, errors) == (2, "You need the designer role. An administrator can give it to you.")
     assert run("pin", "desk", str(tool.pk), by="nil")[::2] == (2, "There is no active user nil.")
     desk.team = teams.create_team(actor=make_user(Role.ADMIN), name="Closed")
     desk.save()

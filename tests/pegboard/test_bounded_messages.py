@@ -116,11 +116,11 @@ TASKS = {
 def test_sweeps_send_as_many_messages_as_rows_wait_and_no_more(task, settings):
     settings.MAIL_IS_SET_UP = True
     KINDS[task]()
-    for lost in range(2):
+    for attempt in range(2):
         for _ in range(10):
             for sweep in periodic.WORK:
                 periodic.perform(sweep)
-        assert messages().count(task) == ROWS, lost
+        assert messages().count(task) == ROWS, attempt
         lose_messages()
 
 
@@ -144,10 +144,10 @@ def test_a_message_that_comes_late_costs_one_query(task, django_assert_num_queri
 
 def test_a_message_runs_all_that_is_due_whatever_it_names(monkeypatch):
     make_deliveries()
-    sent = []
-    monkeypatch.setattr(webhooks, "send_waiting", lambda pk: sent.append(pk))
+    pks = []
+    monkeypatch.setattr(webhooks, "send_waiting", lambda pk: pks.append(pk))
     notification_tasks.send_deliveries(str(uuid.uuid4()))
-    assert sorted(sent) == sorted(Webhook.objects.values_list("pk", flat=True))
+    assert sorted(pks) == sorted(Webhook.objects.values_list("pk", flat=True))
 
 
 def test_a_worker_performs_the_runs_of_its_queue_alone(vendor):

@@ -68,7 +68,7 @@ def test_a_pipeline_pins_publishes_promotes_exports_and_checks(run, desk, tmp_pa
     assert run("export", "desk", "lock", "-o", str(lock))[0] == 0
     status, printed, _ = run("export", "desk", "mcp", "--json", "--output", str(tools))
     assert (status, json.loads(printed)["bytes"]) == (0, len(tools.read_bytes()))
-    assert [each["name"] for each in json.loads(tools.read_text())["tools"]] == ["find"]
+    assert [tool["name"] for tool in json.loads(tools.read_text())["tools"]] == ["find"]
     assert run("check", str(lock)) == (0, f"{lock} of release 1 is current.", "")
     assert Pin.objects.get().tool == tool
     assert Channel.objects.get().release == Release.objects.get()
@@ -99,13 +99,13 @@ def test_lock_file_behind_a_breaking_change_fails_a_build(run, desk, designer, t
 
 
 def test_pinned_tool_moves_and_two_of_one_name_are_told_apart(run, desk):
-    here, there = make_tool(name="book"), make_tool(name="book")
+    here, second_tool = make_tool(name="book"), make_tool(name="book")
 
-    status, _, said = run("pin", "desk", "book")
+    status, _, errors = run("pin", "desk", "book")
     assert status == 2
-    assert f"{here.pk} of {here.endpoint.vendor.slug}" in said
-    assert run("pin", "desk", "book", "--vendor", there.endpoint.vendor.slug)[0] == 0
-    assert run("pin", "desk", str(there.pk), "--alias", "reserve") == (
+    assert f"{here.pk} of {here.endpoint.vendor.slug}" in errors
+    assert run("pin", "desk", "book", "--vendor", second_tool.endpoint.vendor.slug)[0] == 0
+    assert run("pin", "desk", str(second_tool.pk), "--alias", "reserve") == (
         0,
         "reserve is pinned at version 1.",
         "",
@@ -120,9 +120,9 @@ def test_what_pegboard_refuses_is_status_one_with_its_sentences(run, desk, desig
     make_pin(desk, make_tool(make_signature("one", inputs=(make_parameter("city"),))))
     editing.create_procedure(desk, actor=designer, title="Go", body="Call nothing_there() with the city.")
 
-    status, _, said = run("publish", "desk")
+    status, _, errors = run("publish", "desk")
     assert status == 1
-    assert "unknown_reference: “Go”, line 1" in said
+    assert "unknown_reference: “Go”, line 1" in errors
     status, printed, _ = run("publish", "desk", "--json")
     assert (status, json.loads(printed)["code"]) == (1, "checks_failed")
     accepted = ("--accept", "unknown_reference", "--reason", "It comes later.", "--channel", "live")
@@ -160,9 +160,9 @@ def test_export_without_a_file_is_the_document_itself(environment, desk, designe
     ],
 )
 def test_what_cannot_be_asked_is_status_two_with_a_sentence(run, desk, arguments, sentence):
-    status, printed, said = run(*arguments)
+    status, printed, errors = run(*arguments)
     assert (status, printed if "--json" not in arguments else "") == (2, "")
-    assert sentence in said
+    assert sentence in errors
 
 
 @pytest.mark.parametrize(
@@ -172,18 +172,18 @@ def test_file_that_is_no_lock_file_is_told(run, desk, tmp_path, text):
     file = tmp_path / "lock"
     file.write_text(text)
 
-    status, printed, said = run("check", str(file))
+    status, printed, errors = run("check", str(file))
 
     assert (status, printed) == (2, "")
-    assert said
+    assert errors
 
 
 @pytest.mark.parametrize("key", ["", "pgb_wrong", "a b", "ключ", "a\nb"])
 def test_key_that_is_not_taken_is_told(run, desk, monkeypatch, key):
     monkeypatch.setenv("PEGBOARD_API_KEY", key)
-    status, _, said = run("publish", "desk")
+    status, _, errors = run("publish", "desk")
     assert status == 2
-    assert said
+    assert errors
 
 
 @pytest.fixture
@@ -228,18 +228,18 @@ def stranger():
 )
 def test_an_address_that_is_no_pegboards_makes_a_sentence(run, stranger, reply):
     stranger.reply = reply
-    status, printed, said = run("publish", "desk", "--url", f"http://127.0.0.1:{stranger.server_port}")
+    status, printed, errors = run("publish", "desk", "--url", f"http://127.0.0.1:{stranger.server_port}")
     assert (status, printed) in ((2, ""), (1, ""))
-    assert said
-    assert "\x1b" not in said
+    assert errors
+    assert "\x1b" not in errors
 
 
 def test_key_follows_no_redirect(run, stranger, live_server):
     stranger.reply = (302, {"Location": f"{live_server.url}/elsewhere"}, b"")
 
-    status, _, said = run("publish", "desk", "--url", f"http://127.0.0.1:{stranger.server_port}")
+    status, _, errors = run("publish", "desk", "--url", f"http://127.0.0.1:{stranger.server_port}")
 
-    assert (status, f"{live_server.url}/elsewhere" in said) == (2, True)
+    assert (status, f"{live_server.url}/elsewhere" in errors) == (2, True)
     assert len(stranger.keys) == 1
 
 

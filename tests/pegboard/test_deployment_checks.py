@@ -32,12 +32,12 @@ def test_a_proxy_without_tls_is_warned_of(settings, count, is_https, ids):
     ],
 )
 def test_networks_for_one_machine_are_refused_in_production(settings, allow, refused):
-    for own, other in (("OUTBOUND_ALLOW", "CALLBACK_ALLOW"), ("CALLBACK_ALLOW", "OUTBOUND_ALLOW")):
-        setattr(settings, own, allow)
+    for setting_name, other in (("OUTBOUND_ALLOW", "CALLBACK_ALLOW"), ("CALLBACK_ALLOW", "OUTBOUND_ALLOW")):
+        setattr(settings, setting_name, allow)
         setattr(settings, other, "")
-        found = open_networks(None)
-        assert len(found) == refused
-        assert all(each.msg.startswith(f"PEGBOARD_{own} opens ") for each in found)
+        networks_opened = open_networks(None)
+        assert len(networks_opened) == refused
+        assert all(problem.msg.startswith(f"PEGBOARD_{setting_name} opens ") for problem in networks_opened)
     assert open_networks in registry.get_checks(include_deployment_checks=True)
 
 
@@ -48,8 +48,8 @@ def test_networks_for_one_machine_are_refused_in_production(settings, allow, ref
 def test_networks_that_cannot_be_read_stop_the_start(settings, allow, ports):
     settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS = allow, ports
     assert [error.id for error in open_networks(None)] == ["pegboard.E002"]
-    said = "PEGBOARD_OUTBOUND_ALLOW" if allow else "PEGBOARD_OUTBOUND_PORTS"
-    assert any(problem.startswith(said) for problem in startup_checks.problems())
+    setting_name = "PEGBOARD_OUTBOUND_ALLOW" if allow else "PEGBOARD_OUTBOUND_PORTS"
+    assert any(problem.startswith(setting_name) for problem in startup_checks.problems())
 
 
 @pytest.mark.django_db

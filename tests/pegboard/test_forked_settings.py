@@ -88,6 +88,6 @@ def test_no_module_keeps_a_setting_that_a_forked_process_reads_again():
     modules = [path for app in apps for path in (ROOT / app).rglob("*.py")]
     assert len(modules) > 300
     names = process_settings({}).keys()
-    kept = {str(path): names_read_at_import(ast.parse(path.read_text())) & names for path in modules}
-    assert {path: found for path, found in kept.items() if found} == {}
+    names_by_path = {str(path): names_read_at_import(ast.parse(path.read_text())) & names for path in modules}
+    assert {path: names_read for path, names_read in names_by_path.items() if names_read} == {}
     assert names_read_at_import(ast.parse("LIMIT = settings.QUERY_DEADLINE")) == {"QUERY_DEADLINE"}

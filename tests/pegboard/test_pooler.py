@@ -43,7 +43,7 @@ def test_doctor_states_the_mode_of_a_pooler_that_is_safe(mode, size):
             f"--skip={name}" for name in CHECKS if name not in ("database", "pooler", "statement_timeout")
         ]
         call_command("doctor", "--json", *skipped, stdout=out)
-    (answer,) = (each for each in json.loads(out.getvalue()) if each["check"] == "pooler")
+    (answer,) = (check for check in json.loads(out.getvalue()) if check["check"] == "pooler")
     assert (answer["state"], len(answer["facts"])) == ("well", 1)
 
 

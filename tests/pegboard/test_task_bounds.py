@@ -67,8 +67,8 @@ def test_each_task_states_a_bound_of_its_own_below_the_hard_limit():
 
 
 def test_the_portion_that_a_task_begins_last_fits_into_its_bound():
-    judged = wakes.TASK_SECONDS + outside.PORTION_SECONDS + judges.MAX_SECONDS
-    assert judged < ask_judge.soft_time_limit
+    longest_portion = wakes.TASK_SECONDS + outside.PORTION_SECONDS + judges.MAX_SECONDS
+    assert longest_portion < ask_judge.soft_time_limit
     run = tasks.BEGIN_RUN_SECONDS + DEFAULT_LIMITS.session
     assert run < tasks.enumerate_endpoint.soft_time_limit
     assert tasks.read_versions.soft_time_limit > older_versions.SESSION_SECONDS

@@ -92,7 +92,7 @@ def test_what_waits_too_long_is_stated_everywhere(kind, make, client, settings):
 @pytest.mark.parametrize(("kind", "make"), WORK)
 def test_work_that_waits_within_its_bound_is_no_trouble(kind, make, client, settings):
     settings.MAIL_IS_SET_UP = True
-    may_wait = next(each.may_wait for each in waiting_work.KINDS if each.name == kind)
+    may_wait = next(waiting_kind.may_wait for waiting_kind in waiting_work.KINDS if waiting_kind.name == kind)
     make(timezone.now() - timedelta(seconds=may_wait / 2))
 
     state = client.get("/readyz").json()

@@ -10,11 +10,11 @@ pytestmark = pytest.mark.django_db
 def test_token_is_shown_once_and_never_stored_by_the_browser(client):
     client.force_login(make_user(Role.VIEWER))
     answer = client.post("/keys/new/", {"name": "Runtime", "scope": "runtime", "days": "30"})
-    shown = answer.context["plain"]
-    assert ApiKey.objects.get().digest == ApiKey.digest_of(shown)
-    assert shown in answer.content.decode()
+    plain = answer.context["plain"]
+    assert ApiKey.objects.get().digest == ApiKey.digest_of(plain)
+    assert plain in answer.content.decode()
     assert "no-store" in answer.headers["Cache-Control"]
-    assert shown not in client.get("/keys/").content.decode()
+    assert plain not in client.get("/keys/").content.decode()
 
 
 def test_form_keeps_what_was_typed_and_says_what_is_missing(client):
@@ -56,8 +56,8 @@ def test_how_many_calls_a_key_may_have_under_way_is_chosen_and_changed(client):
     assert 'value="25"' in client.get("/keys/").content.decode()
     client.post(f"/keys/{key.pk}/limit/", {"calls_at_once": "40"})
     for wrong in ("0", "1001", "many", ""):
-        said = client.post(f"/keys/{key.pk}/limit/", {"calls_at_once": wrong}, follow=True)
-        assert "Choose a number from 1 to 1000." in said.content.decode()
+        response = client.post(f"/keys/{key.pk}/limit/", {"calls_at_once": wrong}, follow=True)
+        assert "Choose a number from 1 to 1000." in response.content.decode()
     key.refresh_from_db()
     assert key.calls_at_once == 40
     client.force_login(make_user(Role.DESIGNER))

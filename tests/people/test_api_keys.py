@@ -41,12 +41,12 @@ def test_token_signs_in_with_one_query(program, django_assert_num_queries):
 def test_use_is_noted_at_most_once_an_hour(program):
     client = program(make_user(), "read")
     start = timezone.now()
-    seen = []
+    use_times = []
     for minutes in (0, 30, 61):
         with time_machine.travel(start + timedelta(minutes=minutes), tick=False):
             client.get("/api/v1/keys/")
-        seen.append(ApiKey.objects.get().last_used_at - start)
-    assert seen == [timedelta(0), timedelta(0), timedelta(minutes=61)]
+        use_times.append(ApiKey.objects.get().last_used_at - start)
+    assert use_times == [timedelta(0), timedelta(0), timedelta(minutes=61)]
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_several_scopes_add_up(program):
 
 def test_new_key_over_rest_shows_its_token_once(program):
     client = program(make_user(Role.VIEWER))
-    made = client.post("/api/v1/keys/", {"name": "ci", "scopes": ["read"]})
-    assert made.status_code == 201
-    assert api_keys.is_well_formed(made.json()["key"])
-    assert made.headers["Cache-Control"] == "no-store"
-    assert "key" not in client.get(f"/api/v1/keys/{made.json()['id']}/").json()
+    response = client.post("/api/v1/keys/", {"name": "ci", "scopes": ["read"]})
+    assert response.status_code == 201
+    assert api_keys.is_well_formed(response.json()["key"])
+    assert response.headers["Cache-Control"] == "no-store"
+    assert "key" not in client.get(f"/api/v1/keys/{response.json()['id']}/").json()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_sessions_that_have_ended_are_deleted_and_others_stay():
 
 
 def test_ended_sessions_are_looked_for_by_the_scheduler():
-    entries = [each["task"] for each in settings.CELERY_BEAT_SCHEDULE.values()]
+    entries = [entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()]
     assert forget_sessions.name in entries
     assert forget_sessions.name in app.tasks
 

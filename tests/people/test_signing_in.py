@@ -43,8 +43,8 @@ def test_people_sign_in_in_any_case(client):
 
 def test_wrong_password_says_so_without_saying_whether_the_name_exists(client):
     make_user(username="ada")
-    known, unknown = sign_in(client, "ada", "wrong"), sign_in(client, "nobody", "wrong")
-    assert known.context["form"].errors == unknown.context["form"].errors
+    known_name, unknown = sign_in(client, "ada", "wrong"), sign_in(client, "nobody", "wrong")
+    assert known_name.context["form"].errors == unknown.context["form"].errors
 
 
 def test_deactivated_person_cannot_sign_in(client):
@@ -91,14 +91,14 @@ def test_ten_disguises_are_one_address(client, settings, proxies):
     """With a proxy of ours in front, whom it says that it heard is all that counts."""
     settings.NUM_PROXIES = proxies
     make_user(username="ada")
-    heard = "203.0.113.9"
+    client_address = "203.0.113.9"
     for number, (header, value) in enumerate(SPOOFS.items()):
-        said = {"x-forwarded-for": heard} if proxies else {}
+        headers = {"x-forwarded-for": client_address} if proxies else {}
         name, text = header.strip().lower(), value.format(number)
-        said[name] = f"{text}, {heard}" if proxies and name == "x-forwarded-for" else text
-        sign_in(client, "ada", "wrong", headers=said)
+        headers[name] = f"{text}, {client_address}" if proxies and name == "x-forwarded-for" else text
+        sign_in(client, "ada", "wrong", headers=headers)
     assert len(set(FailedSignIn.objects.values_list("address", flat=True))) == 1
-    assert sign_in(client, "ada", headers={"x-forwarded-for": heard}).status_code == 429
+    assert sign_in(client, "ada", headers={"x-forwarded-for": client_address}).status_code == 429
 
 
 def test_right_password_forgets_the_wrong_ones(client):
@@ -211,7 +211,7 @@ def test_mark_of_a_known_browser_is_of_one_account_and_cannot_be_made_up(client,
     forged.cookies["known_browser"] = "ImFkYSI:1vM:forged"
     for number in range(15):
         sign_in(Client(), "ada", "guess", REMOTE_ADDR=f"10.0.0.{number}")
-    assert [sign_in(each, "ada", REMOTE_ADDR="10.0.1.1").status_code for each in (client, forged)] == [
+    assert [sign_in(browser, "ada", REMOTE_ADDR="10.0.1.1").status_code for browser in (client, forged)] == [
         429,
         429,
     ]

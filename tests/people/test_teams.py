@@ -45,9 +45,17 @@ def test_administrator_makes_a_team_fills_it_and_takes_people_out_again(program,
     assert [team["slug"] for team in program(bob).get("/api/v1/teams/").json()["results"]] == ["everyone"]
     assert api.patch("/api/v1/teams/sales/", {"name": "Shop"}).json()["name"] == "Shop"
     assert api.delete("/api/v1/teams/sales/").status_code == 204
-    told = AuditEntry.objects.filter(kind="team").order_by("pk").values_list("action", "before", "after")
-    assert [action for action, _, _ in told] == ["create", "add member", "remove member", "rename", "remove"]
-    assert told[1][2] == {"person": "bob@example.com"}
+    audit_entries = (
+        AuditEntry.objects.filter(kind="team").order_by("pk").values_list("action", "before", "after")
+    )
+    assert [action for action, _, _ in audit_entries] == [
+        "create",
+        "add member",
+        "remove member",
+        "rename",
+        "remove",
+    ]
+    assert audit_entries[1][2] == {"person": "bob@example.com"}
 
 
 def test_pages_do_the_same(admin):
@@ -63,8 +71,12 @@ def test_pages_do_the_same(admin):
     assert "“Desk” belongs to “Sales” now" in moved
     child.refresh_from_db()
     assert child.team.slug == "sales"
-    told = AuditEntry.objects.get(kind="agent", object_id=str(child.pk))
-    assert (told.after, told.why, told.agent) == ({"team": "sales"}, "Moved with “Desk”.", child.pk)
+    audit_entry = AuditEntry.objects.get(kind="agent", object_id=str(child.pk))
+    assert (audit_entry.after, audit_entry.why, audit_entry.agent) == (
+        {"team": "sales"},
+        "Moved with “Desk”.",
+        child.pk,
+    )
     refused = text_of(browser.post("/teams/sales/remove/", follow=True))
     assert "2 agents belong to “Sales”. Move them to another team first." in refused
     browser.post("/teams/everyone/agents/", {"agent": "desk"})

@@ -38,13 +38,13 @@ def few_calls(settings, monkeypatch):
 @pytest.fixture
 def no_server(monkeypatch):
     def fail(keys, times):
-        asked.append(keys)
+        counted_keys.append(keys)
         raise redis.ConnectionError
 
-    asked: list[list[str]] = []
+    counted_keys: list[list[str]] = []
     monkeypatch.setattr(rate_limits, "_count_in_server", fail)
     monkeypatch.setattr(rate_limits, "_away_until", 0.0)
-    yield asked
+    yield counted_keys
     rate_limits._local_counts.clear()
 
 
@@ -72,8 +72,10 @@ def test_next_minute_is_a_new_one(program):
 
 def test_writing_is_counted_apart(program):
     client = program(make_user())
-    made = [client.post("/api/v1/keys/", {"name": "a", "scopes": ["read"]}).status_code for _ in range(3)]
-    assert made == [201, 201, 429]
+    status_codes = [
+        client.post("/api/v1/keys/", {"name": "a", "scopes": ["read"]}).status_code for _ in range(3)
+    ]
+    assert status_codes == [201, 201, 429]
     assert statuses(client, 1) == [200]
 
 
@@ -132,12 +134,14 @@ def test_blocks_let_through_no_more_than_the_limit(settings, monkeypatch):
 
 
 def test_a_limit_of_thousands_costs_a_round_trip_now_and_then(monkeypatch):
-    asked = []
+    counted = []
     count = rate_limits._count_in_server
-    monkeypatch.setattr(rate_limits, "_count_in_server", lambda *given: asked.append(given) or count(*given))
+    monkeypatch.setattr(
+        rate_limits, "_count_in_server", lambda *arguments: counted.append(arguments) or count(*arguments)
+    )
     for _ in range(100):
         assert rate_limits.spend({"read:key:2": 10_000}, time.time())
-    assert len(asked) == 10
+    assert len(counted) == 10
 
 
 def test_blocks_end_with_their_minute():

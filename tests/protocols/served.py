@@ -61,27 +61,27 @@ class MemoryRelease:
 def handler(server: Server[Any], release: Any) -> Callable[[Line, SentRequest], bool]:
     """A vendor's script that answers as the server does."""
 
-    def answer(line: Line, sent: SentRequest) -> bool:
-        path, _, query = sent.target.partition("?")
+    def answer(line: Line, request_sent: SentRequest) -> bool:
+        path, _, query = request_sent.target.partition("?")
         request = Request(
-            method=sent.method,
+            method=request_sent.method,
             path=path.removeprefix("/"),
             query=parse_qs(query, keep_blank_values=True),
-            headers=_Headers(sent.headers),
-            body=sent.body,
+            headers=_Headers(request_sent.headers),
+            body=request_sent.body,
         )
         try:
             found = server.answer_anyone(request, lambda: True) or server.answer(request, release)
         except DomainError as error:
             refusal = Refusal(error.status, error.code, error.message, error.fields)
-            found = server.refusal(refusal, sent.body)
+            found = server.refusal(refusal, request_sent.body)
         etag = found.headers.get("ETag", "")
         if etag and etag == request.headers.get("If-None-Match"):
             found = replace(found, status=304, body=b"")
         body = found.body if isinstance(found.body, bytes) else b"".join(found.body)
         return bool(
             reply(body, status=found.status, headers={"Content-Type": found.media_type, **found.headers})(
-                line, sent
+                line, request_sent
             )
         )
 

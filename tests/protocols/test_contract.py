@@ -52,8 +52,8 @@ class Scene:
         if "signature" in recorded:
             self.signature = self.protocol.read(recorded["signature"])
 
-    def pages(self, most=50):
-        return list(islice(self.protocol.enumerate(self.session, NothingKnown()), most))
+    def pages(self, max_pages=50):
+        return list(islice(self.protocol.enumerate(self.session, NothingKnown()), max_pages))
 
     def invoke(self):
         return self.protocol.invoke(self.session, self.tool_id, self.label, self.signature, self.arguments)
@@ -99,14 +99,14 @@ def test_next_page_is_asked_for_only_when_it_is_wanted(protocol):
 def test_listed_items_can_be_stored_and_read(protocol):
     scene = Scene(protocol, "list")
     items = [item for page in scene.pages() for item in page.items]
-    read = [scene.protocol.read(item.document) for item in items]
-    for item, normal in zip(items, read, strict=True):
+    signatures_read = [scene.protocol.read(item.document) for item in items]
+    for item, normal in zip(items, signatures_read, strict=True):
         assert 0 < len(item.tool_id) <= 255
         assert len(item.label) <= 100
         assert re.fullmatch("[0-9a-f]{64}", item.digest)
         assert signature.from_json(signature.to_json(normal)) == normal
         assert all(note.code and note.message for note in scene.protocol.notes(item.document, normal))
-    assert [normal.name for normal in read] == scene.expected["names"]
+    assert [normal.name for normal in signatures_read] == scene.expected["names"]
 
 
 def test_same_reply_gives_the_same_digests(protocol):
@@ -145,7 +145,7 @@ def test_cursor_that_comes_back_shows_on_the_pages(protocol):
     if Scene(protocol, "list").expected["pages"] == 1:
         return
     scene = Scene(protocol, "loop")
-    pages = scene.pages(most=3)
+    pages = scene.pages(max_pages=3)
     if scene.expected.get("ends"):
         # Where the cursor is our own, a vendor that goes in circles is for the protocol to notice.
         assert pages[-1].next is None
@@ -205,9 +205,9 @@ def test_arguments_that_do_not_fit_make_no_call(protocol, toy):
     closed = {**(scene.signature.schema_rest or {}), "additionalProperties": False}
     signature = msgspec.structs.replace(scene.signature, schema_rest=closed)
     tool = make_tool(signature, endpoint=make_endpoint(protocol=protocol.name))
-    given = {"an input that no tool has": 1}
+    arguments = {"an input that no tool has": 1}
     with pytest.raises(ArgumentsError) as refused:
-        requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments=given)
+        requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments=arguments)
     assert refused.value.outcome.outcome == "invalid_arguments"
     assert refused.value.fields["an input that no tool has"]
     assert not Call.objects.exists()
@@ -231,17 +231,17 @@ NO_CODES = {"GET", "POST", "PUT", "PATCH", "HEAD", "DELETE", "OPTIONS", "GB", "K
 
 def codes_in(path: Path) -> set[str]:
     """What looks like a code: an upper-case text that is an argument, or half of a pair."""
-    found = set()
+    codes = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         values: list[ast.expr] = []
         if isinstance(node, ast.Call):
             values = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "code")]
         elif isinstance(node, ast.Yield | ast.Return | ast.Assign) and isinstance(node.value, ast.Tuple):
             values = node.value.elts
-        found |= {value.value for value in values if isinstance(value, ast.Constant)}
-    found = {code for code in found if re.fullmatch("[A-Z][A-Z0-9]+(_[A-Z0-9]+)*", str(code))} - NO_CODES
+        codes |= {value.value for value in values if isinstance(value, ast.Constant)}
+    codes = {code for code in codes if re.fullmatch("[A-Z][A-Z0-9]+(_[A-Z0-9]+)*", str(code))} - NO_CODES
     # Names of settings, which docs/operations.md explains.
-    return {code for code in found if not code.startswith("PEGBOARD_")}
+    return {code for code in codes if not code.startswith("PEGBOARD_")}
 
 
 def test_every_code_is_explained():
@@ -282,8 +282,10 @@ def test_tools_of_a_new_protocol_reach_the_catalog(toy):
 
 def test_no_protocol_knows_another():
     graph = grimp.build_graph("protocols", cache_dir=None)
-    packages = [".".join(each.__module__.split(".")[:2]) for each in protocols.PROTOCOLS]
+    packages = [".".join(protocol.__module__.split(".")[:2]) for protocol in protocols.PROTOCOLS]
     for package in packages:
-        known = graph.find_upstream_modules(package, as_package=True)
-        assert known, f"{package} is not in the graph"
-        assert not [each for each in known for other in packages if each.startswith(other)], package
+        imported_by = graph.find_upstream_modules(package, as_package=True)
+        assert imported_by, f"{package} is not in the graph"
+        assert not [module for module in imported_by for other in packages if module.startswith(other)], (
+            package
+        )

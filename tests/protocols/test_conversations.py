@@ -70,7 +70,7 @@ def pair(request):
 
 def enumerated(session, client):
     pages = list(client.enumerate(session, NothingKnown()))
-    assert [each for page in pages for each in (*page.rejected, *page.notes)] == []
+    assert [entry for page in pages for entry in (*page.rejected, *page.notes)] == []
     return pages
 
 
@@ -78,8 +78,8 @@ def test_listed_tools_are_those_of_the_release(pair):
     release = pair.release(ZIP)
     with conversation(pair.server, release) as session:
         (page,) = enumerated(session, pair.client())
-    listed = [(item.tool_id, item.label, pair.client().read(item.document)) for item in page.items]
-    assert listed == [
+    tools_listed = [(item.tool_id, item.label, pair.client().read(item.document)) for item in page.items]
+    assert tools_listed == [
         (tool.version.tool_id, tool.version.label, pair.client().read(dict(tool.document)))
         for tool in release.tools()
     ]
@@ -94,7 +94,7 @@ def test_a_list_is_read_page_by_page():
     pair = PAIRS["a2t"]
     with conversation(pair.server, pair.release()) as session:
         pages = enumerated(session, A2T({"page_size": 1}))
-    assert [[item.tool_id for item in page.items] for page in pages] == [[each] for each in pair.ids]
+    assert [[item.tool_id for item in page.items] for page in pages] == [[tool_id] for tool_id in pair.ids]
     assert [page.next is None for page in pages] == [False, True]
 
 
@@ -115,17 +115,17 @@ def test_all_versions_of_a_tool_are_listed_or_fetched_one_by_one(name):
     release = pair.release(ZIP)
     with conversation(pair.server, release) as session:
         client, tool_id = pair.client(), pair.ids[0]
-        listed = [item for page in client.versions(session, tool_id) for item in page.items]
+        versions = [item for page in client.versions(session, tool_id) for item in page.items]
         current = client.fetch(session, tool_id)
     assert current.label == pair.labels[-1]
     # The one list of OXP has each tool in the version that the release shows.
-    assert [item.label for item in listed] == list(
+    assert [item.label for item in versions] == list(
         reversed(pair.labels) if name == "a2t" else pair.labels[-1:]
     )
     if name == "a2t":
         with conversation(pair.server, release) as session:
-            fetched = [pair.client().fetch(session, tool_id, item.label) for item in listed]
-        assert [item.digest for item in fetched] == [item.digest for item in listed]
+            fetched = [pair.client().fetch(session, tool_id, item.label) for item in versions]
+        assert [item.digest for item in fetched] == [item.digest for item in versions]
 
 
 def test_one_tool_is_fetched_as_it_was_listed(pair):

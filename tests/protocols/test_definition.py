@@ -76,8 +76,8 @@ SHARED = {
 
 
 def there_and_back(document):
-    kept = signature.from_json(signature.to_json(Definition().read(document)))
-    return Definition().write(kept, "an id", "1")
+    stored = signature.from_json(signature.to_json(Definition().read(document)))
+    return Definition().write(stored, "an id", "1")
 
 
 @pytest.mark.parametrize("document", [SENTIMENT, WEATHER, SEND, SHARED])
@@ -86,12 +86,15 @@ def test_examples_of_the_tool_system_come_back_as_they_were(document):
 
 
 def test_a_signature_has_inputs_and_outputs_without_the_fields_of_the_system():
-    read = Definition().read(SEND)
-    assert (read.name, read.description) == ("sendEmail", "Sends a mail")
-    assert [(each.name, each.required) for each in read.inputs] == [("recipient", True), ("subject", True)]
-    assert [(each.name, each.type) for each in read.outputs] == [("sent", "boolean")]
-    written = there_and_back(WEATHER)["properties"]
-    assert list(written) == ["_tool", "_activity", "location", "_output"]
+    signature_read = Definition().read(SEND)
+    assert (signature_read.name, signature_read.description) == ("sendEmail", "Sends a mail")
+    assert [(parameter.name, parameter.required) for parameter in signature_read.inputs] == [
+        ("recipient", True),
+        ("subject", True),
+    ]
+    assert [(output.name, output.type) for output in signature_read.outputs] == [("sent", "boolean")]
+    properties_written = there_and_back(WEATHER)["properties"]
+    assert list(properties_written) == ["_tool", "_activity", "location", "_output"]
 
 
 @pytest.mark.parametrize("document", [SENTIMENT, SEND])
@@ -112,32 +115,34 @@ def test_output_stands_for_itself():
 
     tree = {"type": "object", "properties": {"below": {"$ref": "#"}, "at": {"$ref": "#/$defs/a"}}}
     parts = Parts("grow", "", "Grows", {"type": "object"}, tree | {"$defs": {"a": {"type": "string"}}})
-    written = document_of(parts)["properties"]["_output"]
-    assert written["properties"]["below"] == {"$ref": "#/properties/_output"}
-    assert written["properties"]["at"] == {"$ref": "#/properties/_output/$defs/a"}
+    output_written = document_of(parts)["properties"]["_output"]
+    assert output_written["properties"]["below"] == {"$ref": "#/properties/_output"}
+    assert output_written["properties"]["at"] == {"$ref": "#/properties/_output/$defs/a"}
     assert parts_of(document_of(parts)) == parts
 
 
-def definitions(properties, around, output):
-    own = {"_tool": {"type": "string", "const": "any"}, "_output": output}
-    named = {name: each for name, each in properties.items() if not name.startswith("_")}
-    return {**around, "type": "object", "properties": {**own, **named}}
+def definitions(properties, members, output):
+    own_properties = {"_tool": {"type": "string", "const": "any"}, "_output": output}
+    named_properties = {
+        name: property_schema for name, property_schema in properties.items() if not name.startswith("_")
+    }
+    return {**members, "type": "object", "properties": {**own_properties, **named_properties}}
 
 
 @given(st.dictionaries(schemas.names, schemas.schemas, max_size=4), schemas.objects(), schemas.schemas)
-def test_any_definition_that_can_be_read_comes_back_as_it_was(properties, around, output):
-    document = definitions(properties, around, output)
-    written = document
+def test_any_definition_that_can_be_read_comes_back_as_it_was(properties, members, output):
+    document = definitions(properties, members, output)
+    document_written = document
     with suppress(UnreadableItemError):
-        written = there_and_back(document)
+        document_written = there_and_back(document)
         parts = parts_of(document)
         again = parts_of(document_of(parts))
         assert canonical(again) == canonical(parts)
-    assert canonical(written) == canonical(document)
+    assert canonical(document_written) == canonical(document)
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "message"),
     [
         ({"_tool": {"const": "two words"}}, "A name begins with a letter"),
         ({"_tool": {"type": "string"}}, "A name begins with a letter"),
@@ -149,9 +154,9 @@ def test_any_definition_that_can_be_read_comes_back_as_it_was(properties, around
         ({"text": {"$ref": "#/properties/_output/properties/sentiment"}}, "outside of it"),
     ],
 )
-def test_what_is_no_definition_is_refused_with_a_sentence(broken, said):
+def test_what_is_no_definition_is_refused_with_a_sentence(broken, message):
     document = SENTIMENT | {"properties": SENTIMENT["properties"] | broken}
-    with pytest.raises(UnreadableItemError, match=said):
+    with pytest.raises(UnreadableItemError, match=message):
         Definition().read(document)
 
 
@@ -163,7 +168,7 @@ def deep(levels):
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ({"type": "string"}, "“type”: “object”"),
         ({}, "“type”: “object”"),
@@ -190,8 +195,8 @@ def deep(levels):
         ({"type": "object", "properties": {str(n): {} for n in range(1_001)}}, "the limit is 1,000"),
     ],
 )
-def test_inputs_that_calls_could_not_be_judged_by_are_refused_at_their_place(schema, said):
-    with pytest.raises(UnreadableItemError, match=said):
+def test_inputs_that_calls_could_not_be_judged_by_are_refused_at_their_place(schema, message):
+    with pytest.raises(UnreadableItemError, match=message):
         check_inputs(schema)
 
 

@@ -78,7 +78,7 @@ signatures = st.builds(
 
 
 def lost(before, after):
-    return losses(*(json.loads(to_json(each)) for each in (before, after)))
+    return losses(*(json.loads(to_json(signature_json)) for signature_json in (before, after)))
 
 
 def expected_losses(name):
@@ -90,13 +90,13 @@ def expected_losses(name):
 def test_what_a_document_expresses_is_read_back_equal(name, signature):
     protocol = Toy() if name == "toy" else protocols.get(name)()
     tool_id, label = IDENTITIES[name]
-    read = protocol.read(protocol.write(signature, tool_id, label))
+    signature_read = protocol.read(protocol.write(signature, tool_id, label))
     patterns = expected_losses(name)
     surprises = [
         path
-        for path in lost(signature, read)
-        if not any(fnmatch.fnmatchcase(path, each) for each in patterns)
+        for path in lost(signature, signature_read)
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
     ]
     assert surprises == []
     # Nothing more is lost the second time.
-    assert protocol.read(protocol.write(read, tool_id, label)) == read
+    assert protocol.read(protocol.write(signature_read, tool_id, label)) == signature_read

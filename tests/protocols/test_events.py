@@ -55,10 +55,10 @@ def test_a_stream_that_cannot_be_read_says_why(body, code):
 @given(st.binary(max_size=300))
 def test_junk_is_read_or_refused_and_nothing_else(body):
     try:
-        read = list(events.parse(body))
+        events_read = list(events.parse(body))
     except ProtocolViolationError:
         return
-    assert all("\n" not in event.name for event in read)
+    assert all("\n" not in event.name for event in events_read)
 
 
 # No "\r": a text may hold none, because it would end its line.
@@ -70,8 +70,8 @@ def test_a_stream_in_pieces_is_enough_as_soon_as_the_wanted_event_is_whole(texts
     body = b"".join(
         b"".join(b"data: " + line.encode() + end for line in text.split("\n")) + end for text in texts
     )
-    read = [event.data for event in events.parse(body)]
-    assert read == texts
+    datas = [event.data for event in events.parse(body)]
+    assert datas == texts
     seen = []
     is_enough = events.until(lambda event: seen.append(event.data) or len(seen) == len(texts))
     answers = [is_enough(body[:stop]) for stop in range(size, len(body), size)] + [is_enough(body)]

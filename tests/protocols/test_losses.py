@@ -32,8 +32,8 @@ def lost(protocol, item):
 
 def known(protocol, path):
     """Members that this protocol's normal form is known to lose; each has its reason in docs/protocols.md."""
-    listed = FIXTURES / protocol.name / "losses.json"
-    patterns = json.loads(listed.read_text(encoding="utf-8"))["known"] if listed.exists() else []
+    losses_file = FIXTURES / protocol.name / "losses.json"
+    patterns = json.loads(losses_file.read_text(encoding="utf-8"))["known"] if losses_file.exists() else []
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
 
 
@@ -95,10 +95,10 @@ def test_unknown_members_are_kept():
         input_parameters=[{"id": "i", "name": "City", "x-hint": 1, "required": True, "type": "string"}],
         output_parameters=[{"id": "o", "name": "Sky", "required": True, "type": "string"}],
     )
-    read = stored(A2T(), document)
-    assert read.rest == {"x": {"y": [None]}}
-    assert read.inputs[0].rest == {"x-hint": 1}
-    assert read.outputs[0].rest == {"required": True}
+    signature_read = stored(A2T(), document)
+    assert signature_read.rest == {"x": {"y": [None]}}
+    assert signature_read.inputs[0].rest == {"x-hint": 1}
+    assert signature_read.outputs[0].rest == {"required": True}
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ def test_unknown_members_are_kept():
 )
 def test_other_spellings_are_named(member, value):
     document = tool(1, input_parameters=[{"id": "i", "name": "City", member: value}])
-    written = A2T().write(stored(A2T(), document), document["toolId"], "1")
-    assert f"/input_parameters/0/{member}" in losses(document, written)
+    document_written = A2T().write(stored(A2T(), document), document["toolId"], "1")
+    assert f"/input_parameters/0/{member}" in losses(document, document_written)
 
 
 @given(schemas.values)
 def test_whatever_an_unknown_member_holds_comes_back(value):
     document = tool(1, x=value)
-    written = A2T().write(stored(A2T(), document), document["toolId"], "1")
-    assert losses({"x": document["x"]}, {"x": written["x"]}) == []
+    document_written = A2T().write(stored(A2T(), document), document["toolId"], "1")
+    assert losses({"x": document["x"]}, {"x": document_written["x"]}) == []
 
 
 @pytest.fixture
@@ -130,17 +130,17 @@ def version_of(document):
 
 
 def test_loss_report_comes_with_the_version(visitor):
-    given = {"id": "c", "name": "city", "type": "STRING", "description": "", "required": True}
-    version = version_of(tool(1, 2, input_parameters=[given]))
+    parameter = {"id": "c", "name": "city", "type": "STRING", "description": "", "required": True}
+    version = version_of(tool(1, 2, input_parameters=[parameter]))
 
-    read = visitor.get(f"/api/v1/tools/{version.tool_id}/versions/{version.ordinal}/").json()
+    version_body = visitor.get(f"/api/v1/tools/{version.tool_id}/versions/{version.ordinal}/").json()
     page = visitor.get(f"/tools/{version.tool_id}/raw/").content.decode()
 
     path = "/input_parameters/0/type"
-    said = "“type” is read as “string”; the vendor wrote “STRING”."
-    assert read["losses"] == [{"path": path, "message": said}]
+    message = "“type” is read as “string”; the vendor wrote “STRING”."
+    assert version_body["losses"] == [{"path": path, "message": message}]
     assert path in page
-    assert said in page
+    assert message in page
 
 
 def test_raw_tab_says_when_nothing_is_lost(visitor):

@@ -15,13 +15,13 @@ def read(schema):
 
 def stored(shape):
     """As it comes back out of the database, where a signature is kept as JSON."""
-    kept = Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)
-    back = signature.from_json(signature.to_json(kept))
+    signature_stored = Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)
+    back = signature.from_json(signature.to_json(signature_stored))
     return back.inputs, back.schema_rest
 
 
-def the_property(schema, **around):
-    (parameter,) = read({"type": "object", "properties": {"a": schema}, **around}).parameters
+def the_property(schema, **members):
+    (parameter,) = read({"type": "object", "properties": {"a": schema}, **members}).parameters
     return parameter
 
 

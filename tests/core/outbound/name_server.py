@@ -38,11 +38,11 @@ class NameServer:
 
     def reply(self, query: bytes) -> bytes:
         """RFC 1035 4.1: one question, and the records for it."""
-        labels, at = [], 12
-        while query[at]:
-            labels.append(query[at + 1 : at + 1 + query[at]].decode())
-            at += 1 + query[at]
-        kind = struct.unpack("!H", query[at + 1 : at + 3])[0]
+        labels, offset = [], 12
+        while query[offset]:
+            labels.append(query[offset + 1 : offset + 1 + query[offset]].decode())
+            offset += 1 + query[offset]
+        kind = struct.unpack("!H", query[offset + 1 : offset + 3])[0]
         name = ".".join(labels).lower()
         addresses = self._next(name) if kind == A else []
         is_known = name in self.answers
@@ -50,12 +50,12 @@ class NameServer:
         records = [
             struct.pack("!HHHIH", 0xC00C, A, 1, 0, 4) + socket.inet_aton(address) for address in addresses
         ]
-        return head + query[12 : at + 5] + b"".join(records)
+        return head + query[12 : offset + 5] + b"".join(records)
 
     def _next(self, name: str) -> list[str]:
         self.asked.append(name)
-        left = self.answers.get(name, [[]])
-        return left.pop(0) if len(left) > 1 else left[0]
+        answers_left = self.answers.get(name, [[]])
+        return answers_left.pop(0) if len(answers_left) > 1 else answers_left[0]
 
 
 def bring_loopback_up() -> None:
@@ -90,7 +90,7 @@ def main() -> None:
         }
     )
     names.start()
-    heard: list[object] = []
+    statuses: list[object] = []
     with HostileVendor(reply(keep=False)) as vendor, socket.socket() as canary:
         canary.bind(("127.0.0.66", vendor.port))
         canary.listen()
@@ -98,11 +98,11 @@ def main() -> None:
             url = f"http://{name}.example:{vendor.port}"
             with Session(url, policy=Policy.parse("127.0.0.1/32")) as session:
                 try:
-                    heard.append(session.get("/").status)
+                    statuses.append(session.get("/").status)
                 except ProtocolError as error:
-                    heard.append(error.code)
+                    statuses.append(error.code)
         was_reached = bool(select([canary], [], [], 0)[0])
-    facts = {"heard": heard, "asked": names.asked, "canary": was_reached, "vendor": vendor.connections}
+    facts = {"heard": statuses, "asked": names.asked, "canary": was_reached, "vendor": vendor.connections}
     sys.stdout.write(json.dumps(facts))
 
 

@@ -229,8 +229,8 @@ def test_whatever_carries_an_ipv4_address_is_never_more_open_than_it(address):
 
 @given(st.ip_addresses(v=6))
 def test_allowing_a_network_opens_nothing_else(address):
-    listed = Policy.parse("fd12::/16 10.20.0.0/16")
-    if is_open(str(address), policy=listed) and not is_open(str(address)):
+    policy = Policy.parse("fd12::/16 10.20.0.0/16")
+    if is_open(str(address), policy=policy) and not is_open(str(address)):
         assert (address.ipv4_mapped or address) in ipaddress.ip_network(
             "10.20.0.0/16" if address.ipv4_mapped else "fd12::/16"
         )
@@ -284,8 +284,8 @@ def test_ports_of_public_vendors_are_a_setting():
 )
 def test_entry_that_was_used_can_be_named(address, entry):
     policy = Policy.parse("10.20.0.0/16:443,8000-8100 fd12::/16")
-    found = policy.entry_for(ipaddress.ip_address(address), 443)
-    assert (str(found) if found else None) == entry
+    used_entry = policy.entry_for(ipaddress.ip_address(address), 443)
+    assert (str(used_entry) if used_entry else None) == entry
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
@@ -472,7 +472,7 @@ def test_bare_names_and_http_are_for_allowed_networks(url, expected):
 
 
 @pytest.mark.parametrize(
-    ("typed", "written"),
+    ("typed", "expected"),
     [
         ("https://bücher.example/a", "https://xn--bcher-kva.example/a"),
         ("https://Bücher.Example:8443", "https://xn--bcher-kva.example:8443"),
@@ -482,8 +482,8 @@ def test_bare_names_and_http_are_for_allowed_networks(url, expected):
         ("https://API.example.com/", "https://API.example.com/"),
     ],
 )
-def test_international_name_is_written_in_its_ascii_form(typed, written):
-    assert in_ascii(typed) == written
+def test_international_name_is_written_in_its_ascii_form(typed, expected):
+    assert in_ascii(typed) == expected
 
 
 @pytest.mark.parametrize(
@@ -552,20 +552,20 @@ def test_http_is_offered_only_where_it_may_work(url):
 @pytest.mark.django_db
 def test_international_name_is_stored_and_shown_in_ascii(admin_api):
     slug = make_vendor().slug
-    given = {"vendor": slug, "protocol": "a2t", "url": "https://bücher.example/tools"}
-    made = admin_api.post("/api/v1/endpoints/", given)
-    assert made.data["url"] == "https://xn--bcher-kva.example/tools"
-    path = f"/api/v1/endpoints/{made.data['id']}/"
+    payload = {"vendor": slug, "protocol": "a2t", "url": "https://bücher.example/tools"}
+    response = admin_api.post("/api/v1/endpoints/", payload)
+    assert response.data["url"] == "https://xn--bcher-kva.example/tools"
+    path = f"/api/v1/endpoints/{response.data['id']}/"
     changed = admin_api.patch(path, {"url": "https://Straße.example/"})
     assert changed.data["url"] == "https://xn--strae-oqa.example/"
-    assert "xn--strae-oqa.example" in admin_api.get(f"/endpoints/{made.data['id']}/").content.decode()
+    assert "xn--strae-oqa.example" in admin_api.get(f"/endpoints/{response.data['id']}/").content.decode()
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("host", ["metadata", "redis:8000", "2130706433", "localhost"])
 def test_bare_name_is_refused_beside_its_field(admin_api, settings, host):
     settings.OUTBOUND_ALLOW = ""
-    given = {"vendor": make_vendor().slug, "protocol": "a2t", "url": f"https://{host}/"}
-    refused = admin_api.post("/api/v1/endpoints/", given)
+    payload = {"vendor": make_vendor().slug, "protocol": "a2t", "url": f"https://{host}/"}
+    refused = admin_api.post("/api/v1/endpoints/", payload)
     assert refused.status_code == 400
     assert "with a dot in it" in refused.data["fields"]["url"]

@@ -35,12 +35,12 @@ def pool(monkeypatch):
     fresh.begin_anew()
 
 
-def session_with(vendor, kept_for=OURS, policy=LOOPBACK, **given):
-    return Session(vendor.url, policy=policy, limits=QUICK, kept_for=kept_for, **given)
+def session_with(vendor, kept_for=OURS, policy=LOOPBACK, **options):
+    return Session(vendor.url, policy=policy, limits=QUICK, kept_for=kept_for, **options)
 
 
-def ask(vendor, **given):
-    with session_with(vendor, **given) as session:
+def ask(vendor, **options):
+    with session_with(vendor, **options) as session:
         return session.post("/run", json={}).status
 
 

@@ -27,13 +27,13 @@ SECRET = "s3cret-s3cret"
 BEARER = {"authorization": {"Authorization": f"Bearer {SECRET}"}, "secrets": [SECRET]}
 
 
-def open_session(url, **given):
-    return Session(url, policy=LOOPBACK, limits=QUICK, **given)
+def open_session(url, **options):
+    return Session(url, policy=LOOPBACK, limits=QUICK, **options)
 
 
 @contextmanager
-def talk(script, **given):
-    with HostileVendor(script) as vendor, open_session(vendor.url, **given) as session:
+def talk(script, **options):
+    with HostileVendor(script) as vendor, open_session(vendor.url, **options) as session:
         yield vendor, session
 
 
@@ -65,7 +65,7 @@ def test_open_stream_is_left_when_enough_has_come():
 def test_what_is_listened_to_and_says_nothing_leaves_its_connection_to_the_next():
     with talk(reply(b""), kept_for=KeptFor("listening", "test")) as (vendor, session):
         listening = session.listen("/events", {})
-        while not vendor.requests or any(each.name == "listening" for each in threading.enumerate()):
+        while not vendor.requests or any(thread.name == "listening" for thread in threading.enumerate()):
             time.sleep(0.01)
         session.get("/next")
         listening.close()
@@ -149,7 +149,7 @@ AROUND = ["", "x", "Bearer ", "ab"]
         lambda text: "".join(f"\\u{ord(c):04x}" for c in text),
         lambda text: json.dumps(text)[1:-1],
         lambda text: json.dumps(json.dumps(text))[1:-1],
-        lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
+        lambda text: re.sub("%..", lambda match: match[0].lower(), quote(text, safe="")),
         lambda text: quote(quote(text, safe=""), safe=""),
         quote_plus,
         html.escape,
@@ -163,9 +163,9 @@ AROUND = ["", "x", "Bearer ", "ab"]
 @pytest.mark.parametrize("secret", ["s3cret/+?-of-ours", 'pä"ss\\w0rd &<ours>', "100%41-it's+ours\\n"])
 def test_secret_that_comes_back_in_disguise_is_not_taken(before, disguise, secret):
     body = f'{{"description": "{disguise(before + secret)}"}}'.encode()
-    given = {"authorization": {"X-Key": "does not matter"}, "secrets": [secret]}
+    options = {"authorization": {"X-Key": "does not matter"}, "secrets": [secret]}
     header = disguise(before + secret).encode().decode("latin-1")
     for script in (reply(body), reply(b"{}", headers={"X-Debug": header})):
-        with talk(script, **given) as (_vendor, session), pytest.raises(RefusedError) as refused:
+        with talk(script, **options) as (_vendor, session), pytest.raises(RefusedError) as refused:
             session.get("/")
         assert refused.value.code == "ECHO"

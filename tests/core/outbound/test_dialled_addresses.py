@@ -41,11 +41,11 @@ def row(address, port):
 
 def answering(*answers):
     """A resolver that gives one answer after the other, and counts how often it was asked."""
-    left = list(answers)
+    answers_left = list(answers)
 
     def resolve(host, port):
         resolve.asked.append(host)
-        hosts = left.pop(0) if len(left) > 1 else left[0]
+        hosts = answers_left.pop(0) if len(answers_left) > 1 else answers_left[0]
         return [
             (socket.AF_INET6 if ":" in h else socket.AF_INET, socket.SOCK_STREAM, 6, "", (h, port))
             for h in hosts
@@ -56,8 +56,8 @@ def answering(*answers):
 
 
 def ask(url, resolver=None, policy=LOOPBACK, limits=QUICK):
-    given = {"resolver": resolver} if resolver else {}
-    with Session(url, policy=policy, limits=limits, **given) as session:
+    options = {"resolver": resolver} if resolver else {}
+    with Session(url, policy=policy, limits=limits, **options) as session:
         return session.get("/")
 
 
@@ -224,30 +224,30 @@ def test_of_twenty_blocked_targets_none_can_be_told_apart(canary):
     targets += [f"https://{host}/" for host in ("10.0.0.1", "192.168.0.1", "169.254.169.254", "[fc00::1]")]
     targets += [f"https://{host}:8443/" for host in ("[::1]", "[fe80::1]", "127.0.0.2", "0.0.0.0")]
     assert len(targets) == 20
-    said, times = set(), []
+    refusals, times = set(), []
     shut = Policy.parse("127.0.0.1/32:1 10.99.0.0/16")
     for url in targets:
-        taken = []
+        durations = []
         for _ in range(3):
             started = time.monotonic()
             with pytest.raises(RefusedError) as refused:
                 ask(url, policy=shut)
-            taken.append(time.monotonic() - started)
-            said.add((type(refused.value), refused.value.code, refused.value.message))
-        times.append(min(taken))
-    assert len(said) == 1
+            durations.append(time.monotonic() - started)
+            refusals.add((type(refused.value), refused.value.code, refused.value.message))
+        times.append(min(durations))
+    assert len(refusals) == 1
     assert max(times) - min(times) < 0.05
 
 
 @pytest.mark.django_db
 def test_blocked_target_looks_the_same_to_an_administrator(canary, settings):
     settings.OUTBOUND_ALLOW = "127.0.0.1/32"
-    said = set()
+    outcomes = set()
     for url in (canary.url, "http://127.0.0.66:1/", "https://10.0.0.1/", "https://169.254.169.254/latest"):
         run = enumeration_runs.request_run(make_endpoint(url=url), trigger=Trigger.COMMAND)
         run = enumeration_runs.perform(run.pk)
-        said.add((run.status, run.error_code, run.error_message, run.pages, str(run.reached)))
-    assert len(said) == 1
+        outcomes.add((run.status, run.error_code, run.error_message, run.pages, str(run.reached)))
+    assert len(outcomes) == 1
 
 
 def test_refusal_says_nothing_of_what_lives_there(canary):
@@ -428,8 +428,8 @@ def test_unknown_name_is_said_plainly():
 
 
 def test_closed_port_of_an_allowed_address_is_said_plainly():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     with pytest.raises(UnavailableError, match=f"127.0.0.1:{port} could not be reached: Connection refused"):
         ask(f"http://127.0.0.1:{port}/")
 

@@ -91,12 +91,12 @@ HARMLESS = {"is good", "is good and compressed", "is good in chunks", "gives a n
 EITHER = {"sends endless trailers"}
 
 
-def open_session(vendor, limits=SHORT, **given):
-    return Session(vendor.url, policy=LOOPBACK, limits=limits, **given)
+def open_session(vendor, limits=SHORT, **options):
+    return Session(vendor.url, policy=LOOPBACK, limits=limits, **options)
 
 
-def ask(script, limits=SHORT, **given):
-    with HostileVendor(script) as vendor, open_session(vendor, limits, **given) as session:
+def ask(script, limits=SHORT, **options):
+    with HostileVendor(script) as vendor, open_session(vendor, limits, **options) as session:
         return session.get("/tools", params={"key": "s3cret"})
 
 
@@ -159,7 +159,7 @@ def test_compressed_body_is_held_to_the_same_size():
 def test_a_compressed_body_may_have_several_members(size):
     body = random.Random(2).randbytes(3_000)
     packed = b"".join(gzip.compress(part) for part in (body[:1_000], b"", body[1_000:]))
-    pieces = [packed[at : at + size] for at in range(0, len(packed), size)]
+    pieces = [packed[offset : offset + size] for offset in range(0, len(packed), size)]
     budget = Budget("vendor.example", Limits(), math.inf)
     assert b"".join(_gunzip(pieces, budget)) == body
     assert ask(reply(packed, headers={"Content-Encoding": "gzip"})).body == body

@@ -43,7 +43,7 @@ def test_a_role_that_gives_no_address_has_no_policy():
 
 def test_no_other_module_chooses_a_policy():
     allowed = {"core/outbound/policy.py", "pegboard/checks.py", "pegboard/startup_checks.py"}
-    chosen = {
+    modules = {
         str(path.relative_to(ROOT))
         for package in (
             "core",
@@ -60,7 +60,7 @@ def test_no_other_module_chooses_a_policy():
         if isinstance(node, ast.Name | ast.Attribute | ast.alias)
         and _name_of(node) in {choice.__name__ for choice in NAMES.values()}
     }
-    assert chosen == allowed
+    assert modules == allowed
 
 
 def _name_of(node: ast.Name | ast.Attribute | ast.alias) -> str:

@@ -151,10 +151,10 @@ def test_the_password_is_sent_to_the_proxy_and_shown_nowhere(vendor, proxy, auth
     error = failure_of(open_session(vendor, egress))
     assert error.code == "PROXY_REFUSED"
     assert isinstance(error, RefusedError)
-    shown = f"{error!r} {error} {egress!r} {exchanges!r}"
-    assert "407" in shown
+    text = f"{error!r} {error} {egress!r} {exchanges!r}"
+    assert "407" in text
     for secret in ("p@ss:w/rd", "p%40ss", "cGVnOnBAc3M6dy9yZA"):
-        assert secret not in shown
+        assert secret not in text
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ def test_a_text_that_ends_otherwise_is_not(text):
 
 
 def test_escapes_are_read_in_whatever_order_they_were_put_around_each_other():
-    told = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
-    told = "".join(f"&#{ord(letter)};" for letter in told)
-    told = "".join(f"%{ord(letter):02x}" for letter in told)
-    assert SecretScanner([SECRET]).holds(f"You sent {told}.".encode())
+    nested = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
+    nested = "".join(f"&#{ord(letter)};" for letter in nested)
+    nested = "".join(f"%{ord(letter):02x}" for letter in nested)
+    assert SecretScanner([SECRET]).holds(f"You sent {nested}.".encode())
 
 
 LETTERS = st.characters(min_codepoint=0x21, max_codepoint=0x17F, exclude_categories=["C"])
@@ -72,9 +72,12 @@ def test_a_part_of_a_secret_is_found_wherever_it_stands_and_however_it_is_writte
     secret, part = pair
     scanner, text = SecretScanner([secret]), f"{before} {SPELLINGS[spelling](part)} after"
     assert scanner.holds(text.encode()), spelling
-    left = scanner.struck_out(text)
-    assert not SecretScanner([secret]).holds(left.encode())
-    assert not any(part[at : at + MIN_PART_LENGTH] in left for at in range(len(part) - MIN_PART_LENGTH + 1))
+    text_left = scanner.struck_out(text)
+    assert not SecretScanner([secret]).holds(text_left.encode())
+    assert not any(
+        part[offset : offset + MIN_PART_LENGTH] in text_left
+        for offset in range(len(part) - MIN_PART_LENGTH + 1)
+    )
 
 
 PIECES = st.tuples(st.integers(0, 40), st.integers(0, 20))
@@ -86,7 +89,7 @@ def test_a_part_is_found_exactly_where_so_many_bytes_in_a_row_are_shared(secret,
     text = b"-".join(raw[begin : begin + size] for begin, size in pieces)
     parts = PartFinder()
     parts.add(raw)
-    windows = [raw[at : at + MIN_PART_LENGTH] for at in range(len(raw) - MIN_PART_LENGTH + 1)]
+    windows = [raw[offset : offset + MIN_PART_LENGTH] for offset in range(len(raw) - MIN_PART_LENGTH + 1)]
     assert parts.is_in(text) == any(window in text for window in windows)
 
 
@@ -98,8 +101,8 @@ def test_eleven_characters_in_a_row_may_stand_by_chance():
 
 def test_another_token_of_the_same_issuer_is_no_part_of_ours():
     head = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9"
-    ours = f"{head}.eyJzdWIiOiJwZWdib2FyZCJ9.c2lnbmF0dXJlLW9mLW91cnM"
-    scanner = SecretScanner([ours])
+    own_token = f"{head}.eyJzdWIiOiJwZWdib2FyZCJ9.c2lnbmF0dXJlLW9mLW91cnM"
+    scanner = SecretScanner([own_token])
     assert not scanner.holds(f"{head}.eyJ1c2VyIjoiYWRhIn0.b3RoZXItb2YtYWRh".encode())
-    assert scanner.holds(ours.encode())
-    assert scanner.holds(ours.split(".")[1].encode())
+    assert scanner.holds(own_token.encode())
+    assert scanner.holds(own_token.split(".")[1].encode())

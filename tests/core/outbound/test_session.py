@@ -20,13 +20,13 @@ LOOPBACK = Policy.parse("127.0.0.1/32")
 QUICK = Limits(backoff=(0.01, 0.01), request=2)
 
 
-def open_session(vendor, path="", **given):
-    return Session(vendor.url + path, policy=LOOPBACK, limits=QUICK, **given)
+def open_session(vendor, path="", **options):
+    return Session(vendor.url + path, policy=LOOPBACK, limits=QUICK, **options)
 
 
 @contextmanager
-def talk(script, path="", **given):
-    with HostileVendor(script) as vendor, open_session(vendor, path, **given) as session:
+def talk(script, path="", **options):
+    with HostileVendor(script) as vendor, open_session(vendor, path, **options) as session:
         yield vendor, session
 
 
@@ -219,7 +219,7 @@ def test_short_wait_that_the_vendor_asks_for_is_kept():
 
 
 @pytest.mark.parametrize(
-    ("asked", "least", "most"),
+    ("retry_after", "least", "max_wait"),
     [
         ("60", 60, 60),
         ("86400000", 86_400, 86_400),
@@ -228,21 +228,21 @@ def test_short_wait_that_the_vendor_asks_for_is_kept():
         ),
     ],
 )
-def test_long_wait_is_handed_to_the_caller(asked, least, most):
-    busy = reply(status=429, headers={"Retry-After": asked})
+def test_long_wait_is_handed_to_the_caller(retry_after, least, max_wait):
+    busy = reply(status=429, headers={"Retry-After": retry_after})
     with talk(busy) as (vendor, session), pytest.raises(UnavailableError) as unavailable:
         session.get("/")
     assert unavailable.value.code == "RATE_LIMITED"
-    assert least <= unavailable.value.retry_after <= most
+    assert least <= unavailable.value.retry_after <= max_wait
     assert len(vendor.requests) == 1
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "retry_after",
     ["", "soon", "-5", "1e9", "9" * 5000, "Wed, 99 Foo 2026 99:99:99 GMT", "Mon, 1 Jan 99999999999 0:0:0"],
 )
-def test_unreadable_wait_counts_as_none(asked):
-    busy = reply(status=503, headers={"Retry-After": asked})
+def test_unreadable_wait_counts_as_none(retry_after):
+    busy = reply(status=503, headers={"Retry-After": retry_after})
     with talk(busy) as (vendor, session), pytest.raises(UnavailableError) as unavailable:
         session.get("/")
     assert unavailable.value.retry_after is None

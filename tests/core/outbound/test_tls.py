@@ -41,8 +41,8 @@ def authority():
 def serve(authority, tmp_path):
     """A server context for one host name, with a certificate by `signer`."""
 
-    def make(names=OUR_NAME, signer=authority, **given):
-        return signer.server_context(tmp_path, names, **given)
+    def make(names=OUR_NAME, signer=authority, **options):
+        return signer.server_context(tmp_path, names, **options)
 
     return make
 
@@ -51,14 +51,14 @@ def to_loopback(host, port):
     return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
 
-def open_session(vendor, authorities, host="vendor.example", **given):
+def open_session(vendor, authorities, host="vendor.example", **options):
     return Session(
         f"https://{host}:{vendor.port}",
         policy=LOOPBACK,
         limits=QUICK,
         resolver=to_loopback,
         authorities=authorities,
-        **given,
+        **options,
     )
 
 
@@ -90,13 +90,13 @@ def test_private_authority_is_trusted_when_it_is_given(serve, authority):
 
 def test_connection_that_is_kept_was_verified_with_the_same_authorities(serve, authority, monkeypatch):
     monkeypatch.setattr(connection, "pool", pool := ConnectionPool())
-    kept = {"kept_for": KeptFor("an endpoint", "")}
+    options = {"kept_for": KeptFor("an endpoint", "")}
     with HostileVendor(reply(), tls=serve()) as vendor:
         for _ in range(3):
-            with open_session(vendor, authority.pem, **kept) as session:
+            with open_session(vendor, authority.pem, **options) as session:
                 session.get("/")
         assert (vendor.connections, len(vendor.requests)) == (1, 3)
-        with open_session(vendor, Authority().pem, **kept) as session, pytest.raises(RefusedError):
+        with open_session(vendor, Authority().pem, **options) as session, pytest.raises(RefusedError):
             session.get("/")
         assert len(vendor.requests) == 3
         pool.begin_anew()
@@ -218,14 +218,14 @@ def test_server_of_yesterday_is_refused(serve, authority):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_five_faults_read_differently(serve, authority):
     """What an administrator can do about each is something else."""
-    said = {
+    messages = {
         refusal(serve(signer=Authority("vendor")), authority.pem),
         refusal(serve([x509.DNSName("other.example")]), authority.pem),
         refusal(serve(days=(-9, -2)), authority.pem),
         refusal(serve(signer=Authority("Stranger")), authority.pem),
         refusal(of_yesterday(serve()), authority.pem),
     }
-    assert len({sentence.partition(": ")[2] for sentence in said}) == 5
+    assert len({sentence.partition(": ")[2] for sentence in messages}) == 5
 
 
 def test_nothing_in_the_product_skips_verification():
@@ -235,7 +235,7 @@ def test_nothing_in_the_product_skips_verification():
         r"|assert_hostname|InsecureRequest|skip_verif|insecure_skip",
         re.IGNORECASE,
     )
-    found = [
+    violations = [
         f"{path.relative_to(root)}: {match[0]}"
         for package in (
             "catalog",
@@ -251,7 +251,7 @@ def test_nothing_in_the_product_skips_verification():
         if path.suffix in (".py", ".html")
         for match in switches.finditer(path.read_text())
     ]
-    assert found == []
+    assert violations == []
     assert tls_context("").verify_mode == ssl.CERT_REQUIRED
     assert tls_context("").check_hostname
     assert tls_context("").minimum_version == ssl.TLSVersion.TLSv1_2
@@ -269,16 +269,16 @@ def private_vendor(serve):
 
 def test_endpoint_with_an_authority_of_its_own_is_read(admin_api, authority, private_vendor):
     slug = make_vendor().slug
-    given = {"vendor": slug, "protocol": "a2t", "url": private_vendor.url}
-    plain = admin_api.post("/api/v1/endpoints/", given)
+    payload = {"vendor": slug, "protocol": "a2t", "url": private_vendor.url}
+    plain = admin_api.post("/api/v1/endpoints/", payload)
     trusting = admin_api.post(
-        "/api/v1/endpoints/", given | {"url": f"{private_vendor.url}/below", "authorities": authority.pem}
+        "/api/v1/endpoints/", payload | {"url": f"{private_vendor.url}/below", "authorities": authority.pem}
     )
     assert (plain.status_code, trusting.status_code) == (201, 201)
     assert trusting.data["authorities"] == authority.pem.strip()
     runs = []
-    for made in (plain, trusting):
-        endpoint = Endpoint.objects.get(pk=made.data["id"])
+    for response in (plain, trusting):
+        endpoint = Endpoint.objects.get(pk=response.data["id"])
         run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
         runs.append(enumeration_runs.perform(run.pk))
     assert (runs[0].error_code, runs[0].seen) == ("TLS", 0)
@@ -292,7 +292,7 @@ def test_endpoint_with_an_authority_of_its_own_is_read(admin_api, authority, pri
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("authorities", "expected_text"),
     [
         ("no certificate", "Paste certificates in PEM form"),
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "Paste certificates in PEM form"),
@@ -301,11 +301,11 @@ def test_endpoint_with_an_authority_of_its_own_is_read(admin_api, authority, pri
         ("x" * 70_000, "65536"),
     ],
 )
-def test_what_is_no_certificate_is_not_taken(admin_api, given, says):
+def test_what_is_no_certificate_is_not_taken(admin_api, authorities, expected_text):
     endpoint = make_endpoint()
-    refused = admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", {"authorities": given})
+    refused = admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", {"authorities": authorities})
     assert refused.status_code == 400
-    assert says in refused.data["fields"]["authorities"]
+    assert expected_text in refused.data["fields"]["authorities"]
 
 
 def test_page_takes_and_keeps_the_certificates(admin_api, authority):

@@ -192,10 +192,10 @@ def test_browser_session_reads_and_writes_with_the_csrf_token():
     assert (refused.status_code, is_error(refused.json())) == (403, True)
     browser.get("/users/new/")
     token = browser.cookies["csrftoken"].value
-    made = browser.post(
+    response = browser.post(
         "/api/v1/users/", PERSON, content_type="application/json", headers={"X-CSRFToken": token}
     )
-    assert made.status_code == 201
+    assert response.status_code == 201
 
 
 def test_refusal_says_which_role_is_needed(program):

@@ -54,8 +54,8 @@ def inputs_of(view: type) -> Iterator[Any]:
         instance = view()
         instance.request, instance.kwargs = None, {}
         schema = generics.schema_of(instance, method)
-        if (given := schema.get_request_serializer()) is not None:
-            yield given() if inspect.isclass(given) else given
+        if (serializer := schema.get_request_serializer()) is not None:
+            yield serializer() if inspect.isclass(serializer) else serializer
 
 
 def all_below(field: Any) -> Iterator[Any]:
@@ -72,8 +72,10 @@ def all_below(field: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("view", API_VIEWS, ids=lambda view: view.__name__)
 def test_every_body_is_read_by_an_input(view):
-    for given in inputs_of(view):
-        open_ones = {type(each).__name__ for each in all_below(given) if not isinstance(each, Input)}
+    for body_serializer in inputs_of(view):
+        open_ones = {
+            type(field).__name__ for field in all_below(body_serializer) if not isinstance(field, Input)
+        }
         assert open_ones <= OPEN, f"{view.__name__} reads a body by {open_ones}: see core.serializers.Input"
 
 
@@ -110,9 +112,9 @@ def bodies() -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_schema_of_every_body_is_closed_at_every_depth():
     places = Places()
-    found = [way for schema in bodies().values() for way in places.of(schema)]
-    assert () in found
-    assert ("parameters", "*") in found
+    paths = [way for schema in bodies().values() for way in places.of(schema)]
+    assert () in paths
+    assert ("parameters", "*") in paths
     assert places.is_open == []
 
 
@@ -139,16 +141,18 @@ def ask(schema_is_made, db):
     call = Call.objects.create(
         tool=tool, version=tool.current, agent=desk.pk, release=1, gives_up_at=timezone.now()
     )
-    wanted = [sentences.NewSentence("Ask it", pin.name)]
-    (said,) = sentences.add(desk, actor=admin, new_sentences=wanted)
+    new_sentences = [sentences.NewSentence("Ask it", pin.name)]
+    (phrase,) = sentences.add(desk, actor=admin, new_sentences=new_sentences)
     team = Team.objects.create(name="Sales", slug="sales")
-    asked = VendorRequest.objects.create(protocol="a2t", url="http://127.0.0.1:9/", vendor_name="Weather")
+    vendor_request = VendorRequest.objects.create(
+        protocol="a2t", url="http://127.0.0.1:9/", vendor_name="Weather"
+    )
     filled = {
         "agents/{slug}": "agents/desk",
         "pins/{id}": f"pins/{pin.pk}",
-        "rehearsals/{id}": f"rehearsals/{said.pk}",
+        "rehearsals/{id}": f"rehearsals/{phrase.pk}",
         "vendors/{slug}": f"vendors/{tool.endpoint.vendor.slug}",
-        "vendor-requests/{id}": f"vendor-requests/{asked.pk}",
+        "vendor-requests/{id}": f"vendor-requests/{vendor_request.pk}",
         "endpoints/{id}": f"endpoints/{tool.endpoint_id}",
         "tools/{id}": f"tools/{tool.pk}",
         "teams/{slug}": f"teams/{team.slug}",
@@ -190,7 +194,7 @@ def nested(way: tuple[str, ...]) -> dict[str, Any]:
 
 
 def test_unknown_member_is_refused_by_its_name_wherever_members_are_declared(ask):
-    taken = []
+    accepted = []
     for call, schema in bodies().items():
         ways = list(Places().of(schema))
         assert ways, call
@@ -198,8 +202,8 @@ def test_unknown_member_is_refused_by_its_name_wherever_members_are_declared(ask
             path = ".".join("any" if name == "*" else name for name in (*way, STRANGE))
             answer = ask(*call, nested(way))
             if answer.status_code != 400 or "no such member" not in answer.json()["fields"].get(path, ""):
-                taken.append((*call, path, answer.status_code, answer.content))
-    assert not taken
+                accepted.append((*call, path, answer.status_code, answer.content))
+    assert not accepted
 
 
 def test_call_without_a_body_takes_no_member(ask):

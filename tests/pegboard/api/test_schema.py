@@ -39,7 +39,7 @@ def callers(transactional_db) -> list[dict[str, str]]:
         api_keys.issue(make_user(role), actor=None, name="fuzzer", scopes=[scope])[1]
         for role, scope in CALLERS
     ]
-    return [{"Authorization": f"Bearer {each}"} for each in plain]
+    return [{"Authorization": f"Bearer {token}"} for token in plain]
 
 
 @schema.parametrize()
@@ -50,8 +50,8 @@ def callers(transactional_db) -> list[dict[str, str]]:
 )
 def test_every_reply_is_one_that_the_schema_declares(case, callers):
     # Which caller it is depends on the case alone, so that a failure is found again.
-    sent = repr((case.path_parameters, case.query, case.headers, case.body))
-    caller = callers[zlib.crc32(sent.encode(errors="replace")) % len(callers)]
+    request_text = repr((case.path_parameters, case.query, case.headers, case.body))
+    caller = callers[zlib.crc32(request_text.encode(errors="replace")) % len(callers)]
     # The schema says less than the rules do (which names are legal, which password is good).
     case.call_and_validate(headers=caller, excluded_checks=[positive_data_acceptance])
 

@@ -133,35 +133,35 @@ def sleeper(log: Path, seconds: str = "60") -> Service:
 
 
 def test_a_killed_child_is_started_again_and_said_so(tmp_path):
-    said = []
-    supervisor = Supervisor(said.append)
+    messages = []
+    supervisor = Supervisor(messages.append)
     service = supervisor.add(sleeper(tmp_path / "log"))
     first = service.process
     first.kill()
     first.wait()
     supervisor.check()
-    assert said == ["sleeper was killed by SIGKILL; starting it again now"]
+    assert messages == ["sleeper was killed by SIGKILL; starting it again now"]
     assert service.process.poll() is None
     supervisor.stop()
 
 
 @pytest.mark.parametrize("error", [OSError("no memory"), EmbeddedError("it lingers"), SubprocessError("odd")])
 def test_a_child_that_cannot_start_again_is_tried_later(tmp_path, error):
-    said, starts = [], [sleeper(tmp_path / "log").start]
+    messages, starts = [], [sleeper(tmp_path / "log").start]
 
     def start() -> subprocess.Popen:
         if not starts:
             raise error
         return starts.pop()()
 
-    supervisor = Supervisor(said.append)
+    supervisor = Supervisor(messages.append)
     service = supervisor.add(Service("sleeper", start))
     service.process.kill()
     service.process.wait()
     supervisor.check()
-    assert said[-1] == f"sleeper does not start ({error}); trying again in 1 s"
+    assert messages[-1] == f"sleeper does not start ({error}); trying again in 1 s"
     supervisor.check()
-    assert len(said) == 2
+    assert len(messages) == 2
     starts.append(sleeper(tmp_path / "log").start)
     service.start_again_at = 0.0
     supervisor.check()
@@ -200,6 +200,8 @@ def test_private_files_are_private_and_readable_by_a_shell(tmp_path):
     path = tmp_path / "env"
     write_private(path, f"URL={plain('postgresql://u@h/d?a=1&b=2')}\n")
     assert path.stat().st_mode & 0o777 == 0o600
-    shown = subprocess.run(["sh", "-c", f". {path}; echo $URL"], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "postgresql://u@h/d?a=1&b=2"
+    shell_result = subprocess.run(
+        ["sh", "-c", f". {path}; echo $URL"], capture_output=True, text=True, check=True
+    )
+    assert shell_result.stdout.strip() == "postgresql://u@h/d?a=1&b=2"
     assert read_variables(tmp_path / "nothing") == {}

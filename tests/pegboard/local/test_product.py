@@ -98,9 +98,9 @@ class Product:
 
     def runs(self, name: str) -> bool:
         """One that ends while it is asked does not run."""
-        for each in self.tree():
+        for process in self.tree():
             with contextlib.suppress(psutil.NoSuchProcess):
-                if each.name() == name:
+                if process.name() == name:
                     return True
         return False
 
@@ -119,12 +119,12 @@ class Product:
         return self.process.returncode
 
 
-@pytest.mark.parametrize("taken", [0, 3], ids=["first", "another"])
-def test_demo_ports_that_another_program_has_are_not_used(tmp_path, monkeypatch, taken):
+@pytest.mark.parametrize("vendor", [0, 3], ids=["first", "another"])
+def test_demo_ports_that_another_program_has_are_not_used(tmp_path, monkeypatch, vendor):
     monkeypatch.setattr("pegboard.local.product.HANDOVER", 0.0)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
-        port = other.getsockname()[1] - VENDORS[taken].port_offset - 101
+        port = other.getsockname()[1] - VENDORS[vendor].port_offset - 101
         base, listeners = listen_for_demo(Wishes(tmp_path, port, demo=True))
     with contextlib.ExitStack() as closing:
         for listener in listeners:
@@ -142,7 +142,7 @@ def test_demo_ports_that_another_program_has_are_not_used(tmp_path, monkeypatch,
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
-            pass_fds=[each.fileno() for each in listeners],
+            pass_fds=[listener.fileno() for listener in listeners],
         )
         with demo:
             lines = [demo.stdout.readline() for _ in VENDORS]
@@ -168,10 +168,10 @@ def product():
         return started[-1]
 
     yield start
-    for each in started:
-        if each.process.poll() is None:
-            each.process.terminate()
-        each.process.communicate(timeout=WAIT_SECONDS)
+    for service in started:
+        if service.process.poll() is None:
+            service.process.terminate()
+        service.process.communicate(timeout=WAIT_SECONDS)
 
 
 def eventually(claim) -> None:
@@ -186,9 +186,9 @@ def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(pro
     first = product(home_of_nobody / "data dir").ready()
     assert "createsuperuser" in first.said
     # Where the next port was free; on any other one it is not given out.
-    beside = f"http://127.0.0.1:{first.port + 1}"
-    is_beside = f"for runtimes: {beside}/" in first.said
-    assert first.variables().get("PEGBOARD_RUNTIMES_URL") == (beside if is_beside else None)
+    second_address = f"http://127.0.0.1:{first.port + 1}"
+    is_beside = f"for runtimes: {second_address}/" in first.said
+    assert first.variables().get("PEGBOARD_RUNTIMES_URL") == (second_address if is_beside else None)
     its_programs_work_and_all_is_well(first)
     its_processes_share_the_loaded_code_and_nothing_else(first)
     it_starts_once(first, product)
@@ -211,7 +211,7 @@ def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(pro
     tree = second.tree()
     assert second.stop() == 0
     assert "the data is kept" in second.said
-    eventually(lambda: not any(each.is_running() for each in tree))
+    eventually(lambda: not any(process.is_running() for process in tree))
 
 
 def its_programs_work_and_all_is_well(running):
@@ -261,11 +261,11 @@ def it_starts_once(running, product):
 def it_leaves_nothing_behind_when_its_parent_is_killed(running):
     tree = running.tree()
     # The database, too, has no time to end well.
-    for each in [tree[0], *(each for each in tree if each.name() == "postgres")]:
+    for process in [tree[0], *(process for process in tree if process.name() == "postgres")]:
         with contextlib.suppress(psutil.NoSuchProcess):
-            each.kill()
+            process.kill()
     running.process.communicate()
-    eventually(lambda: not any(each.is_running() for each in tree))
+    eventually(lambda: not any(process.is_running() for process in tree))
 
 
 def what_is_killed_is_begun_again(running):
@@ -273,9 +273,9 @@ def what_is_killed_is_begun_again(running):
     running.wait_for("worker was killed by SIGKILL; starting it again now")
     eventually(lambda: "ready" in (running.data / "log" / "worker.log").read_text())
     web = running.child("web")
-    for each in [web, *web.children()]:  # those who outlive it would answer in its place
+    for process in [web, *web.children()]:  # those who outlive it would answer in its place
         with contextlib.suppress(psutil.NoSuchProcess):
-            each.kill()
+            process.kill()
     running.wait_for("web was killed by SIGKILL; starting it again now")
     assert running.status() == 200
     running.child("postgres").kill()
@@ -299,9 +299,9 @@ def test_a_start_survives_the_loss_of_the_database(tmp_path, monkeypatch):
     starting = LocalProduct(Wishes(tmp_path / "data", free_port(), demo=False), print)
     starting._start_servers()
     try:
-        postgres = next(each for each in starting.supervisor.services if each.name == "postgres")
-        lost = {"ONCE": str(tmp_path / "once"), "VICTIM": str(postgres.process.pid)}
-        starting._step("shell", "--no-imports", "-c", LOSES_THE_DATABASE_ONCE, env=lost)
+        postgres = next(service for service in starting.supervisor.services if service.name == "postgres")
+        environment = {"ONCE": str(tmp_path / "once"), "VICTIM": str(postgres.process.pid)}
+        starting._step("shell", "--no-imports", "-c", LOSES_THE_DATABASE_ONCE, env=environment)
         assert starting.embedded.answers()
         with pytest.raises(LocalError, match="ended with status 3"):
             starting._step("shell", "--no-imports", "-c", "raise SystemExit(3)")
@@ -340,16 +340,16 @@ def refusal(**variables: str) -> str:
 
 
 def test_a_taken_port_is_said_before_anything_starts(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        said = refusal(DATA=str(tmp_path), PORT=str(taken.getsockname()[1]))
-    assert "is taken" in said
-    assert "make run PORT=" in said
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        message = refusal(DATA=str(tmp_path), PORT=str(listener.getsockname()[1]))
+    assert "is taken" in message
+    assert "make run PORT=" in message
 
 
 def test_a_database_elsewhere_that_does_not_answer_is_named(tmp_path):
     url = f"postgresql://127.0.0.1:{free_port()}/pegboard"
-    said = refusal(DATA=str(tmp_path), PORT=str(free_port()), DATABASE_URL=url)
-    assert said.startswith("CommandError: DATABASE_URL")
-    assert "Traceback" not in said
+    message = refusal(DATA=str(tmp_path), PORT=str(free_port()), DATABASE_URL=url)
+    assert message.startswith("CommandError: DATABASE_URL")
+    assert "Traceback" not in message

@@ -79,8 +79,8 @@ def test_a_backup_restores_into_a_product_that_works(process_environment, elsewh
         pins.pin_tool(agent, actor=admin, tool=Tool.objects.order_by("pk").first())
         release = publishing.publish(agent, actor=admin)
 
-        made = manage(process_environment, "backup", str(copy))
-        assert made.returncode == 0, made.stderr
+        backup_process = manage(process_environment, "backup", str(copy))
+        assert backup_process.returncode == 0, backup_process.stderr
         assert copy.stat().st_mode & 0o077 == 0
         assert SECRET.encode() not in copy.read_bytes()
         assert manage(process_environment, "backup", str(copy)).returncode == 1, "it overwrites nothing"
@@ -189,8 +189,10 @@ def test_without_the_replaced_database_numbers_leave_a_gap_unless_nothing_is_new
 
 
 def test_a_failed_backup_leaves_no_file(process_environment, tmp_path):
-    lost = urlsplit(process_environment["DATABASE_URL"])._replace(path="/there_is_no_such_database").geturl()
-    done = manage({**process_environment, "DATABASE_URL": lost}, "backup", str(tmp_path / "copy"))
+    missing_url = (
+        urlsplit(process_environment["DATABASE_URL"])._replace(path="/there_is_no_such_database").geturl()
+    )
+    done = manage({**process_environment, "DATABASE_URL": missing_url}, "backup", str(tmp_path / "copy"))
     assert done.returncode == 1
     assert list(tmp_path.iterdir()) == []
 

@@ -122,8 +122,8 @@ SETTINGS = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_that_is_wrong_is_found(name, deployed, settings):
-    for each, value in SETTINGS[name].items():
-        setattr(settings, each, value)
+    for setting, value in SETTINGS[name].items():
+        setattr(settings, setting, value)
     assert found() == [name]
 
 
@@ -158,8 +158,8 @@ def test_hosts_that_take_any_name_are_found(deployed, settings):
 
 @pytest.mark.parametrize("name", ["networks", "hosts", "https"])
 def test_what_is_fine_for_one_person_is_left_in_peace(name, settings):
-    for each, value in SETTINGS[name].items():
-        setattr(settings, each, value)
+    for setting, value in SETTINGS[name].items():
+        setattr(settings, setting, value)
     assert found() == []
 
 
@@ -420,7 +420,7 @@ def test_a_slow_run_waits_for_others_like_it_and_raises_no_alarm():
 
 
 @pytest.mark.parametrize(
-    ("taken", "missing"),
+    ("queues_by_node", "missing"),
     [
         ({"celery@a": ["enumeration"], "calls@a": ["calls"], "slow@a": ["slow"]}, []),
         ({"celery@a": ["enumeration", "calls", "slow"]}, []),
@@ -430,12 +430,12 @@ def test_a_slow_run_waits_for_others_like_it_and_raises_no_alarm():
         ({"celery@a": ["another"]}, ["enumeration", "slow", "calls"]),
     ],
 )
-def test_a_queue_that_no_worker_takes_from_is_found(monkeypatch, taken, missing):
-    told = {node: [{"name": name} for name in names] for node, names in taken.items()}
-    monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: told)
+def test_a_queue_that_no_worker_takes_from_is_found(monkeypatch, queues_by_node, missing):
+    active_queues = {node: [{"name": name} for name in names] for node, names in queues_by_node.items()}
+    monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: active_queues)
     troubles = [trouble.summary for trouble in work.worker(DoctorLimits())]
-    assert [found.split("“")[1].split("”")[0] for found in troubles] == missing
-    assert all(f"“{name}”" in said for name, said in zip(missing, troubles, strict=True))
+    assert [trouble.split("“")[1].split("”")[0] for trouble in troubles] == missing
+    assert all(f"“{name}”" in message for name, message in zip(missing, troubles, strict=True))
 
 
 def test_each_queue_is_named_with_the_process_that_takes_from_it(monkeypatch):

@@ -40,7 +40,7 @@ CANARY = ("quetzal", "Quinta Zalewski", "subject-8c1f", "q.zalewski@example.com"
 
 def texts_with_names():
     """Each table with a row that contains a name of the person, whatever the column."""
-    found = {}
+    texts_by_table = {}
     with connection.cursor() as cursor:
         for model in apps.get_models(include_auto_created=True):
             table = model._meta.db_table
@@ -49,8 +49,8 @@ def texts_with_names():
                 f"SELECT t::text FROM {table} t WHERE {condition}", [f"%{name}%" for name in CANARY]
             )
             if rows := [row for (row,) in cursor.fetchall()]:
-                found[table] = rows
-    return found
+                texts_by_table[table] = rows
+    return texts_by_table
 
 
 def run(*options):
@@ -89,11 +89,11 @@ def person(db):
     following.follow(user, agent, is_following=True)
     examples.store_example(tool, {"city": "Oslo"}, actor=user, name="One")
     moment = timezone.now()
-    named = {"requested_by": user, "requested_name": "Quinta Zalewski, key quetzal laptop"}
+    requester = {"requested_by": user, "requested_name": "Quinta Zalewski, key quetzal laptop"}
     call = Call.objects.create(
-        tool=tool, version=tool.current, gives_up_at=moment, status="finished", outcome="ok", **named
+        tool=tool, version=tool.current, gives_up_at=moment, status="finished", outcome="ok", **requester
     )
-    Thread.objects.create(tool=tool, version=tool.current, key=call.key, remote_id="1", **named)
+    Thread.objects.create(tool=tool, version=tool.current, key=call.key, remote_id="1", **requester)
     FailedSignIn.objects.create(username="quetzal", address="127.0.0.1")
     Notice.objects.create(
         event="key.reported",
@@ -126,16 +126,16 @@ def test_nothing_in_the_database_names_an_erased_user(person):
     assert f"erased-{person.pk}" in run("quetzal", "--yes")
     commit()
     assert texts_with_names() == {}
-    found = verify.verify(head)
-    assert (found.broken, found.passed) == ("", True), "a head from before lies in the chain"
-    assert found.good > good
-    assert found.erased == ErasedEntry.objects.count() > 10
+    verification = verify.verify(head)
+    assert (verification.broken, verification.passed) == ("", True), "a head from before lies in the chain"
+    assert verification.good > good
+    assert verification.erased == ErasedEntry.objects.count() > 10
     person.refresh_from_db()
     assert (person.username, person.name, person.is_active) == (f"erased-{person.pk}", "", False)
     assert not person.has_usable_password()
     assert not ApiKey.objects.filter(user=person, revoked_at=None).exists()
     entry = AuditEntry.objects.get(action=ERASE)
-    assert (entry.label, entry.after["entries"]) == (f"erased-{person.pk}", found.erased)
+    assert (entry.label, entry.after["entries"]) == (f"erased-{person.pk}", verification.erased)
     # What the user made stays, under the pseudonym.
     assert AuditEntry.objects.filter(action="publish", actor_name=f"erased-{person.pk}").count() == 1
     owners = AuditEntry.objects.filter(action="issue key").values_list("after__owner", flat=True)
@@ -296,6 +296,10 @@ def test_only_the_owner_of_the_tables_erases(as_role):  # noqa: F811
     make_user(username="next")
     with transaction.atomic():
         audit.record(None, "change", User.objects.get(username="next"), after={"name": "Next"})
-    found = verify.verify(head)
-    assert (found.broken, found.passed, found.good) == ("", True, AuditEntry.objects.count())
+    verification = verify.verify(head)
+    assert (verification.broken, verification.passed, verification.good) == (
+        "",
+        True,
+        AuditEntry.objects.count(),
+    )
     assert texts_with_names() == {}

@@ -51,10 +51,10 @@ def test_a_traceback_never_looks_like_an_event():
     except ValueError:
         record = event("broke")
         record.exc_info = sys.exc_info()
-    first, *rest = LineFormatter().format(record).splitlines()
+    first, *continuation = LineFormatter().format(record).splitlines()
     assert first.endswith("WARNING catalog.test broke")
-    assert rest
-    assert all(line.startswith("  | ") for line in rest)
+    assert continuation
+    assert all(line.startswith("  | ") for line in continuation)
     assert "\n" not in JsonFormatter().format(record)
 
 

@@ -38,17 +38,17 @@ def nothing_counted():
 
 
 def families(text: str) -> dict[str, object]:
-    found = list(text_string_to_metric_families(text))
-    assert len({family.name for family in found}) == len(found)
-    assert all(family.documentation for family in found)
-    return {family.name: family for family in found}
+    metric_families = list(text_string_to_metric_families(text))
+    assert len({family.name for family in metric_families}) == len(metric_families)
+    assert all(family.documentation for family in metric_families)
+    return {family.name: family for family in metric_families}
 
 
 def value(text: str, sample: str, **labels: str) -> float:
     for family in families(text).values():
-        for each in family.samples:
-            if each.name == sample and labels.items() <= each.labels.items():
-                return each.value
+        for metric_sample in family.samples:
+            if metric_sample.name == sample and labels.items() <= metric_sample.labels.items():
+                return metric_sample.value
     return 0
 
 
@@ -66,9 +66,9 @@ def test_what_is_true_now_is_read_by_prometheus_own_parser(client):
     assert value(text, "pegboard_tools", status="active") == 1
     assert value(text, "pegboard_endpoints", status="new") == 1
     assert value(text, "pegboard_broker_up") == 1
-    known = families(text)
+    families_found = families(text)
     for name in ("runs", "request_seconds", "queue_oldest_seconds", "findings_open", "secrets"):
-        assert f"pegboard_{name}" in known
+        assert f"pegboard_{name}" in families_found
 
 
 @pytest.mark.django_db
@@ -114,13 +114,13 @@ def test_labels_and_buckets_come_out_as_they_went_in(client):
 @pytest.mark.django_db
 def test_without_the_broker_pages_go_on_and_nothing_is_lost(client, settings, monkeypatch):
     ODD.add("before")
-    there = settings.REDIS_URL
+    broker_url = settings.REDIS_URL
     settings.REDIS_URL = "redis+socket:///nowhere/valkey.sock?virtual_host=0"
     assert not metrics.send()
     text = scraped(client)
     assert value(text, "pegboard_broker_up") == 0
     assert "test_odd_total" not in text
-    settings.REDIS_URL = there
+    settings.REDIS_URL = broker_url
     assert value(scraped(client), "test_odd_total", word="before") == 1
 
 
@@ -213,8 +213,8 @@ def test_counts_add_up_over_web_and_other_processes(process_environment):
             check=False,
         )
         deadline = time.monotonic() + WAIT_SECONDS
-        while (seen := value(scrape(), "pegboard_request_seconds_count", route="none")) < 200:
-            assert time.monotonic() < deadline, seen
+        while (request_count := value(scrape(), "pegboard_request_seconds_count", route="none")) < 200:
+            assert time.monotonic() < deadline, request_count
             time.sleep(0.2)
         time.sleep(2.5)  # another round of every process: nothing is sent twice
         text = scrape()

@@ -36,7 +36,7 @@ def test_every_call_declares_its_role_and_its_refusals():
 
 
 @pytest.mark.parametrize(
-    ("call", "name", "says"),
+    ("call", "name", "facts"),
     [
         ("GET /api/v1/runs/", "endpoint", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
         ("GET /api/v1/findings/", "tool", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
@@ -45,13 +45,13 @@ def test_every_call_declares_its_role_and_its_refusals():
         ("GET /api/v1/tools/", "vendor", {"type": "array", "items": {"type": "string", "minLength": 1}}),
     ],
 )
-def test_parameter_says_what_is_taken(call, name, says):
-    parameters = {given["name"]: given["schema"] for given in operations()[call]["parameters"]}
-    assert parameters[name].items() >= says.items()
+def test_parameter_says_what_is_taken(call, name, facts):
+    parameters = {parameter["name"]: parameter["schema"] for parameter in operations()[call]["parameters"]}
+    assert parameters[name].items() >= facts.items()
 
 
 @pytest.mark.parametrize(
-    ("component", "member", "taken", "refused"),
+    ("component", "member", "accepted_value", "refused"),
     [
         ("CredentialInputRequest", "url", "https://api.acme.example:8443/v1", "notaurl"),
         ("EndpointInputRequest", "url", "http://[::1]:9100/a2t?v=1", "ftp://api.acme.example/"),
@@ -62,9 +62,9 @@ def test_parameter_says_what_is_taken(call, name, says):
         ("PatchedPinChangeRequest", "alias", "forecast", "2nd"),
     ],
 )
-def test_member_with_a_form_says_so(component, member, taken, refused):
+def test_member_with_a_form_says_so(component, member, accepted_value, refused):
     schema = json.loads(api_reference.document())["components"]["schemas"][component]["properties"][member]
-    assert len([choice for choice in schema.get("oneOf", [schema]) if fits(choice, taken)]) == 1
+    assert len([choice for choice in schema.get("oneOf", [schema]) if fits(choice, accepted_value)]) == 1
     assert not [choice for choice in schema.get("oneOf", [schema]) if fits(choice, refused)]
 
 

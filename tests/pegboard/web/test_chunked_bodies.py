@@ -24,13 +24,15 @@ def environ(body, **more):
     return {**facts, **more}
 
 
-def read(given) -> bytes:
-    heard = []
-    reply = ChunkedBodies(lambda environ, start: heard.append(WSGIRequest(environ).body) or [])(given, None)
+def read(request_environ) -> bytes:
+    bodies = []
+    reply = ChunkedBodies(lambda environ, start: bodies.append(WSGIRequest(environ).body) or [])(
+        request_environ, None
+    )
     if close := getattr(reply, "close", None):
         close()
-        assert given["wsgi.input"].closed
-    return heard[0]
+        assert request_environ["wsgi.input"].closed
+    return bodies[0]
 
 
 @pytest.mark.parametrize("size", [0, 2, IN_MEMORY, IN_MEMORY + 1])
@@ -48,8 +50,8 @@ def test_a_server_that_marks_no_end_is_not_waited_for():
 
 
 def test_a_body_of_a_known_length_is_left_as_it_is():
-    given = environ(io.BytesIO(b"xyz"), CONTENT_LENGTH="2", HTTP_TRANSFER_ENCODING="")
-    assert read(given) == b"xy"
+    request_environ = environ(io.BytesIO(b"xyz"), CONTENT_LENGTH="2", HTTP_TRANSFER_ENCODING="")
+    assert read(request_environ) == b"xy"
 
 
 class Broken(io.BytesIO):
@@ -58,10 +60,10 @@ class Broken(io.BytesIO):
 
 
 def test_what_are_no_chunks_is_refused_before_a_view_is_asked():
-    said = []
+    statuses = []
     application = ChunkedBodies(lambda environ, start: pytest.fail("it was asked"))
-    answer = application(environ(Broken()), lambda status, headers: said.append(status))
-    assert said == ["400 Bad Request"]
+    answer = application(environ(Broken()), lambda status, headers: statuses.append(status))
+    assert statuses == ["400 Bad Request"]
     assert b"chunks" in b"".join(answer)
 
 
@@ -70,12 +72,12 @@ def test_what_are_no_chunks_is_refused_before_a_view_is_asked():
     "path", ["/serve/desk/live/mcp", "/serve/desk/live/oxp/tools/call", "/api/v1/vendors/"]
 )
 def test_one_that_is_too_large_is_refused_in_the_words_of_its_address(path):
-    said = []
+    statuses = []
     body = io.BytesIO(b"x" * (settings.MAX_BODY_BYTES + 2))
     application = ChunkedBodies(WSGIHandler())
-    given = environ(body, PATH_INFO=path, HTTP_HOST="testserver")
-    answer = application(given, lambda status, headers: said.append(status))
-    assert said == ["413 Request Entity Too Large"]
+    request_environ = environ(body, PATH_INFO=path, HTTP_HOST="testserver")
+    answer = application(request_environ, lambda status, headers: statuses.append(status))
+    assert statuses == ["413 Request Entity Too Large"]
     assert "larger than" in json.dumps(json.loads(b"".join(answer)))
     answer.close()
     assert body.tell() == settings.MAX_BODY_BYTES + 1

@@ -39,22 +39,22 @@ def test_report_shows_where_it_happened_and_no_secret(settings, debug):
     )
     request.COOKIES["sessionid"] = CANARY
 
-    said = report(request)
+    report_text = report(request)
 
-    assert CANARY not in said
-    for kept in (
+    assert CANARY not in report_text
+    for kept_text in (
         "ValueError",
         "the vendor said no to 1 header",
         "in fails",
         "client_secret",
         "/credentials/callback/",
     ):
-        assert kept in said
-    assert "redis://…@cache/0" in said
+        assert kept_text in report_text
+    assert "redis://…@cache/0" in report_text
 
 
 def test_report_of_a_command_shows_no_secret():
-    said = report(None)
+    report_text = report(None)
 
-    assert CANARY not in said
-    assert "the vendor said no" in said
+    assert CANARY not in report_text
+    assert "the vendor said no" in report_text

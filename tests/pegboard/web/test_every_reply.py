@@ -37,14 +37,16 @@ def test_every_reply_carries_the_headers_that_protect_a_browser(client, path):
 
 
 def test_a_file_that_a_browser_has_kept_stays_as_it_was_kept(client):
-    kept = client.get("/static/css/base.css")
-    kept.close()
-    answer = client.get("/static/css/base.css", headers={"If-Modified-Since": kept.headers["Last-Modified"]})
+    response = client.get("/static/css/base.css")
+    response.close()
+    answer = client.get(
+        "/static/css/base.css", headers={"If-Modified-Since": response.headers["Last-Modified"]}
+    )
     assert answer.status_code == 304
-    assert answer.headers["Cache-Control"] == kept.headers["Cache-Control"]
+    assert answer.headers["Cache-Control"] == response.headers["Cache-Control"]
     # A browser puts what this says in place of what it has.
     assert all(
-        kept.headers[name] == value for name, value in answer.headers.items() if name != "X-Request-Id"
+        response.headers[name] == value for name, value in answer.headers.items() if name != "X-Request-Id"
     )
     assert "Content-Security-Policy" not in answer.headers
 

@@ -40,13 +40,13 @@ def faults(answer) -> list[str]:
         rule.strip().partition(" ")[::2]
         for rule in answer.headers.get("Content-Security-Policy", "").split(";")
     )
-    found = [name for name, value in EXPECTED.items() if answer.headers.get(name) != value]
+    wrong = [name for name, value in EXPECTED.items() if answer.headers.get(name) != value]
     if "unsafe" in answer.headers.get("Content-Security-Policy", "") or policy.get("default-src") != "'none'":
-        found.append("default-src")
+        wrong.append("default-src")
     for rule, value in (("frame-ancestors", "'none'"), ("base-uri", "'none'"), ("img-src", "'self' data:")):
         if policy.get(rule) != value:
-            found.append(rule)
-    return found
+            wrong.append(rule)
+    return wrong
 
 
 @pytest.fixture(scope="module")
@@ -148,10 +148,10 @@ def test_settings_of_production_pass_djangos_own_check():
         check=False,
     )
     assert (done.returncode, "no issues" in done.stdout) == (0, True), done.stderr
-    says = "from pegboard import settings as s; print(s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, "
-    says += "s.SECURE_HSTS_SECONDS, s.SECURE_SSL_REDIRECT, s.SESSION_COOKIE_HTTPONLY, s.DEBUG)"
+    program = "from pegboard import settings as s; print(s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, "
+    program += "s.SECURE_HSTS_SECONDS, s.SECURE_SSL_REDIRECT, s.SESSION_COOKIE_HTTPONLY, s.DEBUG)"
     done = subprocess.run(
-        [sys.executable, "-c", says], cwd=ROOT, env=PRODUCTION, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=ROOT, env=PRODUCTION, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True", "True", "31536000", "True", "True", "False"]
 
@@ -168,10 +168,10 @@ HSTS = {
 
 @pytest.mark.parametrize("value", HSTS)
 def test_hsts_is_what_the_operator_chose(value):
-    says = "from pegboard import settings as s; "
-    says += "print(s.SECURE_HSTS_SECONDS, s.SECURE_HSTS_INCLUDE_SUBDOMAINS, s.SECURE_HSTS_PRELOAD)"
+    program = "from pegboard import settings as s; "
+    program += "print(s.SECURE_HSTS_SECONDS, s.SECURE_HSTS_INCLUDE_SUBDOMAINS, s.SECURE_HSTS_PRELOAD)"
     done = subprocess.run(
-        [sys.executable, "-c", says],
+        [sys.executable, "-c", program],
         cwd=ROOT,
         env={**PRODUCTION, "PEGBOARD_HSTS": value},
         capture_output=True,
@@ -230,12 +230,12 @@ sys.stdout.buffer.write(theirs.makefile("rb").read())
 def test_web_server_itself_answers_with_them_and_repeats_nothing():
     # In a process of its own, because its configuration is that of the whole process.
     command = [sys.executable, "-c", WRITES_AN_ERROR]
-    written = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, check=True).stdout
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.sendall(written)
-        ours.close()
-        reply = HTTPResponse(theirs)
+    stdout = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, check=True).stdout
+    server_socket, client_socket = socket.socketpair()
+    with server_socket, client_socket:
+        server_socket.sendall(stdout)
+        server_socket.close()
+        reply = HTTPResponse(client_socket)
         reply.begin()
         body = reply.read().decode()
     assert (reply.status, faults(reply)) == (414, [])

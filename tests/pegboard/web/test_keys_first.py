@@ -26,18 +26,18 @@ def head(key: str, path: str = "/api/v1/agents/") -> RequestHead:
 
 
 def test_a_key_that_was_found_is_believed_for_a_minute(monkeypatch):
-    asked = head(new_key())
-    assert keys_first.has_key_to_check(asked)
-    assert keys_first.is_key_known(asked)
-    assert not keys_first.has_key_to_check(asked)
+    request = head(new_key())
+    assert keys_first.has_key_to_check(request)
+    assert keys_first.is_key_known(request)
+    assert not keys_first.has_key_to_check(request)
     monkeypatch.setattr(keys_first.time, "monotonic", lambda: min(keys_first._found_at.values()) + 61)
-    assert keys_first.has_key_to_check(asked)
+    assert keys_first.has_key_to_check(request)
 
 
 def test_a_key_that_is_unknown_is_looked_up_each_time():
-    asked = head("pgb_unknown")
-    assert not keys_first.is_key_known(asked)
-    assert keys_first.has_key_to_check(asked)
+    request = head("pgb_unknown")
+    assert not keys_first.is_key_known(request)
+    assert keys_first.has_key_to_check(request)
 
 
 def test_so_many_keys_are_believed_at_most(monkeypatch):

@@ -27,9 +27,9 @@ REFUSED = [
 @pytest.mark.parametrize("request_bytes", WHOLE)
 def test_a_request_is_whole_with_its_last_byte(request_bytes, size):
     buffer = RequestBuffer(1_000)
-    for at in range(0, len(request_bytes), size):
+    for offset in range(0, len(request_bytes), size):
         assert not buffer.is_complete
-        buffer.feed(request_bytes[at : at + size])
+        buffer.feed(request_bytes[offset : offset + size])
     assert (buffer.is_complete, buffer.is_whole) == (True, True)
     assert buffer.bytes_so_far().read() == request_bytes
     buffer.close()

@@ -116,11 +116,11 @@ def status_of(client: socket.socket) -> int:
 
 
 @contextmanager
-def clients(*made: socket.socket) -> Iterator[None]:
+def clients(*connections: socket.socket) -> Iterator[None]:
     try:
         yield
     finally:
-        for client in made:
+        for client in connections:
             client.close()
 
 
@@ -155,13 +155,13 @@ def test_requests_that_follow_each_other_at_once_are_all_answered(port):
     client = socket.create_connection(("127.0.0.1", port), timeout=20)
     with clients(client):
         client.sendall(one + one + one[:20])
-        heard = b""
-        while heard.count(b"HTTP/1.1 200") < 2:
-            heard += client.recv(65536)
+        reply = b""
+        while reply.count(b"HTTP/1.1 200") < 2:
+            reply += client.recv(65536)
         assert answer_of(port, "GET", "/healthz")[0] == 200
         client.sendall(one[20:])
-        while heard.count(b"HTTP/1.1 200") < 3:
-            heard += client.recv(65536)
+        while reply.count(b"HTTP/1.1 200") < 3:
+            reply += client.recv(65536)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_requests_that_follow_each_other_at_once_are_all_answered(port):
 )
 @pytest.mark.parametrize("headers", [[], ["Authorization: Bearer pgb_unknown"]])
 def test_a_key_is_checked_before_the_body_is_read(port, path, headers):
-    sent = ["Content-Type: application/json", "Content-Length: 900000", *headers]
-    client = slow(port, path, *sent, body=b"{")
+    request_headers = ["Content-Type: application/json", "Content-Length: 900000", *headers]
+    client = slow(port, path, *request_headers, body=b"{")
     with clients(client):
         assert status_of(client) == 401
         # Nothing that comes now is another request.
@@ -231,10 +231,10 @@ def test_what_is_no_request_is_refused_at_once(port, head, status):
 
 
 def test_a_request_that_does_not_come_is_given_up(port):
-    begun = socket.create_connection(("127.0.0.1", port), timeout=30)
-    with clients(begun):
-        begun.sendall(b"GET / HTTP/1.1\r\nHost:")
-        assert status_of(begun) == 408
+    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+    with clients(connection):
+        connection.sendall(b"GET / HTTP/1.1\r\nHost:")
+        assert status_of(connection) == 408
 
 
 def test_one_address_has_so_many_requests_on_the_way(port):

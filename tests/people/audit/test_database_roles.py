@@ -65,11 +65,11 @@ TRIES = [
 def as_role(transactional_db):
     """Everything from here on runs as the role, on connections of its own."""
     owner = connection.settings_dict["USER"]
-    made = set()
+    names = set()
 
     def become(*options: str) -> None:
         name = f"role_of_{connection.settings_dict['NAME']}"
-        made.add(name)
+        names.add(name)
         connections.close_all()
         connection.settings_dict["USER"] = owner
         call_command("database_role", name, *options, verbosity=0)
@@ -80,7 +80,7 @@ def as_role(transactional_db):
     connections.close_all()
     connection.settings_dict["USER"] = owner
     with connection.cursor() as cursor:
-        for name in made:
+        for name in names:
             cursor.execute(f"DROP OWNED BY {name}")
             cursor.execute(f"DROP ROLE {name}")
 
@@ -103,8 +103,8 @@ def test_the_role_runs_the_product_and_changes_nothing_that_is_append_only(as_ro
         refusal = pytest.raises(DatabaseError, match=r"permission denied|must be owner")
         with refusal, transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
-    found = verify.verify()
-    assert (found.broken, found.good) == ("", AuditEntry.objects.count())
+    verification = verify.verify()
+    assert (verification.broken, verification.good) == ("", AuditEntry.objects.count())
 
 
 SHADOW = """
@@ -133,8 +133,8 @@ def test_a_temporary_table_of_the_roles_own_does_not_make_it_the_owner(as_role):
     connection.close()  # and with it the table that shadows the real one
     release.refresh_from_db()
     assert release.note == ""
-    found = verify.verify()
-    assert (found.broken, found.good) == ("", AuditEntry.objects.count())
+    verification = verify.verify()
+    assert (verification.broken, verification.good) == ("", AuditEntry.objects.count())
 
 
 FORGED = {
@@ -177,9 +177,9 @@ def test_a_role_whose_publishing_key_was_given_up_publishes_once_the_owner_made_
     agent = agents.create_agent(actor=actor, name="Desk")
     pin = pins.pin_tool(agent, actor=actor, tool=make_tool())
     publishing.publish(agent, actor=actor)
-    lost, _, _ = settings.KEYS[0].partition(":")
+    key_name, _, _ = settings.KEYS[0].partition(":")
     settings.KEYS = ["k9:" + base64.b64encode(bytes(32)).decode()]
-    assert rotation.forget(lost) >= 1
+    assert rotation.forget(key_name) >= 1
     pins.set_alias(pin, actor=actor, alias="forecast")
     with pytest.raises(DomainError, match=r"manage\.py database_role"):
         publishing.publish(agent, actor=actor)
@@ -196,10 +196,10 @@ def test_what_runs_as_its_owner_looks_for_names_where_no_caller_can_put_any():
             " has_function_privilege('public', oid, 'execute') FROM pg_proc"
             " WHERE prosecdef AND pronamespace <> 'pg_catalog'::regnamespace"
         )
-        found = cursor.fetchall()
-    assert found
+        rows = cursor.fetchall()
+    assert rows
     safe = ("search_path=pg_catalog, public, pg_temp", False)
-    assert [name for name, *others in found if tuple(others) != safe] == []
+    assert [name for name, *others in rows if tuple(others) != safe] == []
 
 
 @pytest.mark.django_db

@@ -29,9 +29,9 @@ def vendor_form(page) -> dict[str, str]:
 def test_second_to_save_over_rest_is_told_what_the_first_one_wrote(program, ada):
     vendor = make_vendor(slug="acme", name="Acme", homepage="https://acme.example/")
     client = program(make_user(Role.ADMIN))
-    seen = client.get("/api/v1/vendors/acme/").headers["ETag"]
+    etag = client.get("/api/v1/vendors/acme/").headers["ETag"]
     vendor_operations.update_vendor(vendor, actor=ada, name="Acme Ltd")
-    answer = client.patch("/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": seen})
+    answer = client.patch("/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": etag})
     assert answer.status_code == 409
     assert answer.json() == {
         "code": "changed_meanwhile",
@@ -42,14 +42,14 @@ def test_second_to_save_over_rest_is_told_what_the_first_one_wrote(program, ada)
     assert now.json()["name"] == "Acme Ltd"
     again = client.patch("/api/v1/vendors/acme/", {"name": "ACME"}, headers={"If-Match": now.headers["ETag"]})
     assert (again.status_code, again.json()["name"]) == (200, "ACME")
-    assert again.headers["ETag"] not in (seen, now.headers["ETag"])
+    assert again.headers["ETag"] not in (etag, now.headers["ETag"])
 
 
 def test_several_changes_back_is_still_known(program, ada):
     endpoint = make_endpoint(name="One", interval_minutes=60)
     client = program(make_user(Role.ADMIN))
     path = f"/api/v1/endpoints/{endpoint.pk}/"
-    seen = client.get(path).headers["ETag"]
+    etag = client.get(path).headers["ETag"]
     for change in (
         {"name": "Two"},
         {"interval_minutes": 5},
@@ -57,10 +57,12 @@ def test_several_changes_back_is_still_known(program, ada):
         {"name": "3"},
     ):
         vendor_operations.update_endpoint(endpoint, actor=ada, **change)
-    answer = client.patch(path, {"interval_minutes": 15}, headers={"If-Match": seen}).json()
-    found = {each["path"]: (each["before"], each["theirs"], each["yours"]) for each in answer["changes"]}
-    assert found["interval_minutes"] == (60, 5, 15)
-    assert found["name"] == ("One", "3", "3")
+    answer = client.patch(path, {"interval_minutes": 15}, headers={"If-Match": etag}).json()
+    changes_by_path = {
+        change["path"]: (change["before"], change["theirs"], change["yours"]) for change in answer["changes"]
+    }
+    assert changes_by_path["interval_minutes"] == (60, 5, 15)
+    assert changes_by_path["name"] == ("One", "3", "3")
 
 
 def test_an_unknown_state_is_late_too(program):
@@ -91,11 +93,11 @@ def test_without_the_header_only_what_is_sent_is_replaced(program, ada):
 def test_role_that_another_user_has_changed_is_not_changed_back(program, ada):
     user, client = make_user(Role.VIEWER), program(make_user(Role.ADMIN))
     path = f"/api/v1/users/{user.pk}/"
-    seen = client.get(path).headers["ETag"]
+    etag = client.get(path).headers["ETag"]
     users.update_user(user, actor=ada, role=Role.DESIGNER)
-    answer = client.patch(path, {"role": "viewer", "name": "Eve"}, headers={"If-Match": seen})
+    answer = client.patch(path, {"role": "viewer", "name": "Eve"}, headers={"If-Match": etag})
     assert answer.status_code == 409
-    assert {each["path"] for each in answer.json()["changes"]} == {"name", "role"}
+    assert {change["path"] for change in answer.json()["changes"]} == {"name", "role"}
 
 
 def test_page_shows_both_and_saves_what_is_pressed_again(ada):
@@ -105,9 +107,9 @@ def test_page_shows_both_and_saves_what_is_pressed_again(ada):
     vendor_operations.update_vendor(vendor, actor=ada, name="Acme Ltd", homepage="https://acme.example/new")
     late = client.post("/vendors/acme/", form | {"name": "ACME"})
     assert late.status_code == 409
-    says = text_of(late)
-    assert "Ada Berger has changed this since you opened it" in says
-    assert "When you opened it Acme Ada Berger wrote Acme Ltd You wrote ACME" in says
+    page_text = text_of(late)
+    assert "Ada Berger has changed this since you opened it" in page_text
+    assert "When you opened it Acme Ada Berger wrote Acme Ltd You wrote ACME" in page_text
     assert Vendor.objects.get().name == "Acme Ltd"
     offered = vendor_form(late)
     assert offered["name"] == "ACME"  # mine, as I typed it
@@ -137,9 +139,9 @@ def test_page_of_an_endpoint_tells_apart_settings_and_policy(ada):
 def test_page_of_a_user_keeps_a_box_that_another_user_unticked(ada):
     user, client = make_user(Role.VIEWER, name="Eve"), signed_in(Role.ADMIN)
     form = client.get(f"/users/{user.pk}/").context["form"]
-    sent = {"name": "Eva", "role": "viewer", "is_active": "on", "expected": form.expected}
+    payload = {"name": "Eva", "role": "viewer", "is_active": "on", "expected": form.expected}
     users.update_user(user, actor=ada, is_active=False)
-    late = client.post(f"/users/{user.pk}/", sent)
+    late = client.post(f"/users/{user.pk}/", payload)
     assert late.status_code == 409
     assert not late.context["form"]["is_active"].value()
     assert late.context["form"]["name"].value() == "Eva"
@@ -148,10 +150,10 @@ def test_page_of_a_user_keeps_a_box_that_another_user_unticked(ada):
 def test_team_renamed_meanwhile_is_told_over_rest_and_on_its_page(program, ada):
     team = teams.create_team(actor=ada, name="Weather")
     client, page = program(make_user(Role.ADMIN)), signed_in(Role.ADMIN)
-    seen = client.get("/api/v1/teams/weather/").headers["ETag"]
+    etag = client.get("/api/v1/teams/weather/").headers["ETag"]
     form = page.get("/teams/weather/").context["form"]
     teams.rename_team(team, actor=ada, name="Climate")
-    late = client.patch("/api/v1/teams/weather/", {"name": "Sky"}, headers={"If-Match": seen})
+    late = client.patch("/api/v1/teams/weather/", {"name": "Sky"}, headers={"If-Match": etag})
     assert late.status_code == 409
     assert late.json()["changes"] == [
         {"path": "name", "before": "Weather", "theirs": "Climate", "yours": "Sky"}
@@ -165,13 +167,13 @@ def test_of_two_who_save_at_once_one_is_told_and_nothing_acknowledged_is_lost():
     make_vendor(slug="acme", name="Acme 0")
     _, plain = api_keys.issue(make_user(Role.ADMIN), actor=None, name="race", scopes=["admin"])
 
-    reader, left, right = APIClient(), APIClient(), APIClient()
-    for client in (reader, left, right):
+    reader, first, right = APIClient(), APIClient(), APIClient()
+    for client in (reader, first, right):
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
 
-    def save(client: APIClient, name: str, seen: str) -> int:
+    def save(client: APIClient, name: str, etag: str) -> int:
         try:
-            headers = {"If-Match": seen}
+            headers = {"If-Match": etag}
             return client.patch("/api/v1/vendors/acme/", {"name": name}, headers=headers).status_code
         finally:
             connection.close()
@@ -180,6 +182,6 @@ def test_of_two_who_save_at_once_one_is_told_and_nothing_acknowledged_is_lost():
         for number in range(ROUNDS):
             page = reader.get("/api/v1/vendors/acme/")
             names = [f"Acme {number} {who}" for who in ("left", "right")]
-            statuses = list(pool.map(save, (left, right), names, [page.headers["ETag"]] * 2))
+            statuses = list(pool.map(save, (first, right), names, [page.headers["ETag"]] * 2))
             assert sorted(statuses) == [200, 409]
             assert Vendor.objects.get().name == names[statuses.index(200)]

@@ -73,19 +73,19 @@ CHANGES = {
 def test_a_changed_row_is_named_whatever_was_changed(column):
     rows = write()
     tamper(f"UPDATE people_auditentry SET {column} = {CHANGES[column]} WHERE position = 3")
-    found = verify.verify()
-    assert found.good == 2
-    assert found.broken.startswith(f"Entry {rows[2].pk} ")
-    assert found.fault.code == "changed"
+    verification = verify.verify()
+    assert verification.good == 2
+    assert verification.broken.startswith(f"Entry {rows[2].pk} ")
+    assert verification.fault.code == "changed"
 
 
 @pytest.mark.django_db
 def test_a_row_with_another_id_is_found():
     rows = write()
     tamper("UPDATE people_auditentry SET id = id + 1000 WHERE position = 3")
-    found = verify.verify()
-    assert (found.good, found.broken.startswith(f"Entry {rows[2].pk + 1000} ")) == (2, True)
-    assert found.fault.code == "changed"
+    verification = verify.verify()
+    assert (verification.good, verification.broken.startswith(f"Entry {rows[2].pk + 1000} ")) == (2, True)
+    assert verification.fault.code == "changed"
 
 
 @pytest.mark.django_db
@@ -110,8 +110,8 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
         digest,
         hash_of(3, row.previous, digest),
     )
-    found = verify.verify()
-    assert (found.good, found.broken.startswith(f"Entry {rows[3].pk} ")) == (3, True)
+    verification = verify.verify()
+    assert (verification.good, verification.broken.startswith(f"Entry {rows[3].pk} ")) == (3, True)
 
 
 @pytest.mark.django_db
@@ -129,8 +129,8 @@ def test_a_row_that_was_hashed_again_without_its_id_is_found():
         )
         previous = changed[2]
     tamper("UPDATE people_audithead SET hash = %s", previous)
-    found = verify.verify()
-    assert (found.good, found.fault.code) == (2, "id_changed"), found.broken
+    verification = verify.verify()
+    assert (verification.good, verification.fault.code) == (2, "id_changed"), verification.broken
 
 
 @pytest.mark.django_db
@@ -174,21 +174,21 @@ def test_a_row_that_was_hashed_again_without_its_id_is_found():
 def test_what_was_removed_inserted_or_moved_is_named(statement, good, code):
     write()
     tamper(statement)
-    found = verify.verify()
-    assert (found.good, found.fault.code) == (good, code), found.broken
+    verification = verify.verify()
+    assert (verification.good, verification.fault.code) == (good, code), verification.broken
 
 
 @pytest.mark.django_db
 def test_a_chain_that_was_written_anew_does_not_hold_a_head_that_was_kept():
     rows = write(4)
-    kept = f"2:{rows[1].hash}"
-    assert verify.verify(kept).broken == ""
+    head = f"2:{rows[1].hash}"
+    assert verify.verify(head).broken == ""
     tamper("DELETE FROM people_auditentry")
     tamper("UPDATE people_audithead SET position = 0, hash = repeat('0', 64)")
     audit.record(None, "change", make_user())
     commit()
     assert verify.verify().broken == ""
-    assert verify.verify(kept).fault.code == "rewritten"
+    assert verify.verify(head).fault.code == "rewritten"
 
 
 @pytest.mark.django_db
@@ -249,7 +249,7 @@ def test_many_at_once_write_one_chain_and_none_waits_for_ever():
         list(threads.map(work, range(4)))
 
     count = AuditEntry.objects.count()
-    found = verify.verify()
-    assert (found.broken, found.good) == ("", count)
+    verification = verify.verify()
+    assert (verification.broken, verification.good) == ("", count)
     assert count >= 2 + 4 * 6  # at the very least the new names
     assert AuditHead.objects.get().position == count

@@ -31,10 +31,10 @@ def read(user, query: str = "") -> str:
     """All that the trail tells `user`, over REST and on the page."""
     program = APIClient()
     program.force_login(user)
-    found = program.get(f"/api/v1/audit/{query}").json()["results"]
+    results = program.get(f"/api/v1/audit/{query}").json()["results"]
     page = program.get(f"/audit/{query}").content.decode()
-    entries = [program.get(f"/audit/{row['id']}/").content.decode() for row in found]
-    return str(found) + page + "".join(entries)
+    entries = [program.get(f"/audit/{row['id']}/").content.decode() for row in results]
+    return str(results) + page + "".join(entries)
 
 
 def test_a_refused_call_is_told_to_the_keys_owner_and_to_administrators(cast):
@@ -59,8 +59,8 @@ def test_keys_are_told_to_their_owners_and_to_administrators(cast):
     )
     api_keys.revoke(key, actor=None, why="It was found in public.")
     assert {key.prefix in read(cast[who]) for who in ("inside", "admin")} == {True}
-    told = read(cast["outside"])
-    assert (key.prefix in told, "Zebra key" in told) == (False, False)
+    trail_text = read(cast["outside"])
+    assert (key.prefix in trail_text, "Zebra key" in trail_text) == (False, False)
 
 
 def test_an_administrators_deed_on_a_key_is_told_to_its_owner(cast):
@@ -76,8 +76,8 @@ def test_entries_that_have_the_former_kind_of_keys_are_found_with_the_others(cas
         former.setattr(ApiKey._meta, "model_name", "apitoken")
         audit.record(None, "report", key, why="It was found in public.")
     for kind in ("apikey", "apitoken"):
-        found = read(cast["inside"], f"?kind={kind}")
-        assert ("found in public" in found, "issue key" in found) == (True, True)
+        trail_text = read(cast["inside"], f"?kind={kind}")
+        assert ("found in public" in trail_text, "issue key" in trail_text) == (True, True)
     assert "Zebra key" not in read(cast["outside"])
     assert [name for kind, name in audit.kinds() if kind in ("apikey", "apitoken")] == ["API key"]
 

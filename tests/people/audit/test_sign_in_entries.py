@@ -19,9 +19,9 @@ def types(monkeypatch):
     """What a user types at the terminal."""
 
     def answer(*texts: str) -> None:
-        left = list(texts)
-        monkeypatch.setattr("builtins.input", lambda prompt: left.pop(0))
-        monkeypatch.setattr(getpass, "getpass", lambda prompt: left.pop(0))
+        texts_left = list(texts)
+        monkeypatch.setattr("builtins.input", lambda prompt: texts_left.pop(0))
+        monkeypatch.setattr(getpass, "getpass", lambda prompt: texts_left.pop(0))
 
     return answer
 
@@ -53,7 +53,7 @@ def test_administrator_without_a_question(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"),
+    ("typed", "message"),
     [
         (["root", "short", "short"], "too short"),
         (["root", PASSWORD, PASSWORD + "!"], "not the same"),
@@ -62,10 +62,10 @@ def test_administrator_without_a_question(monkeypatch):
         (["", PASSWORD, PASSWORD], "--username"),
     ],
 )
-def test_invalid_input_is_refused_and_no_user_is_added(types, typed, says):
+def test_invalid_input_is_refused_and_no_user_is_added(types, typed, message):
     make_user(username="ada")
     types(*typed)
-    with pytest.raises(CommandError, match=says):
+    with pytest.raises(CommandError, match=message):
         call_command("createsuperuser")
     assert User.objects.count() == 1
     assert told() == []

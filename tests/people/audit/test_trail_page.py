@@ -60,8 +60,8 @@ def test_trail_is_filtered_over_rest(program, query, labels):
     record(admin, label="Weather agent")
     record(make_user(username="bob"), label="Hotel agent")
     record(None, label="Train agent")
-    found = client.get(f"/api/v1/audit/{query}").json()["results"]
-    assert [row["label"] for row in found if row["kind"] != "apikey"] == labels
+    results = client.get(f"/api/v1/audit/{query}").json()["results"]
+    assert [row["label"] for row in results if row["kind"] != "apikey"] == labels
 
 
 def test_unknown_person_in_a_filter_is_refused(program):
@@ -84,12 +84,12 @@ def test_a_line_of_the_page_names_the_version_and_leaves_out_what_is_empty(clien
     client.force_login(actor)
     pins.pin_tool(make_agent(slug="desk"), actor=actor, tool=make_tool(name="forecast"))
 
-    said = text_of(client.get("/audit/"))
+    page_text = text_of(client.get("/audit/"))
 
-    assert "agent: desk · name: forecast · tool: tool-" in said
-    assert "version: 1" in said
-    assert "ordinal" not in said
-    assert "alias" not in said
+    assert "agent: desk · name: forecast · tool: tool-" in page_text
+    assert "version: 1" in page_text
+    assert "ordinal" not in page_text
+    assert "alias" not in page_text
 
 
 def test_page_of_fifty_entries_costs_few_queries_and_little_room(client, django_assert_max_num_queries):
@@ -143,6 +143,6 @@ def test_who_is_neither_a_person_nor_workers_is_refused(client, program):
 
 
 def test_kinds_of_things_take_the_right_article():
-    said = {noun: with_article(noun) for noun in ("endpoint", "agent", "user", "tool", "API key")}
+    phrases = {noun: with_article(noun) for noun in ("endpoint", "agent", "user", "tool", "API key")}
 
-    assert list(said.values()) == ["an endpoint", "an agent", "a user", "a tool", "an API key"]
+    assert list(phrases.values()) == ["an endpoint", "an agent", "a user", "a tool", "an API key"]

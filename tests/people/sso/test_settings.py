@@ -36,7 +36,7 @@ def test_groups_may_hold_spaces_commas_and_equal_signs(environment):
 
 
 @pytest.mark.parametrize(
-    ("stated", "says"),
+    ("stated", "message"),
     [
         ({"PEGBOARD_OIDC_ISSUER": "http://id.example.com"}, "must start with https"),
         ({"PEGBOARD_OIDC_ISSUER": "id.example.com"}, "must start with https"),
@@ -50,7 +50,7 @@ def test_groups_may_hold_spaces_commas_and_equal_signs(environment):
         ({"PEGBOARD_OIDC_AUDIENCES": "runs pegboard"}, "must not name"),
     ],
 )
-def test_what_cannot_work_stops_the_start(environment, stated, says):
+def test_what_cannot_work_stops_the_start(environment, stated, message):
     environment(**stated)
-    with pytest.raises(ImproperlyConfigured, match=says):
+    with pytest.raises(ImproperlyConfigured, match=message):
         settings._oidc()

@@ -237,10 +237,10 @@ def test_answer_that_was_changed_on_the_way_is_refused(client, idp, changed, cod
 @pytest.mark.parametrize(
     "frame",
     [
-        lambda said: (201, "application/json", json.dumps(said).encode()),
-        lambda said: (200, "application/x-www-form-urlencoded", urlencode(said).encode()),
-        lambda said: (200, "application/json", json.dumps(said | {"expires_in": "soon"}).encode()),
-        lambda said: (200, "application/json", json.dumps(said | {"token_type": "BEARER"}).encode()),
+        lambda claims: (201, "application/json", json.dumps(claims).encode()),
+        lambda claims: (200, "application/x-www-form-urlencoded", urlencode(claims).encode()),
+        lambda claims: (200, "application/json", json.dumps(claims | {"expires_in": "soon"}).encode()),
+        lambda claims: (200, "application/json", json.dumps(claims | {"token_type": "BEARER"}).encode()),
     ],
 )
 def test_a_token_reply_with_an_odd_frame_signs_in(client, idp, frame):
@@ -251,7 +251,7 @@ def test_a_token_reply_with_an_odd_frame_signs_in(client, idp, frame):
 
 @pytest.mark.parametrize("wrong", [{"error": "access_denied"}, {"token_type": "mac"}, {"id_token": 7}])
 def test_a_token_reply_that_is_an_error_or_of_another_type_signs_no_user_in(client, idp, wrong):
-    idp.token_frame = lambda said: (200, "application/json", json.dumps(said | wrong).encode())
+    idp.token_frame = lambda claims: (200, "application/json", json.dumps(claims | wrong).encode())
     assert_refused(client, idp, come_back(client, idp), "no_id_token")
 
 
@@ -292,7 +292,7 @@ def test_only_a_few_sign_ins_wait_in_one_browser(client, idp):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "metadata",
     [
         {"issuer": "https://evil.example"},
         {"issuer": None},
@@ -302,8 +302,8 @@ def test_only_a_few_sign_ins_wait_in_one_browser(client, idp):
         {"token_endpoint": "http://169.254.169.254/latest/"},
     ],
 )
-def test_provider_that_says_odd_things_about_itself_is_not_believed(client, idp, said):
-    idp.metadata = said
+def test_provider_that_says_odd_things_about_itself_is_not_believed(client, idp, metadata):
+    idp.metadata = metadata
     answer = client.get(START)
     if answer.status_code == 302:
         answer = client.get(DONE, idp.authorize(answer.headers["Location"]))

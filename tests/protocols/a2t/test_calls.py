@@ -38,16 +38,16 @@ WEATHER = Signature(
 
 def call(arguments=None, *, recorded=None, tool_id="t", label="2", signature=WEATHER):
     session = ScriptedSession(*([recorded] if recorded else []))
-    given = {"City": "Omaha"} if arguments is None else arguments
-    return A2T().invoke(session, tool_id, label, signature, given)
+    inputs = {"City": "Omaha"} if arguments is None else arguments
+    return A2T().invoke(session, tool_id, label, signature, inputs)
 
 
 def answered(status=200, body=None, path=CALL, inputs=(("City", "Omaha"),), **recorded):
-    sent = {
+    payload = {
         "name": "Lookup Weather",
         "input_parameters": [{"name": name, "value": value} for name, value in inputs],
     }
-    return Exchange("POST", path, json=sent, status=status, body=body, **recorded)
+    return Exchange("POST", path, json=payload, status=status, body=body, **recorded)
 
 
 def result(body, **recorded):
@@ -79,7 +79,7 @@ def test_values_keep_their_types_and_what_was_not_given_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why"),
+    ("name", "value", "reason"),
     [
         ("City", None, "is required"),
         ("City", 5, "must be text"),
@@ -99,10 +99,10 @@ def test_values_keep_their_types_and_what_was_not_given_is_left_out():
         ("ratio", 1.5, "must be at most 1"),
     ],
 )
-def test_argument_that_does_not_fit_is_named(name, value, why):
+def test_argument_that_does_not_fit_is_named(name, value, reason):
     outcome = outcomes.refusal(WEATHER, {"City": "Omaha"} | {name: value})
     assert (outcome.outcome, outcome.error["code"]) == ("invalid_arguments", "ARGUMENTS")
-    assert outcome.error["fields"] == {name: why}
+    assert outcome.error["fields"] == {name: reason}
 
 
 def test_all_faults_of_the_arguments_are_named_at_once():
@@ -113,8 +113,8 @@ def test_all_faults_of_the_arguments_are_named_at_once():
 def test_long_lists_of_allowed_values_are_cut_in_the_reason():
     values = tuple(AllowedValue(f"V{n}") for n in range(30))
     signature = Signature(name="a", description="", inputs=(parameter("v", "enum", allowed_values=values),))
-    why = outcomes.refusal(signature, {"v": "X"}).error["fields"]["v"]
-    assert why.endswith("V18, V19, …")
+    reason = outcomes.refusal(signature, {"v": "X"}).error["fields"]["v"]
+    assert reason.endswith("V18, V19, …")
 
 
 @pytest.mark.parametrize("value", [{"a": [1]}, [1], "text", 5, False])
@@ -214,8 +214,8 @@ def test_reply_that_cannot_be_read_says_that_the_tool_may_have_run(recorded):
     ],
 )
 def test_every_status_has_its_outcome(status, outcome, code):
-    found = call(recorded=answered(status, body={}))
-    assert (found.outcome, found.error["code"]) == (outcome, code)
+    result = call(recorded=answered(status, body={}))
+    assert (result.outcome, result.error["code"]) == (outcome, code)
 
 
 @pytest.mark.parametrize("status", [404, 410])
@@ -231,12 +231,12 @@ def test_every_status_has_its_outcome(status, outcome, code):
     ],
 )
 def test_what_is_missing_is_the_tool_only_if_its_description_is_missing_too(status, described, outcome, code):
-    asked = Exchange(path="/tools/t/versions/2", **described)
-    session = ScriptedSession(answered(status, body={"message": "No such town."}), asked)
-    found = A2T().invoke(session, "t", "2", WEATHER, {"City": "Omaha"})
-    assert (found.outcome, found.error["code"]) == (outcome, code.format(status))
-    assert "No such town." in found.error["message"]
-    assert found.outputs == {"body": {"message": "No such town."}}
+    description = Exchange(path="/tools/t/versions/2", **described)
+    session = ScriptedSession(answered(status, body={"message": "No such town."}), description)
+    result = A2T().invoke(session, "t", "2", WEATHER, {"City": "Omaha"})
+    assert (result.outcome, result.error["code"]) == (outcome, code.format(status))
+    assert "No such town." in result.error["message"]
+    assert result.outputs == {"body": {"message": "No such town."}}
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -263,7 +263,7 @@ def test_broken_call_says_whether_the_tool_may_have_run(failure, is_doubtful):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"message": "The city is unknown."}, "(400): The city is unknown."),
         ({"detail": "The city is unknown."}, "(400): The city is unknown."),
@@ -277,8 +277,10 @@ def test_broken_call_says_whether_the_tool_may_have_run(failure, is_doubtful):
         (5, "(400)."),
     ],
 )
-def test_vendors_explanation_is_passed_on_harmlessly(body, said):
-    assert call(recorded=answered(400, body=body)).error["message"] == f"The vendor refused the inputs {said}"
+def test_vendors_explanation_is_passed_on_harmlessly(body, message):
+    assert (
+        call(recorded=answered(400, body=body)).error["message"] == f"The vendor refused the inputs {message}"
+    )
 
 
 def test_long_explanation_is_cut():
@@ -301,9 +303,11 @@ class Weather(BaseHTTPRequestHandler):
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         city = request["input_parameters"][0]["value"]
-        known = city == "Omaha" and self.path == "/v1/tools/t/versions/2:invoke"
-        body = json.dumps(outputs(Temperature=80) if known else {"message": f"There is no {city}."}).encode()
-        self.send_response(200 if known else 422)
+        is_known = city == "Omaha" and self.path == "/v1/tools/t/versions/2:invoke"
+        body = json.dumps(
+            outputs(Temperature=80) if is_known else {"message": f"There is no {city}."}
+        ).encode()
+        self.send_response(200 if is_known else 422)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -16,9 +16,9 @@ def listing(body=None, **recorded):
     return Exchange(path="/tools", params=FIRST, body=body, **recorded)
 
 
-def pages_of(*exchanges, known=None, root="https://vendor.example/api", settings=None):
+def pages_of(*exchanges, known_pages=None, root="https://vendor.example/api", settings=None):
     session = ScriptedSession(*exchanges, root=root)
-    return list(A2T(settings).enumerate(session, known or NothingKnown()))
+    return list(A2T(settings).enumerate(session, known_pages or NothingKnown()))
 
 
 def page_of(*items, **members):
@@ -190,19 +190,21 @@ class Remembering:
 
 
 def test_unchanged_page_is_not_sent_again():
-    known = Remembering()
+    known_page = Remembering()
     session = ScriptedSession(listing(status=304, text=""))
-    assert list(A2T().enumerate(session, known)) == [known.page]
+    assert list(A2T().enumerate(session, known_page)) == [known_page.page]
     assert session.asked == [{"If-None-Match": '"v1"'}]
 
 
 def test_page_with_known_bytes_is_not_parsed():
-    known = Remembering(b"this is not even JSON")
-    assert pages_of(listing(text="this is not even JSON"), known=known) == [known.page]
+    known_page = Remembering(b"this is not even JSON")
+    assert pages_of(listing(text="this is not even JSON"), known_pages=known_page) == [known_page.page]
 
 
 def test_changed_page_is_read_though_it_was_known():
-    (page,) = pages_of(listing({"items": tools(1)}, headers={"etag": '"v2"'}), known=Remembering(b"before"))
+    (page,) = pages_of(
+        listing({"items": tools(1)}, headers={"etag": '"v2"'}), known_pages=Remembering(b"before")
+    )
     assert (len(page.items), page.etag, page.is_known) == (1, '"v2"', False)
 
 
@@ -228,7 +230,7 @@ def test_page_is_known_by_the_digest_of_its_bytes():
 def test_tool_id_has_three_spellings(member):
     item = tool(1)
     spelled = {member: item.pop("toolId")} | item
-    assert [found.tool_id for found in page_of(spelled).items] == [tool(1)["toolId"]]
+    assert [item.tool_id for item in page_of(spelled).items] == [tool(1)["toolId"]]
 
 
 def test_tool_id_given_twice_alike_is_fine_and_differently_is_not():
@@ -285,7 +287,7 @@ def test_reason_names_the_value_without_trusting_it():
 
 def test_item_that_is_no_object_is_called_by_its_place():
     page = page_of(tool(1), 5, None, "tool", [tool(2)])
-    assert [(found.tool, found.code) for found in page.rejected] == [
+    assert [(rejection.tool, rejection.code) for rejection in page.rejected] == [
         ("#2", "SHAPE"),
         ("#3", "SHAPE"),
         ("#4", "SHAPE"),
@@ -306,7 +308,7 @@ def test_value_that_cannot_be_stored_costs_its_item_alone(text, code):
     good, bad = '{"toolId": "a", "version": 1}', f'{{"toolId": "b", "version": 1, "extra": [{text}]}}'
     (page,) = pages_of(listing(text=f'{{"items": [{good}, {bad}]}}'))
     assert [item.tool_id for item in page.items] == ["a"]
-    assert [(found.tool, found.code) for found in page.rejected] == [("b", code)]
+    assert [(rejection.tool, rejection.code) for rejection in page.rejected] == [("b", code)]
 
 
 def test_item_of_more_than_a_megabyte_is_rejected():
@@ -384,7 +386,7 @@ def test_versions_of_another_tool_are_rejected():
     body = [tool(1, toolId="a", version=2), tool(1, toolId="b"), tool(1, toolId="A", currentVersion=2)]
     (page,) = versions_of(Exchange(path="/tools/a/versions", params=FIRST, body={"items": body}))
     assert [item.label for item in page.items] == ["2", "1"]
-    assert [(found.tool, found.code) for found in page.rejected] == [("b", "WRONG_TOOL")]
+    assert [(rejection.tool, rejection.code) for rejection in page.rejected] == [("b", "WRONG_TOOL")]
     assert not any(item.notes for item in page.items)
 
 

@@ -54,11 +54,11 @@ def reason(document):
 
 
 def test_every_member_has_its_place():
-    listed = json.loads((FIXTURES / "list.json").read_text(encoding="utf-8"))
-    found = read(listed["exchanges"][0]["body"]["items"][0])
-    assert found.name == "refill_prescription"
-    assert found.tags == ("pharmacy", "refills")
-    number, pickup, days = found.inputs
+    document = json.loads((FIXTURES / "list.json").read_text(encoding="utf-8"))
+    signature_read = read(document["exchanges"][0]["body"]["items"][0])
+    assert signature_read.name == "refill_prescription"
+    assert signature_read.tags == ("pharmacy", "refills")
+    number, pickup, days = signature_read.inputs
     assert (number.id, number.name, number.required, number.max_length) == (
         "rx",
         "Prescription Number",
@@ -70,7 +70,7 @@ def test_every_member_has_its_place():
         ["COUNTER", "COURIER"],
     )
     assert (days.type, days.min, days.max, days.max_defaulted) == ("int", 1, 90, False)
-    assert [(output.name, output.type, output.required) for output in found.outputs] == [
+    assert [(output.name, output.type, output.required) for output in signature_read.outputs] == [
         ("Ready At", "string", False),
         ("refills_left", "int", False),
     ]
@@ -89,8 +89,11 @@ def test_drafts_own_figure_is_read_once_it_is_json(version):
         "input_parameters": [{"id": "1", "name": "City", "description": "The city", "required": True}],
         "output_parameters": [{"id": "2", "name": "Temperature in Fahrenheit", "type": "int"}],
     }
-    found = read(figure)
-    assert (found.name, found.img) == ("Lookup Weather", "https://vendor.example/weather.png")
+    signature_read = read(figure)
+    assert (signature_read.name, signature_read.img) == (
+        "Lookup Weather",
+        "https://vendor.example/weather.png",
+    )
     # The figure breaks what the text beside it advises.
     assert notes(figure) == ["NOT_SNAKE_CASE"]
 
@@ -197,21 +200,21 @@ def test_max_of_anything_else_does_not_default():
     assert (the_input().max, the_input().max_defaulted) == (None, False)
 
 
-@pytest.mark.parametrize(("sent", "held"), [(0, 0), (-5, -5), (7.0, 7), (10**12, 10**12)])
-def test_limits_are_whole_numbers_for_int(sent, held):
-    parameter = the_input(type="int", min=sent, max=sent)
-    assert (parameter.min, parameter.max) == (held, held)
+@pytest.mark.parametrize(("limit", "stored_limit"), [(0, 0), (-5, -5), (7.0, 7), (10**12, 10**12)])
+def test_limits_are_whole_numbers_for_int(limit, stored_limit):
+    parameter = the_input(type="int", min=limit, max=limit)
+    assert (parameter.min, parameter.max) == (stored_limit, stored_limit)
     assert type(parameter.max) is int
 
 
 @pytest.mark.parametrize("limit", [1.5, "10", True, [], {}])
 @pytest.mark.parametrize("member", ["min", "max"])
 def test_limit_that_is_no_whole_number_rejects_an_int(member, limit):
-    found = refusal(
+    refused_item = refusal(
         with_input(type="int") | {"input_parameters": [{"name": "a", "type": "int", member: limit}]}
     )
-    assert found.code == "SHAPE"
-    assert f"input_parameters[0].{member}" in found.reason
+    assert refused_item.code == "SHAPE"
+    assert f"input_parameters[0].{member}" in refused_item.reason
 
 
 def test_fractions_may_limit_what_is_not_int():
@@ -275,8 +278,8 @@ def test_enum_without_values_rejects_an_input_and_is_fine_for_an_output(members)
     ["WARM", 5, [5], [None], [{"description": "nameless"}], [""], {"WARM": 5}, ["WARM", "WARM"], {"": "a"}],
 )
 def test_allowed_values_of_no_known_form_reject_the_item(value):
-    found = refusal(with_input(type="enum", enum=value))
-    assert (found.code, "input_parameters[0].enum" in found.reason) == ("SHAPE", True)
+    refused_item = refusal(with_input(type="enum", enum=value))
+    assert (refused_item.code, "input_parameters[0].enum" in refused_item.reason) == ("SHAPE", True)
 
 
 @pytest.mark.parametrize("member", ["tags", "input_parameters", "output_parameters"])
@@ -359,8 +362,8 @@ def test_parameter_names_may_differ_in_case_alone():
 
 @pytest.mark.parametrize("second", [{"id": "a", "name": "Town"}, {"id": "b", "name": "City"}, {"name": "a"}])
 def test_inputs_of_one_id_or_name_reject_the_item(second):
-    found = refusal(tool(1, input_parameters=[{"id": "a", "name": "City"}, second]))
-    assert found.reason.endswith("twice.")
+    refused_item = refusal(tool(1, input_parameters=[{"id": "a", "name": "City"}, second]))
+    assert refused_item.reason.endswith("twice.")
 
 
 def test_outputs_may_share_a_name_and_not_an_id():
@@ -415,8 +418,8 @@ def test_too_many_allowed_values_reject_the_item():
 
 def test_oddities_are_noted_in_sentences():
     document = tool(1, toolId="weather", output_parameters=None, input_parameters=None)
-    found = A2T().notes(document, read(document))
-    assert [(note.code, note.message) for note in found] == [
+    notes = A2T().notes(document, read(document))
+    assert [(note.code, note.message) for note in notes] == [
         ("NOT_A_UUID", "The id of “tool_1” is not a UUID."),
         ("NO_OUTPUTS", "“tool_1” names no output."),
     ]
@@ -468,12 +471,12 @@ def all_or_one_reason(text):
         assert rejected.reason.endswith(".")
         assert len(rejected.tool) <= 255
     for item in page.items:
-        found = read_or_reason(item.document)
-        if isinstance(found, str):
-            assert found.endswith(".")
+        signature_or_reason = read_or_reason(item.document)
+        if isinstance(signature_or_reason, str):
+            assert signature_or_reason.endswith(".")
         else:
-            assert signature.from_json(signature.to_json(found)) == found
-            list(A2T().notes(item.document, found))
+            assert signature.from_json(signature.to_json(signature_or_reason)) == signature_or_reason
+            list(A2T().notes(item.document, signature_or_reason))
 
 
 def read_or_reason(document):

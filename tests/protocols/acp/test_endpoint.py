@@ -27,12 +27,12 @@ class Reference(AcpApi):
 
     def answer(self, request):
         if request.path == "/agents/search":
-            wanted = json.loads(request.body)
-            named = {name: value for name, value in wanted.items() if name in ("name", "version")}
-            if not named:
+            request_body = json.loads(request.body)
+            name_query = {name: value for name, value in request_body.items() if name in ("name", "version")}
+            if not name_query:
                 detail = "At least one of 'name' or 'version' must be provided"
                 return as_json({"detail": detail}, 422)
-            request = replace(request, body=json.dumps(named).encode())
+            request = replace(request, body=json.dumps(name_query).encode())
         response = super().answer(request)
         if not request.path.endswith("/wait") or response.status != 200:
             return response
@@ -120,17 +120,17 @@ def test_agents_become_tools_marked_as_agents(endpoint):
     for tool in tools:
         signature = tool.current.decoded()
         assert signature.kind == "agent"
-        assert [each.name for each in signature.inputs][-1] == "config"
+        assert [parameter.name for parameter in signature.inputs][-1] == "config"
         assert tool.current.losses() == []
 
 
 def test_agent_asks_goes_on_asks_again_and_ends(endpoint):
-    asked = call(endpoint, LetterWriter, LETTER | {"config": {"tone": "WARM"}})
-    assert (asked.outcome, asked.asks[0].id) == ("needs_input", "approval")
-    assert asked.asks[0].message == "May this letter to Ann be posted?"
-    assert asked.asks[0].schema["required"] == ["approved"]
+    result = call(endpoint, LetterWriter, LETTER | {"config": {"tone": "WARM"}})
+    assert (result.outcome, result.asks[0].id) == ("needs_input", "approval")
+    assert result.asks[0].message == "May this letter to Ann be posted?"
+    assert result.asks[0].schema["required"] == ["approved"]
     more = {"approval": {"approved": False, "changes": "bring a basket"}}
-    again = call(endpoint, LetterWriter, more, before=asked)
+    again = call(endpoint, LetterWriter, more, before=result)
     assert again.outcome == "needs_input"
     done = call(endpoint, LetterWriter, {"approval": {"approved": True}}, before=again)
     assert (done.outcome, done.outputs["posted"]) == ("ok", True)
@@ -140,10 +140,10 @@ def test_agent_asks_goes_on_asks_again_and_ends(endpoint):
 
 
 def test_declined_question_ends_the_run(endpoint, agency):
-    asked = call(endpoint, LetterWriter, LETTER)
-    declined = call(endpoint, LetterWriter, {"approval": None}, before=asked)
+    before = call(endpoint, LetterWriter, LETTER)
+    declined = call(endpoint, LetterWriter, {"approval": None}, before=before)
     assert (declined.outcome, declined.error["code"]) == ("refused", "DECLINED")
-    assert agency.api.runs[asked.resume["run_id"]].status == "error"
+    assert agency.api.runs[before.resume["run_id"]].status == "error"
 
 
 def test_agent_fails_in_its_own_words(endpoint):

@@ -25,9 +25,9 @@ def descriptor(**specs):
     }
 
 
-def search(found, offset=0, limit=100, status=200, **query):
-    sent = {**query, "limit": limit, "offset": offset}
-    return Exchange("POST", "/agents/search", json=sent, status=status, body=found)
+def search(body, offset=0, limit=100, status=200, **query):
+    payload = {**query, "limit": limit, "offset": offset}
+    return Exchange("POST", "/agents/search", json=payload, status=status, body=body)
 
 
 def end(offset, limit=100, **query):
@@ -44,17 +44,17 @@ def described(agent_id, document=None, **recorded):
 
 def pages(*recorded, **settings):
     session = ScriptedSession(*recorded)
-    found = list(ACP(settings).enumerate(session, NothingKnown()))
+    pages_found = list(ACP(settings).enumerate(session, NothingKnown()))
     assert not session.left
-    return found
+    return pages_found
 
 
-def shown(found):
-    return [item.tool_id for page in found for item in page.items]
+def shown(listed_pages):
+    return [item.tool_id for page in listed_pages for item in page.items]
 
 
-def rejected(found):
-    return [(each.tool, each.code) for page in found for each in page.rejected]
+def rejected(listed_pages):
+    return [(rejection.tool, rejection.code) for page in listed_pages for rejection in page.rejected]
 
 
 def test_no_agent_after_those_that_were_listed_is_the_end():
@@ -69,26 +69,30 @@ def test_server_may_send_fewer_agents_than_were_asked_for(cap):
     for offset in range(0, 5, cap):
         some = ids[offset : offset + cap]
         recorded += [search(agents(*some), offset=offset), *map(described, some)]
-    found = pages(*recorded, end(5))
-    assert shown(found) == ids
-    assert [page.next for page in found] == [*(f"offset={n}" for n in range(cap, 5, cap)), None]
-    assert found[-1].ending is Ending.SIGN
+    listed_pages = pages(*recorded, end(5))
+    assert shown(listed_pages) == ids
+    assert [page.next for page in listed_pages] == [*(f"offset={n}" for n in range(cap, 5, cap)), None]
+    assert listed_pages[-1].ending is Ending.SIGN
 
 
 def test_page_of_agents_that_were_there_before_is_the_end():
-    found = pages(
+    listed_pages = pages(
         *(search(agents(ONE, TWO), limit=2), described(ONE), described(TWO)),
         search(agents(TWO, ONE), offset=2, limit=2),
         page_size=2,
     )
-    assert (shown(found), len(found), found[0].ending) == ([ONE, TWO], 1, Ending.REPEATED)
+    assert (shown(listed_pages), len(listed_pages), listed_pages[0].ending) == (
+        [ONE, TWO],
+        1,
+        Ending.REPEATED,
+    )
 
 
 WANTED = {"detail": "At least one of 'name' or 'version' must be provided"}
 
 
 def test_names_and_versions_are_searched_one_after_the_other():
-    found = pages(
+    listed_pages = pages(
         search(WANTED, status=422),
         *(search(agents(ONE), name="echo"), described(ONE), end(1, name="echo")),
         *(search(agents(ONE), name="again"), end(1, name="again")),
@@ -96,41 +100,41 @@ def test_names_and_versions_are_searched_one_after_the_other():
         agent_names=["echo", "again"],
         agent_versions=["1.0"],
     )
-    assert shown(found) == [ONE, ONE, TWO]
-    assert [page.next for page in found] == ["version=1.0&offset=0", None]
-    assert found[1].cursor == found[0].next
+    assert shown(listed_pages) == [ONE, ONE, TWO]
+    assert [page.next for page in listed_pages] == ["version=1.0&offset=0", None]
+    assert listed_pages[1].cursor == listed_pages[0].next
 
 
 def test_search_that_brings_nothing_is_no_page():
-    found = pages(
+    listed_pages = pages(
         search(WANTED, status=422),
         *(search(agents(ONE), name="echo"), described(ONE), end(1, name="echo"), end(0, name="again")),
         agent_names=["echo", "again"],
     )
-    assert [len(page.items) for page in found] == [1]
+    assert [len(page.items) for page in listed_pages] == [1]
 
 
 def test_one_search_that_repeats_itself_leaves_the_end_unknown():
-    found = pages(
+    listed_pages = pages(
         search(WANTED, status=422),
         *(search(agents(ONE), name="echo"), described(ONE), search(agents(ONE), offset=1, name="echo")),
         *(search(agents(TWO), name="again"), described(TWO), end(1, name="again")),
         agent_names=["echo", "again"],
     )
-    assert (shown(found), found[-1].ending) == ([ONE, TWO], Ending.REPEATED)
+    assert (shown(listed_pages), listed_pages[-1].ending) == ([ONE, TWO], Ending.REPEATED)
 
 
-@pytest.mark.parametrize("said", [WANTED, "name or version wanted", {"message": "a name or a version"}])
-def test_server_that_wants_a_name_says_so_to_an_administrator(said):
+@pytest.mark.parametrize("error_body", [WANTED, "name or version wanted", {"message": "a name or a version"}])
+def test_server_that_wants_a_name_says_so_to_an_administrator(error_body):
     with pytest.raises(RefusedError) as caught:
-        pages(search(said, status=422))
+        pages(search(error_body, status=422))
     assert caught.value.code == "NAMES_WANTED"
 
 
-@pytest.mark.parametrize(("said", "status"), [("no such limit", 422), ({"detail": "bad"}, 400)])
-def test_other_refusals_are_passed_on(said, status):
+@pytest.mark.parametrize(("error_body", "status"), [("no such limit", 422), ({"detail": "bad"}, 400)])
+def test_other_refusals_are_passed_on(error_body, status):
     with pytest.raises(RefusedError) as caught:
-        pages(search(said, status=status))
+        pages(search(error_body, status=status))
     assert caught.value.code == f"HTTP_{status}"
     assert caught.value.message.endswith(("no such limit", "bad"))
 
@@ -150,8 +154,8 @@ def test_what_is_no_array_ends_the_run(body):
 
 @pytest.mark.parametrize("agent_id", [None, 5, "", "a/b", "..", "a\nb", "x" * 256])
 def test_agent_without_a_usable_id_is_rejected_alone(agent_id):
-    found = pages(search([{"agent_id": agent_id}, *agents(ONE)]), described(ONE), end(2))
-    assert (shown(found), rejected(found)) == ([ONE], [("#1", "BAD_TOOL_ID")])
+    listed_pages = pages(search([{"agent_id": agent_id}, *agents(ONE)]), described(ONE), end(2))
+    assert (shown(listed_pages), rejected(listed_pages)) == ([ONE], [("#1", "BAD_TOOL_ID")])
 
 
 def test_nothing_but_unusable_agents_is_told_too():
@@ -179,8 +183,8 @@ def test_id_that_is_no_uuid_is_noted_and_escaped():
 )
 def test_bad_descriptor_costs_its_agent_alone(recorded, code):
     bad = Exchange(path=f"/agents/{ONE}/descriptor", **recorded)
-    found = pages(search(agents(ONE, TWO)), bad, described(TWO), end(2))
-    assert (shown(found), rejected(found)) == ([TWO], [(ONE, code)])
+    listed_pages = pages(search(agents(ONE, TWO)), bad, described(TWO), end(2))
+    assert (shown(listed_pages), rejected(listed_pages)) == ([TWO], [(ONE, code)])
 
 
 def test_server_that_is_away_ends_the_run():
@@ -218,15 +222,15 @@ def read(**specs):
 
 
 def names(parameters):
-    return [(each.name, each.type, each.is_whole) for each in parameters]
+    return [(parameter.name, parameter.type, parameter.is_whole) for parameter in parameters]
 
 
 def test_agent_is_one_tool_with_its_input_config_and_output():
-    found = read(config={"type": "object", "description": "How."})
-    assert found.kind == "agent"
-    assert names(found.inputs) == [("about", "string", False), ("config", "json", False)]
-    assert (found.inputs[1].required, found.inputs[1].description) == (False, "How.")
-    assert names(found.outputs) == [("output", "string", True)]
+    signature_read = read(config={"type": "object", "description": "How."})
+    assert signature_read.kind == "agent"
+    assert names(signature_read.inputs) == [("about", "string", False), ("config", "json", False)]
+    assert (signature_read.inputs[1].required, signature_read.inputs[1].description) == (False, "How.")
+    assert names(signature_read.outputs) == [("output", "string", True)]
 
 
 @pytest.mark.parametrize("schema", [{}, True, {"description": 5}])
@@ -235,16 +239,16 @@ def test_config_without_a_description_gets_one(schema):
 
 
 @pytest.mark.parametrize(
-    ("taken", "name"),
+    ("names_in_use", "name"),
     [
         (["config"], "agent_config"),
         (["config", "agent_config"], "agent_config_2"),
         (["config", "agent_config", "agent_config_2"], "agent_config_3"),
     ],
 )
-def test_config_gives_way_to_inputs_of_its_name(taken, name):
-    inputs = {"type": "object", "properties": {each: {"type": "string"} for each in taken}}
-    assert [each.name for each in read(input=inputs, config={}).inputs] == [*taken, name]
+def test_config_gives_way_to_inputs_of_its_name(names_in_use, name):
+    inputs = {"type": "object", "properties": {name: {"type": "string"} for name in names_in_use}}
+    assert [parameter.name for parameter in read(input=inputs, config={}).inputs] == [*names_in_use, name]
 
 
 def test_input_that_is_one_value_stands_beside_the_config():
@@ -254,8 +258,8 @@ def test_input_that_is_one_value_stands_beside_the_config():
 
 
 def test_agent_without_schemas_takes_and_gives_nothing():
-    found = read(input=None, output=None, config=None)
-    assert (found.inputs, found.outputs) == ((), ())
+    signature_read = read(input=None, output=None, config=None)
+    assert (signature_read.inputs, signature_read.outputs) == ((), ())
 
 
 ODD = {"type": "object", "required": ["name"], "properties": None, "name": {"type": "string", "title": None}}
@@ -263,15 +267,15 @@ ODD = {"type": "object", "required": ["name"], "properties": None, "name": {"typ
 
 def test_null_properties_make_one_input_and_a_note():
     document = descriptor(input=ODD, output=ODD, config=ODD)
-    found = ACP().read(document)
-    assert names(found.inputs) == [("input", "json", False), ("config", "json", False)]
-    assert names(found.outputs) == [("output", "json", True)]
-    assert found.inputs[0].schema == {
+    signature_read = ACP().read(document)
+    assert names(signature_read.inputs) == [("input", "json", False), ("config", "json", False)]
+    assert names(signature_read.outputs) == [("output", "json", True)]
+    assert signature_read.inputs[0].schema == {
         "type": "object",
         "required": ["name"],
         "name": {"type": "string"},
     }
-    assert [note.code for note in ACP().notes(document, found)] == ["NO_PROPERTIES"] * 3
+    assert [note.code for note in ACP().notes(document, signature_read)] == ["NO_PROPERTIES"] * 3
 
 
 def test_nulls_are_absent_except_where_they_are_values():
@@ -306,8 +310,8 @@ def test_agent_without_a_version_is_noted():
 def test_what_the_agent_can_do_is_told_in_words():
     approval = {"interrupt_type": "approval", "resume_payload": {"properties": {"approved": {}, "why": {}}}}
     capabilities = {"threads": True, "callbacks": True, "streaming": {"values": True, "custom": None}}
-    found = read(capabilities=capabilities, interrupts=[approval, {"interrupt_type": "pause"}])
-    assert ACP().facts(found) == [
+    signature_read = read(capabilities=capabilities, interrupts=[approval, {"interrupt_type": "pause"}])
+    assert ACP().facts(signature_read) == [
         ("Threads", "Runs can share a thread"),
         ("Streaming", "values"),
         ("Callbacks", "Used as a hint that a run has ended"),
@@ -316,9 +320,11 @@ def test_what_the_agent_can_do_is_told_in_words():
     ]
 
 
-@pytest.mark.parametrize("said", [None, 5, {}, {"streaming": None}])
-def test_agent_that_says_nothing_of_itself_can_do_nothing_special(said):
-    assert [says for _, says in ACP().facts(read(capabilities=said, interrupts=said))] == ["None"] * 3
+@pytest.mark.parametrize("capabilities", [None, 5, {}, {"streaming": None}])
+def test_agent_that_says_nothing_of_itself_can_do_nothing_special(capabilities):
+    assert [
+        fact_text for _, fact_text in ACP().facts(read(capabilities=capabilities, interrupts=capabilities))
+    ] == ["None"] * 3
 
 
 def manifest(scheme, form="plain"):
@@ -373,12 +379,12 @@ def test_manifest_without_a_deployment_says_nothing(body):
 
 
 def test_manifest_names_the_agent_where_nobody_else_does():
-    found = pages(
+    listed_pages = pages(
         *(Exchange(path=ADDRESS, body=manifest({})), search(WANTED, status=422)),
         *(search(agents(ONE), name="example.echo"), described(ONE), end(1, name="example.echo")),
         manifest_url=ADDRESS,
     )
-    assert shown(found) == [ONE]
+    assert shown(listed_pages) == [ONE]
 
 
 anything = schemas.schemas | schemas.objects() | st.none() | st.just(ODD)
@@ -412,7 +418,7 @@ documents = st.fixed_dictionaries(
 def test_descriptor_is_written_as_it_came(document):
     label = document["metadata"]["ref"].get("version") or ""
     try:
-        read = signature.from_json(signature.to_json(ACP().read(document)))
+        signature_read = signature.from_json(signature.to_json(ACP().read(document)))
     except UnreadableItemError:
         return
-    assert losses(document, ACP().write(read, ONE, label)) == []
+    assert losses(document, ACP().write(signature_read, ONE, label)) == []

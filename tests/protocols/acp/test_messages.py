@@ -76,7 +76,7 @@ def test_a_run_that_is_waited_for_is_read_as_it_was_written(result, status, outc
 @pytest.mark.parametrize(("result", "status", "outcome", "code"), CASES)
 def test_a_stream_of_updates_is_read_as_it_was_written(result, status, outcome, code):
     updates = [(wire.result({"letter": "De"}), "pending"), (output_of(result, status), status)]
-    body = b"".join(server.event(wire.update(each, RUN, state), "1-1") for each, state in updates)
+    body = b"".join(server.event(wire.update(item, RUN, state), "1-1") for item, state in updates)
     stream = reply(body, headers={"Content-Type": "text/event-stream"})
     script = by_path({wire.runs_path("", wire.STREAM): stream})
     with conversation(None, None, script=script) as session:

@@ -36,16 +36,16 @@ def document(**specs):
     }
 
 
-def waiting(output=None, *, sent=REQUEST, run=None, **recorded):
+def waiting(output=None, *, payload=REQUEST, run=None, **recorded):
     body = {"run": {"run_id": RUN, "status": "success"} if run is None else run, "output": output}
-    return Exchange("POST", "/runs/wait", json=sent, **{"body": body} | recorded)
+    return Exchange("POST", "/runs/wait", json=payload, **{"body": body} | recorded)
 
 
 def run(*recorded, arguments=None, **specs):
     session = ScriptedSession(*recorded)
-    read = ACP().read(document(**specs))
-    given = {"about": "apples"} if arguments is None else arguments
-    outcome = ACP().invoke(session, AGENT, "1.0.0", read, given)
+    signature_read = ACP().read(document(**specs))
+    inputs = {"about": "apples"} if arguments is None else arguments
+    outcome = ACP().invoke(session, AGENT, "1.0.0", signature_read, inputs)
     assert not session.left
     return outcome
 
@@ -55,7 +55,7 @@ def result(**members):
 
 
 @pytest.mark.parametrize(
-    ("specs", "arguments", "sent"),
+    ("specs", "arguments", "sent_members"),
     [
         ({}, {}, {"input": {}}),
         ({"config": {}}, {}, {"input": {}, "config": {"configurable": {}}}),
@@ -72,9 +72,9 @@ def result(**members):
         ),
     ],
 )
-def test_input_and_config_go_where_they_belong(specs, arguments, sent):
-    request = {"agent_id": AGENT, "metadata": {"call_id": "<any>"}, "on_completion": "delete"} | sent
-    recorded = waiting(result(values={"letter": "Dear"}), sent=request)
+def test_input_and_config_go_where_they_belong(specs, arguments, sent_members):
+    request = {"agent_id": AGENT, "metadata": {"call_id": "<any>"}, "on_completion": "delete"} | sent_members
+    recorded = waiting(result(values={"letter": "Dear"}), payload=request)
     assert run(recorded, arguments=arguments, **specs).outcome == "ok"
 
 
@@ -139,20 +139,22 @@ def test_status_that_contradicts_the_output_counts_for_the_worse(status, output,
     started = {"run_id": RUN, "status": status}
     waited_for = run(waiting(output, run=started))
     resumed = resume(answering(), Exchange(path=f"/runs/{RUN}/wait", body={"run": started, "output": output}))
-    found = [waited_for, resumed]
+    results = [waited_for, resumed]
     if output:
         # Beside the output, or in it, where the run states that all is well.
         inside = {**output, "status": status}
-        beside = {"run": {"run_id": RUN}, "status": status, "output": output}
-        found.append(run(waiting(body=beside)))
-        found.append(run(waiting(inside, run={"run_id": RUN, "status": "success"})))
-        found.append(run(waiting(status=404), streaming(stream({**output, "run_id": RUN, "status": status}))))
-    for each in found:
-        assert (each.outcome, (each.error or {}).get("code")) == (outcome, code)
+        body = {"run": {"run_id": RUN}, "status": status, "output": output}
+        results.append(run(waiting(body=body)))
+        results.append(run(waiting(inside, run={"run_id": RUN, "status": "success"})))
+        results.append(
+            run(waiting(status=404), streaming(stream({**output, "run_id": RUN, "status": status})))
+        )
+    for result in results:
+        assert (result.outcome, (result.error or {}).get("code")) == (outcome, code)
         if code in ("RUN_TIMEOUT", "RUN_FAILED") and output in (None, LETTERS):
-            assert status in each.error["message"]
+            assert status in result.error["message"]
         if output == LETTERS and outcome == "tool_error":
-            assert each.outputs == {"letter": "Dear"}
+            assert result.outputs == {"letter": "Dear"}
 
 
 def test_result_of_a_run_that_is_not_over_is_none():
@@ -202,16 +204,16 @@ STATE = {"run_id": RUN, "interrupt": "approval", "typed": False}
 
 def resume(*recorded, answers=None, **state):
     session = ScriptedSession(*recorded)
-    read = ACP().read(document())
-    given = {"approval": {"approved": True}} if answers is None else answers
-    outcome = ACP().resume(session, AGENT, "1.0.0", read, STATE | state, given)
+    signature_read = ACP().read(document())
+    answer = {"approval": {"approved": True}} if answers is None else answers
+    outcome = ACP().resume(session, AGENT, "1.0.0", signature_read, STATE | state, answer)
     assert not session.left
     return outcome
 
 
-def answering(sent=None, **recorded):
-    sent = {"approved": True} if sent is None else sent
-    return Exchange("POST", f"/runs/{RUN}", json=sent, **{"body": {"run_id": RUN}} | recorded)
+def answering(payload=None, **recorded):
+    payload = {"approved": True} if payload is None else payload
+    return Exchange("POST", f"/runs/{RUN}", json=payload, **{"body": {"run_id": RUN}} | recorded)
 
 
 def waited(output=None, **recorded):
@@ -224,8 +226,8 @@ def test_answer_goes_on_with_the_run():
 
 
 def test_answer_names_its_kind_where_the_question_did():
-    sent = {"interrupt_type": "approval", "approved": True}
-    assert resume(answering(sent), waited(result(values={})), typed=True).outcome == "ok"
+    sent_answer = {"interrupt_type": "approval", "approved": True}
+    assert resume(answering(sent_answer), waited(result(values={})), typed=True).outcome == "ok"
     assert resume(answering("yes"), waited(result(values={})), answers={"approval": "yes"}, typed=True)
 
 
@@ -262,8 +264,8 @@ def test_declining_ends_the_run(recorded, answer):
     ],
 )
 def test_answer_that_is_refused_is_told_apart(recorded, outcome, code):
-    found = resume(answering(**recorded))
-    assert (found.outcome, found.error["code"]) == (outcome, code)
+    result = resume(answering(**recorded))
+    assert (result.outcome, result.error["code"]) == (outcome, code)
 
 
 @pytest.mark.parametrize("code", ["DEADLINE", "IDLE"])
@@ -291,13 +293,18 @@ def test_run_on_a_thread_is_found_among_pages():
         return Exchange(path="/threads/t%2F1/runs", params={"limit": "100", "offset": offset}, body=runs)
 
     others = [{"run_id": str(n)} for n in range(100)]
-    mine = {"run_id": RUN, "creation": {"metadata": {"call_id": "mark"}}}
-    for pages, found in (([others, [mine]], RUN), ([others, others], None), ([[]], None), ([{}], None)):
-        session = ScriptedSession(*(page(str(n * 100), each) for n, each in enumerate(pages)))
+    own_run = {"run_id": RUN, "creation": {"metadata": {"call_id": "mark"}}}
+    for pages, expected_run in (
+        ([others, [own_run]], RUN),
+        ([others, others], None),
+        ([[]], None),
+        ([{}], None),
+    ):
+        session = ScriptedSession(*(page(str(n * 100), page_body) for n, page_body in enumerate(pages)))
         session.mark = "mark"
         protocol = ACP()
         protocol.context = Context(thread="t/1")
-        assert protocol.find(session) == found
+        assert protocol.find(session) == expected_run
         assert not session.left
 
 
@@ -311,8 +318,8 @@ class Echoing(ScriptedSession):
         if request.path == "/runs/wait":
             self.mark = json.loads(request.content)["metadata"]["call_id"]
         if request.path == "/runs/search" and self.left[0].body == "by its mark":
-            mine = {"run_id": RUN, "creation": {"metadata": {"call_id": self.mark}}}
-            self.left[0].body = [5, {"run_id": "other"}, mine]
+            own_run = {"run_id": RUN, "creation": {"metadata": {"call_id": self.mark}}}
+            self.left[0].body = [5, {"run_id": "other"}, own_run]
         return super().send(request)
 
 
@@ -364,8 +371,8 @@ def test_run_that_cannot_be_cancelled_is_said_to_go_on(recorded):
     ],
 )
 def test_every_other_answer_has_an_outcome(recorded, outcome, code):
-    found = run(waiting(**recorded), capabilities={})
-    assert (found.outcome, found.error["code"]) == (outcome, code)
+    result = run(waiting(**recorded), capabilities={})
+    assert (result.outcome, result.error["code"]) == (outcome, code)
 
 
 @pytest.mark.parametrize(
@@ -377,8 +384,8 @@ def test_every_other_answer_has_an_outcome(recorded, outcome, code):
     ],
 )
 def test_refusal_is_read_in_each_of_its_forms(body):
-    found = run(waiting(status=422, body=body))
-    assert found.error["message"] == "The vendor refused the inputs (422): about: must be text"
+    result = run(waiting(status=422, body=body))
+    assert result.error["message"] == "The vendor refused the inputs (422): about: must be text"
 
 
 def stream(*updates):
@@ -403,8 +410,8 @@ def test_stream_stands_in_where_waiting_is_not_offered(status):
 
 def test_stream_may_end_in_a_question_or_a_failure():
     question = {"type": "interrupt", "run_id": RUN, "status": "interrupted", "interrupt": "Post it?"}
-    asked = run(waiting(status=404), streaming(stream(DRAFT, question)))
-    assert (asked.outcome, asked.resume["run_id"]) == ("needs_input", RUN)
+    result = run(waiting(status=404), streaming(stream(DRAFT, question)))
+    assert (result.outcome, result.resume["run_id"]) == ("needs_input", RUN)
     failure = {"type": "error", "run_id": RUN, "errcode": 7, "description": "No.", "status": "error"}
     assert run(waiting(status=404), streaming(stream(failure))).outcome == "tool_error"
 
@@ -434,19 +441,21 @@ def test_stream_that_is_refused_too_says_so():
 )
 def test_agent_that_does_not_stream_is_not_asked_to(recorded, outcome, code):
     start = waiting(status=404, body="Nothing found.")
-    found = run(start, described(**recorded), capabilities={"streaming": None})
-    assert (found.outcome, found.error["code"]) == (outcome, code)
+    result = run(start, described(**recorded), capabilities={"streaming": None})
+    assert (result.outcome, result.error["code"]) == (outcome, code)
 
 
 def test_stream_is_read_until_its_last_update():
     class Watching(ScriptedSession):
         def send(self, request):
             if is_enough := request.is_enough:
-                seen.extend(is_enough(stream(*updates).encode()) for updates in ([DRAFT], [DRAFT, LETTER]))
+                is_cancelled.extend(
+                    is_enough(stream(*updates).encode()) for updates in ([DRAFT], [DRAFT, LETTER])
+                )
             return super().send(request)
 
-    seen = []
+    is_cancelled = []
     session = Watching(waiting(status=404), streaming(stream(DRAFT, LETTER)))
     ACP().invoke(session, AGENT, "1.0.0", ACP().read(document()), {"about": "apples"})
-    assert seen == [False, True]
+    assert is_cancelled == [False, True]
     assert len(list(parse(stream(DRAFT, LETTER).encode()))) == 2

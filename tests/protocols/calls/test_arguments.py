@@ -24,8 +24,8 @@ def an_object(*required, **properties):
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def problems(schema, **given):
-    return arguments.problems(signature_of(schema), given)
+def problems(schema, **arguments_given):
+    return arguments.problems(signature_of(schema), arguments_given)
 
 
 def why(schema, value):
@@ -39,7 +39,7 @@ ADDRESS = an_object(
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "said"),
+    ("schema", "value", "expected"),
     [
         ({"type": "string"}, 1, "must be text"),
         ({"type": "integer"}, "x", "must be a whole number"),
@@ -88,12 +88,12 @@ ADDRESS = an_object(
         ({"type": "integer", "nullable": True, "maximum": 1}, None, None),
     ],
 )
-def test_each_rule_is_said_in_words(schema, value, said):
-    assert why(schema, value) == said
+def test_each_rule_is_said_in_words(schema, value, expected):
+    assert why(schema, value) == expected
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "expected"),
     [
         ({"zip": 1}, "address.zip must be text"),
         ({}, "address.zip is required"),
@@ -102,14 +102,14 @@ def test_each_rule_is_said_in_words(schema, value, said):
         ({"zip": "1", "of": {"deep": [1]}}, None),
     ],
 )
-def test_nested_problem_names_its_path(address, said):
-    assert problems(an_object(address=ADDRESS), address=address).get("address") == said
+def test_nested_problem_names_its_path(address, expected):
+    assert problems(an_object(address=ADDRESS), address=address).get("address") == expected
 
 
 def test_member_that_is_not_known_is_named():
     closed = ADDRESS | {"additionalProperties": False}
-    found = problems(an_object(address=closed), address={"zip": "1", "nope": 1})
-    assert found == {"address": "address.nope is not known here"}
+    problems_found = problems(an_object(address=closed), address={"zip": "1", "nope": 1})
+    assert problems_found == {"address": "address.nope is not known here"}
 
 
 def test_everything_wrong_is_said_at_once():
@@ -149,12 +149,12 @@ def test_required_and_null_are_not_the_same_where_null_is_a_value():
 )
 def test_null_is_sent_only_to_inputs_that_take_it(schema, takes_null):
     defined = {"$defs": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}}}
-    sent = arguments.given(signature_of(an_object(a=schema) | defined), {"a": None})
-    assert sent == ({"a": None} if takes_null else {})
+    sent_arguments = arguments.given(signature_of(an_object(a=schema) | defined), {"a": None})
+    assert sent_arguments == ({"a": None} if takes_null else {})
 
 
 @pytest.mark.parametrize(
-    ("around", "found"),
+    ("members", "expected"),
     [
         ({}, {}),
         ({"additionalProperties": False}, {"x": "is not an input of this tool"}),
@@ -167,8 +167,8 @@ def test_null_is_sent_only_to_inputs_that_take_it(schema, takes_null):
         ),
     ],
 )
-def test_names_are_unknown_unless_the_vendor_lets_others_in(around, found):
-    assert problems(an_object(a={}) | around, x="text") == found
+def test_names_are_unknown_unless_the_vendor_lets_others_in(members, expected):
+    assert problems(an_object(a={}) | members, x="text") == expected
 
 
 def test_rules_for_inputs_together_are_judged():
@@ -211,16 +211,16 @@ def test_input_that_is_no_object_is_judged_whole():
 @pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-07/schema#", None])
 def test_lists_of_items_are_understood_with_and_without_a_dialect(dialect):
     schema = {"type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "integer"}}
-    around = {"$schema": dialect} if dialect else {}
-    assert problems(an_object(a=schema) | around, a=[1, "x"]) == {
+    members = {"$schema": dialect} if dialect else {}
+    assert problems(an_object(a=schema) | members, a=[1, "x"]) == {
         "a": "a[0] must be text; a[1] must be a whole number"
     }
 
 
 def test_the_dialect_that_is_named_is_the_one_that_counts():
-    beside = an_object(a={"$ref": "#/definitions/a", "maxLength": 1}) | {"definitions": {"a": {}}}
-    old = beside | {"$schema": "http://json-schema.org/draft-07/schema#"}
-    assert problems(beside, a="long") == {"a": "must not be longer than 1 character"}
+    referring_schema = an_object(a={"$ref": "#/definitions/a", "maxLength": 1}) | {"definitions": {"a": {}}}
+    old = referring_schema | {"$schema": "http://json-schema.org/draft-07/schema#"}
+    assert problems(referring_schema, a="long") == {"a": "must not be longer than 1 character"}
     assert problems(old, a="long") == {}
 
 
@@ -324,9 +324,9 @@ def test_either_or_in_a_tree_is_judged_to_its_leaves():
     forms.append({"type": "array", "items": {"$ref": "#/$defs/node"}})
     schema = an_object(a={"$ref": "#/$defs/node"}) | {"$defs": {"node": {"anyOf": forms}}}
 
-    found = problems(schema, a={"b": [{"c": {"d": [True]}}]})
+    problems_found = problems(schema, a={"b": [{"c": {"d": [True]}}]})
 
-    assert found == {"a": "a.b[0].c.d[0] must be text or an object or a list"}
+    assert problems_found == {"a": "a.b[0].c.d[0] must be text or an object or a list"}
 
 
 def test_many_entries_of_many_forms_are_judged_without_a_reason_for_each():
@@ -394,10 +394,10 @@ def test_verdicts_agree_with_a_second_implementation(schema, value):
 
 @settings(max_examples=60)
 @given(schemas.objects(), st.dictionaries(schemas.names, schemas.values, max_size=4))
-def test_no_schema_and_no_arguments_break_the_check(schema, sent):
+def test_no_schema_and_no_arguments_break_the_check(schema, sent_arguments):
     signature = signature_of(schema)
-    found = arguments.problems(signature, sent)
-    assert all(isinstance(name, str) and said for name, said in found.items())
+    problems = arguments.problems(signature, sent_arguments)
+    assert all(isinstance(name, str) and message for name, message in problems.items())
     assert arguments.unchecked(signature) == "" or arguments.unchecked(signature).endswith(".")
 
 

@@ -36,14 +36,19 @@ def request(number, method="tools/call", **params):
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": META}}
 
 
-def answers(asked, **result):
-    return Exchange(method="POST", json=asked, body={"jsonrpc": "2.0", "id": asked["id"], "result": result})
+def answers(payload, **result):
+    return Exchange(
+        method="POST", json=payload, body={"jsonrpc": "2.0", "id": payload["id"], "result": result}
+    )
 
 
-def refuses(asked, number, message="No.", status=400, **error):
+def refuses(payload, number, message="No.", status=400, **error):
     error = {"code": number, "message": message, **error}
     return Exchange(
-        method="POST", json=asked, status=status, body={"jsonrpc": "2.0", "id": asked["id"], "error": error}
+        method="POST",
+        json=payload,
+        status=status,
+        body={"jsonrpc": "2.0", "id": payload["id"], "error": error},
     )
 
 
@@ -57,24 +62,24 @@ def session_of(*exchanges):
     return session
 
 
-def call(*exchanges, tool=None, given=GIVEN):
+def call(*exchanges, tool=None, arguments=GIVEN):
     session = session_of(*exchanges)
     signature = MCP().read(tool or TOOL)
-    outcome = MCP().invoke(session, "renew_loan", None, signature, given)
+    outcome = MCP().invoke(session, "renew_loan", None, signature, arguments)
     assert not session.left
     return outcome, session
 
 
-def resume(asked, given, *exchanges):
+def resume(stopped, answers_given, *exchanges):
     session = session_of(*exchanges)
-    state = json.loads(json.dumps(asked.resume))
-    outcome = MCP().resume(session, "renew_loan", None, MCP().read(TOOL), state, given)
+    state = json.loads(json.dumps(stopped.resume))
+    outcome = MCP().resume(session, "renew_loan", None, MCP().read(TOOL), state, answers_given)
     assert not session.left
     return outcome
 
 
-def text(*said):
-    return [{"type": "text", "text": each} for each in said]
+def text(*texts):
+    return [{"type": "text", "text": line} for line in texts]
 
 
 def test_what_was_not_given_is_not_sent_and_the_tool_is_named_in_a_header():
@@ -102,9 +107,9 @@ def test_outputs_of_the_vendor_win_over_our_own():
 
 
 def test_a_tool_that_only_runs_as_a_task_says_so():
-    why = MCP().why_not_run(MCP().read(TOOL | {"execution": {"taskSupport": "required"}}))
-    assert why.code == "NEEDS_TASK"
-    assert "as a task only" in why.message
+    obstacle = MCP().why_not_run(MCP().read(TOOL | {"execution": {"taskSupport": "required"}}))
+    assert obstacle.code == "NEEDS_TASK"
+    assert "as a task only" in obstacle.message
 
 
 def test_an_output_that_need_not_come_is_not_missed():
@@ -174,8 +179,8 @@ def test_a_call_that_fails_says_why(reply, outcome, code):
 def test_a_call_with_wrong_arguments_is_told_from_one_of_a_tool_that_is_gone():
     wrong, _ = call(refuses(request(2), -32602, "days is wrong"), lists(3, TOOL))
     assert (wrong.outcome, "days is wrong" in wrong.error["message"]) == ("invalid_arguments", True)
-    gone, _ = call(refuses(request(2), -32602), lists(3))
-    assert (gone.outcome, gone.error["code"]) == ("refused", "NOT_FOUND")
+    result, _ = call(refuses(request(2), -32602), lists(3))
+    assert (result.outcome, result.error["code"]) == ("refused", "NOT_FOUND")
 
 
 def test_a_header_that_we_did_not_know_of_is_learnt_and_sent():
@@ -211,33 +216,33 @@ def asks(number, state=None, more=None, **questions):
 
 
 def test_a_tool_that_asks_waits_for_a_person_and_goes_on():
-    asked, _ = call(asks(2, "s1", branch=QUESTION, sign_in=VISIT))
-    assert (asked.outcome, asked.error["code"]) == ("needs_input", "INPUT_REQUIRED")
-    assert [(ask.id, ask.message, ask.schema, ask.url) for ask in asked.asks] == [
+    result, _ = call(asks(2, "s1", branch=QUESTION, sign_in=VISIT))
+    assert (result.outcome, result.error["code"]) == ("needs_input", "INPUT_REQUIRED")
+    assert [(ask.id, ask.message, ask.schema, ask.url) for ask in result.asks] == [
         ("branch", "Which branch?", FORM, ""),
         ("sign_in", "Sign in.", None, "https://v.example/in"),
     ]
-    said = {
+    responses = {
         "branch": {"action": "accept", "content": {"branch": "East"}},
         "sign_in": {"action": "accept"},
     }
-    sent = request(3, requestState="s1", inputResponses=said)
+    next_request = request(3, requestState="s1", inputResponses=responses)
     done = resume(
-        asked, {"branch": {"branch": "East"}, "sign_in": True}, answers(sent, content=text("Done."))
+        result, {"branch": {"branch": "East"}, "sign_in": True}, answers(next_request, content=text("Done."))
     )
     assert (done.outcome, done.outputs["text"]) == ("ok", "Done.")
 
 
 def test_a_question_that_is_not_answered_is_declined():
-    asked, _ = call(asks(2, branch=QUESTION))
-    sent = request(3, inputResponses={"branch": {"action": "decline"}})
-    assert resume(asked, {}, answers(sent, content=[])).outcome == "ok"
+    needs_input, _ = call(asks(2, branch=QUESTION))
+    next_request = request(3, inputResponses={"branch": {"action": "decline"}})
+    assert resume(needs_input, {}, answers(next_request, content=[])).outcome == "ok"
 
 
 def test_a_tool_may_ask_more_than_once():
-    asked, _ = call(asks(2, "s1", branch=QUESTION))
+    needs_input, _ = call(asks(2, "s1", branch=QUESTION))
     answer = {"inputResponses": {"branch": {"action": "accept", "content": {}}}, "requestState": "s1"}
-    again = resume(asked, {"branch": {}}, asks(3, "s2", answer, sign_in=VISIT))
+    again = resume(needs_input, {"branch": {}}, asks(3, "s2", answer, sign_in=VISIT))
     assert (again.outcome, [ask.id for ask in again.asks]) == ("needs_input", ["sign_in"])
     answer = {"inputResponses": {"sign_in": {"action": "accept"}}, "requestState": "s2"}
     done = resume(again, {"sign_in": True}, answers(request(4, **answer), content=[]))
@@ -275,10 +280,10 @@ def test_a_question_that_nobody_here_answers_ends_the_call(question, outcome, co
 
 def test_an_address_to_visit_first_comes_with_the_refusal_of_an_older_revision():
     visit = {"mode": "url", "message": "Sign in.", "url": "https://v.example/in", "elicitationId": "e1"}
-    asked, _ = call(refuses(request(2), -32042, data={"elicitations": [visit, "junk"]}))
-    assert asked.outcome == "needs_input"
-    assert [(ask.message, ask.url) for ask in asked.asks] == [("Sign in.", "https://v.example/in")]
-    assert resume(asked, {}, answers(request(3), content=[])).outcome == "ok"
+    result, _ = call(refuses(request(2), -32042, data={"elicitations": [visit, "junk"]}))
+    assert result.outcome == "needs_input"
+    assert [(ask.message, ask.url) for ask in result.asks] == [("Sign in.", "https://v.example/in")]
+    assert resume(result, {}, answers(request(3), content=[])).outcome == "ok"
 
 
 def test_nothing_is_called_to_find_out_how_a_vendor_speaks():
@@ -299,7 +304,7 @@ def test_a_vendor_that_lists_and_cannot_be_called_is_not_asked_for_ever(number, 
 
 
 @pytest.mark.parametrize(
-    ("questions", "wanted", "code"),
+    ("questions", "capabilities_needed", "code"),
     [
         ((), {"elicitation": {}}, "CANNOT_ASK"),
         (("form",), {"elicitation": {"url": {}}}, "CANNOT_ASK"),
@@ -308,11 +313,13 @@ def test_a_vendor_that_lists_and_cannot_be_called_is_not_asked_for_ever(number, 
         ((), None, "ASKS_BACK"),
     ],
 )
-def test_what_could_not_be_asked_is_the_callers_where_the_caller_said_so(questions, wanted, code):
-    asked = request(2)
-    said = {"elicitation": {kind: {} for kind in questions}} if questions else {}
-    asked["params"]["_meta"] = META | {"io.modelcontextprotocol/clientCapabilities": said}
-    session = session_of(refuses(asked, -32021, data={"requiredCapabilities": wanted}))
+def test_what_could_not_be_asked_is_the_callers_where_the_caller_said_so(
+    questions, capabilities_needed, code
+):
+    first_request = request(2)
+    capabilities = {"elicitation": {kind: {} for kind in questions}} if questions else {}
+    first_request["params"]["_meta"] = META | {"io.modelcontextprotocol/clientCapabilities": capabilities}
+    session = session_of(refuses(first_request, -32021, data={"requiredCapabilities": capabilities_needed}))
     protocol = MCP()
     protocol.context = Context(questions=questions)
     outcome = protocol.invoke(session, "renew_loan", None, protocol.read(TOOL), GIVEN)

@@ -54,9 +54,9 @@ class Library:
         with self.open() as session:
             return MCP().invoke(session, name, None, self.read(signature_of or name), arguments)
 
-    def resume(self, name, asked, answers):
+    def resume(self, name, stopped, answers):
         with self.open() as session:
-            return MCP().resume(session, name, None, self.read(name), asked.resume, answers)
+            return MCP().resume(session, name, None, self.read(name), stopped.resume, answers)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_a_tool_keeps_all_that_its_vendor_said(library):
     signature = library.read("renew_loan")
     assert (signature.title, signature.img) == ("Renew a loan", "https://library.example/loan.png")
     assert signature.annotations == Annotations(read_only=False, destructive=False)
-    assert [(each.name, each.type, each.required) for each in signature.inputs] == [
+    assert [(parameter.name, parameter.type, parameter.required) for parameter in signature.inputs] == [
         ("loan", "string", True),
         ("days", "int", False),
     ]
@@ -134,24 +134,24 @@ def test_a_tool_that_is_gone_is_told_from_arguments_that_are_wrong(library):
 
 
 def test_a_tool_that_asks_goes_on_with_the_answer(library):
-    asked = library.call("ask_first", {})
+    result = library.call("ask_first", {})
     if library.era == "handshake":  # the revision knows no questions, and the SDK refuses to send one
-        assert asked.outcome == "tool_error"
+        assert result.outcome == "tool_error"
         return
-    assert asked.outcome == "needs_input"
-    assert [(ask.id, ask.message) for ask in asked.asks] == [("branch", "Which branch?")]
-    for answers, said in (({"branch": {"branch": "East"}}, "East"), ({}, "decline")):
-        outcome = library.resume("ask_first", asked, answers)
-        assert (outcome.outcome, outcome.outputs["text"]) == ("ok", said)
+    assert result.outcome == "needs_input"
+    assert [(ask.id, ask.message) for ask in result.asks] == [("branch", "Which branch?")]
+    for answers, answer in (({"branch": {"branch": "East"}}, "East"), ({}, "decline")):
+        outcome = library.resume("ask_first", result, answers)
+        assert (outcome.outcome, outcome.outputs["text"]) == ("ok", answer)
 
 
 def test_a_tool_that_asks_on_the_stream_of_its_call_goes_on_with_the_answer(judge):
     library = Library(judge + "/handshake-stream", "handshake")
-    for answers, said in (({"question": {"branch": "East"}}, "East"), ({}, "decline")):
-        asked = library.call("ask_meanwhile", {})
-        assert (asked.outcome, [ask.message for ask in asked.asks]) == ("needs_input", ["Which branch?"])
-        outcome = library.resume("ask_meanwhile", asked, answers)
-        assert (outcome.outcome, outcome.outputs["text"]) == ("ok", said)
+    for answers, answer in (({"question": {"branch": "East"}}, "East"), ({}, "decline")):
+        result = library.call("ask_meanwhile", {})
+        assert (result.outcome, [ask.message for ask in result.asks]) == ("needs_input", ["Which branch?"])
+        outcome = library.resume("ask_meanwhile", result, answers)
+        assert (outcome.outcome, outcome.outputs["text"]) == ("ok", answer)
 
 
 @pytest.mark.parametrize("way", ["/stateless", "/modern"])

@@ -90,7 +90,7 @@ def test_a_tool_is_written_back_as_it_came(document):
 TOOL = st.fixed_dictionaries(
     {
         "name": st.from_regex(r"[a-z_]{1,9}", fullmatch=True),
-        "inputSchema": schemas.objects().map(lambda each: each | {"type": "object"}),
+        "inputSchema": schemas.objects().map(lambda object_schema: object_schema | {"type": "object"}),
     },
     optional={
         "title": schemas.texts,
@@ -117,12 +117,12 @@ def test_what_is_said_reaches_the_signature():
     signature = MCP().read(WHOLE)
     assert (signature.title, signature.img) == ("Renew a loan", "https://vendor.example/a.png")
     assert signature.annotations == Annotations(read_only=False, idempotent=True)
-    assert [(each.name, each.type, each.required) for each in signature.inputs] == [
+    assert [(parameter.name, parameter.type, parameter.required) for parameter in signature.inputs] == [
         ("loan", "string", True),
         ("days", "int", False),
         ("why", "string", False),
     ]
-    assert [each.name for each in signature.outputs] == ["due"]
+    assert [output.name for output in signature.outputs] == ["due"]
     assert signature.rest["annotations"] == {"title": "Renewal", "x": [1]}
 
 
@@ -244,8 +244,8 @@ def test_arguments_are_mirrored_by_name():
         f=marked("F"),
         g=marked("G"),
     )["inputSchema"]
-    given = {"a": "East", "b": 7, "c": True, "d": {"e": "Ü"}, "f": None}
-    assert mcp_headers.mirrored(schema, given) == {
+    arguments = {"a": "East", "b": 7, "c": True, "d": {"e": "Ü"}, "f": None}
+    assert mcp_headers.mirrored(schema, arguments) == {
         "Mcp-Param-A": "East",
         "Mcp-Param-B": "7",
         "Mcp-Param-C": "true",
@@ -254,7 +254,7 @@ def test_arguments_are_mirrored_by_name():
 
 
 @pytest.mark.parametrize(
-    ("value", "sent"),
+    ("value", "expected"),
     [
         ("a b", "a b"),
         ("", ""),
@@ -263,5 +263,5 @@ def test_arguments_are_mirrored_by_name():
         ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
     ],
 )
-def test_a_value_that_a_header_cannot_carry_is_encoded(value, sent):
-    assert mcp_headers.safe(value) == sent
+def test_a_value_that_a_header_cannot_carry_is_encoded(value, expected):
+    assert mcp_headers.safe(value) == expected

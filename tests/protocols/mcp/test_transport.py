@@ -36,24 +36,26 @@ def request(number, method="tools/list", version="", **params):
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-def answers(asked, **result):
-    return Exchange(method="POST", json=asked, body={"jsonrpc": "2.0", "id": asked["id"], "result": result})
+def answers(payload, **result):
+    return Exchange(
+        method="POST", json=payload, body={"jsonrpc": "2.0", "id": payload["id"], "result": result}
+    )
 
 
-def refuses(asked, status, error=None, number=None):
+def refuses(payload, status, error=None, number=None):
     body = {"jsonrpc": "2.0", "id": number, "error": error} if error else {}
-    return Exchange(method="POST", json=asked, status=status, body=body)
+    return Exchange(method="POST", json=payload, status=status, body=body)
 
 
 def modern(number=2, version=mcp_transport.MODERN[0], tools=(TOOL,), **more):
     return answers(request(number, version=version), resultType="complete", tools=list(tools), **more)
 
 
-def handshake(version="2025-11-25", session="s1", asked="2025-11-25"):
+def handshake(version="2025-11-25", session="s1", requested_version="2025-11-25"):
     hello = request(
         1,
         "initialize",
-        protocolVersion=asked,
+        protocolVersion=requested_version,
         capabilities=CAPABILITIES,
         clientInfo={"name": "Pegboard", "version": "1"},
     )
@@ -109,29 +111,33 @@ def names(*exchanges, memory=None):
     ],
 )
 def test_a_vendor_of_old_is_met_with_a_handshake_and_remembered(refusal):
-    found, session = names(refusal, *handshake(), listed(), GOODBYE)
-    assert found == ["renew_loan"]
+    tool_names, session = names(refusal, *handshake(), listed(), GOODBYE)
+    assert tool_names == ["renew_loan"]
     assert session.memory == {"era": "handshake", "version": "2025-11-25"}
     assert session.asked[3]["Mcp-Session-Id"] == session.asked[4]["Mcp-Session-Id"] == "s1"
     assert session.asked[3]["MCP-Protocol-Version"] == "2025-11-25"
 
 
 def test_what_is_remembered_is_not_asked_again():
-    found, _ = names(*handshake(), listed(), GOODBYE, memory={"era": "handshake", "version": "2025-11-25"})
-    assert found == ["renew_loan"]
-    found, session = names(modern(), memory={"era": "modern", "version": mcp_transport.MODERN[0]})
-    assert found == ["renew_loan"]
+    tool_names, _ = names(
+        *handshake(), listed(), GOODBYE, memory={"era": "handshake", "version": "2025-11-25"}
+    )
+    assert tool_names == ["renew_loan"]
+    tool_names, session = names(modern(), memory={"era": "modern", "version": mcp_transport.MODERN[0]})
+    assert tool_names == ["renew_loan"]
     assert session.asked[0]["Mcp-Method"] == "tools/list"
 
 
 def test_a_vendor_that_has_moved_on_is_found_out_anew():
-    gone = refuses(handshake()[0].json, 404)
-    found, session = names(gone, modern(), memory={"era": "handshake", "version": "2025-06-18"})
-    assert (found, session.memory["era"]) == (["renew_loan"], "modern")
+    refused_handshake = refuses(handshake()[0].json, 404)
+    tool_names, session = names(
+        refused_handshake, modern(), memory={"era": "handshake", "version": "2025-06-18"}
+    )
+    assert (tool_names, session.memory["era"]) == (["renew_loan"], "modern")
 
 
 def test_a_vendor_that_has_gone_back_is_found_out_anew():
-    found, session = names(
+    tool_names, session = names(
         refuses(FIRST, 400, BARE),
         refuses(request(3, version=mcp_transport.MODERN[0]), 400, BARE),
         *handshake(),
@@ -139,11 +145,11 @@ def test_a_vendor_that_has_gone_back_is_found_out_anew():
         GOODBYE,
         memory={"era": "modern", "version": mcp_transport.MODERN[0]},
     )
-    assert (found, session.memory["era"]) == (["renew_loan"], "handshake")
+    assert (tool_names, session.memory["era"]) == (["renew_loan"], "handshake")
 
 
 def test_a_session_that_the_vendor_forgot_is_opened_again_once():
-    found, _ = names(
+    tool_names, _ = names(
         *handshake(session="s1"),
         answers(request(2), tools=[TOOL], nextCursor="p2"),
         refuses(request(3, cursor="p2"), 404, {"code": -32001, "message": "Session not found"}),
@@ -152,7 +158,7 @@ def test_a_session_that_the_vendor_forgot_is_opened_again_once():
         GOODBYE,
         memory={"era": "handshake"},
     )
-    assert found == ["renew_loan", "opening_hours"]
+    assert tool_names == ["renew_loan", "opening_hours"]
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26", "2024-11-05"])
@@ -218,7 +224,7 @@ STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 
 
 def stream(*documents, first="id: 1\ndata:\n\n: ping\n\n"):
-    events = "".join(f"event: message\ndata: {json.dumps(each)}\n\n" for each in documents)
+    events = "".join(f"event: message\ndata: {json.dumps(document)}\n\n" for document in documents)
     return Exchange(method="POST", json=FIRST, text=first + events, headers=STREAM)
 
 
@@ -258,9 +264,9 @@ def test_a_stream_that_breaks_off_is_asked_for_its_rest(monkeypatch):
     waited = []
     monkeypatch.setattr(rpc.time, "sleep", waited.append)
     broken = stream(first="id: e7\nretry: 500\ndata:\n\n")
-    rest = Exchange(text=f"id: e8\ndata: {json.dumps(RESULT)}\n\n", headers=STREAM)
-    found, session = names(broken, rest)
-    assert (found, waited) == (["renew_loan"], [0.5])
+    remainder = Exchange(text=f"id: e8\ndata: {json.dumps(RESULT)}\n\n", headers=STREAM)
+    tool_names, session = names(broken, remainder)
+    assert (tool_names, waited) == (["renew_loan"], [0.5])
     assert session.asked[1]["Last-Event-ID"] == "e7"
 
 
@@ -273,36 +279,36 @@ def test_a_stream_whose_rest_is_refused_has_no_answer(monkeypatch):
 
 def test_a_vendor_of_old_may_name_the_versions_that_it_speaks():
     hello = handshake("2025-06-18")[0].json
-    named = {"code": -32602, "message": "?", "data": {"supported": ["2024-10-07", "2025-06-18"]}}
-    found, session = names(
+    error = {"code": -32602, "message": "?", "data": {"supported": ["2024-10-07", "2025-06-18"]}}
+    tool_names, session = names(
         refuses(FIRST, 400),
-        refuses(hello, 400, named, 1),
-        *handshake("2025-06-18", asked="2025-06-18"),
+        refuses(hello, 400, error, 1),
+        *handshake("2025-06-18", requested_version="2025-06-18"),
         listed(),
         GOODBYE,
     )
-    assert (found, session.memory["version"]) == (["renew_loan"], "2025-06-18")
+    assert (tool_names, session.memory["version"]) == (["renew_loan"], "2025-06-18")
 
 
 def page(number, cursor, tools, after=None):
-    asked = request(number, version=mcp_transport.MODERN[0], **({"cursor": cursor} if cursor else {}))
+    list_request = request(number, version=mcp_transport.MODERN[0], **({"cursor": cursor} if cursor else {}))
     more = {"nextCursor": after} if after else {}
-    return answers(asked, tools=[{**TOOL, "name": name} for name in tools], **more)
+    return answers(list_request, tools=[{**TOOL, "name": name} for name in tools], **more)
 
 
 def bad_cursor(number, cursor):
-    asked = request(number, version=mcp_transport.MODERN[0], cursor=cursor)
-    return refuses(asked, 400, {"code": -32602, "message": "Unknown cursor"}, number)
+    list_request = request(number, version=mcp_transport.MODERN[0], cursor=cursor)
+    return refuses(list_request, 400, {"code": -32602, "message": "Unknown cursor"}, number)
 
 
 def test_a_cursor_that_ran_out_starts_the_list_over_once():
-    found, _ = names(
+    tool_names, _ = names(
         page(2, None, ["a", "b"], "p2"),
         bad_cursor(3, "p2"),
         page(4, None, ["a", "b"], "q2"),
         page(5, "q2", ["c"]),
     )
-    assert found == ["a", "b", "c"]
+    assert tool_names == ["a", "b", "c"]
 
 
 def test_a_cursor_that_runs_out_twice_ends_the_list():
@@ -330,9 +336,9 @@ def test_a_list_that_starts_over_and_goes_in_circles_ends():
 
 def test_a_tool_that_cannot_be_stored_costs_itself_alone():
     session = ToolServer(modern(tools=[TOOL, {**TOOL, "name": "odd", "description": "\0"}]))
-    (listed,) = MCP().enumerate(session, NothingKnown())
-    assert [item.tool_id for item in listed.items] == ["renew_loan"]
-    assert [(each.tool, each.code) for each in listed.rejected] == [("odd", "JSON_NUL")]
+    (page_listed,) = MCP().enumerate(session, NothingKnown())
+    assert [item.tool_id for item in page_listed.items] == ["renew_loan"]
+    assert [(rejection.tool, rejection.code) for rejection in page_listed.rejected] == [("odd", "JSON_NUL")]
 
 
 JUNK = st.dictionaries(
@@ -351,10 +357,10 @@ def test_whatever_a_vendor_lists_is_read_or_refused_in_our_words(result):
     session = ToolServer(reply)
     session.memory["era"] = "modern"
     try:
-        listed = next(MCP().enumerate(session, NothingKnown()))
+        page_listed = next(MCP().enumerate(session, NothingKnown()))
     except ProtocolError:
         return
-    for item in listed.items:
+    for item in page_listed.items:
         try:
             signature = MCP().read(item.document)
         except UnreadableItemError:
@@ -383,5 +389,7 @@ def test_an_error_inside_the_vendor_may_pass():
 
 def test_a_tool_that_is_too_large_costs_itself_alone():
     session = ToolServer(modern(tools=[TOOL, {**TOOL, "name": "huge", "x": "a" * 1_100_000}]))
-    (listed,) = MCP().enumerate(session, NothingKnown())
-    assert [(each.tool, each.code) for each in listed.rejected] == [("huge", "SCHEMA_TOO_BIG")]
+    (page_listed,) = MCP().enumerate(session, NothingKnown())
+    assert [(rejection.tool, rejection.code) for rejection in page_listed.rejected] == [
+        ("huge", "SCHEMA_TOO_BIG")
+    ]

@@ -15,8 +15,8 @@ def document(paths: Document, *, openapi: str = "3.1.0", **members: Any) -> Docu
 
 
 def operation(name: str = "", **members: Any) -> Document:
-    own = {"operationId": name} if name else {}
-    return {**own, "responses": {"200": {"description": "Good"}}, **members}
+    id_member = {"operationId": name} if name else {}
+    return {**id_member, "responses": {"200": {"description": "Good"}}, **members}
 
 
 def answers(schema: Any) -> Document:
@@ -29,14 +29,14 @@ def takes(
     return {"required": required, "content": {media: {"schema": schema, **media_members}}}
 
 
-def parsed(whole: Document) -> openapi_document.Document:
-    return openapi_document.parse(json.dumps(whole).encode())
+def parsed(document: Document) -> openapi_document.Document:
+    return openapi_document.parse(json.dumps(document).encode())
 
 
-def cuts(whole: Document) -> dict[str, Document]:
+def cuts(document: Document) -> dict[str, Document]:
     """By tool id; an operation that cannot be cut out raises."""
-    found = parsed(whole)
-    return {each.tool_id: found.cut(each) for each in found.operations}
+    document_read = parsed(document)
+    return {operation.tool_id: document_read.cut(operation) for operation in document_read.operations}
 
 
 def cut(op: Document, path: str = "/things", method: str = "post", **members: Any) -> Document:

@@ -13,8 +13,8 @@ from protocols.openapi import signature as openapi_signature
 from tests.protocols.openapi.documents import answers, cut, cuts, document, operation, parsed, takes
 
 
-def ids(whole):
-    return [(each.tool_id, each.name) for each in parsed(whole).operations]
+def ids(document):
+    return [(operation.tool_id, operation.name) for operation in parsed(document).operations]
 
 
 def ref(name, section="schemas"):
@@ -62,8 +62,8 @@ def test_yaml_and_json_give_the_same_operations():
 
 
 def test_key_that_stands_twice_is_noted():
-    whole = openapi_document.parse(b'{"openapi": "3.1.0", "openapi": "3.1.0", "paths": {}}')
-    assert [note.code for note in whole.notes] == ["DUPLICATE_KEY"]
+    parsed_document = openapi_document.parse(b'{"openapi": "3.1.0", "openapi": "3.1.0", "paths": {}}')
+    assert [note.code for note in parsed_document.notes] == ["DUPLICATE_KEY"]
 
 
 def test_own_id_is_the_id_where_it_is_the_only_one():
@@ -90,25 +90,29 @@ def test_operations_never_share_an_id_or_a_name():
         "/ä": {"get": operation("日本"), "post": operation("漢字")},
         "/": {"get": operation(), "put": operation("x" * 300)},
     }
-    found = ids(document(paths))
-    assert len({tool_id for tool_id, _ in found}) == len({name for _, name in found}) == len(found)
-    assert all(0 < len(tool_id) <= 255 and 0 < len(name) <= 64 for tool_id, name in found)
-    assert ("a_b", "a_b") in found
+    identities = ids(document(paths))
+    assert (
+        len({tool_id for tool_id, _ in identities})
+        == len({name for _, name in identities})
+        == len(identities)
+    )
+    assert all(0 < len(tool_id) <= 255 and 0 < len(name) <= 64 for tool_id, name in identities)
+    assert ("a_b", "a_b") in identities
 
 
 def test_name_that_was_marked_is_kept_with_the_item():
-    found = cuts(document({"/a": {"get": operation("a.b"), "post": operation("a/b")}}))
-    names = [each.get("x-tool-name") for each in found.values()]
+    cut_documents = cuts(document({"/a": {"get": operation("a.b"), "post": operation("a/b")}}))
+    names = [cut_document.get("x-tool-name") for cut_document in cut_documents.values()]
     assert all(name.startswith("a_b_") for name in names)
     assert len(set(names)) == 2
 
 
 def test_parameters_of_the_path_are_those_of_each_operation_unless_it_has_its_own():
     shared = [{"name": "id", "in": "path", "required": True}, {"name": "q", "in": "query"}]
-    own = [{"name": "q", "in": "query", "description": "Mine."}, {"name": "q", "in": "header"}]
-    whole = document({"/a/{id}": {"parameters": shared, "get": operation("a", parameters=own)}})
-    (found,) = cuts(whole).values()
-    assert found["paths"]["/a/{id}"]["get"]["parameters"] == [shared[0], *own]
+    parameters = [{"name": "q", "in": "query", "description": "Mine."}, {"name": "q", "in": "header"}]
+    api_document = document({"/a/{id}": {"parameters": shared, "get": operation("a", parameters=parameters)}})
+    (cut_document,) = cuts(api_document).values()
+    assert cut_document["paths"]["/a/{id}"]["get"]["parameters"] == [shared[0], *parameters]
 
 
 def test_everything_but_schemas_is_put_in_place():
@@ -124,19 +128,19 @@ def test_everything_but_schemas_is_put_in_place():
         "requestBody": ref("thing", "requestBodies"),
         "responses": {"200": ref("good", "responses")},
     }
-    found = cut(op, components=components)
-    inside = found["paths"]["/things"]["post"]
+    cut_document = cut(op, components=components)
+    inside = cut_document["paths"]["/things"]["post"]
     assert inside["parameters"] == [components["parameters"]["page"]]
     assert inside["requestBody"] == takes(ref("Thing"))
     assert inside["responses"]["200"]["headers"]["X-Left"] == {"schema": {"type": "integer"}}
-    assert found["components"]["schemas"] == {"Page": {"type": "integer"}, "Thing": {"type": "object"}}
+    assert cut_document["components"]["schemas"] == {"Page": {"type": "integer"}, "Thing": {"type": "object"}}
 
 
 def test_path_may_stand_elsewhere_in_the_document():
-    whole = document(
+    api_document = document(
         {"/a": {"$ref": "#/components/pathItems/a"}}, components={"pathItems": {"a": {"get": operation("a")}}}
     )
-    assert ids(whole) == [("a", "a")]
+    assert ids(api_document) == [("a", "a")]
 
 
 def test_change_elsewhere_in_the_document_leaves_an_item_as_it_was():
@@ -160,8 +164,8 @@ def test_schemas_that_refer_to_each_other_are_all_there():
         "E": {},
         "F": {},
     }
-    found = cut(operation("a", responses=answers(ref("A"))), components={"schemas": schemas})
-    assert sorted(found["components"]["schemas"]) == ["A", "B", "C", "D", "E"]
+    cut_document = cut(operation("a", responses=answers(ref("A"))), components={"schemas": schemas})
+    assert sorted(cut_document["components"]["schemas"]) == ["A", "B", "C", "D", "E"]
 
 
 def test_schema_that_stands_elsewhere_becomes_a_component_named_by_its_place():
@@ -179,11 +183,13 @@ def test_schema_that_stands_elsewhere_becomes_a_component_named_by_its_place():
             )
         },
     }
-    found = cuts(document(paths))["c"]
-    (name, schema), *_ = found["components"]["schemas"].items()
+    cut_document = cuts(document(paths))["c"]
+    (name, schema), *_ = cut_document["components"]["schemas"].items()
     assert schema == {"type": "string"}
     assert name.startswith("/paths/")
-    used = found["paths"]["/c"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+    used = cut_document["paths"]["/c"]["get"]["responses"]["200"]["content"]["application/json"]["schema"][
+        "$ref"
+    ]
     assert used.startswith("#/components/schemas/")
 
 
@@ -218,16 +224,19 @@ def test_far_end_of_endless_schemas_is_left_out_in_the_same_way_each_time():
     schemas = {
         f"S{n}": {"description": "x" * 5_000, "properties": {"next": ref(f"S{n + 1}")}} for n in range(99)
     }
-    whole = document(
+    api_document = document(
         {"/a": {"get": operation("a", responses=answers(ref("S0")))}},
         components={"schemas": {**schemas, "S99": {}}},
     )
-    (first,), (second,) = cuts(whole).values(), cuts(json.loads(json.dumps(whole, sort_keys=True))).values()
+    (first,), (second,) = (
+        cuts(api_document).values(),
+        cuts(json.loads(json.dumps(api_document, sort_keys=True))).values(),
+    )
     assert canonical(first) == canonical(second)
-    kept = first["components"]["schemas"]
-    left_out = [name for name, schema in kept.items() if "x-left-out" in schema]
-    assert 10 < len(kept) < 20
-    assert left_out == [f"S{len(kept) - 1}"]
+    kept_schemas = first["components"]["schemas"]
+    left_out = [name for name, schema in kept_schemas.items() if "x-left-out" in schema]
+    assert 10 < len(kept_schemas) < 20
+    assert left_out == [f"S{len(kept_schemas) - 1}"]
 
 
 def test_security_and_servers_that_apply_go_along():
@@ -236,7 +245,7 @@ def test_security_and_servers_that_apply_go_along():
         "/a": {"get": operation("a"), "post": operation("b", security=[], servers=[{"url": "/own"}])},
         "/c": {"get": operation("c"), "servers": [{"url": "/path"}]},
     }
-    found = cuts(
+    cut_documents = cuts(
         document(
             paths,
             security=[{"key": []}],
@@ -244,13 +253,15 @@ def test_security_and_servers_that_apply_go_along():
             components={"securitySchemes": schemes},
         )
     )
-    operations = [openapi_signature.cut_of(each).own_servers for each in found.values()]
+    operations = [
+        openapi_signature.cut_of(cut_document).own_servers for cut_document in cut_documents.values()
+    ]
     assert operations == [None, [{"url": "/own"}], [{"url": "/path"}]]
-    assert {each["servers"][0]["url"] for each in found.values()} == {"/all"}
-    assert found["a"]["components"] == {"securitySchemes": {"key": {"type": "apiKey"}}}
-    assert found["a"]["paths"]["/a"]["get"]["security"] == [{"key": []}]
-    assert "components" not in found["b"]
-    assert found["b"]["paths"]["/a"]["post"]["security"] == []
+    assert {cut_document["servers"][0]["url"] for cut_document in cut_documents.values()} == {"/all"}
+    assert cut_documents["a"]["components"] == {"securitySchemes": {"key": {"type": "apiKey"}}}
+    assert cut_documents["a"]["paths"]["/a"]["get"]["security"] == [{"key": []}]
+    assert "components" not in cut_documents["b"]
+    assert cut_documents["b"]["paths"]["/a"]["post"]["security"] == []
 
 
 def test_what_is_no_operation_is_passed_over():
@@ -264,9 +275,11 @@ def test_what_is_no_operation_is_passed_over():
 
 
 def test_paths_in_other_documents_are_noted_and_not_fetched():
-    whole = document({"/a": {"$ref": "a.yaml"}, "/b": {"$ref": "#/nowhere"}, "/c": {"get": operation("c")}})
-    assert ids(whole) == [("c", "c")]
-    assert [note.code for note in parsed(whole).notes] == ["PATH_ELSEWHERE"]
+    api_document = document(
+        {"/a": {"$ref": "a.yaml"}, "/b": {"$ref": "#/nowhere"}, "/c": {"get": operation("c")}}
+    )
+    assert ids(api_document) == [("c", "c")]
+    assert [note.code for note in parsed(api_document).notes] == ["PATH_ELSEWHERE"]
 
 
 def of_3_2(**item):
@@ -274,17 +287,20 @@ def of_3_2(**item):
 
 
 def test_methods_of_3_2_become_tools():
-    found = cuts(of_3_2(query=operation("find"), additionalOperations={"COPY": operation("copy")}))
-    calls = {tool: openapi_request.build(openapi_signature.read(each), {}) for tool, each in found.items()}
+    cut_documents = cuts(of_3_2(query=operation("find"), additionalOperations={"COPY": operation("copy")}))
+    calls = {
+        tool: openapi_request.build(openapi_signature.read(cut_document), {})
+        for tool, cut_document in cut_documents.items()
+    }
     assert {tool: call.method for tool, call in calls.items()} == {"find": "QUERY", "copy": "COPY"}
 
 
 @pytest.mark.parametrize("method", ["GET", "Post", "TRACE", "A B", ""])
 def test_a_method_that_cannot_be_added_is_rejected_by_its_name(method):
-    whole = parsed(of_3_2(additionalOperations={method: operation("a")}, get=operation("b")))
-    (rejected,) = [each for each in whole.operations if each.method == method]
+    parsed_document = parsed(of_3_2(additionalOperations={method: operation("a")}, get=operation("b")))
+    (rejected,) = [operation for operation in parsed_document.operations if operation.method == method]
     with pytest.raises(UnreadableItemError) as refused:
-        whole.cut(rejected)
+        parsed_document.cut(rejected)
     assert refused.value.code == "SHAPE"
 
 
@@ -304,8 +320,8 @@ def test_methods_of_3_2_are_none_in_earlier_documents():
 )
 def test_a_query_string_is_one_input(media, value, query):
     described = {"name": "all", "in": "querystring", "required": True, "content": {media: {"schema": {}}}}
-    (whole,) = cuts(of_3_2(get=operation("a", parameters=[described]))).values()
-    assert openapi_request.build(openapi_signature.read(whole), {"all": value}).query == query
+    (cut_document,) = cuts(of_3_2(get=operation("a", parameters=[described]))).values()
+    assert openapi_request.build(openapi_signature.read(cut_document), {"all": value}).query == query
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,10 @@ def session_with(api, **more):
 
 
 def called(api, op, arguments=None, *, method="post", path="/things", settings=None, **members):
-    whole = cut(op, path, method, **members)
+    cut_document = cut(op, path, method, **members)
     protocol = OpenApi(settings)
     with session_with(api, authorization={"X-Key": "s3cr3t-word"}) as session:
-        return protocol.invoke(session, "a", None, openapi_signature.read(whole), arguments or {})
+        return protocol.invoke(session, "a", None, openapi_signature.read(cut_document), arguments or {})
 
 
 @pytest.mark.parametrize("method", ["get", "head", "options", "post", "put", "patch", "delete"])
@@ -110,8 +110,8 @@ def test_every_method_is_sent(api, method):
     body = {"requestBody": takes({"properties": {"x": {}}})} if method in ("post", "put", "patch") else {}
     outcome = called(api, operation("a", **body), {"x": 1} if body else {}, method=method)
     assert outcome.outcome == "ok"
-    ((sent, path, content, headers),) = api.asked
-    assert (sent, path) == (method.upper(), "/things")
+    ((sent_method, path, content, headers),) = api.asked
+    assert (sent_method, path) == (method.upper(), "/things")
     assert content == (b'{"x":1}' if body else b"")
     assert headers["x-key"] == "s3cr3t-word"
     assert dict(outcome.outputs) == ({} if method == "head" else {"done": True})
@@ -144,8 +144,8 @@ def test_document_cannot_send_a_call_elsewhere(api, elsewhere):
 
 
 def test_uploaded_document_is_called_at_the_address_of_the_endpoint(api):
-    whole = document({"/a": {"get": operation("a")}}, servers=[{"url": "https://elsewhere.example"}])
-    protocol = OpenApi({"document": json.dumps(whole)})
+    api_document = document({"/a": {"get": operation("a")}}, servers=[{"url": "https://elsewhere.example"}])
+    protocol = OpenApi({"document": json.dumps(api_document)})
     with Session(f"{api.url}/v2", policy=Policy.parse("127.0.0.1/32")) as session:
         ((item,),) = [page.items for page in protocol.enumerate(session, NothingKnown())]
         outcome = protocol.invoke(session, "a", None, protocol.read(item.document), {})
@@ -169,8 +169,8 @@ def test_uploaded_document_is_called_at_the_address_of_the_endpoint(api):
 )
 def test_replies_become_outcomes(api, reply, outcome, code):
     api.reply = reply
-    found = called(api, operation("a"))
-    assert (found.outcome, found.error["code"]) == (outcome, code)
+    result = called(api, operation("a"))
+    assert (result.outcome, result.error["code"]) == (outcome, code)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_replies_become_outcomes(api, reply, outcome, code):
 )
 def test_record_that_is_missing_is_the_tools_own_answer(api, kind, body, outputs):
     api.reply = (404, kind, body)
-    found = called(api, operation("a"), {"id": "7"}, path="/orders/{id}")
-    assert (found.outcome, found.outputs) == ("tool_error", outputs)
+    result = called(api, operation("a"), {"id": "7"}, path="/orders/{id}")
+    assert (result.outcome, result.outputs) == ("tool_error", outputs)
     assert len(api.asked) == 1
 
 
@@ -206,14 +206,14 @@ def many(count, **members):
     return {f"/t{n}": {"get": operation(f"t{n}", **members)} for n in range(count)}
 
 
-def pages(whole, settings=None):
-    session = ScriptedSession(Exchange(body=whole))
+def pages(document_body, settings=None):
+    session = ScriptedSession(Exchange(body=document_body))
     return list(OpenApi(settings).enumerate(session, NothingKnown()))
 
 
 def test_address_that_needs_its_last_slash_is_asked_with_it():
-    found = document({"/a": {"get": operation("a")}})
-    session = ScriptedSession(Exchange(status=404), Exchange(path="/", body=found))
+    document_body = document({"/a": {"get": operation("a")}})
+    session = ScriptedSession(Exchange(status=404), Exchange(path="/", body=document_body))
     assert [len(page.items) for page in OpenApi().enumerate(session, NothingKnown())] == [1]
 
 
@@ -225,9 +225,9 @@ def test_address_that_holds_nothing_is_told_as_it_was_entered():
 
 
 def test_pages_of_a_hundred_are_cut_from_one_reply():
-    found = pages(document(many(250)))
-    assert [len(page.items) for page in found] == [100, 100, 50]
-    assert [page.next for page in found] == ["100", "200", None]
+    listed_pages = pages(document(many(250)))
+    assert [len(page.items) for page in listed_pages] == [100, 100, 50]
+    assert [page.next for page in listed_pages] == ["100", "200", None]
 
 
 @pytest.mark.parametrize(
@@ -313,8 +313,8 @@ def test_page_with_a_bad_operation_is_read_again_without_losing_the_rest(api):
     api.document, api.etag = document({**many(3), "/bad": {"get": operation("bad", tags=5)}}), '"v1"'
     endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json")
     first, second = run(endpoint), run(endpoint)
-    assert [(each.added, each.unchanged, each.rejected) for each in (first, second)] == [(3, 0, 1), (0, 3, 1)]
-    assert {each.tool for each in Rejection.objects.filter(run=second)} == {"bad"}
+    assert [(run.added, run.unchanged, run.rejected) for run in (first, second)] == [(3, 0, 1), (0, 3, 1)]
+    assert {rejection.tool for rejection in Rejection.objects.filter(run=second)} == {"bad"}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -405,14 +405,17 @@ def test_endpoint_is_read_where_the_document_is_and_called_where_its_credential_
 def test_operations_of_a_large_document_are_cut_in_one_pass():
     """Each component is looked at once, however many operations reach it."""
     schemas = {f"S{n}": {"properties": {"n": {"$ref": f"#/components/schemas/S{n + 1}"}}} for n in range(50)}
-    whole = parsed(
+    parsed_document = parsed(
         document(
             many(300, responses=answers({"$ref": "#/components/schemas/S0"})),
             components={"schemas": {**schemas, "S50": {}}},
         )
     )
-    found = [whole.cut(each)["components"]["schemas"]["S7"] for each in whole.operations]
-    assert all(each is found[0] for each in found)
+    schemas_cut = [
+        parsed_document.cut(operation)["components"]["schemas"]["S7"]
+        for operation in parsed_document.operations
+    ]
+    assert all(schema is schemas_cut[0] for schema in schemas_cut)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -442,8 +445,8 @@ def test_what_a_newer_reader_takes_otherwise_is_a_version_and_nothing_else_is(ap
     assert read() == ("succeeded", 0, 2, 1)
     tool = Tool.objects.get(tool_id="send")
     new, old = tool.versions.all()
-    assert [each.name for each in new.decoded().inputs] == ["file"]
-    assert [each.name for each in old.decoded().inputs] == ["body"]
+    assert [parameter.name for parameter in new.decoded().inputs] == ["file"]
+    assert [parameter.name for parameter in old.decoded().inputs] == ["body"]
     assert (tool.current, new.raw) == (new, old.raw)
     assert diff.compare(old.decoded(), new.decoded()).class_ == "breaking"
     assert invariants.check(["version_digests"]) == []
@@ -460,10 +463,10 @@ def test_what_a_newer_reader_takes_otherwise_is_a_version_and_nothing_else_is(ap
 def test_an_operation_that_lives_elsewhere_is_not_sent_to_the_address_for_calls(
     api, elsewhere, where, is_set
 ):
-    own = {"servers": [{"url": "https://files.example.com"}]}
-    op = operation("upload", **(own if where == "operation" else {}))
+    server_member = {"servers": [{"url": "https://files.example.com"}]}
+    op = operation("upload", **(server_member if where == "operation" else {}))
     api.document = document(
-        {"/a": {"get": op, **(own if where == "path" else {})}, "/b": {"get": operation("b")}}
+        {"/a": {"get": op, **(server_member if where == "path" else {})}, "/b": {"get": operation("b")}}
     )
     protocol = OpenApi({"server": elsewhere.url} if is_set else {})
 
@@ -509,4 +512,4 @@ def test_servers_that_repeat_the_documents_follow_the_address_for_calls(api, els
     for own_servers in (servers, again):
         op = operation("a", servers=own_servers)
         assert called(api, op, settings=settings, servers=servers).outcome == "ok"
-    assert [asked[1] for asked in elsewhere.asked] == ["/v2/things", "/v2/things"]
+    assert [request[1] for request in elsewhere.asked] == ["/v2/things", "/v2/things"]

@@ -25,8 +25,8 @@ def parameter(name, place="query", **members):
 
 
 def built(described, value, path="/x", **op):
-    whole = read(operation("a", parameters=[described], **op), path, "get")
-    return openapi_request.build(whole, {described["name"]: value})
+    cut_document = read(operation("a", parameters=[described], **op), path, "get")
+    return openapi_request.build(cut_document, {described["name"]: value})
 
 
 # The table of https://spec.openapis.org/oas/v3.1.1.html#style-examples
@@ -122,13 +122,15 @@ def test_headers_are_simple(explode, value, expected):
 
 def test_cookies_go_into_one_header():
     parameters = [parameter("a", "cookie"), parameter("b", "cookie", explode=False)]
-    whole = read(operation("a", parameters=parameters))
-    assert openapi_request.build(whole, {"a": "x;y", "b": [1, 2]}).headers["Cookie"] == "a=x%3By; b=1,2"
+    signature_read = read(operation("a", parameters=parameters))
+    assert (
+        openapi_request.build(signature_read, {"a": "x;y", "b": [1, 2]}).headers["Cookie"] == "a=x%3By; b=1,2"
+    )
 
 
 def test_what_was_not_given_is_not_sent():
-    whole = read(operation("a", parameters=[parameter("p"), parameter("X-A", "header")]))
-    call = openapi_request.build(whole, {"p": None})
+    signature_read = read(operation("a", parameters=[parameter("p"), parameter("X-A", "header")]))
+    call = openapi_request.build(signature_read, {"p": None})
     assert (call.query, call.headers, call.content) == ("", {}, None)
 
 
@@ -145,8 +147,8 @@ def test_value_in_the_path_never_leaves_its_place():
 
 
 def test_fixed_query_of_a_path_is_kept_and_a_fragment_is_not():
-    whole = read(operation("a", parameters=[parameter("p")]), "/x?action=do#frag")
-    call = openapi_request.build(whole, {"p": "1"})
+    signature_read = read(operation("a", parameters=[parameter("p")]), "/x?action=do#frag")
+    call = openapi_request.build(signature_read, {"p": "1"})
     assert (call.path, call.query) == ("/x", "action=do&p=1")
 
 
@@ -270,14 +272,14 @@ def parts(call):
 
 
 def test_files_and_fields_go_as_parts_of_a_multipart_body():
-    given = {
+    arguments = {
         "photo": "data:image/png;base64,iVBORw0KGgo=",
         "pages": ["a,b", "c,d"],
         "title": "Bent rim, ø 622",
         "size": 7,
         "place": {"row": 1},
     }
-    call = sent(UPLOAD, given, "multipart/form-data")
+    call = sent(UPLOAD, arguments, "multipart/form-data")
     octets = "application/octet-stream"
     assert parts(call) == [
         ("photo", "photo", "image/png", b"\x89PNG\r\n\x1a\n"),
@@ -288,8 +290,8 @@ def test_files_and_fields_go_as_parts_of_a_multipart_body():
         ("place", None, "application/json", b'{"row":1}'),
     ]
     encoding = {"photo": {"contentType": "image/webp"}, "pages": {"contentType": "a, b"}}
-    named = parts(sent(UPLOAD, given, "multipart/form-data", encoding=encoding))
-    assert [media for _, _, media, _ in named[:2]] == ["image/webp", octets]
+    parts_named = parts(sent(UPLOAD, arguments, "multipart/form-data", encoding=encoding))
+    assert [media for _, _, media, _ in parts_named[:2]] == ["image/webp", octets]
 
 
 @pytest.mark.parametrize(
@@ -306,10 +308,10 @@ def test_files_and_fields_go_as_parts_of_a_multipart_body():
 @pytest.mark.parametrize("required", [True, False])
 def test_files_are_found_in_every_multipart_body(schema, required):
     op = operation("a", requestBody={**takes(schema, "multipart/form-data"), "required": required})
-    whole = read(op, components={"schemas": {"Upload": UPLOAD}})
-    given = {"photo": "data:image/png;base64,iVBORw0KGgo="}
-    is_taken_apart = whole.inputs[0].name == "photo"
-    call = openapi_request.build(whole, given if is_taken_apart else {"body": given})
+    signature_read = read(op, components={"schemas": {"Upload": UPLOAD}})
+    arguments = {"photo": "data:image/png;base64,iVBORw0KGgo="}
+    is_taken_apart = signature_read.inputs[0].name == "photo"
+    call = openapi_request.build(signature_read, arguments if is_taken_apart else {"body": arguments})
     assert parts(call) == [("photo", "photo", "image/png", b"\x89PNG\r\n\x1a\n")]
 
 
@@ -332,9 +334,9 @@ def test_a_data_url_stands_for_what_it_holds(url, media, content):
 @pytest.mark.parametrize(("required", "fault"), [(True, "photo"), (False, "body")])
 def test_file_that_cannot_be_read_is_the_inputs_fault(url, required, fault):
     op = operation("a", requestBody=takes(UPLOAD, "multipart/form-data", required=required))
-    given = {"photo": url}
+    arguments = {"photo": url}
     with pytest.raises(UnusableArgumentError, match="data URL") as refused:
-        openapi_request.build(read(op), given if required else {"body": given})
+        openapi_request.build(read(op), arguments if required else {"body": arguments})
     assert refused.value.name == fault
 
 
@@ -409,8 +411,10 @@ def test_document_cannot_send_calls_to_another_server(url):
 
 
 def told(body, kind="application/json", schema=None):
-    whole = read(operation("a", responses=answers(schema or {"type": "object", "properties": {"a": {}}})))
-    return openapi_request.outputs_in(Reply(200, {"content-type": kind}, body, ROOT), whole)
+    signature_read = read(
+        operation("a", responses=answers(schema or {"type": "object", "properties": {"a": {}}}))
+    )
+    return openapi_request.outputs_in(Reply(200, {"content-type": kind}, body, ROOT), signature_read)
 
 
 @pytest.mark.parametrize(
@@ -470,10 +474,10 @@ AMBIGUOUS = [
 @pytest.mark.parametrize("value", [["{}", "x"], {"{}": 1}, {"a": "{}"}, {"a": ["{}"]}])
 def test_a_value_that_holds_the_delimiter_of_its_style_is_refused(described, value):
     delimiter = {"pipeDelimited": "|", "spaceDelimited": " ", "label": "."}.get(described.get("style"), ",")
-    held = json.loads(json.dumps(value).replace("{}", f"a{delimiter}b"))
+    sent_value = json.loads(json.dumps(value).replace("{}", f"a{delimiter}b"))
 
     with pytest.raises(UnusableArgumentError) as refused:
-        built(described, held, "/x/{v}" if described["in"] == "path" else "/x")
+        built(described, sent_value, "/x/{v}" if described["in"] == "path" else "/x")
 
     assert refused.value.name == "v"
 
@@ -502,8 +506,8 @@ def test_a_member_whose_name_holds_brackets_is_no_deep_object():
 @pytest.mark.parametrize("explode", [False, True])
 def test_no_value_of_a_cookie_ends_the_cookie(explode):
     described = parameter("v", "cookie", explode=explode, allowReserved=True)
-    sent = built(described, ["a;b=1", "c,d&e"]).headers["Cookie"]
-    parts = [part.partition("=")[2] for part in sent.split("; ")] if explode else sent[2:].split(",")
+    cookie = built(described, ["a;b=1", "c,d&e"]).headers["Cookie"]
+    parts = [part.partition("=")[2] for part in cookie.split("; ")] if explode else cookie[2:].split(",")
     assert list(map(unquote, parts)) == ["a;b=1", "c,d&e"]
 
 
@@ -546,12 +550,12 @@ def test_a_number_with_a_zero_fraction_goes_out_as_a_whole_number(schema, value,
 )
 @pytest.mark.parametrize("ways", [[{"k": []}], [{"other": []}, {"k": []}], [{}, {"k": []}]])
 def test_a_parameter_that_carries_the_credential_is_no_input(scheme, described, ways):
-    whole = read(
+    signature_read = read(
         operation("a", parameters=[described, parameter("q")], security=ways),
         components={"securitySchemes": {"k": scheme}},
     )
-    assert [each.name for each in whole.inputs] == ["q"]
-    call = openapi_request.build(whole, {"q": "x", described["name"]: "made-up"})
+    assert [parameter.name for parameter in signature_read.inputs] == ["q"]
+    call = openapi_request.build(signature_read, {"q": "x", described["name"]: "made-up"})
     assert "made-up" not in f"{call.query}{call.headers}"
 
 
@@ -565,5 +569,5 @@ def test_a_parameter_that_carries_the_credential_is_no_input(scheme, described, 
 )
 def test_a_parameter_that_only_resembles_the_credential_is_an_input(scheme, security):
     op = operation("a", parameters=[parameter("key")], security=security)
-    whole = read(op, components={"securitySchemes": {"k": scheme}})
-    assert [each.name for each in whole.inputs] == ["key"]
+    signature_read = read(op, components={"securitySchemes": {"k": scheme}})
+    assert [parameter.name for parameter in signature_read.inputs] == ["key"]

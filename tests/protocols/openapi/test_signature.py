@@ -29,24 +29,24 @@ def parameter(name, place="query", **members):
 
 
 def names(read_signature):
-    return [each.name for each in read_signature.inputs]
+    return [parameter.name for parameter in read_signature.inputs]
 
 
 def by_name(read_signature):
-    return {each.name: each for each in read_signature.inputs}
+    return {parameter.name: parameter for parameter in read_signature.inputs}
 
 
-def comes_back(whole):
-    for each in cuts(whole).values():
-        stored = signature.from_json(signature.to_json(openapi_signature.read(each)))
-        written = openapi_signature.write(stored)
-        assert losses(each, written) == []
-        assert canonical(written) == canonical(each)
+def comes_back(api_document):
+    for cut_document in cuts(api_document).values():
+        stored = signature.from_json(signature.to_json(openapi_signature.read(cut_document)))
+        document_written = openapi_signature.write(stored)
+        assert losses(cut_document, document_written) == []
+        assert canonical(document_written) == canonical(cut_document)
 
 
 def test_texts_of_an_operation_are_those_of_the_tool():
-    found = read(operation("a", summary="Do it", description="Does it at once.", tags=["x", "y"]))
-    assert (found.name, found.title, found.description, found.tags) == (
+    signature_read = read(operation("a", summary="Do it", description="Does it at once.", tags=["x", "y"]))
+    assert (signature_read.name, signature_read.title, signature_read.description, signature_read.tags) == (
         "a",
         "Do it",
         "Does it at once.",
@@ -83,14 +83,18 @@ def test_parameters_become_inputs():
         parameter("id", "path"),
         {"name": "filter", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}},
     ]
-    found = by_name(read(operation("a", parameters=parameters), path="/a/{id}"))
-    assert set(found) == {"q", "limit", "X-Trace", "theme", "id", "filter"}
-    assert (found["q"].description, found["q"].required) == ("Words.", True)
-    assert (found["limit"].type, found["limit"].min, found["limit"].max) == ("int", 1, 50)
-    assert found["X-Trace"].schema["deprecated"] is True
-    assert [value.name for value in found["theme"].allowed_values] == ["a", "b"]
-    assert found["id"].required
-    assert found["filter"].type == "json"
+    parameters_by_name = by_name(read(operation("a", parameters=parameters), path="/a/{id}"))
+    assert set(parameters_by_name) == {"q", "limit", "X-Trace", "theme", "id", "filter"}
+    assert (parameters_by_name["q"].description, parameters_by_name["q"].required) == ("Words.", True)
+    assert (
+        parameters_by_name["limit"].type,
+        parameters_by_name["limit"].min,
+        parameters_by_name["limit"].max,
+    ) == ("int", 1, 50)
+    assert parameters_by_name["X-Trace"].schema["deprecated"] is True
+    assert [value.name for value in parameters_by_name["theme"].allowed_values] == ["a", "b"]
+    assert parameters_by_name["id"].required
+    assert parameters_by_name["filter"].type == "json"
 
 
 def test_headers_that_http_decides_are_no_inputs():
@@ -102,8 +106,8 @@ def test_headers_that_http_decides_are_no_inputs():
 
 def test_name_in_the_path_that_nobody_describes_is_an_input():
     op = operation("a")
-    (found,) = read(op, path="/a/{id}").inputs
-    assert (found.name, found.type, found.required) == ("id", "string", True)
+    (parameter_read,) = read(op, path="/a/{id}").inputs
+    assert (parameter_read.name, parameter_read.type, parameter_read.required) == ("id", "string", True)
     assert [note.code for note in OpenApi().notes(cut(op, "/a/{id}"), read(op, "/a/{id}"))] == [
         "PATH_PARAMETER"
     ]
@@ -131,9 +135,9 @@ SENT = {
 def test_members_of_a_plain_body_stand_beside_the_parameters(schema):
     components = {"schemas": {"Thing": THING, "Alias": ref("Thing")}}
     op = operation("a", parameters=[parameter("q")], requestBody=takes(schema))
-    found = read(op, components=components)
-    assert names(found) == ["q", "name", "count"]
-    assert [each.required for each in found.inputs] == [False, True, False]
+    signature_read = read(op, components=components)
+    assert names(signature_read) == ["q", "name", "count"]
+    assert [parameter.required for parameter in signature_read.inputs] == [False, True, False]
     comes_back(document({"/a": {"post": op}}, components=components))
 
 
@@ -160,16 +164,16 @@ def test_members_of_a_plain_body_stand_beside_the_parameters(schema):
 )
 def test_body_that_would_lose_something_is_one_input(schema, is_required):
     op = operation("a", requestBody=takes(schema, required=is_required))
-    (found,) = read(op).inputs
-    assert (found.name, found.required) == ("body", is_required)
-    assert canonical(json_schema.write_parameter(found)) == canonical(
+    (parameter_read,) = read(op).inputs
+    assert (parameter_read.name, parameter_read.required) == ("body", is_required)
+    assert canonical(json_schema.write_parameter(parameter_read)) == canonical(
         openapi_signature.as_json_schema(schema, is_dialect=False)
     )
     comes_back(document({"/a": {"post": op}}))
 
 
 @pytest.mark.parametrize(
-    ("schema", "sent"),
+    ("schema", "expected_schema"),
     [
         ({"allOf": [THING]}, {"allOf": [SENT]}),
         ({"type": "array", "items": THING}, {"type": "array", "items": SENT}),
@@ -178,18 +182,18 @@ def test_body_that_would_lose_something_is_one_input(schema, is_required):
         ({"oneOf": [THING, {"type": "object"}]}, {"anyOf": [SENT, {"type": "object"}]}),
     ],
 )
-def test_a_body_that_is_one_input_is_without_members_that_only_come_back(schema, sent):
+def test_a_body_that_is_one_input_is_without_members_that_only_come_back(schema, expected_schema):
     op = operation("a", requestBody=takes(schema))
-    (found,) = read(op).inputs
-    assert canonical(json_schema.write_parameter(found)) == canonical(sent)
+    (parameter_read,) = read(op).inputs
+    assert canonical(json_schema.write_parameter(parameter_read)) == canonical(expected_schema)
     comes_back(document({"/a": {"post": op}}))
 
 
 def test_an_answer_is_without_members_that_are_only_sent():
     password = {"type": "string", "writeOnly": True}
     user = {"type": "object", "required": ["password"], "properties": {"password": password, "name": {}}}
-    found = read(operation("a", responses=answers({"type": "object", "properties": {"user": user}})))
-    assert found.outputs[0].schema == {"type": "object", "properties": {"name": {}}}
+    signature_read = read(operation("a", responses=answers({"type": "object", "properties": {"user": user}})))
+    assert signature_read.outputs[0].schema == {"type": "object", "properties": {"name": {}}}
 
 
 def test_optional_body_without_required_members_stands_beside_the_parameters():
@@ -200,9 +204,9 @@ def test_optional_body_without_required_members_stands_beside_the_parameters():
 def test_one_name_in_several_places_is_kept_apart():
     parameters = [parameter("id", "header"), parameter("id", "query"), parameter("id", "path")]
     op = operation("a", parameters=parameters, requestBody=takes({"properties": {"id": {}, "query_id": {}}}))
-    found = read(op, path="/a/{id}")
-    assert names(found) == ["id", "query_id", "header_id", "body_id", "body_query_id"]
-    assert by_name(found)["id"].required
+    signature_read = read(op, path="/a/{id}")
+    assert names(signature_read) == ["id", "query_id", "header_id", "body_id", "body_query_id"]
+    assert by_name(signature_read)["id"].required
     comes_back(document({"/a/{id}": {"post": op}}))
 
 
@@ -249,17 +253,19 @@ def test_json_is_chosen_among_several_bodies():
 def test_first_good_json_answer_gives_the_outputs(schema, outputs):
     op = operation("a", responses={"400": {"description": "Bad"}, **answers(schema)})
     components = {"schemas": {"Thing": THING}}
-    assert [each.name for each in read(op, components=components).outputs] == outputs
+    assert [output.name for output in read(op, components=components).outputs] == outputs
     comes_back(document({"/a": {"post": op}}, components=components))
 
 
 def test_recursive_schemas_keep_their_definitions():
     node = {"type": "object", "properties": {"name": {"type": "string"}, "below": {"items": ref("Node")}}}
     op = operation("a", requestBody=takes(ref("Node")), responses=answers(ref("Node")))
-    found = read(op, components={"schemas": {"Node": node}})
-    assert names(found) == ["name", "below"]
-    assert found.schema_rest["$defs"]["Node"]["properties"]["below"] == {"items": {"$ref": "#/$defs/Node"}}
-    assert found.outputs_rest["$defs"].keys() == {"Node"}
+    signature_read = read(op, components={"schemas": {"Node": node}})
+    assert names(signature_read) == ["name", "below"]
+    assert signature_read.schema_rest["$defs"]["Node"]["properties"]["below"] == {
+        "items": {"$ref": "#/$defs/Node"}
+    }
+    assert signature_read.outputs_rest["$defs"].keys() == {"Node"}
     comes_back(document({"/a": {"post": op}}, components={"schemas": {"Node": node}}))
 
 
@@ -284,8 +290,8 @@ DIALECT = [
 @pytest.mark.parametrize(("schema", "expected"), DIALECT)
 def test_dialect_of_3_0_becomes_json_schema_and_comes_back(schema, expected):
     op = operation("a", parameters=[parameter("p", schema=schema)])
-    (found,) = read(op, openapi="3.0.3").inputs
-    assert json_schema.write_parameter(found) == expected
+    (parameter_read,) = read(op, openapi="3.0.3").inputs
+    assert json_schema.write_parameter(parameter_read) == expected
     comes_back(document({"/a": {"post": op}}, openapi="3.0.3"))
 
 
@@ -322,15 +328,17 @@ SCHEMES = {
     ],
 )
 def test_security_says_what_the_credential_must_be(security, secrets, scopes):
-    found = read(operation("a", security=security), components={"securitySchemes": SCHEMES})
-    assert (found.requirements.secrets, found.requirements.scopes) == (secrets, scopes)
+    signature_read = read(operation("a", security=security), components={"securitySchemes": SCHEMES})
+    assert (signature_read.requirements.secrets, signature_read.requirements.scopes) == (secrets, scopes)
 
 
 @pytest.mark.parametrize(("name", "code"), [("cookie", "CREDENTIAL_KIND"), ("cert", "CREDENTIAL_KIND")])
 def test_credential_that_nobody_can_enter_is_noted(name, code):
     op = operation("a", security=[{name: []}])
-    whole = cut(op, components={"securitySchemes": SCHEMES})
-    assert [note.code for note in OpenApi().notes(whole, openapi_signature.read(whole))] == [code]
+    cut_document = cut(op, components={"securitySchemes": SCHEMES})
+    assert [note.code for note in OpenApi().notes(cut_document, openapi_signature.read(cut_document))] == [
+        code
+    ]
 
 
 @pytest.mark.parametrize(
@@ -368,9 +376,11 @@ def test_every_document_comes_back(first, second, third, openapi, is_required):
         requestBody=takes(third, required=is_required),
         responses=answers(second),
     )
-    whole = document({"/a": {"post": op}}, openapi=openapi, components={"schemas": {"A": first, "B": third}})
+    api_document = document(
+        {"/a": {"post": op}}, openapi=openapi, components={"schemas": {"A": first, "B": third}}
+    )
     with suppress(UnreadableItemError):
-        comes_back(whole)
+        comes_back(api_document)
 
 
 def test_the_document_of_a_generator_comes_back():

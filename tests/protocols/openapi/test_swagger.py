@@ -38,11 +38,14 @@ def test_a_body_by_reference_is_taken_apart():
         "Pet": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
     }
     body = {"name": "pet", "in": "body", "required": True, "schema": {"$ref": "#/definitions/Pet"}}
-    found = read(
+    signature_read = read(
         {"parameters": [{"$ref": "#/parameters/pet"}]}, parameters={"pet": body}, definitions=definitions
     )
-    assert [(each.name, each.required) for each in found.inputs] == [("id", True), ("name", True)]
-    assert openapi_request.build(found, {"id": 1, "name": "Rex"}).content == b'{"name":"Rex"}'
+    assert [(parameter.name, parameter.required) for parameter in signature_read.inputs] == [
+        ("id", True),
+        ("name", True),
+    ]
+    assert openapi_request.build(signature_read, {"id": 1, "name": "Rex"}).content == b'{"name":"Rex"}'
 
 
 @pytest.mark.parametrize(
@@ -87,8 +90,14 @@ def test_a_file_makes_the_form_multipart():
 
 
 def test_a_parameter_of_the_path_is_replaced_by_the_operations():
-    found = read({"parameters": [param("q", type="integer")]}, item={"parameters": [param("q"), param("r")]})
-    assert {each.name: each.type for each in found.inputs} == {"id": "string", "r": "string", "q": "int"}
+    signature_read = read(
+        {"parameters": [param("q", type="integer")]}, item={"parameters": [param("q"), param("r")]}
+    )
+    assert {parameter.name: parameter.type for parameter in signature_read.inputs} == {
+        "id": "string",
+        "r": "string",
+        "q": "int",
+    }
 
 
 def test_consumes_and_produces_choose_the_media_types():
@@ -102,9 +111,9 @@ def test_consumes_and_produces_choose_the_media_types():
         "description": "",
         "schema": {"type": "object", "properties": {"n": {"type": "integer", "x-nullable": True}}},
     }
-    found = read(operation, responses={"good": good}, consumes=["application/xml"])
-    assert [each.name for each in found.outputs] == ["n"]
-    assert openapi_request.build(found, {"id": 1, "body": "hi"}).content == b"hi"
+    signature_read = read(operation, responses={"good": good}, consumes=["application/xml"])
+    assert [output.name for output in signature_read.outputs] == ["n"]
+    assert openapi_request.build(signature_read, {"id": 1, "body": "hi"}).content == b"hi"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +141,11 @@ def test_calls_go_to_host_and_base_path(stated, base):
 )
 def test_security_is_required_and_no_input(scheme, words):
     operation = {"parameters": [param("x-key", "header")], "security": [{"k": []}]}
-    found = read(operation, securityDefinitions={"k": scheme})
-    assert words in found.requirements.secrets[0]
-    assert ("x-key" in [each.name for each in found.inputs]) == (scheme["type"] != "apiKey")
+    signature_read = read(operation, securityDefinitions={"k": scheme})
+    assert words in signature_read.requirements.secrets[0]
+    assert ("x-key" in [parameter.name for parameter in signature_read.inputs]) == (
+        scheme["type"] != "apiKey"
+    )
 
 
 def test_a_parameter_that_refers_to_nothing_rejects_its_operation():

@@ -24,8 +24,8 @@ LISTED = Exchange(path="/tools", body={"items": [TOOL]})
 WELL = Exchange(path="/health", body={})
 
 
-def exchange(status=200, body=None, *, sent=REQUEST, **recorded):
-    return Exchange("POST", "/tools/call", json=sent, status=status, body=body, **recorded)
+def exchange(status=200, body=None, *, payload=REQUEST, **recorded):
+    return Exchange("POST", "/tools/call", json=payload, status=status, body=body, **recorded)
 
 
 def success(**members):
@@ -59,8 +59,8 @@ def test_call_is_bare_and_names_the_version_in_a_header():
 
 
 def test_call_is_wrapped_for_the_earlier_revision():
-    sent = {"$schema": "urn:oxp:1.0", "request": REQUEST}
-    recorded = exchange(sent=sent, body={"$schema": "urn:oxp:1.0", "result": success(value=3)})
+    wrapped_request = {"$schema": "urn:oxp:1.0", "request": REQUEST}
+    recorded = exchange(payload=wrapped_request, body={"$schema": "urn:oxp:1.0", "result": success(value=3)})
     outcome, session = call(recorded, memory={"revision": "wrapped"})
     assert (outcome.outcome, outcome.outputs) == ("ok", {"value": 3})
     assert session.asked == [{}]
@@ -94,30 +94,32 @@ MISSING = [
 @pytest.mark.parametrize("status", [400, 422])
 def test_vendor_that_misses_the_other_form_is_asked_once_more_in_it(status, body):
     wrapped = {"$schema": "urn:oxp:1.0", "request": REQUEST}
-    outcome, session = call(exchange(status, body), exchange(sent=wrapped, body={"result": success(value=3)}))
+    outcome, session = call(
+        exchange(status, body), exchange(payload=wrapped, body={"result": success(value=3)})
+    )
     assert (outcome.outcome, session.memory) == ("ok", {"revision": "wrapped"})
 
 
 def test_call_keeps_its_id_in_the_other_form():
-    sent = []
+    call_ids = []
 
     class Listening(ScriptedSession):
         def send(self, request):
             body = json.loads(request.content)
-            sent.append(body.get("request", body)["call_id"])
+            call_ids.append(body.get("request", body)["call_id"])
             return super().send(request)
 
     wrapped = {"$schema": "urn:oxp:1.0", "request": REQUEST}
-    session = Listening(exchange(422, MISSING[0]), exchange(sent=wrapped, body={"result": success()}))
+    session = Listening(exchange(422, MISSING[0]), exchange(payload=wrapped, body={"result": success()}))
     OXP().invoke(session, "Calculator.Add", "1.2.0", OXP().read(TOOL), {"a": 1})
-    assert len(sent) == 2
-    assert len(set(sent)) == 1
+    assert len(call_ids) == 2
+    assert len(set(call_ids)) == 1
 
 
 def test_vendor_that_refuses_both_forms_is_taken_at_its_first_word():
     wrapped = {"$schema": "urn:oxp:1.0", "request": REQUEST}
     second = {"message": "Missing required property 'tool_id'"}
-    outcome, session = call(exchange(422, MISSING[0]), exchange(422, second, sent=wrapped))
+    outcome, session = call(exchange(422, MISSING[0]), exchange(422, second, payload=wrapped))
     assert "'request'" in outcome.error["message"]
     assert session.memory == {}
 
@@ -136,17 +138,17 @@ def test_other_refusals_are_not_taken_for_the_other_form(body):
 
 def test_current_version_is_looked_up_so_that_a_version_is_always_named():
     assert outcome_of(LISTED, exchange(body=success(value=3)), label=None).outcome == "ok"
-    gone = Exchange(path="/tools", body={"items": []})
-    assert outcome_of(gone, label=None).error["code"] == "NOT_FOUND"
+    gone_listing = Exchange(path="/tools", body={"items": []})
+    assert outcome_of(gone_listing, label=None).error["code"] == "NOT_FOUND"
 
 
 def test_input_is_there_even_when_it_is_empty():
     document = TOOL | {"input_schema": {}}
-    sent = REQUEST | {"input": {}}
+    request = REQUEST | {"input": {}}
     protocol = OXP()
-    session = ScriptedSession(exchange(sent=sent, body=success(value=1)))
-    read = protocol.read(document)
-    assert protocol.invoke(session, "Calculator.Add", "1.2.0", read, {}).outcome == "ok"
+    session = ScriptedSession(exchange(payload=request, body=success(value=1)))
+    signature_read = protocol.read(document)
+    assert protocol.invoke(session, "Calculator.Add", "1.2.0", signature_read, {}).outcome == "ok"
 
 
 def test_input_that_is_one_value_is_sent_as_it_is():
@@ -250,14 +252,14 @@ def test_missing_requirements_without_a_challenge_are_still_a_persons_turn(missi
 
 def test_call_goes_on_under_its_id_with_what_was_answered():
     body = {"message": "Who?", "missing_requirements": {"user_id": True}}
-    asked = outcome_of(exchange(400, body))
-    assert [ask.id for ask in asked.asks] == ["user_id"]
-    assert isinstance(asked.asks[0], Ask)
-    state = json.loads(json.dumps(asked.resume))
-    sent = REQUEST | {"call_id": state["request"]["call_id"], "context": {"user_id": "u-7"}}
-    session = ScriptedSession(exchange(sent=sent, body=success(value=3)))
-    read = OXP().read(TOOL)
-    again = OXP().resume(session, "Calculator.Add", "1.2.0", read, state, {"user_id": "u-7"})
+    needs_input = outcome_of(exchange(400, body))
+    assert [ask.id for ask in needs_input.asks] == ["user_id"]
+    assert isinstance(needs_input.asks[0], Ask)
+    state = json.loads(json.dumps(needs_input.resume))
+    request = REQUEST | {"call_id": state["request"]["call_id"], "context": {"user_id": "u-7"}}
+    session = ScriptedSession(exchange(payload=request, body=success(value=3)))
+    signature_read = OXP().read(TOOL)
+    again = OXP().resume(session, "Calculator.Add", "1.2.0", signature_read, state, {"user_id": "u-7"})
     assert again.outcome == "ok"
 
 
@@ -265,12 +267,12 @@ def test_user_goes_only_to_tools_that_ask_for_one():
     settings = {"user_id": "u-7"}
     assert outcome_of(exchange(body=success(value=1)), settings=settings).outcome == "ok"
     asking = TOOL | {"requirements": {"user_id": True}}
-    recorded = exchange(sent=REQUEST | {"context": {"user_id": "u-7"}}, body=success(value=1))
+    recorded = exchange(payload=REQUEST | {"context": {"user_id": "u-7"}}, body=success(value=1))
     assert outcome_of(recorded, document=asking, settings=settings).outcome == "ok"
 
 
 @pytest.mark.parametrize(
-    ("asked", "outcome", "code", "can_retry"),
+    ("follow_ups", "outcome", "code", "can_retry"),
     [
         ([WELL, LISTED], "refused", "NOT_RUN", None),
         ([Exchange(path="/health", status=404), LISTED], "refused", "NOT_RUN", None),
@@ -286,23 +288,23 @@ def test_user_goes_only_to_tools_that_ask_for_one():
         ([Exchange(path="/health", fails="CONNECT")], "unavailable", "CONNECT", True),
     ],
 )
-def test_a_400_is_told_apart_by_health_and_the_list(asked, outcome, code, can_retry):
-    found = outcome_of(exchange(400, {"message": "No luck."}), *asked)
-    assert (found.outcome, found.error["code"], found.can_retry) == (outcome, code, can_retry)
+def test_a_400_is_told_apart_by_health_and_the_list(follow_ups, outcome, code, can_retry):
+    result = outcome_of(exchange(400, {"message": "No luck."}), *follow_ups)
+    assert (result.outcome, result.error["code"], result.can_retry) == (outcome, code, can_retry)
 
 
 @pytest.mark.parametrize(
-    ("listed", "outcome", "code"),
+    ("listing", "outcome", "code"),
     [
         (LISTED, "tool_error", "HTTP_404"),
         (Exchange(path="/tools", body={"items": []}), "refused", "NOT_FOUND"),
         (Exchange(path="/tools", status=503), "tool_error", "HTTP_404"),
     ],
 )
-def test_a_404_is_an_unknown_tool_only_if_the_list_says_so(listed, outcome, code):
-    health = [Exchange(path="/health", status=503)] if listed.status == 503 else []
-    found = outcome_of(exchange(404, {"message": "No such order."}), listed, *health)
-    assert (found.outcome, found.error["code"]) == (outcome, code)
+def test_a_404_is_an_unknown_tool_only_if_the_list_says_so(listing, outcome, code):
+    health = [Exchange(path="/health", status=503)] if listing.status == 503 else []
+    result = outcome_of(exchange(404, {"message": "No such order."}), listing, *health)
+    assert (result.outcome, result.error["code"]) == (outcome, code)
 
 
 def test_inputs_that_the_vendor_refuses_are_named():
@@ -328,9 +330,9 @@ def test_inputs_that_the_vendor_refuses_are_named():
     ],
 )
 def test_every_other_answer_has_an_outcome(recorded, outcome, code):
-    found = outcome_of(exchange(**recorded))
-    assert (found.outcome, found.error["code"]) == (outcome, code)
-    assert (found.resume is not None) == (outcome == "unavailable")
+    result = outcome_of(exchange(**recorded))
+    assert (result.outcome, result.error["code"]) == (outcome, code)
+    assert (result.resume is not None) == (outcome == "unavailable")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "<html>"])

@@ -62,11 +62,11 @@ def bank(request):
 
 @pytest.fixture
 def endpoint(bank):
-    found = make_endpoint(protocol="oxp", url=bank.url)
-    run = enumeration_runs.perform(enumeration_runs.request_run(found, trigger=Trigger.COMMAND).pk)
+    endpoint = make_endpoint(protocol="oxp", url=bank.url)
+    run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert (run.status, run.error_code, run.rejected) == ("succeeded", "", 0)
-    found.refresh_from_db()
-    return found
+    endpoint.refresh_from_db()
+    return endpoint
 
 
 def call(endpoint, tool_id, arguments, before=None):
@@ -140,9 +140,9 @@ def test_call_goes_on_once_a_person_has_allowed_it(endpoint, bank):
 
 
 def test_tool_that_asks_for_its_user_is_told_who(endpoint):
-    asked = call(endpoint, "Accounts.ListAccounts", {})
-    assert [ask.id for ask in asked.asks] == ["user_id"]
-    assert call(endpoint, "Accounts.ListAccounts", {"user_id": "u-7"}, before=asked).outcome == "ok"
+    before = call(endpoint, "Accounts.ListAccounts", {})
+    assert [ask.id for ask in before.asks] == ["user_id"]
+    assert call(endpoint, "Accounts.ListAccounts", {"user_id": "u-7"}, before=before).outcome == "ok"
     endpoint.settings = {"user_id": "u-7"}
     assert call(endpoint, "Accounts.ListAccounts", {}).outcome == "ok"
 
@@ -160,5 +160,5 @@ def test_words_for_the_banks_own_people_are_kept_nowhere(endpoint):
 
 def test_version_that_is_gone_is_said_so(endpoint, bank):
     bank.api.published_tools.tools.pop("Rates.ExchangeRate")
-    gone = call(endpoint, "Rates.ExchangeRate", {"sold": "EUR", "bought": "GBP"})
-    assert (gone.outcome, gone.error["code"]) == ("refused", "NOT_FOUND")
+    result = call(endpoint, "Rates.ExchangeRate", {"sold": "EUR", "bought": "GBP"})
+    assert (result.outcome, result.error["code"]) == ("refused", "NOT_FOUND")

@@ -34,7 +34,7 @@ def shown(page):
 
 
 def rejected(page):
-    return [(each.tool, each.code) for each in page.rejected]
+    return [(rejection.tool, rejection.code) for rejection in page.rejected]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_list_shows_the_revision(headers, body, revision):
 )
 def test_definition_that_cannot_be_identified_is_rejected_alone(tool_id, version, code):
     page = listed(tool(tool_id, version), tool("Other.Tool"))
-    assert [each.code for each in page.rejected] == [code]
+    assert [rejection.code for rejection in page.rejected] == [code]
     assert shown(page) == [("Other.Tool", "1.0.0")]
 
 
@@ -163,7 +163,7 @@ def health(status=200, **recorded):
 
 
 @pytest.mark.parametrize(
-    ("asked", "answered", "error", "code", "words"),
+    ("status", "answered", "error", "code", "words"),
     [
         (404, health(), RefusedError, "NOT_FOUND", "reports that it is healthy"),
         (404, health(404), RefusedError, "NOT_FOUND", "There is nothing at /health, either"),
@@ -173,8 +173,8 @@ def health(status=200, **recorded):
         (500, health(fails="RESET"), UnavailableError, "HTTP_500", "answered 500."),
     ],
 )
-def test_health_tells_a_vendor_that_is_down_from_a_wrong_address(asked, answered, error, code, words):
-    session = ScriptedSession(Exchange(path="/tools", status=asked, text=""), answered)
+def test_health_tells_a_vendor_that_is_down_from_a_wrong_address(status, answered, error, code, words):
+    session = ScriptedSession(Exchange(path="/tools", status=status, text=""), answered)
     with pytest.raises(error) as caught:
         list(OXP().enumerate(session, NothingKnown()))
     assert caught.value.code == code
@@ -209,14 +209,18 @@ def read(**members):
 
 
 def test_schemas_become_inputs_and_outputs():
-    found = read(input_schema=SCHEMA, output_schema={"type": "integer"})
-    assert [(each.name, each.type, each.required) for each in found.inputs] == [("a", "number", True)]
-    assert [(each.name, each.type, each.is_whole) for each in found.outputs] == [("value", "int", True)]
+    signature_read = read(input_schema=SCHEMA, output_schema={"type": "integer"})
+    assert [(parameter.name, parameter.type, parameter.required) for parameter in signature_read.inputs] == [
+        ("a", "number", True)
+    ]
+    assert [(output.name, output.type, output.is_whole) for output in signature_read.outputs] == [
+        ("value", "int", True)
+    ]
 
 
 @pytest.mark.parametrize("schema", [{"parameters": SCHEMA}, SCHEMA])
 def test_early_form_of_an_input_schema_is_unwrapped(schema):
-    assert [each.name for each in read(input_schema=schema).inputs] == ["a"]
+    assert [parameter.name for parameter in read(input_schema=schema).inputs] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +228,7 @@ def test_early_form_of_an_input_schema_is_unwrapped(schema):
     [{"type": "object", "properties": {"parameters": {"type": "string"}}}, {"parameters": {"a": {}}}],
 )
 def test_what_only_looks_like_the_early_form_is_not_unwrapped(schema):
-    assert [each.name for each in read(input_schema=schema).inputs] != ["a"]
+    assert [parameter.name for parameter in read(input_schema=schema).inputs] != ["a"]
 
 
 @pytest.mark.parametrize("members", [{}, {"input_schema": {}}, {"input_schema": {"parameters": {}}}])
@@ -234,7 +238,7 @@ def test_tool_without_a_schema_has_no_inputs(members):
 
 def test_null_output_is_nothing_and_empty_output_is_anything():
     assert read(output_schema=None).outputs == ()
-    assert [each.type for each in read(output_schema={}).outputs] == ["json"]
+    assert [output.type for output in read(output_schema={}).outputs] == ["json"]
 
 
 def test_requirements_are_shown():
@@ -243,11 +247,14 @@ def test_requirements_are_shown():
         "secrets": [{"id": "key"}],
         "user_id": True,
     }
-    found = read(requirements=needs)
-    assert found.requirements.scopes == ("read", "send", "maps")
-    assert (found.requirements.secrets, found.requirements.user) == (("key",), True)
-    assert found.rest["requirements"] == needs
-    assert OXP().facts(found) == [("Authorization", "mail: read, send"), ("Authorization", "maps: maps")]
+    signature_read = read(requirements=needs)
+    assert signature_read.requirements.scopes == ("read", "send", "maps")
+    assert (signature_read.requirements.secrets, signature_read.requirements.user) == (("key",), True)
+    assert signature_read.rest["requirements"] == needs
+    assert OXP().facts(signature_read) == [
+        ("Authorization", "mail: read, send"),
+        ("Authorization", "maps: maps"),
+    ]
     assert OXP().facts(read()) == []
 
 
@@ -303,7 +310,7 @@ definitions = st.fixed_dictionaries(
 @given(definitions)
 def test_definition_is_written_as_it_came(document):
     try:
-        read = signature.from_json(signature.to_json(OXP().read(document)))
+        signature_read = signature.from_json(signature.to_json(OXP().read(document)))
     except UnreadableItemError:
         return
-    assert losses(document, OXP().write(read, "A.B", "1.0.0")) == []
+    assert losses(document, OXP().write(signature_read, "A.B", "1.0.0")) == []
