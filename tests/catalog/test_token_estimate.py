@@ -22,7 +22,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 def recorded(protocol):
     scene = json.loads((FIXTURES / protocol.name / "list.json").read_text(encoding="utf-8"))
     session = ScriptedSession(
-        *(Exchange(**each) for each in scene["exchanges"]), root=scene.get("root", "https://vendor.example")
+        *(Exchange(**exchange) for exchange in scene["exchanges"]),
+        root=scene.get("root", "https://vendor.example"),
     )
     speaker = protocol(scene.get("settings"))
     return [
@@ -33,11 +34,11 @@ def recorded(protocol):
 
 
 def in_full(signature):
-    (written,) = exports.USUAL.write(real_tools.release_of([signature]))
-    return estimate_tokens(msgspec.json.encode(written))
+    (documents,) = exports.USUAL.write(real_tools.release_of([signature]))
+    return estimate_tokens(msgspec.json.encode(documents))
 
 
-@pytest.mark.parametrize("protocol", protocols.PROTOCOLS, ids=lambda each: each.name)
+@pytest.mark.parametrize("protocol", protocols.PROTOCOLS, ids=lambda protocol: protocol.name)
 def test_recorded_tools_cost_what_is_written_of_them(protocol):
     for signature in recorded(protocol):
         assert tokens_of(signature) == in_full(signature)

@@ -16,10 +16,10 @@ def refusal(answer) -> tuple[int, str, set[str]]:
 
 
 def test_credential_shows_its_state_and_never_its_secret(admin_api):
-    made = admin_api.post(URL, GIVEN)
+    response = admin_api.post(URL, GIVEN)
 
-    assert made.status_code == 201
-    row = made.json()
+    assert response.status_code == 201
+    row = response.json()
     assert row == {
         "id": str(Credential.objects.get().pk),
         "name": "Main key",
@@ -183,15 +183,15 @@ def test_designer_reads_the_state_and_changes_nothing(admin_api, designer_api):
 def test_schema_never_offers_a_secret_to_read(admin_api):
     components = admin_api.get("/api/schema/?format=json").json()["components"]["schemas"]
 
-    shown = {name: schema for name, schema in components.items() if not name.endswith("Request")}
-    assert "CredentialOutput" in shown
+    outputs = {name: schema for name, schema in components.items() if not name.endswith("Request")}
+    assert "CredentialOutput" in outputs
     for made_by_us in ("NewWebhookOutput", "SecretOutput"):  # what signs webhooks, shown once
-        shown.pop(made_by_us, None)
-    assert not [name for name, schema in shown.items() if "secret" in schema.get("properties", {})]
+        outputs.pop(made_by_us, None)
+    assert not [name for name, schema in outputs.items() if "secret" in schema.get("properties", {})]
 
 
 def test_list_pages_and_costs_the_same_however_long(admin_api, django_assert_max_num_queries):
-    made = [admin_api.post(URL, GIVEN | {"name": name}).json()["id"] for name in "CABBD"]
+    ids = [admin_api.post(URL, GIVEN | {"name": name}).json()["id"] for name in "CABBD"]
 
     with django_assert_max_num_queries(4):
         first = admin_api.get(f"{URL}?limit=3").json()
@@ -199,7 +199,7 @@ def test_list_pages_and_costs_the_same_however_long(admin_api, django_assert_max
 
     rows = first["results"] + second["results"]
     assert [row["name"] for row in rows] == ["A", "B", "B", "C", "D"]
-    assert {row["id"] for row in rows} == set(made)
+    assert {row["id"] for row in rows} == set(ids)
 
 
 EDITED = {
@@ -213,9 +213,9 @@ EDITED = {
 
 @pytest.mark.parametrize("kind", EDITED)
 def test_name_and_details_are_changed_and_the_secret_stays(admin_api, kind):
-    given, changed, wrong = EDITED[kind]
-    made = admin_api.post(URL, GIVEN | {"kind": kind} | given).json()
-    path, before = f"{URL}{made['id']}/", Credential.objects.get()
+    fields, changed, wrong = EDITED[kind]
+    created = admin_api.post(URL, GIVEN | {"kind": kind} | fields).json()
+    path, before = f"{URL}{created['id']}/", Credential.objects.get()
     Credential.objects.update(refused_at=before.set_at)
 
     answer = admin_api.patch(path, {"name": "Sandbox key"} | changed)
@@ -249,10 +249,10 @@ def test_what_a_kind_does_not_have_is_refused_rather_than_dropped(admin_api):
 
 def test_later_of_two_edits_is_told_what_the_first_one_wrote(admin_api):
     path = f"{URL}{admin_api.post(URL, GIVEN).json()['id']}/"
-    seen = admin_api.get(path).headers["ETag"]
-    assert admin_api.patch(path, {"name": "First"}, headers={"If-Match": seen}).status_code == 200
+    etag = admin_api.get(path).headers["ETag"]
+    assert admin_api.patch(path, {"name": "First"}, headers={"If-Match": etag}).status_code == 200
 
-    late = admin_api.patch(path, {"name": "Second", "secret": "an0ther"}, headers={"If-Match": seen})
+    late = admin_api.patch(path, {"name": "Second", "secret": "an0ther"}, headers={"If-Match": etag})
 
     assert refusal(late)[:2] == (409, "changed_meanwhile")
     assert [row["theirs"] for row in late.json()["changes"] if row["path"] == "name"] == ["First"]
@@ -267,16 +267,18 @@ REGISTERS = {"registration_url": "https://auth.acme.example/register"}
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("fields", "expected_start"),
     [
         ({"kind": "oauth_client"}, "Only a credential that a person signs in for registers itself."),
         ({"secret": "s3cret-key"}, "Give either a client that you have, or the address to register at."),
         ({"client": {"client_id": "ours"}}, "Give either a client that you have"),
     ],
 )
-def test_what_would_be_lost_in_registering_is_refused_before_a_server_is_asked(admin_api, given, says):
-    client = REGISTERS | given.get("client", {})
-    body = {"name": "Main", "kind": "oauth_code", "url": GIVEN["url"], **given, "client": client}
+def test_what_would_be_lost_in_registering_is_refused_before_a_server_is_asked(
+    admin_api, fields, expected_start
+):
+    client = REGISTERS | fields.get("client", {})
+    body = {"name": "Main", "kind": "oauth_code", "url": GIVEN["url"], **fields, "client": client}
     answer = admin_api.post(URL, body, format="json")
     assert refusal(answer) == (400, "invalid", {"client"})
-    assert answer.json()["fields"]["client"].startswith(says)
+    assert answer.json()["fields"]["client"].startswith(expected_start)

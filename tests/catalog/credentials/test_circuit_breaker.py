@@ -26,10 +26,10 @@ def connect(vendor: HostileVendor) -> ToolVersion:
 
 
 def call(version: ToolVersion) -> Call:
-    made = requesting.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+    call = requesting.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
     invocation.perform_due_calls()
-    made.refresh_from_db()
-    return made
+    call.refresh_from_db()
+    return call
 
 
 def test_pauses_grow_from_half_a_minute_to_an_hour_and_differ():
@@ -41,17 +41,17 @@ def test_pauses_grow_from_half_a_minute_to_an_hour_and_differ():
     assert least == sorted(least)
 
 
-def moved(asked: Endpoint | Tool, seconds: float) -> None:
+def moved(owner: Endpoint | Tool, seconds: float) -> None:
     """Time passes: what was to happen at some moment happens so much earlier."""
-    circuit = circuit_breaker._circuit_of(asked).get()
+    circuit = circuit_breaker._circuit_of(owner).get()
     if circuit.open_until:
         circuit.open_until -= timedelta(seconds=seconds)
         circuit.save()
 
 
-def failing(asked: Endpoint | Tool, times: int, retry_after: float | None = None) -> None:
+def failing(owner: Endpoint | Tool, times: int, retry_after: float | None = None) -> None:
     for _ in range(times):
-        circuit_breaker.record_failure(asked, "CONNECT", retry_after)
+        circuit_breaker.record_failure(owner, "CONNECT", retry_after)
 
 
 @pytest.mark.django_db
@@ -119,14 +119,14 @@ def test_probe_that_died_is_followed_by_another():
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("asked", "most"), [(7_200, 7_200), (86_400_000, 86_400)])
-def test_wait_that_the_vendor_asks_for_is_kept_up_to_a_day(asked, most):
+@pytest.mark.parametrize(("retry_after", "max_wait"), [(7_200, 7_200), (86_400_000, 86_400)])
+def test_wait_that_the_vendor_asks_for_is_kept_up_to_a_day(retry_after, max_wait):
     endpoint = make_endpoint(name="Weather")
-    failing(endpoint, 1, retry_after=asked)
+    failing(endpoint, 1, retry_after=retry_after)
     with pytest.raises(UnavailableError, match="“Weather” asked us to wait") as refused:
         circuit_breaker.admit(endpoint, 30)
-    assert most - 5 <= refused.value.retry_after <= most
-    moved(endpoint, most)
+    assert max_wait - 5 <= refused.value.retry_after <= max_wait
+    moved(endpoint, max_wait)
     circuit_breaker.admit(endpoint, 30)
     circuit_breaker.admit(endpoint, 30)
 
@@ -146,16 +146,16 @@ def test_while_it_is_open_calls_are_answered_without_asking():
         version = connect(vendor)
         for _ in range(circuit_breaker.OPENS_AFTER):
             assert call(version).outcome == "unavailable"
-        asked = len(vendor.requests)
+        request_count = len(vendor.requests)
         unsent = call(version)
-        assert len(vendor.requests) == asked
+        assert len(vendor.requests) == request_count
         assert (unsent.outcome, unsent.error_code) == ("unavailable", "CIRCUIT_OPEN")
         vendor.script = json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})
         moved(version.tool, 45)
         call(version)
-        assert len(vendor.requests) == asked + 1
+        assert len(vendor.requests) == request_count + 1
         call(version)
-        assert len(vendor.requests) == asked + 2
+        assert len(vendor.requests) == request_count + 2
 
 
 @pytest.mark.django_db
@@ -186,9 +186,9 @@ def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api):
         unsent = invoke(tool)
         assert (unsent["error"]["code"], len(vendor.requests)) == ("CIRCUIT_OPEN", 2)
         assert 3_500_000 < unsent["retry"]["after_ms"] <= 3_600_000
-    shown = designer_api.get(f"/api/v1/tools/{tool.pk}/").data
+    data = designer_api.get(f"/api/v1/tools/{tool.pk}/").data
     page = designer_api.get(f"/tools/{tool.pk}/try/").content.decode()
-    assert shown["unavailable_until"] is not None
+    assert data["unavailable_until"] is not None
     assert "Calls of this tool are not sent until" in page
     assert designer_api.get(f"/api/v1/tools/{other.pk}/").data["unavailable_until"] is None
     assert designer_api.get(f"/api/v1/endpoints/{tool.endpoint_id}/").data["unavailable_until"] is None
@@ -205,9 +205,9 @@ def test_reading_that_is_told_to_wait_keeps_back_readings_and_all_calls():
         endpoint = version.tool.endpoint
         run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
         enumeration_runs.perform(run.pk)
-        asked = len(vendor.requests)
+        request_count = len(vendor.requests)
         assert call(version).error_code == "CIRCUIT_OPEN"
-        assert len(vendor.requests) == asked
+        assert len(vendor.requests) == request_count
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
     schedule._start_due()
     assert not Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
@@ -235,8 +235,8 @@ def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
     endpoint = make_endpoint(url=vendor.url)
     read(Trigger.PERSON)
     tool, elsewhere = endpoint.tools.first(), make_tool()
-    for each in (tool, elsewhere):
-        failing(each, 6)
+    for tool_row in (tool, elsewhere):
+        failing(tool_row, 6)
     read(Trigger.SCHEDULE)
     with pytest.raises(UnavailableError):
         circuit_breaker.admit(tool, 30)
@@ -282,8 +282,8 @@ def test_new_address_starts_afresh():
 def test_open_circuit_is_shown(admin_api):
     endpoint = make_endpoint()
     failing(endpoint, 5)
-    shown = admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/").data
-    assert shown["unavailable_until"] is not None
+    data = admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/").data
+    assert data["unavailable_until"] is not None
     page = admin_api.get(f"/endpoints/{endpoint.pk}/").content.decode()
     assert "Calls are not sent until" in page
     assert "did not answer 5 times in a row" in page

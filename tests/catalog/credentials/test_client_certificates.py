@@ -54,8 +54,8 @@ def issue(authority, *, key=None, days=(-1, 100)) -> dict[str, str]:
 
 
 def make_credential(url: str, **details) -> Credential:
-    given = {"name": "Certificate", "kind": "client_certificate", **details}
-    return credential_operations.create_credential(actor=make_user(Role.ADMIN), url=url, **given)
+    fields = {"name": "Certificate", "kind": "client_certificate", **details}
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), url=url, **fields)
 
 
 def endpoint_of(vendor, authority, credential=None):
@@ -152,9 +152,9 @@ def test_the_private_key_lies_nowhere_in_the_clear(authority, monkeypatch, tmp_p
 )
 def test_the_status_says_when_the_certificate_ends(authority, days, state):
     credential = make_credential("https://api.example", **issue(authority, days=days))
-    shown = status.status_of(credential, timezone.now())
-    assert shown.state == state
-    assert abs((shown.expires_at - timezone.now()).days - days[1]) <= 1
+    certificate_status = status.status_of(credential, timezone.now())
+    assert certificate_status.state == state
+    assert abs((certificate_status.expires_at - timezone.now()).days - days[1]) <= 1
 
 
 def test_a_pair_that_does_not_fit_is_refused(authority):
@@ -190,8 +190,8 @@ def test_an_administrator_enters_it_on_the_page(authority):
 
 def test_rest_takes_it_and_gives_the_key_back_to_nobody(admin_api, authority):
     details = issue(authority) | {"name": "Certificate", "kind": "client_certificate"}
-    made = admin_api.post("/api/v1/credentials/", details | {"url": "https://api.example"})
-    assert made.status_code == 201
-    assert made.json()["certificate"] == details["certificate"].strip()
-    assert made.json()["status"]["expires_at"]
-    assert "PRIVATE" not in made.content.decode()
+    response = admin_api.post("/api/v1/credentials/", details | {"url": "https://api.example"})
+    assert response.status_code == 201
+    assert response.json()["certificate"] == details["certificate"].strip()
+    assert response.json()["status"]["expires_at"]
+    assert "PRIVATE" not in response.content.decode()

@@ -62,11 +62,11 @@ def test_encrypted_secret_is_decrypted_again_and_never_looks_the_same():
 
 @pytest.mark.django_db
 def test_ciphertext_of_another_row_does_not_open():
-    mine, other = make_credential("mine"), make_credential("other")
-    Credential.objects.filter(pk=mine.pk).update(sealed=other.sealed)
+    own_credential, other = make_credential("mine"), make_credential("other")
+    Credential.objects.filter(pk=own_credential.pk).update(sealed=other.sealed)
 
     with pytest.raises(sessions.UndecryptableError) as locked:
-        sessions.decrypt(Credential.objects.get(pk=mine.pk))
+        sessions.decrypt(Credential.objects.get(pk=own_credential.pk))
 
     assert locked.value.code == "CREDENTIAL_LOCKED"
 
@@ -223,18 +223,18 @@ def test_reply_that_holds_the_secret_is_not_taken(script):
 @pytest.mark.django_db(transaction=True)
 def test_secrets_are_found_nowhere(vendor: Vendor, admin_api: APIClient, caplog, capfd):
     caplog.set_level(logging.DEBUG)
-    said = []
+    page_texts = []
 
     def ask(method: str, path: str, body: dict | None = None) -> dict:
         answer = getattr(admin_api, method)(f"/api/v1/{path}", body, format="json")
-        said.append(answer.content.decode())
+        page_texts.append(answer.content.decode())
         return answer.json() if answer.content else {}
 
-    given = {"name": "Key", "kind": "bearer", "url": vendor.url, "secret": CANARY}
-    ask("post", "credentials/", {**given, "kind": "ticket"})
-    ask("post", "credentials/", {**given, "secret": f"{CANARY}\n"})
-    ask("post", "credentials/", {**given, "url": "nope"})
-    credential = ask("post", "credentials/", given)["id"]
+    fields = {"name": "Key", "kind": "bearer", "url": vendor.url, "secret": CANARY}
+    ask("post", "credentials/", {**fields, "kind": "ticket"})
+    ask("post", "credentials/", {**fields, "secret": f"{CANARY}\n"})
+    ask("post", "credentials/", {**fields, "url": "nope"})
+    credential = ask("post", "credentials/", fields)["id"]
     ask("post", "vendors/", {"name": "Parrot"})
     endpoint = ask(
         "post",
@@ -258,7 +258,7 @@ def test_secrets_are_found_nowhere(vendor: Vendor, admin_api: APIClient, caplog,
     }
     assert set(Run.objects.values_list("error_code", flat=True)) == {"", "ECHO", "HTTP_400"}
     places = {
-        "replies": said,
+        "replies": page_texts,
         "database": database_rows(),
         "dumpdata": [serializers.serialize("json", Credential.objects.all())],
         "broker": broker_values(),

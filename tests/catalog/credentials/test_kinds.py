@@ -147,18 +147,18 @@ def test_reply_that_repeats_the_token_is_not_taken():
 
 
 def test_details_of_other_kinds_are_not_kept():
-    made = make_credential("http://127.0.0.1:9100/", kind="jwt", audience="worker", header="X-Key")
+    credential = make_credential("http://127.0.0.1:9100/", kind="jwt", audience="worker", header="X-Key")
 
-    assert made.details == {"audience": "worker", "lifetime_seconds": 600}
+    assert credential.details == {"audience": "worker", "lifetime_seconds": 600}
     assert AuditEntry.objects.latest("pk").after["audience"] == "worker"
 
 
 def test_a_person_enters_both_kinds_on_the_page():
     admin = signed_in(Role.ADMIN)
-    given = {"name": "Key", "url": "http://127.0.0.1:9100/", "secret": KEY, "lifetime_seconds": 300}
+    fields = {"name": "Key", "url": "http://127.0.0.1:9100/", "secret": KEY, "lifetime_seconds": 300}
 
-    query = admin.post("/credentials/new/", given | {"kind": "query", "parameter": "key"}, follow=True)
-    token = admin.post("/credentials/new/", given | {"kind": "jwt", "audience": "worker"}, follow=True)
+    query = admin.post("/credentials/new/", fields | {"kind": "query", "parameter": "key"}, follow=True)
+    token = admin.post("/credentials/new/", fields | {"kind": "jwt", "audience": "worker"}, follow=True)
 
     assert "Name in the address key" in text_of(query)
     assert "Audience (aud) worker" in text_of(token)

@@ -31,8 +31,8 @@ def limit_of(per_second: int, at_once: int = 100) -> RateLimit:
 
 def starts(limit: RateLimit, arrivals: list[float], patience: float = 1_000) -> list[float]:
     """When requests that arrive then may leave; by a clock of the test's own, in seconds."""
-    answers = [take(limit, f"t{n}", patience, 0.001, START + at) for n, at in enumerate(arrivals)]
-    return [at + wait / 1000 for at, wait in zip(arrivals, answers, strict=True) if wait >= 0]
+    answers = [take(limit, f"t{n}", patience, 0.001, START + moment) for n, moment in enumerate(arrivals)]
+    return [moment + wait / 1000 for moment, wait in zip(arrivals, answers, strict=True) if wait >= 0]
 
 
 def test_as_many_as_allowed_go_at_once_and_the_next_waits():
@@ -46,9 +46,9 @@ def test_whoever_asks_rarely_never_waits():
 @given(st.integers(1, 5), st.lists(st.integers(0, 3_000).map(lambda ms: ms / 1000), min_size=1, max_size=20))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_window_of_a_second_ever_holds_more(per_second, arrivals):
-    left = starts(limit_of(per_second), sorted(arrivals))
-    assert len(left) == len(arrivals)
-    for first, beyond in zip(left, left[per_second:], strict=False):
+    allowed = starts(limit_of(per_second), sorted(arrivals))
+    assert len(allowed) == len(arrivals)
+    for first, beyond in zip(allowed, allowed[per_second:], strict=False):
         assert beyond - first >= 1.0
 
 
@@ -104,14 +104,14 @@ def test_whoever_waits_too_long_for_a_turn_is_told():
 def test_vendor_sees_no_more_at_once_and_no_more_a_second():
     """Eight threads, as eight workers would; the vendor's own clock judges."""
     arrived: list[float] = []
-    under_way, most = [0], [0]
+    under_way, most_at_once = [0], [0]
     lock = threading.Lock()
 
     def script(line, request):
         with lock:
             arrived.append(time.monotonic())
             under_way[0] += 1
-            most[0] = max(most[0], under_way[0])
+            most_at_once[0] = max(most_at_once[0], under_way[0])
         time.sleep(0.03)
         with lock:
             under_way[0] -= 1
@@ -124,7 +124,7 @@ def test_vendor_sees_no_more_at_once_and_no_more_a_second():
             with Session(
                 vendor.url,
                 policy=Policy.parse("127.0.0.1"),
-                turns=lambda patience, longest: turn(limit, patience, longest),
+                turns=lambda patience, max_wait: turn(limit, patience, max_wait),
             ) as session:
                 for _ in range(3):
                     session.get("/")
@@ -137,7 +137,7 @@ def test_vendor_sees_no_more_at_once_and_no_more_a_second():
             thread.join()
     arrived.sort()
     assert len(arrived) == 24
-    assert most[0] <= 3
+    assert most_at_once[0] <= 3
     assert arrived[10] - began >= 1.0
     assert arrived[20] - began >= 2.0
 
@@ -165,21 +165,23 @@ def test_without_the_broker_each_process_keeps_the_pace_alone(no_server):
 
 
 def test_broker_that_is_away_is_not_asked_for_every_request(no_server, monkeypatch):
-    asked = []
+    attempts = []
     monkeypatch.setattr(
-        rate_limit, "take", lambda *given: asked.append(given) or (_ for _ in ()).throw(redis.TimeoutError())
+        rate_limit,
+        "take",
+        lambda *arguments: attempts.append(arguments) or (_ for _ in ()).throw(redis.TimeoutError()),
     )
     for _ in range(5):
         with turn(RateLimit("alone", 1_000, 1), 5, 20):
             pass
-    assert len(asked) == 1
+    assert len(attempts) == 1
 
 
 # The circuit.
 
 
 def test_settings_of_the_endpoint_reach_the_session(admin_api, vendor):
-    made = admin_api.post(
+    response = admin_api.post(
         "/api/v1/endpoints/",
         {
             "vendor": make_endpoint().vendor.slug,
@@ -189,14 +191,14 @@ def test_settings_of_the_endpoint_reach_the_session(admin_api, vendor):
             "requests_at_once": 2,
         },
     )
-    assert made.status_code == 201, made.data
-    endpoint = Endpoint.objects.get(pk=made.data["id"])
+    assert response.status_code == 201, response.data
+    endpoint = Endpoint.objects.get(pk=response.data["id"])
     limit = rate_limit.turns(endpoint).args[0]
     assert (limit.per_second, limit.at_once) == (7, 2)
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("payload", "field"),
     [
         ({"requests_per_second": 0}, "requests_per_second"),
         ({"requests_per_second": 1_001}, "requests_per_second"),
@@ -209,8 +211,8 @@ def test_settings_of_the_endpoint_reach_the_session(admin_api, vendor):
         ({"max_reply_megabytes": 257}, "max_reply_megabytes"),
     ],
 )
-def test_pace_has_bounds(admin_api, given, field):
+def test_pace_has_bounds(admin_api, payload, field):
     endpoint = make_endpoint()
-    refused = admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", given)
+    refused = admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", payload)
     assert refused.status_code == 400
     assert field in refused.data["fields"]

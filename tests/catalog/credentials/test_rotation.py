@@ -59,9 +59,9 @@ def store(count: int) -> dict[object, str]:
 
 
 def rotate(*arguments: str) -> str:
-    said = StringIO()
-    call_command("rotate_keys", *arguments, stdout=said)
-    return said.getvalue()
+    output = StringIO()
+    call_command("rotate_keys", *arguments, stdout=output)
+    return output.getvalue()
 
 
 def opened() -> dict[object, str]:
@@ -75,10 +75,10 @@ def test_every_secret_moves_to_the_first_key_and_the_old_one_can_go(settings):
     settings.KEYS = [NEW, OLD]
 
     assert encryption.secrets_by_key() == {"k1": 2}  # the credential's, and what fingerprints are made with
-    said = rotate()
+    output = rotate()
 
-    assert "2 secrets encrypted again under “k2”." in said
-    assert "k1: 0 secrets. Once every process runs with “k2” in front, take this key out" in said
+    assert "2 secrets encrypted again under “k2”." in output
+    assert "k1: 0 secrets. Once every process runs with “k2” in front, take this key out" in output
     assert encryption.secrets_by_key() == {"k2": 2}
     settings.KEYS = [NEW]
     assert opened() == {credential.pk: "s3cret"}
@@ -100,9 +100,9 @@ def test_secret_of_another_row_or_another_field_does_not_open():
 @pytest.mark.django_db
 def test_rotation_does_not_heal_a_swap(settings):
     """What cannot be decrypted is named and left alone; the rest moves."""
-    mine, other = make_credential("mine"), make_credential("other")
-    swapped = [mine.sealed, other.sealed]
-    for row, sealed in zip((other, mine), swapped, strict=True):
+    own_credential, other = make_credential("mine"), make_credential("other")
+    swapped = [own_credential.sealed, other.sealed]
+    for row, sealed in zip((other, own_credential), swapped, strict=True):
         Credential.objects.filter(pk=row.pk).update(sealed=sealed)
     make_credential("third")
     settings.KEYS = [NEW, OLD]
@@ -116,19 +116,19 @@ def test_rotation_does_not_heal_a_swap(settings):
 
 @pytest.mark.django_db(transaction=True)
 def test_row_that_another_transaction_locks_is_encrypted_once_it_is_free(settings):
-    held, free = make_credential("held"), make_credential("free")
+    locked, free = make_credential("held"), make_credential("free")
     settings.KEYS = [NEW, OLD]
-    said = []
+    counts = []
 
     def release(progress: rotation.Progress) -> None:
-        said.append(progress.encrypted)
+        counts.append(progress.encrypted)
         letting_go.set()
 
     letting_go, holding = threading.Event(), threading.Event()
 
     def hold() -> None:
         with transaction.atomic():
-            Credential.objects.select_for_update().get(pk=held.pk)
+            Credential.objects.select_for_update().get(pk=locked.pk)
             holding.set()
             letting_go.wait(20)
         connection.close()
@@ -143,15 +143,15 @@ def test_row_that_another_transaction_locks_is_encrypted_once_it_is_free(setting
         holder.join()
 
     assert progress.encrypted == 3
-    assert said[0] == 1  # the one that nobody held
+    assert counts[0] == 1  # the one that nobody held
     settings.KEYS = [NEW]
-    assert opened() == {held.pk: "held", free.pk: "free"}
+    assert opened() == {locked.pk: "held", free.pk: "free"}
 
 
 @pytest.mark.django_db
 def test_lost_key_is_named_and_its_secrets_can_be_given_up(settings):
     credential = make_credential()
-    lost = credential.fingerprint
+    lost_fingerprint = credential.fingerprint
     settings.KEYS = [NEW]
 
     with pytest.raises(CommandError, match="Not everything"):
@@ -169,7 +169,7 @@ def test_lost_key_is_named_and_its_secrets_can_be_given_up(settings):
     assert (entry.action, entry.label, entry.before) == ("forget", "Key", {"key": "k1"})
     replaced = credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret="s3cret")
     assert sessions.decrypt(replaced).reveal() == "s3cret"
-    assert replaced.fingerprint != lost
+    assert replaced.fingerprint != lost_fingerprint
 
 
 @pytest.mark.django_db
@@ -211,7 +211,7 @@ def test_file_of_keys_that_everybody_may_open_is_refused(settings, tmp_path, mod
 
 
 @pytest.mark.parametrize(
-    ("keys", "says"),
+    ("keys", "message"),
     [
         ([], "There is no key"),
         (["k1"], "Key 1 of PEGBOARD_KEYS is not valid"),
@@ -221,10 +221,10 @@ def test_file_of_keys_that_everybody_may_open_is_refused(settings, tmp_path, mod
         ([OLD, NEW.replace("k2:", "k1:")], "two keys “k1”"),
     ],
 )
-def test_ring_that_is_none_says_which_entry_and_shows_no_key(settings, keys, says):
+def test_ring_that_is_none_says_which_entry_and_shows_no_key(settings, keys, message):
     settings.KEYS = keys
 
-    with pytest.raises(KeyringError, match=says) as refused:
+    with pytest.raises(KeyringError, match=message) as refused:
         encryption.keyring()
 
     assert OLD.removeprefix("k1:")[:8] not in str(refused.value)
@@ -274,12 +274,12 @@ def test_process_does_not_start_without_a_key_that_secrets_need(command, process
     )
 
     assert ended.returncode
-    said = ended.stdout + ended.stderr
+    output = ended.stdout + ended.stderr
     assert (
         "“k1” is not in PEGBOARD_KEYS, and 2 stored secrets cannot be decrypted without it. Put it back."
-        in said
+        in output
     )
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 @pytest.mark.django_db
@@ -317,11 +317,11 @@ class Reader(threading.Thread):
         while not self.stopping.is_set():
             row = Credential.objects.get(pk=random.choice(ids))
             try:
-                found = sessions.decrypt(row).reveal()
+                outcome = sessions.decrypt(row).reveal()
             except UndecryptableError as error:
-                found = error.code
+                outcome = error.code
             self.reads += 1
-            self.wrong += [] if found in self.fine[row.pk] else [found]
+            self.wrong += [] if outcome in self.fine[row.pk] else [outcome]
             time.sleep(0.001)
         connection.close()
 

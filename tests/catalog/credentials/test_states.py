@@ -70,16 +70,20 @@ def test_a_secret_that_the_vendor_refuses_says_so_and_is_replaced_in_place(guard
 
     assert read(guarded) == "AUTH"
 
-    found = state_of(admin_api, pk)
-    assert (found["state"], found["remedy"], found["error"]["code"]) == ("refused", "enter_secret", "AUTH")
+    credential_state = state_of(admin_api, pk)
+    assert (credential_state["state"], credential_state["remedy"], credential_state["error"]["code"]) == (
+        "refused",
+        "enter_secret",
+        "AUTH",
+    )
     host = guarded.url.split("/")[2]
     assert re.fullmatch(
         rf"{host} has refused it since \d\d:\d\d:\d\d UTC on \d+ \w+ \d{{4}} \(401 Unauthorized\)\.",
-        found["message"],
+        credential_state["message"],
     )
     page = admin.get(f"/credentials/{pk}/")
     assert PRIMARY.findall(page.content.decode()) == ["Enter the secret again"]
-    assert found["message"] in text_of(page)
+    assert credential_state["message"] in text_of(page)
     assert "Main" in text_of(page)
     assert "by ada" in text_of(page)
 
@@ -117,7 +121,7 @@ def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, ad
 
 
 @pytest.mark.parametrize(
-    ("keys", "sealed", "says"),
+    ("keys", "sealed", "expected_start"),
     [
         (
             None,
@@ -133,7 +137,7 @@ def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, ad
     ],
 )
 def test_a_secret_that_does_not_open_is_refused_with_a_way_out(
-    admin, admin_api, settings, keys, sealed, says
+    admin, admin_api, settings, keys, sealed, expected_start
 ):
     credential = credential_operations.create_credential(
         actor=make_user(Role.ADMIN), name="Key", kind="bearer", url="https://a.example/", secret="s3cret"
@@ -142,18 +146,18 @@ def test_a_secret_that_does_not_open_is_refused_with_a_way_out(
     if sealed is not None:
         Credential.objects.update(sealed=sealed)
 
-    found = state_of(admin_api, credential.pk)
+    credential_state = state_of(admin_api, credential.pk)
 
-    assert (found["state"], found["remedy"]) == ("refused", "enter_secret")
-    assert found["message"].startswith(says)
+    assert (credential_state["state"], credential_state["remedy"]) == ("refused", "enter_secret")
+    assert credential_state["message"].startswith(expected_start)
     page = admin.get(f"/credentials/{credential.pk}/")
     assert PRIMARY.findall(page.content.decode()) == ["Enter the secret again"]
 
 
 def oauth_form(server: AuthorizationServer, kind: str = "oauth_code", **changed) -> dict:
     client = {f"client-{name}": value for name, value in server.settings().items()}
-    given = {"name": "Weather", "kind": kind, "url": f"{server.url}/tools", "secret": CLIENT_SECRET}
-    form = given | client | {"client-states_issuer": "on"} | changed
+    fields = {"name": "Weather", "kind": kind, "url": f"{server.url}/tools", "secret": CLIENT_SECRET}
+    form = fields | client | {"client-states_issuer": "on"} | changed
     return {name: value for name, value in form.items() if value is not None}
 
 
@@ -175,10 +179,10 @@ def go_and_come_back(admin, server: AuthorizationServer, credential: Credential)
 
 def test_a_sign_in_begins_in_a_browser_to_which_it_comes_back(admin, server, settings):
     settings.PUBLIC_URL = "https://pegboard.example"
-    at = f"/credentials/{enter(admin, server).pk}/sign-in/"
-    there = admin.post(at, headers={"Origin": "https://pegboard.example"})
-    assert "redirect_uri=https%3A%2F%2Fpegboard.example%2F" in there.content.decode()
-    page = admin.post(at, headers={"Origin": "http://10.0.0.7"}, follow=True)
+    path = f"/credentials/{enter(admin, server).pk}/sign-in/"
+    response = admin.post(path, headers={"Origin": "https://pegboard.example"})
+    assert "redirect_uri=https%3A%2F%2Fpegboard.example%2F" in response.content.decode()
+    page = admin.post(path, headers={"Origin": "http://10.0.0.7"}, follow=True)
     assert "A sign-in comes back to https://pegboard.example/" in text_of(page)
     assert "Open Pegboard there and begin the sign-in again." in text_of(page)
 
@@ -195,11 +199,11 @@ def test_a_person_signs_in_at_the_vendor_and_sees_what_was_granted(admin, server
     page = go_and_come_back(admin, server, credential)
 
     assert page.redirect_chain == [(f"/credentials/{credential.pk}/", 302)]
-    said = text_of(page)
-    assert "Signed in. “Weather” can be used now." in said
-    assert "Not granted: write ." in said
-    assert "Granted as well: profile ." in said
-    assert "Requested scopes read write Granted scopes read profile" in said
+    page_text = text_of(page)
+    assert "Signed in. “Weather” can be used now." in page_text
+    assert "Not granted: write ." in page_text
+    assert "Granted as well: profile ." in page_text
+    assert "Requested scopes read write Granted scopes read profile" in page_text
     assert PRIMARY.findall(page.content.decode()) == []
     assert "no-store" in page.headers["Cache-Control"]
     for secret in (*server.access, "refresh-token", CLIENT_SECRET):
@@ -219,11 +223,11 @@ def test_a_sign_in_that_is_over_asks_for_the_next_one(admin, admin_api, server):
     server.scripts.append(scripted({"error": "invalid_grant"}, status=400))
     assert read(endpoint) == "NEEDS_SIGN_IN"
 
-    found = state_of(admin_api, credential.pk)
-    assert (found["state"], found["remedy"]) == ("needs_sign_in", "sign_in")
-    assert found["message"].startswith("Please sign in again since ")
-    listed = admin.get("/credentials/").content.decode()
-    assert "Needs a sign-in" in listed
+    credential_state = state_of(admin_api, credential.pk)
+    assert (credential_state["state"], credential_state["remedy"]) == ("needs_sign_in", "sign_in")
+    assert credential_state["message"].startswith("Please sign in again since ")
+    content = admin.get("/credentials/").content.decode()
+    assert "Needs a sign-in" in content
     go_and_come_back(admin, server, credential)
     assert state_of(admin_api, credential.pk)["state"] == "ok"
 
@@ -234,12 +238,12 @@ def test_forged_replayed_and_foreign_replies_to_a_sign_in_are_refused(admin, ser
     address = re.search(r'href="(http[^"]*/authorize[^"]*)"', page.content.decode())[1].replace("&amp;", "&")
     back = {name: values[0] for name, values in server.visit(address).items()}
 
-    unknown, known = "/credentials/", f"/credentials/{credential.pk}/"
+    unknown, known_path = "/credentials/", f"/credentials/{credential.pk}/"
     for query, client, where in (
         ({}, admin, unknown),
         ({**back, "state": "guessed"}, admin, unknown),
         (back, signed_in(Role.ADMIN), unknown),
-        ({**back, "iss": "https://evil.example"}, admin, known),
+        ({**back, "iss": "https://evil.example"}, admin, known_path),
         (back, admin, unknown),  # the one before has used the state up
     ):
         answer = client.get("/credentials/callback/", query, follow=True)
@@ -296,18 +300,18 @@ def test_settings_of_a_client_are_edited_and_a_late_edit_is_told(admin, server):
     path = f"/credentials/{credential.pk}/edit/"
     form = admin.get(path).context["client"]
     assert set(form["parameters"].value().splitlines()) == {"tenant=acme", "org=7"}
-    seen = {name: value for name, value in server.settings().items() if value is not False}
-    seen |= {
+    form_fields = {name: value for name, value in server.settings().items() if value is not False}
+    form_fields |= {
         "name": credential.name,
         "states_issuer": "on",
         "parameters": "tenant=acme",
         "expected": form.expected,
     }
 
-    assert admin.post(path, seen | {"scope": "read"}).status_code == 302
+    assert admin.post(path, form_fields | {"scope": "read"}).status_code == 302
     credential.grant.refresh_from_db()
     assert (credential.grant.scope, credential.grant.parameters) == ("read", {"tenant": "acme"})
-    late = admin.post(path, seen | {"scope": "admin"})
+    late = admin.post(path, form_fields | {"scope": "admin"})
     assert late.status_code == 409
     assert "has changed this since you opened it" in text_of(late)
     credential.grant.refresh_from_db()
@@ -337,7 +341,7 @@ def test_a_lookup_fills_in_what_the_vendor_says_and_saves_nothing(admin, server)
 
 
 @pytest.mark.parametrize(
-    "found",
+    "offer",
     [
         "",
         "[]",
@@ -348,8 +352,8 @@ def test_a_lookup_fills_in_what_the_vendor_says_and_saves_nothing(admin, server)
     ],
     ids=["nothing", "a list", "no JSON", "other things", "half a character", "too deep"],
 )
-def test_a_forged_offer_changes_nothing(admin, found):
-    form = {"name": "Weather", "kind": "oauth_code", "url": "https://a.example/", "found": found}
+def test_a_forged_offer_changes_nothing(admin, offer):
+    form = {"name": "Weather", "kind": "oauth_code", "url": "https://a.example/", "found": offer}
 
     page = admin.post("/credentials/new/", form)
 
@@ -375,15 +379,15 @@ def test_everything_is_there_over_rest_too(admin_api, server):
         "/.well-known/oauth-protected-resource/tools": server.resource(),
         "/.well-known/oauth-authorization-server": server.metadata(),
     }
-    found = admin_api.post(f"{API}look-up/", {"url": f"{server.url}/tools"}).json()
-    assert found["servers"][0]["token_url"] == f"{server.url}/token"
-    assert found["steps"]
+    discovery = admin_api.post(f"{API}look-up/", {"url": f"{server.url}/tools"}).json()
+    assert discovery["servers"][0]["token_url"] == f"{server.url}/token"
+    assert discovery["steps"]
 
-    given = {"name": "Weather", "kind": "oauth_client", "url": f"{server.url}/", "secret": CLIENT_SECRET}
-    made = admin_api.post(API, given | {"client": server.settings()})
-    assert made.status_code == 201, made.json()
-    path = f"{API}{made.json()['id']}/"
-    endpoint = make_endpoint(url=f"{server.url}/", credential_id=made.json()["id"])
+    fields = {"name": "Weather", "kind": "oauth_client", "url": f"{server.url}/", "secret": CLIENT_SECRET}
+    response = admin_api.post(API, fields | {"client": server.settings()})
+    assert response.status_code == 201, response.json()
+    path = f"{API}{response.json()['id']}/"
+    endpoint = make_endpoint(url=f"{server.url}/", credential_id=response.json()["id"])
     assert read(endpoint) == ""
     shown = admin_api.get(path)
     row = shown.json()
@@ -423,8 +427,8 @@ def test_everything_is_there_over_rest_too(admin_api, server):
     ],
 )
 def test_settings_of_a_client_are_judged_over_rest(admin_api, server, change, field):
-    given = {"name": "Weather", "kind": "oauth_client", "url": f"{server.url}/", "secret": CLIENT_SECRET}
-    body = given | {"client": server.settings()} | change
+    fields = {"name": "Weather", "kind": "oauth_client", "url": f"{server.url}/", "secret": CLIENT_SECRET}
+    body = fields | {"client": server.settings()} | change
     answer = admin_api.post(API, {name: value for name, value in body.items() if value is not None})
 
     assert answer.status_code == 400
@@ -470,23 +474,23 @@ def test_another_origin_unbinds_the_secret(what, before, after, role):
     is_unbound = endpoint.credential_id is None if what == "endpoint" else credential.sealed == ""
     assert is_unbound == (role == Role.ADMIN)
     if is_unbound and what == "token":
-        found = state_of(api, credential.pk)
-        assert (found["state"], found["remedy"]) == ("refused", "enter_secret")
+        credential_state = state_of(api, credential.pk)
+        assert (credential_state["state"], credential_state["remedy"]) == ("refused", "enter_secret")
 
 
 SECRETS = {"secret", "sealed", "access_token", "refresh_token", "client_secret", "verifier", "key_id"}
 
 
-def members(schema: object, components: dict, seen: frozenset = frozenset()) -> set[str]:
+def members(schema: object, components: dict, schemas_seen: frozenset = frozenset()) -> set[str]:
     """The names of every member that a value of this schema may hold, at any depth."""
     if isinstance(schema, list):
-        return set().union(*(members(each, components, seen) for each in schema))
+        return set().union(*(members(child, components, schemas_seen) for child in schema))
     if not isinstance(schema, dict):
         return set()
-    found = set(schema.get("properties", {}))
-    if (name := str(schema.get("$ref", "")).rpartition("/")[2]) and name not in seen:
-        found |= members(components[name], components, seen | {name})
-    return found.union(*(members(value, components, seen) for value in schema.values()))
+    names = set(schema.get("properties", {}))
+    if (name := str(schema.get("$ref", "")).rpartition("/")[2]) and name not in schemas_seen:
+        names |= members(components[name], components, schemas_seen | {name})
+    return names.union(*(members(value, components, schemas_seen) for value in schema.values()))
 
 
 def test_secrets_go_in_and_never_come_out(admin, admin_api, server):
@@ -509,19 +513,21 @@ def test_secrets_go_in_and_never_come_out(admin, admin_api, server):
                 assert "default" not in components[name]["properties"]["secret"]
 
     pk = credential.pk
-    said = [admin_api.generic(method, path) for path in (API, f"{API}{pk}/") for method in ("GET", "OPTIONS")]
-    said += [admin_api.patch(f"{API}{pk}/", {"client": {"scope": "read"}})]
-    said += [admin_api.put(f"{API}{pk}/", {"secret": CLIENT_SECRET})]
-    said += [admin_api.get("/api/v1/audit/"), admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/")]
+    replies = [
+        admin_api.generic(method, path) for path in (API, f"{API}{pk}/") for method in ("GET", "OPTIONS")
+    ]
+    replies += [admin_api.patch(f"{API}{pk}/", {"client": {"scope": "read"}})]
+    replies += [admin_api.put(f"{API}{pk}/", {"secret": CLIENT_SECRET})]
+    replies += [admin_api.get("/api/v1/audit/"), admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/")]
     pages = ["/credentials/", "/credentials/new/", f"/credentials/{pk}/", f"/credentials/{pk}/edit/"]
     pages += [f"/endpoints/{endpoint.pk}/", "/endpoints/new/", "/audit/"]
-    said += [admin.get(path) for path in pages]
-    said += [admin.post(f"/credentials/{pk}/", {"secret": f"{CLIENT_SECRET}\n\x01"})]
-    said += [admin.post("/credentials/new/", oauth_form(server, name=""))]
+    replies += [admin.get(path) for path in pages]
+    replies += [admin.post(f"/credentials/{pk}/", {"secret": f"{CLIENT_SECRET}\n\x01"})]
+    replies += [admin.post("/credentials/new/", oauth_form(server, name=""))]
     grant = Grant.objects.get()
     hidden = [CLIENT_SECRET, *server.access, grant.access_token, grant.refresh_token]
     hidden += [Credential.objects.get().sealed, credential.sealed, *(f.current for f in server.families)]
-    for answer in said:
+    for answer in replies:
         text = answer.content.decode()
         assert answer.status_code in (200, 405), (answer.status_code, text)
         assert not [secret for secret in hidden if secret and secret in text]

@@ -26,11 +26,11 @@ def test_one_endpoint_is_read_in_the_foreground(vendor):
     endpoint = make_endpoint(vendor=make_vendor(name="Acme"), url=vendor.url, name="Main")
     make_endpoint()
 
-    said, complained, end = enumerate_now(str(endpoint.pk))
+    output, complained, end = enumerate_now(str(endpoint.pk))
 
     run = Run.objects.get()
     assert (run.trigger, run.status) == ("command", "succeeded")
-    assert said == [
+    assert output == [
         f"Acme, Main (run {run.pk})",
         "  page 1, 10 tools so far",
         "  page 2, 20 tools so far",
@@ -56,9 +56,9 @@ def test_older_versions_are_read_too():
     archive.history[tool(1)["toolId"]] = [tool(1, version=2), tool(1, version=1)]
     with serving(archive):
         endpoint = make_endpoint(url=archive.url)
-        said, _, _ = enumerate_now(str(endpoint.pk))
+        output, _, _ = enumerate_now(str(endpoint.pk))
 
-    assert said[-1] == "  1 older versions"
+    assert output[-1] == "  1 older versions"
     assert ToolVersion.objects.count() == 2
 
 
@@ -67,11 +67,11 @@ def test_failure_is_explained_and_the_others_are_read(vendor):
         broken.script = lambda number, document: (404, b"{}")
         make_endpoint(url=broken.url)
         make_endpoint(url=vendor.url)
-        said, complained, end = enumerate_now()
+        output, complained, end = enumerate_now()
 
     assert len(complained) == 1
     assert complained[0].startswith("  NOT_FOUND: ")
-    assert "25 tools" in said[-1]
+    assert "25 tools" in output[-1]
     assert end == "1 of 2 endpoints could not be read."
 
 
@@ -100,9 +100,9 @@ def test_run_that_a_worker_has_is_left_to_it(vendor):
     lease = timezone.now() + timedelta(minutes=1)
     Run.objects.create(endpoint=endpoint, status="running", attempt=1, lease_until=lease)
 
-    said, complained, end = enumerate_now(str(endpoint.pk))
+    output, complained, end = enumerate_now(str(endpoint.pk))
 
-    assert said[-1] == "  a worker is reading it at this moment"
+    assert output[-1] == "  a worker is reading it at this moment"
     assert (complained, end, vendor.requests) == ([], "", [])
 
 

@@ -81,12 +81,12 @@ def test_arguments_are_inputs_and_a_template_takes_an_address(modern_vendor):
     endpoint = connected(modern_vendor)
     read(endpoint)
     prompt = Tool.objects.get(endpoint=endpoint, kind="prompt").current.decoded()
-    assert [(each.name, each.type, each.required) for each in prompt.inputs] == [
+    assert [(parameter.name, parameter.type, parameter.required) for parameter in prompt.inputs] == [
         ("reader", "string", True),
         ("mood", "string", False),
     ]
     template = Tool.objects.get(endpoint=endpoint, kind="resource_template").current.decoded()
-    assert [each.name for each in template.inputs] == ["uri"]
+    assert [parameter.name for parameter in template.inputs] == ["uri"]
 
 
 def test_a_change_is_a_version_and_what_no_client_is_shown_is_none(modern_vendor):
@@ -109,8 +109,8 @@ def test_a_change_is_classified_over_rest(modern_vendor, rest):
     modern_vendor.lists["prompts/list"] = [PROMPT | {"arguments": required}]
     read(endpoint)
     prompt = Tool.objects.get(endpoint=endpoint, kind="prompt")
-    found = rest.get(f"/api/v1/tools/{prompt.pk}/diff/", {"from": 1, "to": 2}).json()
-    assert found["class"] == "breaking"
+    diff = rest.get(f"/api/v1/tools/{prompt.pk}/diff/", {"from": 1, "to": 2}).json()
+    assert diff["class"] == "breaking"
 
 
 def test_a_policy_holds_a_changed_prompt_as_it_holds_a_tool(modern_vendor):
@@ -130,9 +130,9 @@ def test_texts_of_prompts_are_inspected_and_a_name_like_a_tools_is_no_finding(mo
     endpoint = connected(modern_vendor)
     run = read(endpoint)
     inspector.inspect_run(run)
-    found = Finding.objects.filter(endpoint=endpoint)
-    assert found.filter(tool__kind="prompt").exists()
-    assert not found.exclude(tool__kind="prompt").exists()
+    findings = Finding.objects.filter(endpoint=endpoint)
+    assert findings.filter(tool__kind="prompt").exists()
+    assert not findings.exclude(tool__kind="prompt").exists()
 
 
 @pytest.mark.parametrize("code", [-32603, -32000])

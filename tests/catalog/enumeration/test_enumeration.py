@@ -45,15 +45,15 @@ def test_first_run_adds_every_tool_with_its_first_version(endpoint):
     "odd", ["\\", r"\N", r"\.", r"\t", "\t", "\n", "\r", "\r\n", '"', '{"a","b"}', "\\\t\\\\\n", "NULL", ""]
 )
 def test_words_that_a_copy_could_take_for_its_own_are_kept_exactly(endpoint, vendor, odd):
-    said = [f"{odd}words", f"words{odd}words", f"words{odd}", odd or "none"]
-    vendor.listed[:] = [tool(1, description=said[0], tags=said), tool(2, description=said[2])]
+    texts = [f"{odd}words", f"words{odd}words", f"words{odd}", odd or "none"]
+    vendor.listed[:] = [tool(1, description=texts[0], tags=texts), tool(2, description=texts[2])]
     assert counts(read(endpoint)) == {"pages": 1, "seen": 2, "added": 2}
     first, second = Tool.objects.select_related("current").order_by("name")
-    assert (first.name, first.description, first.tags) == ("tool_1", said[0], said)
+    assert (first.name, first.description, first.tags) == ("tool_1", texts[0], texts)
     assert (second.name, second.description, second.current.decoded().description) == (
         "tool_2",
-        said[2],
-        said[2],
+        texts[2],
+        texts[2],
     )
     assert json.loads(first.current.raw) == vendor.listed[0]
 
@@ -123,24 +123,24 @@ def test_a_breaking_new_version_raises_a_finding_in_words(endpoint, vendor):
 
 def test_a_tool_missing_from_a_complete_listing_is_withdrawn_and_may_return(endpoint, vendor):
     read(endpoint)
-    gone = vendor.listed.pop()
+    removed = vendor.listed.pop()
     run = read(endpoint)
     assert counts(run)["withdrawn"] == 1
-    assert Tool.objects.get(tool_id=gone["toolId"]).status == "withdrawn"
-    vendor.listed.append(gone)
+    assert Tool.objects.get(tool_id=removed["toolId"]).status == "withdrawn"
+    vendor.listed.append(removed)
     run = read(endpoint)
     assert run.returned == 1
-    assert Tool.objects.get(tool_id=gone["toolId"]).status == "active"
+    assert Tool.objects.get(tool_id=removed["toolId"]).status == "active"
 
 
 def test_a_withdrawn_tool_that_is_listed_again_at_an_older_version_returns_as_it_was(endpoint, vendor):
     vendor.listed[4] = tool(5, version=7)
     read(endpoint)
-    gone = vendor.listed.pop(4)
+    removed = vendor.listed.pop(4)
     read(endpoint)
     vendor.listed.insert(4, tool(5, version=6))
     run = read(endpoint)
-    back = Tool.objects.get(tool_id=gone["toolId"])
+    back = Tool.objects.get(tool_id=removed["toolId"])
     assert (back.status, back.current.label, run.returned) == ("active", "7", 1)
     assert [rejection.code for rejection in run.rejections.all()] == ["VERSION_BACK"]
     assert Finding.objects.get(code="VERSION_BACK").tool == back
@@ -172,11 +172,11 @@ def test_a_held_run_shows_what_it_read(endpoint, vendor):
     assert [rejection.code for rejection in run.rejections.all()] == ["BAD_VERSION"]
 
 
-@pytest.mark.parametrize("listed", [[], tools(9)])
-def test_a_run_that_is_taken_up_again_shows_only_what_it_read_itself(endpoint, vendor, listed):
+@pytest.mark.parametrize("tools_listed", [[], tools(9)])
+def test_a_run_that_is_taken_up_again_shows_only_what_it_read_itself(endpoint, vendor, tools_listed):
     read(endpoint)
-    vendor.listed = listed
-    if not listed:
+    vendor.listed = tools_listed
+    if not tools_listed:
         vendor.script = lambda number, page: (200, b"no JSON")
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     died = timezone.now() - timedelta(seconds=1)
@@ -185,15 +185,15 @@ def test_a_run_that_is_taken_up_again_shows_only_what_it_read_itself(endpoint, v
     )
     run = enumeration_runs.perform(run.pk)
     assert run.status == "failed"
-    assert counts(run) == ({"pages": 1, "seen": 9} if listed else {})
+    assert counts(run) == ({"pages": 1, "seen": 9} if tools_listed else {})
 
 
 def test_a_confirmation_reaches_a_run_that_is_already_waiting(endpoint, vendor):
     read(endpoint)
     vendor.listed = []
-    held = read(endpoint)
+    held_run = read(endpoint)
     waiting = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
-    assert enumeration_runs.confirm_held(held, actor=make_user(Role.ADMIN)) == waiting
+    assert enumeration_runs.confirm_held(held_run, actor=make_user(Role.ADMIN)) == waiting
     assert enumeration_runs.perform(waiting.pk).withdrawn == 25
     assert AuditEntry.objects.get(action="confirm").after == {"run": waiting.pk, "may_withdraw": 25}
 
@@ -203,10 +203,10 @@ def test_an_empty_listing_of_a_vendor_without_tools_is_fine(endpoint, vendor):
     assert read(endpoint).status == "succeeded"
 
 
-@pytest.mark.parametrize(("left", "outcome"), [(17, "SHRINK_HELD"), (18, "")])
-def test_a_listing_that_lost_more_than_thirty_percent_is_held(endpoint, vendor, left, outcome):
+@pytest.mark.parametrize(("tools_left", "outcome"), [(17, "SHRINK_HELD"), (18, "")])
+def test_a_listing_that_lost_more_than_thirty_percent_is_held(endpoint, vendor, tools_left, outcome):
     read(endpoint)
-    vendor.listed = vendor.listed[:left]
+    vendor.listed = vendor.listed[:tools_left]
     run = read(endpoint)
     assert run.error_code == outcome
 
@@ -214,9 +214,9 @@ def test_a_listing_that_lost_more_than_thirty_percent_is_held(endpoint, vendor, 
 def test_a_confirmation_covers_no_more_tools_than_the_person_saw(endpoint, vendor):
     read(endpoint)
     vendor.listed = tools(15)
-    held = read(endpoint)
+    held_run = read(endpoint)
     vendor.listed = tools(5)
-    run = enumeration_runs.perform(enumeration_runs.confirm_held(held, actor=make_user(Role.ADMIN)).pk)
+    run = enumeration_runs.perform(enumeration_runs.confirm_held(held_run, actor=make_user(Role.ADMIN)).pk)
     assert (run.error_code, run.would_withdraw) == ("SHRINK_HELD", 20)
 
 
@@ -235,8 +235,8 @@ def test_a_known_tool_whose_new_bytes_are_unreadable_stays_as_it_was(endpoint, v
     vendor.listed[3] = tool(4, version=2, name="")
     run = read(endpoint)
     assert counts(run) == {"pages": 3, "seen": 25, "unchanged": 24, "rejected": 1}
-    kept = Tool.objects.get(name="tool_4")
-    assert (kept.status, kept.current.label) == ("active", "1")
+    kept_tool = Tool.objects.get(name="tool_4")
+    assert (kept_tool.status, kept_tool.current.label) == ("active", "1")
 
 
 def test_the_same_tool_twice_is_noted_and_two_tools_under_one_id_are_both_refused(endpoint, vendor):
@@ -313,11 +313,11 @@ def test_a_uuid_in_small_and_in_capital_letters_is_listed_twice(endpoint, vendor
 
 def test_a_list_that_changes_while_it_is_read_is_read_again(endpoint, vendor):
     read(endpoint)
-    gone = []
+    is_removed = []
 
     def script(number, document):
-        if number == 2 and not gone:
-            gone.append(vendor.listed.pop(0))
+        if number == 2 and not is_removed:
+            is_removed.append(vendor.listed.pop(0))
 
     vendor.script = script
     run = read(endpoint)
@@ -469,7 +469,7 @@ def test_a_database_that_goes_away_while_tools_are_staged_ends_no_run(endpoint, 
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     backend = connection.connection.info.backend_pid
 
-    def progress(pages, seen, rejected):
+    def progress(pages, tools_seen, rejected):
         if pages == 2:
             with connections.create_connection("default").cursor() as cursor:
                 cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])

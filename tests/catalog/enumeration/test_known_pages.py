@@ -92,7 +92,7 @@ def test_a_page_that_is_odd_every_time_does_not_rewrite_the_others(endpoint, ven
 def test_long_cursors_in_any_script_are_remembered(endpoint, vendor):
     dice = random.Random(1)
     long = "".join(chr(dice.randrange(0x4E00, 0x9F00)) for _ in range(1_800))
-    asked = vendor.answer
+    usual_answer = vendor.answer
 
     def script(number, document):
         if number == 1:
@@ -101,7 +101,7 @@ def test_long_cursors_in_any_script_are_remembered(endpoint, vendor):
     def answer(path, query):
         if unquote(query.get("pageCursor", [""])[0]) == long:
             query["pageCursor"] = ["10"]
-        return asked(path, query)
+        return usual_answer(path, query)
 
     vendor.script, vendor.answer = script, answer
     assert counts(read(endpoint)) == {"pages": 3, "seen": 25, "added": 25}

@@ -130,7 +130,7 @@ def mcp_of(pages):
     def page(cursor):
         number = int(cursor or 0)
         more = {} if number == len(pages) - 1 else {"nextCursor": str(number + 1)}
-        return [f"t{each}" for each in pages[number]], more
+        return [f"t{number}" for number in pages[number]], more
 
     return "mcp", Mcp(page)
 
@@ -139,7 +139,7 @@ def a2t_of(pages):
     def script(line, request):
         number = int(request.target.partition("pageCursor=")[2] or 0)
         paging = {} if number == len(pages) - 1 else {"next": str(number + 1)}
-        items = [a2t_tool(each) for each in pages[number]]
+        items = [a2t_tool(number) for number in pages[number]]
         return json_reply({"items": items, "paging": paging})(line, request)
 
     return "a2t", script
@@ -177,8 +177,10 @@ class Acp:
             specs = {"capabilities": {}, "input": {"type": "object"}, "output": {"type": "object"}}
             return json_reply({"metadata": metadata, "specs": specs})(line, request)
         start = request.json()["offset"] if self.heeds_offset else 0
-        found = self.ids[start : start + min(self.cap, request.json()["limit"])]
-        return json_reply([{"agent_id": each, "metadata": metadata} for each in found])(line, request)
+        page_ids = self.ids[start : start + min(self.cap, request.json()["limit"])]
+        return json_reply([{"agent_id": agent_id, "metadata": metadata} for agent_id in page_ids])(
+            line, request
+        )
 
 
 @pytest.mark.parametrize("cap", [1, 2, 5, 9, 25, 100])

@@ -47,12 +47,12 @@ def test_nothing_is_open_in_the_database_while_the_vendor_is_waited_for(long_lis
     """Neither a statement nor a transaction: the first would be ended, the second keeps old rows alive."""
     states = []
     connection.ensure_connection()
-    ours = connection.connection.info.backend_pid
+    own_pid = connection.connection.info.backend_pid
     with psycopg.connect(autocommit=True, **_database()) as other:
 
         def look(number, document):
-            found = other.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [ours])
-            states.append(found.fetchone()[0])
+            cursor = other.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [own_pid])
+            states.append(cursor.fetchone()[0])
 
         long_list.script = look
         assert read(long_list).status == "succeeded"
@@ -81,9 +81,9 @@ def cursors(vendor):
 @pytest.fixture
 def told(monkeypatch):
     """The runs that workers were told of."""
-    sent = []
-    monkeypatch.setattr(enumeration_runs, "send", lambda pk: sent.append(pk) or True)
-    return sent
+    run_pks = []
+    monkeypatch.setattr(enumeration_runs, "send", lambda pk: run_pks.append(pk) or True)
+    return run_pks
 
 
 def test_a_long_reading_goes_on_in_parts_and_asks_for_each_page_once(long_list, told, monkeypatch):
@@ -111,8 +111,8 @@ def test_a_list_that_never_rests_ends_in_parts_too(long_list, told, monkeypatch)
     count = iter(range(10_000))
 
     def reword(number, document):
-        for each in document["items"][:1]:
-            each["description"] = f"Words {next(count)}."
+        for item in document["items"][:1]:
+            item["description"] = f"Words {next(count)}."
 
     long_list.script = reword
     run, _ = in_parts(long_list, monkeypatch)
@@ -181,11 +181,11 @@ def test_old_replies_are_deleted_in_portions(monkeypatch):
     monkeypatch.setattr(kept_replies, "DELETED_AT_ONCE", 2)
     for _ in range(5):
         kept(make_endpoint(max_minutes=60), 62)
-    left = []
+    reply_counts = []
     for _ in range(3):
         kept_replies.forget_old()
-        left.append(KeptReply.objects.count())
-    assert left == [3, 1, 0]
+        reply_counts.append(KeptReply.objects.count())
+    assert reply_counts == [3, 1, 0]
 
 
 def test_a_reading_that_ends_leaves_what_was_kept_of_other_vendors(long_list):
@@ -195,5 +195,9 @@ def test_a_reading_that_ends_leaves_what_was_kept_of_other_vendors(long_list):
 
 
 def _database():
-    given = connection.get_connection_params()
-    return {name: given[name] for name in ("dbname", "user", "password", "host", "port") if name in given}
+    connection_params = connection.get_connection_params()
+    return {
+        name: connection_params[name]
+        for name in ("dbname", "user", "password", "host", "port")
+        if name in connection_params
+    }

@@ -126,9 +126,9 @@ def test_list_of_versions_shows_the_newest_label_first(endpoint):
     older_versions.read_all(endpoint.pk)
     row = Tool.objects.get(tool_id=identity(5))
 
-    listed = signed_in(Role.VIEWER).get(f"/api/v1/tools/{row.pk}/versions/").json()["results"]
+    rows = signed_in(Role.VIEWER).get(f"/api/v1/tools/{row.pk}/versions/").json()["results"]
 
-    assert [(version["ordinal"], version["label"], version["is_current"]) for version in listed] == [
+    assert [(version["ordinal"], version["label"], version["is_current"]) for version in rows] == [
         (1, "3", True),
         (3, "2", False),
         (2, "1", False),
@@ -391,39 +391,39 @@ def test_batch_that_takes_too_much_is_cut_short(archive, endpoint, monkeypatch, 
 
 def test_task_sends_the_next_batch_on_its_way(archive, endpoint, monkeypatch):
     monkeypatch.setattr(older_versions, "BATCH", 5)
-    sent = []
-    monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
+    messages = []
+    monkeypatch.setattr(tasks.read_versions, "delay", lambda *arguments: messages.append(arguments))
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
 
     tasks.enumerate_run(run.pk)
-    for message in sent:
+    for message in messages:
         tasks.read_versions(*message)
 
-    assert [len(message) for message in sent] == [1, 2, 2]
+    assert [len(message) for message in messages] == [1, 2, 2]
     assert ToolVersion.objects.count() == 36
 
 
 def test_a_message_that_comes_again_later_asks_nobody_and_sends_none(archive, endpoint, monkeypatch):
-    sent = []
-    monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
+    messages = []
+    monkeypatch.setattr(tasks.read_versions, "delay", lambda *arguments: messages.append(arguments))
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     tasks.enumerate_run(run.pk)
     Run.objects.update(finished_at=timezone.now() - timedelta(minutes=5))
-    asked = len(archive.requests)
+    request_count = len(archive.requests)
 
     tasks.enumerate_run(run.pk)
 
-    assert (len(sent), len(archive.requests)) == (1, asked)
+    assert (len(messages), len(archive.requests)) == (1, request_count)
 
 
 def test_failed_run_sends_nobody_into_history(archive, endpoint, monkeypatch):
     archive.script = lambda number, document: (400, b"{}")
-    sent = []
-    monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
+    messages = []
+    monkeypatch.setattr(tasks.read_versions, "delay", lambda *arguments: messages.append(arguments))
 
     tasks.enumerate_run(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
-    assert sent == []
+    assert messages == []
 
 
 def test_reading_twice_adds_nothing(endpoint):
@@ -459,9 +459,9 @@ def test_second_reader_leaves_at_once(archive, endpoint):
     assert ToolVersion.objects.count() == 36
 
 
-def in_thread(work, *given) -> None:
+def in_thread(work, *arguments) -> None:
     try:
-        work(*given)
+        work(*arguments)
     finally:
         connection.close()
 

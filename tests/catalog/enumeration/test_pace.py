@@ -22,14 +22,14 @@ def endpoint(db):
 
 
 def ended(endpoint, *, ago: timedelta, pages: int = 1) -> Run:
-    at = timezone.now() - ago
+    started_at = timezone.now() - ago
     return Run.objects.create(
         endpoint=endpoint,
         trigger=Trigger.SCHEDULE,
         status=RunStatus.SUCCEEDED,
         pages=pages,
-        started_at=at,
-        finished_at=at,
+        started_at=started_at,
+        finished_at=started_at,
     )
 
 
@@ -76,9 +76,9 @@ def test_the_page_says_when(client, endpoint):
     page = client.get(here).content.decode()
     assert "You can have it read again from" in page
 
-    told = client.post(url, follow=True)
-    assert told.redirect_chain[-1][0] == here
-    assert "You can have it read again from" in str(*told.context["messages"])
+    response = client.post(url, follow=True)
+    assert response.redirect_chain[-1][0] == here
+    assert "You can have it read again from" in str(*response.context["messages"])
 
     endpoint.runs.update(finished_at=timezone.now() - timedelta(hours=1))
     assert "You can have it read again from" not in client.get(here).content.decode()

@@ -42,19 +42,19 @@ def read_twice(vendors):
 
     in_threads(ENDPOINTS, read)
     for number, vendor in enumerate(vendors):
-        vendor.history = {each["toolId"]: [each | {"version": 2}] for each in listed(number)[:3]}
+        vendor.history = {tool["toolId"]: [tool | {"version": 2}] for tool in listed(number)[:3]}
         # A tool twice with two contents is refused, others are withdrawn.
         changed = listed(number, 3)
         vendor.listed = [*changed[:20], changed[4] | {"description": "Another."}]
     in_threads(ENDPOINTS, read)
     assert set(Run.objects.values_list("status", flat=True)) <= {RunStatus.SUCCEEDED}
     assert Rejection.objects.count() == ENDPOINTS
-    found = facts()
+    facts_before = facts()
     for endpoint in endpoints:
-        mine = ToolVersion.objects.filter(tool__endpoint=endpoint).values_list("raw", flat=True)
+        raw_documents = ToolVersion.objects.filter(tool__endpoint=endpoint).values_list("raw", flat=True)
         number = endpoint.name.removeprefix("vendor ")
-        assert all(f"of vendor {number}," in raw for raw in mine)
-    return found
+        assert all(f"of vendor {number}," in raw for raw in raw_documents)
+    return facts_before
 
 
 @pytest.fixture

@@ -311,7 +311,7 @@ def move(endpoint):
     return move_it
 
 
-def ended_as_moved(run, sent):
+def ended_as_moved(run, sent_pks):
     """The run says so, the endpoint is judged by nothing of it, and another run is queued."""
     assert (run.status, run.error_code) == ("failed", "ENDPOINT_MOVED")
     assert "A new run reads the endpoint as it is now." in run.error_message
@@ -320,7 +320,7 @@ def ended_as_moved(run, sent):
     assert (endpoint.last_success_at, endpoint.held_run) == (None, None)
     assert not Circuit.objects.exclude(open_until=None).exists()
     queued = Run.objects.get(status="queued")
-    assert (queued.pk, queued.trigger) == (sent[-1], "schedule")
+    assert (queued.pk, queued.trigger) == (sent_pks[-1], "schedule")
     return queued
 
 
@@ -423,8 +423,8 @@ def test_failures_in_a_row_wait_longer_and_a_vendors_wish_is_heard(endpoint, ven
         enumeration_runs.perform(run.pk)
         endpoint.refresh_from_db()
         waits.append((endpoint.next_due_at - timezone.now()).total_seconds())
-    for wait, (shortest, longest) in zip(waits, circuit_breaker.BACK_OFF, strict=False):
-        assert shortest - 10 < wait <= longest
+    for wait, (shortest, longest_wait) in zip(waits, circuit_breaker.BACK_OFF, strict=False):
+        assert shortest - 10 < wait <= longest_wait
 
 
 def test_a_removed_endpoint_is_not_read(endpoint):

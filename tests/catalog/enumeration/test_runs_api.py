@@ -17,8 +17,8 @@ def refusal(answer) -> tuple[int, str, set[str]]:
 
 
 def make_run(endpoint: Endpoint | None = None, *, rejections: int = 0, **fields) -> Run:
-    given = {"status": "succeeded", **fields}
-    run = Run.objects.create(endpoint=endpoint or make_endpoint(), rejected=rejections, **given)
+    run_fields = {"status": "succeeded", **fields}
+    run = Run.objects.create(endpoint=endpoint or make_endpoint(), rejected=rejections, **run_fields)
     Rejection.objects.bulk_create(
         Rejection(run=run, tool=f"tool-{number}", code="BAD_NAME", reason="It has no name.")
         for number in range(rejections)
@@ -101,9 +101,9 @@ def test_list_pages_through_what_rejected_something(admin_api, django_assert_max
 
 
 def test_held_run_is_confirmed_once_by_an_administrator(admin_api, designer_api):
-    held = make_run(status="failed", error_code="EMPTY_HELD", would_withdraw=25)
-    Endpoint.objects.update(held_run=held)
-    path = f"{URL}{held.pk}/confirm/"
+    held_run = make_run(status="failed", error_code="EMPTY_HELD", would_withdraw=25)
+    Endpoint.objects.update(held_run=held_run)
+    path = f"{URL}{held_run.pk}/confirm/"
     assert refusal(designer_api.post(path)) == (403, "role_required", set())
 
     answer = admin_api.post(path)

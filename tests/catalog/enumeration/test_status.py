@@ -28,28 +28,28 @@ def held():
 def test_a_held_run_waits_for_a_decision_on_every_page(admin, held):
     for path in ("/", "/vendors/", "/vendors/weather/", f"/runs/{held.pk}/"):
         assert "Waiting for your decision" in text_of(admin.get(path)), path
-    said = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
-    assert said.count("Waiting for your decision") == 2
-    assert "Failed" not in said
+    page_text = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    assert page_text.count("Waiting for your decision") == 2
+    assert "Failed" not in page_text
 
 
 def test_a_reading_that_fails_after_a_held_one_is_told_apart_from_it(admin, held):
     Run.objects.filter(pk=held.pk).update(error_message="3 of 4 tools are missing from the vendor's list.")
     Endpoint.objects.update(failures=1, error_code="CONNECT", error_message="It could not be reached.")
 
-    said = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    page_text = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
     home = text_of(admin.get("/"))
 
-    assert "A sync waits for your decision 3 of 4 tools are missing from the vendor's list." in said
-    assert "The last sync failed It could not be reached." in said
+    assert "A sync waits for your decision 3 of 4 tools are missing from the vendor's list." in page_text
+    assert "The last sync failed It could not be reached." in page_text
     assert "It could not be reached." not in home
     assert f'href="/runs/{held.pk}/">Decide</a>' in admin.get("/").content.decode()
 
 
 def test_a_reading_that_is_held_has_not_failed_beside_that(admin, held):
-    said = {"error_code": "SHRINK_HELD", "error_message": "3 of 4 tools are missing."}
-    Run.objects.filter(pk=held.pk).update(**said)
-    Endpoint.objects.update(failures=2, **said)
+    failure = {"error_code": "SHRINK_HELD", "error_message": "3 of 4 tools are missing."}
+    Run.objects.filter(pk=held.pk).update(**failure)
+    Endpoint.objects.update(failures=2, **failure)
 
     assert "runs failed" not in text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
 
@@ -65,10 +65,10 @@ def test_a_held_run_waits_for_a_decision_over_rest(admin, held):
 def test_a_run_that_was_held_once_has_not_failed(admin, held):
     Endpoint.objects.update(held_run=None)
 
-    said = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    page_text = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
 
-    assert "Held back" in said
-    assert "Failed" not in said
+    assert "Held back" in page_text
+    assert "Failed" not in page_text
     assert admin.get(f"/api/v1/runs/{held.pk}/").json()["state"] == "was_held"
 
 
@@ -99,9 +99,9 @@ def signed_out():
 def test_an_endpoint_that_waits_for_a_sign_in_says_so_everywhere(admin, signed_out):
     paths = ("/", "/vendors/", "/vendors/weather/", f"/endpoints/{signed_out.pk}/")
     for path in (*paths, f"/credentials/{signed_out.credential_id}/"):
-        said = text_of(admin.get(path))
-        assert "Waiting for a sign-in" in said, path
-        assert "Paused" not in said, path
+        page_text = text_of(admin.get(path))
+        assert "Waiting for a sign-in" in page_text, path
+        assert "Paused" not in page_text, path
     assert "1 endpoint needs action" in text_of(admin.get("/audit/"))
     assert admin.get(f"/api/v1/endpoints/{signed_out.pk}/").json()["status"] == "needs_sign_in"
 
@@ -132,14 +132,14 @@ def test_the_list_of_vendors_costs_the_same_however_many_sign_in(
 def test_all_runs_of_an_endpoint_are_paged(admin):
     endpoint = make_endpoint()
     runs = [Run.objects.create(endpoint=endpoint, status="succeeded", seen=n) for n in range(45)]
-    path, seen = f"/endpoints/{endpoint.pk}/", []
+    path, pks = f"/endpoints/{endpoint.pk}/", []
 
     while path:
         page = admin.get(path).context["runs"]
-        seen += [run.pk for run in page.rows]
+        pks += [run.pk for run in page.rows]
         path = page.next and f"/endpoints/{endpoint.pk}/?cursor={page.next}"
 
-    assert seen == [run.pk for run in reversed(runs)]
+    assert pks == [run.pk for run in reversed(runs)]
 
 
 def test_runs_that_changed_something_are_found_among_many(admin):
@@ -161,6 +161,6 @@ def test_an_endpoint_without_changes_says_so():
     endpoint = make_endpoint()
     Run.objects.create(endpoint=endpoint, status="succeeded", unchanged=3)
 
-    said = text_of(signed_in(Role.VIEWER).get(f"/endpoints/{endpoint.pk}/?runs=changes"))
+    page_text = text_of(signed_in(Role.VIEWER).get(f"/endpoints/{endpoint.pk}/?runs=changes"))
 
-    assert "No sync with changes" in said
+    assert "No sync with changes" in page_text

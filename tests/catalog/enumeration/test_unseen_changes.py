@@ -110,7 +110,7 @@ def reread(bench, before, after):
 
 def with_inputs(bench, schemas):
     tool = bench.shop.tools[-1]
-    return [bench.dialect.taking(copy.deepcopy(tool), copy.deepcopy(each)) for each in schemas]
+    return [bench.dialect.taking(copy.deepcopy(tool), copy.deepcopy(schema)) for schema in schemas]
 
 
 @pytest.mark.parametrize("bench", WITH_SCHEMAS, indirect=True)
@@ -149,8 +149,8 @@ def test_members_that_no_model_sees_make_no_version_and_are_reported(bench, befo
     assert (added, run.changed, run.rejected) == (0, 0, 0)
     assert [note["count"] for note in run.notes if note["code"] == "REST_CHANGED"] == [1]
     path = f"/api/v1/tools/{row.pk}/versions/{row.current.ordinal}/"
-    listed = ListedDocument.objects.get(tool=row)
-    assert bench.rest.get(path).json()["listed_raw"] == json.loads(listed.raw)
+    document = ListedDocument.objects.get(tool=row)
+    assert bench.rest.get(path).json()["listed_raw"] == json.loads(document.raw)
     page = bench.pages.get(f"/tools/{row.pk}/raw/").content.decode()
     assert "listed-title" in page
 
@@ -177,8 +177,8 @@ def test_what_mcp_tells_people_makes_no_version(bench, before, after):
 @pytest.mark.parametrize("bench", ["mcp"], indirect=True)
 def test_an_extension_that_a_call_reads_makes_a_version(bench):
     schemas = [
-        {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": each}}}
-        for each in ("Region", "Tenant")
+        {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": header_name}}}
+        for header_name in ("Region", "Tenant")
     ]
     _, _, added = reread(bench, *with_inputs(bench, schemas))
     assert added == 1

@@ -45,11 +45,11 @@ def test_owner_and_administrators_are_notified_twice_and_once_each(settings):
         actor=admin, name="On call", url="https://hooks.example/in", events=[Event.KEY_ENDING]
     )
     key = make_key(owner)
-    told = []
+    notice_counts = []
     for days in (60, 15, 13.9, 13, 8, 3.1, 2.9, 1, 0.1, -1):
         with time_machine.travel(key.expires_at - timedelta(days=days)):
-            told += [len(announced()), len(announced())]
-    assert told == [0, 0, 0, 0, *[1] * 8, *[2] * 8]
+            notice_counts += [len(announced()), len(announced())]
+    assert notice_counts == [0, 0, 0, 0, *[1] * 8, *[2] * 8]
     first, second = Notice.objects.order_by("at")
     assert (first.subject, second.subject) == (f"{key.pk}:14", f"{key.pk}:3")
     assert first.facts["key"] == {

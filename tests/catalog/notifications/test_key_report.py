@@ -41,11 +41,11 @@ def test_whoever_sends_a_key_ends_it():
 
 
 def test_answer_is_the_same_whatever_there_is():
-    _, known = issued()
-    gone, revoked = issued()
-    api_keys.revoke(gone, actor=None)
-    given = (known, known, revoked, api_keys.generate(), "pgb_no", "x" * 200)
-    answers = [report(each) for each in given]
+    _, known_key = issued()
+    ended_key, revoked = issued()
+    api_keys.revoke(ended_key, actor=None)
+    keys = (known_key, known_key, revoked, api_keys.generate(), "pgb_no", "x" * 200)
+    answers = [report(key) for key in keys]
     assert {(answer.status_code, answer.content) for answer in answers} == {(202, answers[0].content)}
     assert {frozenset(answer.headers) for answer in answers} == {frozenset(answers[0].headers)}
     assert AuditEntry.objects.filter(action="revoke key", why__startswith="Reported").count() == 1
@@ -101,12 +101,12 @@ def test_owner_is_told_unasked_and_of_others_only_administrators(settings):
     key, plain = issued(owner)
     report(plain)
     dispatch.settle_due()
-    told = Notice.objects.get()
-    assert told.title == "The API key “Leaky” was reported as leaked"
-    assert told.facts["key"] == {
+    notice = Notice.objects.get()
+    assert notice.title == "The API key “Leaky” was reported as leaked"
+    assert notice.facts["key"] == {
         "id": key.pk, "name": "Leaky", "prefix": key.prefix, "owner": owner.username,
     }  # fmt: skip
-    assert plain not in str(told.facts) + told.says + told.title
+    assert plain not in str(notice.facts) + notice.says + notice.title
     assert set(Mail.objects.values_list("user", flat=True)) == {owner.pk, admin.pk}
     assert Delivery.objects.get().webhook == hook
     assert MailAddress.objects.filter(user=deaf).exists()

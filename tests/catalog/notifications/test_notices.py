@@ -101,11 +101,11 @@ def test_an_endpoint_that_stays_broken_is_told_by_mail_and_webhook(broken, post_
     tick()
     let_pass(timedelta(minutes=1))
     tick()
-    (sent,) = post_office.mails
-    assert sent["To"] == "ada@example.com"
-    assert sent["Subject"].strip() == "Pegboard: “Weather” of Acme cannot be synced"
-    assert sent.get_content_type() == "text/plain"
-    assert f"https://pegboard.example/endpoints/{broken.pk}/" in sent.get_content()
+    (mail,) = post_office.mails
+    assert mail["To"] == "ada@example.com"
+    assert mail["Subject"].strip() == "Pegboard: “Weather” of Acme cannot be synced"
+    assert mail.get_content_type() == "text/plain"
+    assert f"https://pegboard.example/endpoints/{broken.pk}/" in mail.get_content()
     ((headers, body),) = listener.requests
     event = json.loads(body)
     assert event["type"] == "endpoint.broken"
@@ -244,9 +244,9 @@ def test_fifty_failures_are_one_mail(post_office):
     let_pass(timedelta(minutes=1))
     tick()
     tick()
-    (sent,) = post_office.mails
-    assert sent["Subject"].strip() == "Pegboard: 50 times an endpoint cannot be synced"
-    assert sum(line.endswith("cannot be synced") for line in sent.get_content().splitlines()) == 50
+    (mail,) = post_office.mails
+    assert mail["Subject"].strip() == "Pegboard: 50 times an endpoint cannot be synced"
+    assert sum(line.endswith("cannot be synced") for line in mail.get_content().splitlines()) == 50
     assert Mail.objects.get().attempts == 1
 
 
@@ -276,7 +276,7 @@ def test_a_held_reading_is_told_once(listener, hook):
         endpoint = make_endpoint(url=vendor.url)
         read(endpoint)
         vendor.listed = []
-        held = read(endpoint)
+        run = read(endpoint)
         read(endpoint)
     tick()
     let_pass(AN_HOUR)
@@ -284,7 +284,7 @@ def test_a_held_reading_is_told_once(listener, hook):
     assert told() == ["endpoint.held"]
     body = json.loads(listener.requests[0][1])
     assert body["data"]["run"] == Endpoint.objects.get().held_run_id
-    assert held.error_code == body["data"]["error"]["code"] == "EMPTY_HELD"
+    assert run.error_code == body["data"]["error"]["code"] == "EMPTY_HELD"
 
 
 def test_review_is_told_with_how_much_waits(listener, hook):
@@ -352,9 +352,9 @@ def test_what_a_vendor_wrote_is_bounded_and_visible_in_mail(post_office, listene
     tick()
     let_pass(timedelta(minutes=1))
     tick()
-    (sent,) = post_office.mails
-    text = sent.get_content()
-    assert sent["Bcc"] is None
+    (mail,) = post_office.mails
+    text = mail.get_content()
+    assert mail["Bcc"] is None
     assert len(post_office.receivers) == 1
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -421,9 +421,9 @@ def test_a_webhook_that_fails_is_tried_later_in_order_and_then_paused(listener, 
     assert "9 attempts in a row failed" in hook.paused_why
     assert AuditEntry.objects.filter(action="pause", actor=None).count() == 1
     let_pass(timedelta(hours=5))
-    asked = len(listener.requests)
+    request_count = len(listener.requests)
     tick()
-    assert len(listener.requests) == asked, "nothing is sent while it is paused"
+    assert len(listener.requests) == request_count, "nothing is sent while it is paused"
     assert "webhook.paused" in told()
 
     listener.answer = lambda number: (204, {})
@@ -506,7 +506,7 @@ def test_a_sender_killed_after_sending_sends_again_with_the_same_id(
     assert (len(post_office.mails), len(listener.requests)) == (1, 1), "another may still be at work"
     let_pass(timedelta(minutes=3))
     tick()
-    assert [each["Message-ID"] for each in post_office.mails] == [post_office.mails[0]["Message-ID"]] * 2
+    assert [mail["Message-ID"] for mail in post_office.mails] == [post_office.mails[0]["Message-ID"]] * 2
     assert len(listener.ids) == 2
     assert len(set(listener.ids)) == 1
     tick()

@@ -24,11 +24,11 @@ def made(url: str = URL) -> Webhook:
 
 def everything_stored() -> str:
     with connection.cursor() as cursor:
-        found = []
+        texts = []
         for table in ("notifications_webhook", "notifications_delivery", "people_auditentry"):
             cursor.execute(f"SELECT * FROM {table}")
-            found.append(str(cursor.fetchall()))
-    return "".join(found)
+            texts.append(str(cursor.fetchall()))
+    return "".join(texts)
 
 
 def test_address_is_encrypted_and_opens_again():
@@ -48,16 +48,16 @@ def test_address_is_shown_in_full_nowhere(admin, api):  # noqa: F811
     row = Webhook.objects.get()
     assert answer.json()["url"] == "https://hooks.example/…"
     one = f"/api/v1/webhooks/{row.pk}/"
-    shown = [
+    replies = [
         answer,
         api.get("/api/v1/webhooks/"),
         api.get(one),
         api.patch(one, {"name": "Other"}, format="json"),
     ]
     pages = ("/notifications/", f"/notifications/webhooks/{row.pk}/", "/audit/")
-    shown += [admin.get(page) for page in pages]
-    assert all(WORD not in each.content.decode() for each in shown)
-    assert "https://hooks.example/… is kept encrypted" in text_of(shown[-2])
+    replies += [admin.get(page) for page in pages]
+    assert all(WORD not in reply.content.decode() for reply in replies)
+    assert "https://hooks.example/… is kept encrypted" in text_of(replies[-2])
 
 
 def test_shown_form_cannot_be_saved_as_an_address(api):  # noqa: F811

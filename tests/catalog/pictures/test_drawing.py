@@ -14,10 +14,10 @@ from catalog.pictures.drawing import FORMATS, MAX_SIDE, SIDE, ImageError, draw
 
 
 def image(kind="PNG", size=(40, 20), colour=(200, 30, 30), **options):
-    written = io.BytesIO()
+    buffer = io.BytesIO()
     mode = "RGB" if kind == "JPEG" else "RGBA"
-    Image.new(mode, size, colour).save(written, kind, **options)
-    return written.getvalue()
+    Image.new(mode, size, colour).save(buffer, kind, **options)
+    return buffer.getvalue()
 
 
 def png_that_claims(width, height):
@@ -45,18 +45,18 @@ def test_the_same_image_makes_the_same_picture():
 
 def test_only_the_first_frame_is_drawn():
     frames = [Image.new("RGB", (10, 10), colour) for colour in ("red", "blue", "blue")]
-    written = io.BytesIO()
-    frames[0].save(written, "GIF", save_all=True, append_images=frames[1:])
-    with Image.open(io.BytesIO(draw(written.getvalue()))) as drawn:
+    buffer = io.BytesIO()
+    frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:])
+    with Image.open(io.BytesIO(draw(buffer.getvalue()))) as drawn:
         assert getattr(drawn, "n_frames", 1) == 1
         assert drawn.convert("RGB").getpixel((SIDE // 2, SIDE // 2))[0] > 150
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
 def test_every_colour_mode_is_drawn(mode):
-    written = io.BytesIO()
-    Image.new(mode, (8, 8)).save(written, "PNG")
-    assert draw(written.getvalue())
+    buffer = io.BytesIO()
+    Image.new(mode, (8, 8)).save(buffer, "PNG")
+    assert draw(buffer.getvalue())
 
 
 def test_what_we_add_of_the_vendors_file_is_nothing_but_pixels():

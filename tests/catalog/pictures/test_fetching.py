@@ -38,7 +38,7 @@ def bench(request, vendor):
 
 
 def asked_images(bench):
-    return [each for each in bench.vendor.requests if each.path.endswith((".png", ".svg"))]
+    return [request for request in bench.vendor.requests if request.path.endswith((".png", ".svg"))]
 
 
 def with_images(bench, *addresses):
@@ -68,8 +68,8 @@ def test_an_address_that_tools_share_is_requested_once(bench):
     run = with_images(bench, address, address)
     assert run.changed == 0
     fetch()
-    [asked] = asked_images(bench)
-    assert "Authorization" not in {name.title() for name in asked.headers}
+    [request] = asked_images(bench)
+    assert "Authorization" not in {name.title() for name in request.headers}
     assert Picture.objects.count() == 1
     assert [row.picture_id is not None for row in rows(bench)] == [True, True]
     tasks.fetch_pictures()
@@ -132,9 +132,9 @@ def test_an_image_that_cannot_be_had_is_remembered(vendor, answer, code):
     assert (row.error_code, row.failures, row.picture_id) == (code, 1, None)
     assert row.error_message
     assert row.next_at > timezone.now() + timedelta(minutes=50)
-    asked = len(asked_images(bench))
+    image_requests = len(asked_images(bench))
     tasks.fetch_pictures()
-    assert len(asked_images(bench)) == asked
+    assert len(asked_images(bench)) == image_requests
 
 
 def test_an_outage_leaves_the_picture_and_a_refusal_takes_it(bench):
@@ -228,11 +228,11 @@ def test_the_page_of_a_tool_states_why_its_image_is_not_shown(bench):
 
 def test_a_picture_outside_the_endpoints_origin_gets_the_public_policy(monkeypatch, vendor):
     bench = Bench(vendor, DIALECTS["mcp"], as_admin(), count=3)
-    asked = []
+    sources = []
     policies = dict(policy.POLICIES)
 
     def noted(door, source):
-        asked.append((door.value, source.value))
+        sources.append((door.value, source.value))
         return policies[door, source]()
 
     monkeypatch.setattr(fetching, "policy_for", noted)
@@ -240,5 +240,5 @@ def test_a_picture_outside_the_endpoints_origin_gets_the_public_policy(monkeypat
         with_images(bench, f"{other.url}/logo.png")
         fetch()
         assert other.requests == []
-    assert ("picture", "vendor") in asked
+    assert ("picture", "vendor") in sources
     assert rows(bench)[0].error_code == "URL"

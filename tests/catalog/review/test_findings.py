@@ -11,8 +11,8 @@ pytestmark = pytest.mark.django_db
 
 def make_finding(**fields) -> Finding:
     tool = make_tool()
-    given = {"code": "DRIFT", "severity": "high", "subject": "x", "message": "It changed in place."}
-    return Finding.objects.create(**{"endpoint": tool.endpoint, "tool": tool, **given, **fields})
+    facts = {"code": "DRIFT", "severity": "high", "subject": "x", "message": "It changed in place."}
+    return Finding.objects.create(**{"endpoint": tool.endpoint, "tool": tool, **facts, **fields})
 
 
 @pytest.mark.parametrize(("decision", "state"), [("accept", "accepted"), ("block", "blocked")])
@@ -54,14 +54,14 @@ def test_same_decision_twice_is_one_decision():
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("arguments", "field"),
     [({"decision": "shrug"}, "decision"), ({"decision": "accept", "note": "x" * 2_001}, "note")],
 )
-def test_what_is_no_decision_changes_nothing(given, field):
+def test_what_is_no_decision_changes_nothing(arguments, field):
     finding = make_finding()
 
     with pytest.raises(DomainError) as refused:
-        decisions.resolve(finding, actor=make_user(Role.ADMIN), **given)
+        decisions.resolve(finding, actor=make_user(Role.ADMIN), **arguments)
 
     assert list(refused.value.fields) == [field]
     finding.refresh_from_db()

@@ -18,9 +18,9 @@ def drifted():
     """Three findings about one tool, one about another; the last is decided."""
     endpoint = make_endpoint()
     tools = [make_tool(endpoint=endpoint, name="forecast"), make_tool(endpoint=endpoint)]
-    given = {"code": "DRIFT", "severity": "high", "message": "It changed in place.", "endpoint": endpoint}
+    facts = {"code": "DRIFT", "severity": "high", "message": "It changed in place.", "endpoint": endpoint}
     return [
-        Finding.objects.create(tool=tool, subject=str(number), state=state, version=tool.current, **given)
+        Finding.objects.create(tool=tool, subject=str(number), state=state, version=tool.current, **facts)
         for number, (tool, state) in enumerate(
             [(tools[0], "open"), (tools[0], "open"), (tools[1], "open"), (tools[0], "blocked")]
         )
@@ -134,12 +134,12 @@ def test_blocking_a_version_brings_back_the_newest_before_it_that_nobody_blocked
         )
         for row in rows
     ]
-    shown = []
+    tools_shown = []
     for finding in (raised[1], raised[2]):  # one that is not current, then the current one
         admin_api.post(f"{URL}{finding.pk}/resolve/", {"decision": "block"})
-        shown.append(designer_api.get(f"/api/v1/tools/{tool.pk}/").json())
+        tools_shown.append(designer_api.get(f"/api/v1/tools/{tool.pk}/").json())
 
-    assert [(row["version"], row["description"]) for row in shown] == [
+    assert [(row["version"], row["description"]) for row in tools_shown] == [
         ("4", "Fourth words"),
         ("2", "Second words"),
     ]

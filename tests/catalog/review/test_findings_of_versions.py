@@ -16,9 +16,9 @@ def tool():
 
 
 def found(version, code="BIDI_CONTROL", severity="high", **fields) -> Finding:
-    given = {"subject": version.digest, "message": code, "endpoint": version.tool.endpoint}
+    facts = {"subject": version.digest, "message": code, "endpoint": version.tool.endpoint}
     return Finding.objects.create(
-        tool=version.tool, version=version, code=code, severity=severity, **{**given, **fields}
+        tool=version.tool, version=version, code=code, severity=severity, **{**facts, **fields}
     )
 
 
@@ -36,27 +36,27 @@ def states(*rows):
 
 def test_accepting_covers_what_is_no_more_severe(tool):
     version = hold(tool)
-    held, low, high = (
+    held_finding, low, high = (
         found(version, "HELD", "medium"),
         found(version, "STEERING", "low", state="noted"),
         found(version, "OVERRIDE", "high"),
     )
 
-    decisions.resolve(held, actor=make_user(Role.ADMIN), decision="accept")
-    assert states(held, low, high) == ["accepted", "accepted", "open"]
+    decisions.resolve(held_finding, actor=make_user(Role.ADMIN), decision="accept")
+    assert states(held_finding, low, high) == ["accepted", "accepted", "open"]
 
     decisions.resolve(high, actor=make_user(Role.ADMIN), decision="accept")
-    assert states(held, low, high) == ["accepted"] * 3
+    assert states(held_finding, low, high) == ["accepted"] * 3
 
 
 def test_accepting_a_trifle_lets_nothing_through(tool):
     version = hold(tool)
-    held, low = found(version, "HELD", "high"), found(version, "STEERING", "low")
+    held_finding, low = found(version, "HELD", "high"), found(version, "STEERING", "low")
 
     decisions.resolve(low, actor=make_user(Role.ADMIN), decision="accept")
 
     tool.refresh_from_db()
-    assert (states(held, low), tool.stopped) == (["open", "accepted"], version)
+    assert (states(held_finding, low), tool.stopped) == (["open", "accepted"], version)
 
 
 def test_blocking_covers_everything_about_the_bytes(tool):
@@ -127,10 +127,10 @@ def test_blocking_the_only_version_leaves_it_listed_and_not_offered(tool):
 
 def test_accepting_what_the_vendor_has_left_behind_moves_nothing(tool):
     older = hold(tool)
-    held = found(older, "HELD", "medium")
+    held_finding = found(older, "HELD", "medium")
     newer = hold(tool, "Newer words")
 
-    decisions.resolve(held, actor=make_user(Role.ADMIN), decision="accept")
+    decisions.resolve(held_finding, actor=make_user(Role.ADMIN), decision="accept")
 
     tool.refresh_from_db()
     assert (tool.current.ordinal, tool.stopped) == (1, newer)

@@ -38,14 +38,14 @@ def found(name="forecast", code="DRIFT", severity="high", *, endpoint=None, **fi
 
 
 def about(version, code="HELD", severity="high", **fields) -> Finding:
-    given = {"subject": version.digest, "message": f"{code} of {version.tool}", "state": "open"}
+    facts = {"subject": version.digest, "message": f"{code} of {version.tool}", "state": "open"}
     return Finding.objects.create(
         endpoint=version.tool.endpoint,
         tool=version.tool,
         version=version,
         code=code,
         severity=severity,
-        **given | fields,
+        **facts | fields,
     )
 
 
@@ -86,17 +86,17 @@ def test_the_heaviest_stand_first_and_one_vendor_and_cause_together(admin, endpo
     response = admin.get("/review/")
 
     assert listed(response) == ["orders", "hides_too", "hides", "mild", "low"]
-    said = text_of(response)
-    assert "High Acme · Instructions to a model" in said
-    assert "High Fair Weather · Hidden text 2" in said
-    assert "Medium Fair Weather · Instructions to a model" in said
+    page_text = text_of(response)
+    assert "High Acme · Instructions to a model" in page_text
+    assert "High Fair Weather · Hidden text 2" in page_text
+    assert "Medium Fair Weather · Instructions to a model" in page_text
 
 
 def test_a_decision_stands_once_under_its_heaviest_reason(admin, endpoint):
-    held = found("forecast", HELD, "high", endpoint=endpoint)
-    about(held.version, "ROLE", "medium")
-    reason = about(held.version, "ZERO_WIDTH", "high")
-    about(held.version, "STEERING", "low")
+    held_finding = found("forecast", HELD, "high", endpoint=endpoint)
+    about(held_finding.version, "ROLE", "medium")
+    reason = about(held_finding.version, "ZERO_WIDTH", "high")
+    about(held_finding.version, "STEERING", "low")
 
     response = admin.get("/review/")
 
@@ -130,12 +130,12 @@ def test_filters_say_how_much_each_would_show(admin, endpoint):
     found("orders", "OVERRIDE", endpoint=endpoint)
     found("mild", "ROLE", "medium", endpoint=make_endpoint(vendor=make_vendor(name="Acme")))
 
-    said = text_of(admin.get("/review/?severity=high"))
+    page_text = text_of(admin.get("/review/?severity=high"))
 
-    assert "High (2) Medium (1)" in said
-    assert "Fair Weather (2)" in said
-    assert "Acme (" not in said
-    assert "Hidden text (1) Instructions to a model (1)" in said
+    assert "High (2) Medium (1)" in page_text
+    assert "Fair Weather (2)" in page_text
+    assert "Acme (" not in page_text
+    assert "Hidden text (1) Instructions to a model (1)" in page_text
 
 
 def test_a_long_list_has_pages(admin, endpoint, monkeypatch):
@@ -271,10 +271,10 @@ def test_the_page_is_small_and_costs_the_same_however_much_waits(
 
 
 def test_every_code_belongs_to_a_cause():
-    known = {*CODES, *promises.CODES, CLOAKING, REFUSES_VALID, HELD, "CHANGED", "BREAKING"}
+    codes = {*CODES, *promises.CODES, CLOAKING, REFUSES_VALID, HELD, "CHANGED", "BREAKING"}
 
-    assert {code for code in known if causes.cause_of(code) == causes.OTHER} == set()
-    assert known >= causes.KNOWN_CODES
+    assert {code for code in codes if causes.cause_of(code) == causes.OTHER} == set()
+    assert codes >= causes.KNOWN_CODES
     assert sum(len(codes) for _, codes in causes.CAUSES.values()) == len(causes.KNOWN_CODES)
 
 
@@ -322,7 +322,7 @@ def test_home_sorts_by_weight_and_shows_the_same_severity(admin, endpoint):
     about(heavy.version, "ROLE", "medium")
     found("light", "ROLE", "medium", endpoint=endpoint)
 
-    said = text_of(admin.get("/"))
+    page_text = text_of(admin.get("/"))
 
-    assert said.index("heavy") < said.index("light")
-    assert "HELD of heavy High" in said
+    assert page_text.index("heavy") < page_text.index("light")
+    assert "HELD of heavy High" in page_text

@@ -167,9 +167,9 @@ def test_a_name_one_letter_from_a_tool_that_agents_use_is_noted(vendor, name, is
 
     inspector.inspect_pending()
 
-    found = list(Finding.objects.filter(code="NEAR_MISS").values_list("severity", "state", "message"))
-    says = f"The name “{name}” is one letter away from “send_money” of Original, which agents use."
-    assert found == ([("low", "noted", says)] if is_near else [])
+    findings = list(Finding.objects.filter(code="NEAR_MISS").values_list("severity", "state", "message"))
+    message = f"The name “{name}” is one letter away from “send_money” of Original, which agents use."
+    assert findings == ([("low", "noted", message)] if is_near else [])
 
 
 def test_a_vendor_may_come_near_to_itself(vendor):
@@ -185,15 +185,15 @@ def test_a_vendor_may_come_near_to_itself(vendor):
     assert not Finding.objects.filter(code="NEAR_MISS").exists()
 
 
-def wants(*names, **said):
+def wants(*names, **members):
     """Parameters as the vendor lists them."""
     return [
-        {"id": n, "name": n, "type": "string", "required": True, "description": "It"} | said for n in names
+        {"id": n, "name": n, "type": "string", "required": True, "description": "It"} | members for n in names
     ]
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "asked"),
+    ("before", "after", "input_name"),
     [
         (wants("city"), wants("city", "notes"), "“notes”"),
         (wants("city"), wants("city") + wants("reason", description=""), "“reason”"),
@@ -204,7 +204,7 @@ def wants(*names, **said):
         (wants("city"), wants("city") + wants("debug", type="boolean"), None),
     ],
 )
-def test_a_new_input_that_a_model_has_to_fill_with_anything_is_noted(vendor, before, after, asked):
+def test_a_new_input_that_a_model_has_to_fill_with_anything_is_noted(vendor, before, after, input_name):
     vendor.listed = [tool(1, 1, input_parameters=before)]
     endpoint = make_endpoint(url=vendor.url)
     recorded(endpoint)
@@ -215,9 +215,9 @@ def test_a_new_input_that_a_model_has_to_fill_with_anything_is_noted(vendor, bef
 
     inspector.inspect_pending()
 
-    found = list(Finding.objects.filter(code="FREE_TEXT").values_list("severity", "state", "message"))
-    says = f"A call now has to fill {asked} with text of a model's choosing."
-    assert found == ([("low", "noted", says)] if asked else [])
+    findings = list(Finding.objects.filter(code="FREE_TEXT").values_list("severity", "state", "message"))
+    message = f"A call now has to fill {input_name} with text of a model's choosing."
+    assert findings == ([("low", "noted", message)] if input_name else [])
 
 
 def test_of_a_new_tool_the_names_of_its_inputs_tell(vendor):
@@ -283,9 +283,9 @@ def test_an_older_version_out_of_a_vendors_history_is_inspected_too(vendor):
 
     older_versions.read_all(endpoint.pk)
 
-    listed = Tool.objects.get()
-    assert (listed.current.label, listed.stopped) == ("2", None)
-    older = listed.versions.get(label="1")
+    listed_tool = Tool.objects.get()
+    assert (listed_tool.current.label, listed_tool.stopped) == ("2", None)
+    older = listed_tool.versions.get(label="1")
     assert holds.review_state(older) == "open"
     states = dict(Finding.objects.filter(version=older).values_list("code", "state"))
     assert states == {"BIDI_CONTROL": "noted", "HELD": "open"}

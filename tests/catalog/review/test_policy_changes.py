@@ -38,9 +38,9 @@ def pin(api, tool, **members):
 
 
 def set_policy(api, tool, **policy):
-    told = api.patch(f"/api/v1/endpoints/{tool.endpoint_id}/", {"policy": policy}, format="json")
-    assert told.status_code == 200
-    return told
+    response = api.patch(f"/api/v1/endpoints/{tool.endpoint_id}/", {"policy": policy}, format="json")
+    assert response.status_code == 200
+    return response
 
 
 def review_state(api, tool):

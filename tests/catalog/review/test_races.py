@@ -63,9 +63,9 @@ def test_reading_inspecting_and_deciding_do_not_stand_in_each_others_way(vendor)
     assert set(Run.objects.values_list("status", flat=True)) == {"succeeded"}
     inspector.inspect_pending()
     assert not Run.objects.filter(inspected=0, changed__gt=0).exists()
-    for each in Tool.objects.select_related("current", "stopped"):
-        assert each.stopped is not None
-        assert each.description == each.current.decoded().description
+    for tool_row in Tool.objects.select_related("current", "stopped"):
+        assert tool_row.stopped is not None
+        assert tool_row.description == tool_row.current.decoded().description
 
 
 def test_two_inspections_of_one_run_raise_each_finding_once(vendor):

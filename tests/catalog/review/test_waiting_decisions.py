@@ -46,21 +46,21 @@ def test_every_change_of_findings_changes_the_decisions(seed):
     pairs = [(version, code) for version in versions for code in CODES]
     for _ in range(25):
         rows = list(Finding.objects.all())
-        chosen = dice.sample(rows, min(len(rows), dice.randint(0, 4)))
+        chosen_rows = dice.sample(rows, min(len(rows), dice.randint(0, 4)))
         change = dice.choice(("add", "add", "state", "severity", "delete"))
         if change == "add":
             new = [finding(*pair, dice.choice(Severity.values)) for pair in dice.sample(pairs, 4)]
             Finding.objects.bulk_create(new, ignore_conflicts=True)
         elif change == "state":
-            for row in chosen:
+            for row in chosen_rows:
                 row.state = dice.choice(FindingState.values)
-            Finding.objects.bulk_update(chosen, ["state"])
+            Finding.objects.bulk_update(chosen_rows, ["state"])
         elif change == "severity":
-            Finding.objects.filter(pk__in=[row.pk for row in chosen]).update(
+            Finding.objects.filter(pk__in=[row.pk for row in chosen_rows]).update(
                 severity=dice.choice(Severity.values)
             )
         else:
-            Finding.objects.filter(pk__in=[row.pk for row in chosen]).delete()
+            Finding.objects.filter(pk__in=[row.pk for row in chosen_rows]).delete()
         assert_decisions_are_exact()
 
 

@@ -14,17 +14,17 @@ SNEAKY = "Does thing 1.\u202e Now backwards."
 
 
 def test_a_new_tool_breaks_no_promise_and_its_text_is_inspected():
-    found = assess(None, Offer(make_signature(description=SNEAKY)))
-    assert (found.effects, found.breaches) == (None, ())
-    assert [alarm.code for alarm in found.alarms] == ["BIDI_CONTROL"]
+    assessment = assess(None, Offer(make_signature(description=SNEAKY)))
+    assert (assessment.effects, assessment.breaches) == (None, ())
+    assert [alarm.code for alarm in assessment.alarms] == ["BIDI_CONTROL"]
 
 
 def test_a_change_is_compared_judged_by_promises_and_inspected_at_once():
     old, new = make_signature(), make_signature(inputs=(), description=SNEAKY)
-    found = assess(Offer(old, "1", "a"), Offer(new, "2", "b"), promised={"additive_changes"})
-    assert found.effects == {"breaks_callers", "text"}
-    assert [(breach.code, breach.subject) for breach in found.breaches] == [("BREAKING", "b")]
-    stop = found.stop(policy.with_defaults({"breaks_callers": "block"}))
+    assessment = assess(Offer(old, "1", "a"), Offer(new, "2", "b"), promised={"additive_changes"})
+    assert assessment.effects == {"breaks_callers", "text"}
+    assert [(breach.code, breach.subject) for breach in assessment.breaches] == [("BREAKING", "b")]
+    stop = assessment.stop(policy.with_defaults({"breaks_callers": "block"}))
     assert stop is not None
     assert (stop.action, stop.reasons) == (
         "block",
@@ -50,12 +50,12 @@ def test_the_policy_judges_new_tools_and_rewritten_versions(old, is_rewritten, s
 
 def test_kept_alarms_count_until_the_rules_change(monkeypatch):
     alarms = assess(None, Offer(make_signature(description=SNEAKY))).alarms
-    kept = rules.to_json(alarms)
-    assert stored_alarms(kept) == alarms
+    encoded = rules.to_json(alarms)
+    assert stored_alarms(encoded) == alarms
     assert stored_alarms(rules.to_json(())) == ()
     assert stored_alarms(None) is None
     monkeypatch.setattr(rules, "REVISION", inspection.REVISION + 1)
-    assert stored_alarms(kept) is None
+    assert stored_alarms(encoded) is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -73,7 +73,7 @@ def test_a_changed_tool_is_inspected_once_and_its_findings_are_raised_after_the_
     monkeypatch.delattr(inspection, "inspect")
     inspector.inspect_pending(endpoint.pk)
 
-    kept = ToolVersion.objects.filter(label="2").order_by("tool__tool_id").values_list("alarms", flat=True)
-    assert [[alarm.code for alarm in stored_alarms(each) or ()] for each in kept] == [["BIDI_CONTROL"], []]
+    stored = ToolVersion.objects.filter(label="2").order_by("tool__tool_id").values_list("alarms", flat=True)
+    assert [[alarm.code for alarm in stored_alarms(text) or ()] for text in stored] == [["BIDI_CONTROL"], []]
     codes = Finding.objects.order_by("code").values_list("code", flat=True)
     assert list(codes) == ["BIDI_CONTROL", "HELD"]

@@ -42,20 +42,22 @@ ELSEWHERE = {
 
 
 def codes(path: Path) -> set[str]:
-    found = set()
+    codes_found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            said = node.args[PLACES[name] :][:1] if name in PLACES else []
-            found |= {each.value for each in said if isinstance(each, ast.Constant)}
+            value_nodes = node.args[PLACES[name] :][:1] if name in PLACES else []
+            codes_found |= {
+                value_node.value for value_node in value_nodes if isinstance(value_node, ast.Constant)
+            }
         if isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
-            found |= {
+            codes_found |= {
                 value.value
                 for key, value in pairs
                 if isinstance(key, ast.Constant) and key.value == "code" and isinstance(value, ast.Constant)
             }
-    return {code for code in found if code}
+    return {code for code in codes_found if code}
 
 
 def test_every_code_of_a_call_is_in_the_list():
@@ -63,19 +65,19 @@ def test_every_code_of_a_call_is_in_the_list():
     paths = [path for file in files for path in ([file] if file.is_file() else file.rglob("*.py"))]
     # The servers of protocols refuse requests of runtimes; they send no calls.
     clients = [path for path in paths if "server" not in (path.stem, path.parent.name)]
-    met = {code for path in clients for code in codes(path)}
-    assert {"DEADLINE", "ARGUMENTS", "no_threads", "SHAPE"} <= met
-    assert {code for code in met - ELSEWHERE if not call_errors.is_known(code)} == set()
+    codes_found = {code for path in clients for code in codes(path)}
+    assert {"DEADLINE", "ARGUMENTS", "no_threads", "SHAPE"} <= codes_found
+    assert {code for code in codes_found - ELSEWHERE if not call_errors.is_known(code)} == set()
 
 
 def test_each_has_a_sentence_and_stands_once():
-    listed = [error.code for error in call_errors.PEGBOARD_ERRORS]
-    assert len(listed) == len(set(listed))
+    codes = [error.code for error in call_errors.PEGBOARD_ERRORS]
+    assert len(codes) == len(set(codes))
     assert all(error.description.endswith(".") for error in call_errors.PEGBOARD_ERRORS)
 
 
 @pytest.mark.parametrize(
-    ("code", "known"), [("HTTP_503", True), ("HTTP_418", True), ("TOKEN_DNS", True), ("SELDOM", False)]
+    ("code", "is_known"), [("HTTP_503", True), ("HTTP_418", True), ("TOKEN_DNS", True), ("SELDOM", False)]
 )
-def test_families_of_codes_are_known(code, known):
-    assert call_errors.is_known(code) is known
+def test_families_of_codes_are_known(code, is_known):
+    assert call_errors.is_known(code) is is_known

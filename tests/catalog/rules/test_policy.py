@@ -189,8 +189,8 @@ def test_alarms_may_be_let_through(vendor):
 
 def test_known_bytes_that_were_let_through_come_back_unasked(vendor, connect):
     endpoint = connect(text="hold")
-    for listed in ([tool(1, 2, input_parameters=[]), *tools(3)[1:]], [tool(1, 2, description="x")]):
-        vendor.listed = [listed[0], *tools(3)[1:]]
+    for listed_tools in ([tool(1, 2, input_parameters=[]), *tools(3)[1:]], [tool(1, 2, description="x")]):
+        vendor.listed = [listed_tools[0], *tools(3)[1:]]
         read(endpoint)
     assert first_of(endpoint).stopped
 
@@ -201,7 +201,7 @@ def test_known_bytes_that_were_let_through_come_back_unasked(vendor, connect):
 
 
 @pytest.mark.parametrize(
-    ("stated", "found", "action"),
+    ("stated", "effects_found", "action"),
     [
         ({}, {"text", "compatible"}, None),
         ({"text": "hold"}, {"text", "compatible"}, "hold"),
@@ -211,8 +211,8 @@ def test_known_bytes_that_were_let_through_come_back_unasked(vendor, connect):
         ({"alarm_high": "accept"}, {"alarm_high"}, None),
     ],
 )
-def test_the_strictest_action_wins(stated, found, action):
-    stop = policy.apply_policy(policy.with_defaults(stated), found)
+def test_the_strictest_action_wins(stated, effects_found, action):
+    stop = policy.apply_policy(policy.with_defaults(stated), effects_found)
 
     assert (stop and stop.action) == action
 

@@ -61,9 +61,9 @@ def test_a_version_changed_in_place_is_told_where_it_is_written():
     ],
 )
 def test_a_change_without_versions_is_told_as_such(change, severity, waits):
-    found = told(make_signature(), make_signature(**change), labels=("", ""), promised=frozenset())
-    assert list(found) == ["CHANGED"]
-    assert (found["CHANGED"].severity, found["CHANGED"].waits) == (severity, waits)
+    findings_by_code = told(make_signature(), make_signature(**change), labels=("", ""), promised=frozenset())
+    assert list(findings_by_code) == ["CHANGED"]
+    assert (findings_by_code["CHANGED"].severity, findings_by_code["CHANGED"].waits) == (severity, waits)
 
 
 def test_the_gravest_reason_of_a_change_comes_first():
@@ -211,11 +211,11 @@ class Shelf(Vendor):
 
     def answer(self, path, query):
         limit = {"name": "limit", "in": "query", "schema": self.limit}
-        listed = {"operationId": "books", "summary": self.summary, "parameters": [limit], "responses": {}}
+        operation = {"operationId": "books", "summary": self.summary, "parameters": [limit], "responses": {}}
         document = {
             "openapi": "3.1.0",
             "info": {"title": "Shelf", "version": "1"},
-            "paths": {"/books": {"get": listed}},
+            "paths": {"/books": {"get": operation}},
         }
         return 200, json.dumps(document).encode()
 
@@ -235,6 +235,6 @@ def test_a_tool_without_versions_raises_its_own_finding_once_per_change(shelf):
     shelf.limit = {"type": "string"}
     read(endpoint)
     read(endpoint)
-    told = Finding.objects.order_by("pk").values_list("code", "severity", "state", "version__ordinal")
-    assert list(told) == [("CHANGED", "low", "noted", 2), ("CHANGED", "medium", "open", 3)]
+    findings = Finding.objects.order_by("pk").values_list("code", "severity", "state", "version__ordinal")
+    assert list(findings) == [("CHANGED", "low", "noted", 2), ("CHANGED", "medium", "open", 3)]
     assert "type of input “limit”" in Finding.objects.latest("pk").message

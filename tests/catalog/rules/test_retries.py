@@ -70,22 +70,26 @@ def test_what_may_be_at_work_is_sent_again_only_where_that_is_harmless_or_wanted
 
 
 @given(TERMS, OUTCOMES, st.floats(0, 100), CHANCES)
-def test_the_time_that_the_vendor_asks_for_is_never_cut_short(terms, outcome, asked, chance):
-    outcome = Outcome(outcome.outcome, error=outcome.error, can_retry=outcome.can_retry, retry_after=asked)
+def test_the_time_that_the_vendor_asks_for_is_never_cut_short(terms, outcome, retry_after, chance):
+    outcome = Outcome(
+        outcome.outcome, error=outcome.error, can_retry=outcome.can_retry, retry_after=retry_after
+    )
     wait = wait_before_next(terms, outcome, attempts=1, seconds_left=1_000, chance=chance)
-    assert wait is None or wait >= asked
+    assert wait is None or wait >= retry_after
 
 
 @given(TERMS, FAILURES, st.integers(1, 5), st.floats(5, 100), CHANCES)
-def test_more_time_fewer_attempts_and_a_bolder_policy_never_stop_a_retry(terms, outcome, made, left, chance):
-    again = wait_before_next(terms, outcome, attempts=made, seconds_left=left, chance=chance)
+def test_more_time_fewer_attempts_and_a_bolder_policy_never_stop_a_retry(
+    terms, outcome, attempts, seconds_left, chance
+):
+    again = wait_before_next(terms, outcome, attempts=attempts, seconds_left=seconds_left, chance=chance)
     if again is None:
         return
     bolder = replace(terms, policy=replace(terms.policy, retry="all"))
     for easier in (
-        wait_before_next(terms, outcome, attempts=made, seconds_left=left + 1, chance=chance),
-        wait_before_next(terms, outcome, attempts=1, seconds_left=left, chance=chance),
-        wait_before_next(bolder, outcome, attempts=made, seconds_left=left, chance=chance),
+        wait_before_next(terms, outcome, attempts=attempts, seconds_left=seconds_left + 1, chance=chance),
+        wait_before_next(terms, outcome, attempts=1, seconds_left=seconds_left, chance=chance),
+        wait_before_next(bolder, outcome, attempts=attempts, seconds_left=seconds_left, chance=chance),
     ):
         assert easier is not None
 
@@ -106,11 +110,11 @@ def test_a_policy_of_none_and_a_single_attempt_repeat_nothing(effects, attempts)
 
 
 def test_each_member_of_a_policy_is_taken_where_it_is_stated_first():
-    found = retries.resolve_policy(
+    resolved = retries.resolve_policy(
         pin={"retry": "all"}, agent={"retry": "none", "attempts": 5}, endpoint={"attempts": 9}
     )
-    assert found.policy == RetryPolicy(retry="all", attempts=5, give_up_after_seconds=30)
-    assert found.levels == {"retry": "pin", "attempts": "agent", "give_up_after_seconds": "default"}
+    assert resolved.policy == RetryPolicy(retry="all", attempts=5, give_up_after_seconds=30)
+    assert resolved.levels == {"retry": "pin", "attempts": "agent", "give_up_after_seconds": "default"}
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,12 @@ def test_texts_with_little_in_common_or_too_long_are_left_alone():
 
 @given(st.lists(WORDS.map("".join), min_size=1, max_size=4))
 def test_no_character_is_lost_and_equal_texts_have_no_marks(texts):
-    found = word_diff.mark_differences(texts)
+    marked_texts = word_diff.mark_differences(texts)
 
-    assert ["".join(piece for piece, _ in pieces) for pieces in found] == texts
+    assert ["".join(piece for piece, _ in pieces) for pieces in marked_texts] == texts
     assert not any(
         is_marked for pieces in word_diff.mark_differences([texts[0]] * 3) for _, is_marked in pieces
     )
-    for pieces, text in zip(found[1:], texts[1:], strict=True):
+    for pieces, text in zip(marked_texts[1:], texts[1:], strict=True):
         if text == texts[0]:
             assert not any(is_marked for _, is_marked in pieces)

@@ -59,7 +59,7 @@ def test_tools_of_a_removed_endpoint_leave_the_index():
     search.index_pending()
     tools = set(Tool.objects.values_list("pk", flat=True))
     indexed = current_engine().open().candidates({"here": 1.0, "goe": 1.0, "stay": 1.0}, Scope(), 10)
-    assert {each.tool for each in indexed} == tools - {goes.pk} == {stays.pk}
+    assert {document.tool for document in indexed} == tools - {goes.pk} == {stays.pk}
 
 
 def test_the_tools_of_a_renamed_vendor_are_indexed_again():
@@ -124,13 +124,13 @@ def test_filters_find_what_has_all_of_them():
             )
             make_tool(signature, endpoint=endpoint, status="withdrawn" if number == 3 else "active")
     search.index_pending()
-    asked = [
+    queries = [
         Query(q="letter", vendor=("bramble",), status="active"),
         Query(q="letter", tag=("post", "even")),
         Query(q="letter", status="withdrawn"),
         Query(q="letter", vendor=("bramble",), tag=("even",), status="active"),
     ]
-    assert [len(search.search(query).rows) for query in asked] == [5, 6, 2, 2]
+    assert [len(search.search(query).rows) for query in queries] == [5, 6, 2, 2]
 
 
 def test_facets_count_every_tool_that_matches():

@@ -23,7 +23,7 @@ def keys(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("payslips of July", {"payslip"}),
         ("getPaystub", {"payslip"}),
@@ -40,14 +40,14 @@ def keys(text: str) -> set[str]:
         ("\0 ~payslip #x", {"payslip"}),
     ],
 )
-def test_words_of_a_group_are_found_in_every_language(text, found):
-    assert keys(text) == found
+def test_words_of_a_group_are_found_in_every_language(text, expected):
+    assert keys(text) == expected
 
 
 def test_an_english_text_has_no_words_of_other_languages():
-    known = JobWords(parse("grade | de: Note\nair | de: Luft"))
-    assert known.find("a note about the page") == []
-    assert {match.group.key for match in known.find("die Note der Klasse")} == {"grade"}
+    job_words = JobWords(parse("grade | de: Note\nair | de: Luft"))
+    assert job_words.find("a note about the page") == []
+    assert {match.group.key for match in job_words.find("die Note der Klasse")} == {"grade"}
 
 
 def test_a_line_that_is_an_act_says_so():

@@ -82,13 +82,13 @@ def test_inspection_that_is_interrupted_continues_where_it_was(admin_api, run, m
         with pytest.raises(InterruptedWorkerError):
             inspector.inspect_pending()
     assert everywhere(admin_api, run) == {(10, 0, 6)}
-    seen = []
+    tool_counts = []
     real = inspector._inspect
     monkeypatch.setattr(
-        inspector, "_inspect", lambda *args, **more: (seen.append(len(args[2])), real(*args, **more))
+        inspector, "_inspect", lambda *args, **more: (tool_counts.append(len(args[2])), real(*args, **more))
     )
     assert inspector.inspect_pending() == 1
-    assert seen == [3, 1]
+    assert tool_counts == [3, 1]
     assert everywhere(admin_api, run) == {(10, 0, 10)}
 
 
@@ -97,13 +97,13 @@ def test_an_inspection_begun_under_older_rules_starts_again(run, monkeypatch):
     inspector.inspect_pending(ends=0)
     assert Run.objects.get().inspected_through
     monkeypatch.setattr(inspector, "REVISION", inspector.REVISION + 1)
-    seen = []
+    tool_counts = []
     real = inspector._inspect
     monkeypatch.setattr(
-        inspector, "_inspect", lambda *args, **more: (seen.append(len(args[2])), real(*args, **more))
+        inspector, "_inspect", lambda *args, **more: (tool_counts.append(len(args[2])), real(*args, **more))
     )
     inspector.inspect_pending()
-    assert sum(seen) == 10
+    assert sum(tool_counts) == 10
 
 
 def test_a_task_ends_itself_and_leaves_the_rest_to_the_next(run, monkeypatch):
@@ -145,7 +145,7 @@ def test_an_idle_pass_reads_no_tool(run):
     search.index_pending()
     with CaptureQueriesContext(connection) as queries:
         assert search.index_pending() == 0
-    assert not [each["sql"] for each in queries if "catalog_tool " in each["sql"]]
+    assert not [query["sql"] for query in queries if "catalog_tool " in query["sql"]]
 
 
 def test_only_what_a_search_would_show_differently_is_logged():
@@ -169,8 +169,8 @@ def test_a_change_that_commits_while_its_tool_is_indexed_is_indexed_too(monkeypa
 
     monkeypatch.setattr(index, "_write", changed_before_it_is_written)
     search.index_pending()
-    found = search.search(search.Query(q="penguins")).rows
-    assert [row["name"] for row in found] == ["lookup"]
+    rows = search.search(search.Query(q="penguins")).rows
+    assert [row["name"] for row in rows] == ["lookup"]
     assert not changes.count_changes(index.index_state(), 1)
 
 

@@ -36,12 +36,12 @@ def test_answers_are_named_by_pattern_or_by_id():
 
 def test_the_figures_are_by_set():
     question = KnownQuestion(q="a", set="one")
-    asked = [
+    answered = [
         AskedQuestion(question, {1: 1}, [1, 2], False, 2.0),
         AskedQuestion(question, {9: 1}, [1, 2, 3, 9], False, 4.0),
         AskedQuestion(KnownQuestion(q="b", set="none"), {}, [], True, 1.0),
     ]
-    figures = quality.measure(asked)
+    figures = quality.measure(answered)
     one = figures["one"]
     assert (one.questions, one.recall, one.in_first_three, one.in_first_ten, one.p95) == (
         2,

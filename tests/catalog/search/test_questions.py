@@ -8,13 +8,15 @@ STOPS = {"how", "do", "i", "a", "the", "it", "what", "can", "you", "with", "my",
 HELD = {"refill", "prescription", "email", "delete", "it", "github"}
 
 
-def known(asked: question.Question) -> dict[str, Known]:
-    return {word: Known(word, 10 if word in HELD else 0, is_stop=word in STOPS) for word in asked.words}
+def known(question_read: question.Question) -> dict[str, Known]:
+    return {
+        word: Known(word, 10 if word in HELD else 0, is_stop=word in STOPS) for word in question_read.words
+    }
 
 
 def weigh(text: str, **spellings: list[Spelling]) -> question.Terms:
-    asked = question.read(text)
-    return question.weigh(asked, known(asked), spellings)
+    question_read = question.read(text)
+    return question.weigh(question_read, known(question_read), spellings)
 
 
 def test_stop_words_are_dropped_while_something_remains():
@@ -89,8 +91,8 @@ def test_words_nobody_knows_are_named_as_typed():
 
 
 def test_only_telling_words_are_looked_for_in_other_spellings():
-    asked = question.read("please remove the emial")
-    assert question.unknown(asked, known(asked)) == ["emial"]
+    question_read = question.read("please remove the emial")
+    assert question.unknown(question_read, known(question_read)) == ["emial"]
 
 
 def test_a_very_long_question_is_cut():
@@ -106,9 +108,11 @@ PARCELS = JobWords(parse("parcel, package | de: Paket\n!create, add | de: anlege
 
 
 def weigh_grouped(text: str, counts: dict[str, int]) -> question.Terms:
-    asked = question.read(text, PARCELS)
-    held = {word: Known(word, counts.get(word, 0), is_stop=word in STOPS) for word in asked.words}
-    return question.weigh(asked, held, {})
+    question_read = question.read(text, PARCELS)
+    known_words = {
+        word: Known(word, counts.get(word, 0), is_stop=word in STOPS) for word in question_read.words
+    }
+    return question.weigh(question_read, known_words, {})
 
 
 def test_a_word_counts_for_its_group_as_far_as_tools_use_other_words():
@@ -132,9 +136,11 @@ def test_a_word_of_another_language_counts_more():
 
 
 def test_a_time_a_number_or_a_letter_decides_nothing():
-    asked = question.read("refill from A to B 12 on Friday")
-    held = known(asked)
-    concepts = question.find_concepts(asked, held, question.weigh(asked, held, {}), 100)
+    question_read = question.read("refill from A to B 12 on Friday")
+    known_words = known(question_read)
+    concepts = question.find_concepts(
+        question_read, known_words, question.weigh(question_read, known_words, {}), 100
+    )
     weights = {concept.word: concept.weight for concept in concepts}
     assert weights["refill"] > 0
     assert {weights[word] for word in ("B", "12", "Friday")} == {0.0}

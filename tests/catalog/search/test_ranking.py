@@ -35,9 +35,9 @@ def test_stop_words_make_no_tool_longer():
 
 def test_a_name_that_says_nothing_else_is_ahead():
     gains = stress = ranking.by_key({"send": 1.0, "mail": 1.0})
-    whole = ranking.pack(["send", "mail"], {"send": 200, "mail": 200})
+    full_match = ranking.pack(["send", "mail"], {"send": 200, "mail": 200})
     partial = ranking.pack(["send", "mail", "to", "all"], dict.fromkeys(("send", "mail", "to", "all"), 200))
-    assert ranking.score(whole, gains, stress) > ranking.score(partial, gains, stress)
+    assert ranking.score(full_match, gains, stress) > ranking.score(partial, gains, stress)
 
 
 def test_rare_words_tell_more_than_common_ones():

@@ -78,9 +78,9 @@ def test_administrators_see_unmet_needs_and_who_answered_them(client, monkeypatc
     assert recorded_searches.find_answers() == 1
     client.force_login(make_user("admin"))
     answer = client.get("/api/v1/searches/unmet/").json()["results"]
-    found = {row["words"]: (row["searches"], row["vendor"]) for row in answer}
+    needs_by_words = {row["words"]: (row["searches"], row["vendor"]) for row in answer}
     vendor = tool.endpoint.vendor
-    assert found == {"knit a jumper": (1, None), "list rainbows": (1, vendor.slug)}
-    assert [row["words"] for row in client.get("/unmet-needs/").context["rows"]] == list(found)
+    assert needs_by_words == {"knit a jumper": (1, None), "list rainbows": (1, vendor.slug)}
+    assert [row["words"] for row in client.get("/unmet-needs/").context["rows"]] == list(needs_by_words)
     client.force_login(make_user("designer"))
     assert client.get("/unmet-needs/").status_code == 403

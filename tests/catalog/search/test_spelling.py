@@ -11,9 +11,11 @@ def read_as(typed: str, **found_in: int) -> str | None:
     """Which of these words, by how many tools hold them, one typed word is taken for."""
     limit = spelling.edits_allowed(typed)
     edits = {word: typo_distance(typed, word, limit) for word in found_in}
-    meant = [word for word in found_in if spelling.may_mean(typed, word, edits[word])]
+    candidates = [word for word in found_in if spelling.may_mean(typed, word, edits[word])]
     return max(
-        meant, key=lambda word: spelling.likelihood(typed, word, edits[word], found_in[word]), default=None
+        candidates,
+        key=lambda word: spelling.likelihood(typed, word, edits[word], found_in[word]),
+        default=None,
     )
 
 
@@ -86,9 +88,9 @@ def test_typos_find_what_was_meant_among_words_that_look_like_it():
         text = "A custom format, whether in parts or not"
         make_tool(make_signature(f"write_{number}", description=text, inputs=()), endpoint=endpoint)
     search.index_pending()
-    for typed, meant in {"forcast": "forecast", "wether": "weather", "customr": "customer"}.items():
+    for typed, intended in {"forcast": "forecast", "wether": "weather", "customr": "customer"}.items():
         page = search.search(Query(q=f"{typed} tool"))
-        assert page.repaired == {typed: meant}
+        assert page.repaired == {typed: intended}
         assert page.rows[0]["name"] == "get_forecast"
     page = search.search(Query(q="weather in paris"))
     assert (page.repaired, page.unmatched) == ({}, ["paris"])

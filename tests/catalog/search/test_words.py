@@ -46,7 +46,7 @@ def test_capitals_amid_small_letters_are_acronyms():
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant", "edits"),
+    ("typed", "intended", "edits"),
     [
         ("cancle", "cancel", 1),
         ("prescripton", "prescription", 1),
@@ -54,8 +54,8 @@ def test_capitals_amid_small_letters_are_acronyms():
         ("weather", "whether", 2),
     ],
 )
-def test_swapped_neighbours_are_one_edit(typed, meant, edits):
-    assert words.typo_distance(typed, meant, 2) == edits
+def test_swapped_neighbours_are_one_edit(typed, intended, edits):
+    assert words.typo_distance(typed, intended, 2) == edits
 
 
 def test_counting_edits_stops_beyond_the_limit():

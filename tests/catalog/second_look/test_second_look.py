@@ -47,8 +47,8 @@ def known_endpoint(**fields) -> Endpoint:
 
 
 def due(endpoint: Endpoint, **fields) -> SecondLook:
-    on = {"is_on": True, "other_name": OTHER, "due_at": timezone.now() + PAST}
-    return SecondLook.objects.create(endpoint=endpoint, **on | fields)
+    facts = {"is_on": True, "other_name": OTHER, "due_at": timezone.now() + PAST}
+    return SecondLook.objects.create(endpoint=endpoint, **facts | fields)
 
 
 def turned_on(endpoint: Endpoint, **how) -> SecondLook:
@@ -59,11 +59,13 @@ def turned_on(endpoint: Endpoint, **how) -> SecondLook:
 
 def is_good_for_others(vendor: Vendor) -> None:
     """And has something else for us; whoever asks for the list in our name gets what we have read."""
-    ours = vendor.listed
+    listed_tools = vendor.listed
 
     def script(page, body):
         asks = vendor.headers[-1]["user-agent"]
-        body["items"] = ours if asks == "Pegboard" else [tool(1, description="Another."), *ours[1:]]
+        body["items"] = (
+            listed_tools if asks == "Pegboard" else [tool(1, description="Another."), *listed_tools[1:]]
+        )
 
     vendor.script = script
 
@@ -93,7 +95,7 @@ def test_off_ends_a_look_that_is_under_way(endpoint, vendor, monkeypatch):
 
 
 def test_only_what_is_due_and_well_is_looked_at_unasked(sent):
-    wanted = due(known_endpoint())
+    due_look = due(known_endpoint())
     due(known_endpoint(), due_at=timezone.now() + FUTURE)
     due(known_endpoint(), is_on=False)
     due(make_endpoint())
@@ -106,7 +108,7 @@ def test_only_what_is_due_and_well_is_looked_at_unasked(sent):
     read_now = due(known_endpoint())
     Run.objects.create(endpoint=read_now.endpoint)
     second_look.tick()
-    assert sent == [wanted.pk]
+    assert sent == [due_look.pk]
 
 
 def test_a_few_at_a_time(sent):
@@ -208,10 +210,10 @@ def test_it_makes_way_for_a_reading(endpoint, vendor, monkeypatch):
     is_good_for_others(vendor)
     usual = second_look.sessions.open_as_other_client
 
-    def opened(*given, **how):
+    def opened(*arguments, **how):
         if len(vendor.requests) == 1:
             Run.objects.create(endpoint=endpoint)
-        return usual(*given, **how)
+        return usual(*arguments, **how)
 
     monkeypatch.setattr(second_look.sessions, "open_as_other_client", opened)
     second_look.perform(endpoint.pk)
@@ -284,8 +286,8 @@ def test_an_administrator_turns_it_on_asks_for_it_and_turns_it_off(
     assert nothing.items() <= admin_api.get(url).json().items()
     refused = admin_api.post(url)
     assert (refused.status_code, refused.json()["code"]) == (409, "second_look_off")
-    on = admin_api.patch(url, {"is_on": True, "other_name": OTHER}, format="json").json()
-    assert (on["is_on"], on["other_name"], on["due_at"] is None, on["is_under_way"]) == (
+    look = admin_api.patch(url, {"is_on": True, "other_name": OTHER}, format="json").json()
+    assert (look["is_on"], look["other_name"], look["due_at"] is None, look["is_under_way"]) == (
         True,
         OTHER,
         False,
@@ -321,7 +323,7 @@ def test_without_another_name_it_asks_in_our_own_without_the_credential(endpoint
     endpoint.save()
     turned_on(endpoint, other_name="")
     second_look.perform(endpoint.pk)
-    assert [(each["user-agent"], "authorization" in each) for each in vendor.headers[1:]] == [
+    assert [(header["user-agent"], "authorization" in header) for header in vendor.headers[1:]] == [
         ("Pegboard", False)
     ]
     assert SecondLook.objects.get().says == (
@@ -344,7 +346,7 @@ def test_where_there_is_no_other_client_it_is_not_turned_on(endpoint, admin_api)
 
 
 def test_what_was_never_read_or_is_gone_is_refused(admin_api):
-    new, gone = make_endpoint(), make_endpoint(removed_at=timezone.now())
+    new, removed_endpoint = make_endpoint(), make_endpoint(removed_at=timezone.now())
     turned_on(new)
     answer = admin_api.post(f"/api/v1/endpoints/{new.pk}/second-look/")
     assert answer.status_code == 409
@@ -352,7 +354,7 @@ def test_what_was_never_read_or_is_gone_is_refused(admin_api):
         "code": "not_read",
         "message": "There is nothing to compare with yet. Read this endpoint first, then look again.",
     }
-    assert admin_api.post(f"/api/v1/endpoints/{gone.pk}/second-look/").status_code == 404
+    assert admin_api.post(f"/api/v1/endpoints/{removed_endpoint.pk}/second-look/").status_code == 404
     assert SecondLook.objects.get().requested_by is None
 
 

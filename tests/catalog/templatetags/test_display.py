@@ -116,7 +116,7 @@ def test_what_a_vendor_does_not_claim_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("name", "written"),
+    ("name", "expected"),
     [
         ("sky", "sky"),
         ("book_a_room", "book_<wbr>a_<wbr>room"),
@@ -126,5 +126,5 @@ def test_what_a_vendor_does_not_claim_is_left_out():
         (shown("a_b\u202ec"), shown("a_b\u202ec").replace("a_b", "a_<wbr>b")),
     ],
 )
-def test_a_name_breaks_after_an_underscore_and_stays_escaped(name, written):
-    assert breakable(name) == written
+def test_a_name_breaks_after_an_underscore_and_stays_escaped(name, expected):
+    assert breakable(name) == expected

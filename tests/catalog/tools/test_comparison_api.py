@@ -16,11 +16,11 @@ def test_parameters_of_the_same_name_stand_beside_each_other(viewer):
     one = make_tool(make_signature("one", inputs=(make_parameter("zip_code"), make_parameter("day"))))
     two = make_tool(make_signature("two", inputs=(make_parameter("ZipCode"),)))
 
-    told = viewer.get(f"{URL}?tool={two.pk}&tool={one.pk}").json()
+    comparison = viewer.get(f"{URL}?tool={two.pk}&tool={one.pk}").json()
 
-    assert [tool["name"] for tool in told["tools"]] == ["two", "one"]
-    assert [line["name"] for line in told["inputs"]] == ["ZipCode", "day"]
-    both, single = told["inputs"]
+    assert [tool["name"] for tool in comparison["tools"]] == ["two", "one"]
+    assert [line["name"] for line in comparison["inputs"]] == ["ZipCode", "day"]
+    both, single = comparison["inputs"]
     assert [cell["parameter"]["name"] for cell in both["cells"]] == ["ZipCode", "zip_code"]
     assert single["cells"][0] is None
 
@@ -29,10 +29,10 @@ def test_outputs_are_compared_and_what_most_tools_have_stands_first(viewer):
     one = make_tool(make_signature("one", outputs=(make_parameter("rain"), make_parameter("sky"))))
     two = make_tool(make_signature("two", outputs=(make_parameter("sky"),)))
 
-    told = viewer.get(f"{URL}?tool={one.pk}&tool={two.pk}").json()
+    comparison = viewer.get(f"{URL}?tool={one.pk}&tool={two.pk}").json()
 
-    found = [(line["name"], [bool(cell) for cell in line["cells"]]) for line in told["outputs"]]
-    assert found == [("sky", [True, True]), ("rain", [True, False])]
+    rows_found = [(line["name"], [bool(cell) for cell in line["cells"]]) for line in comparison["outputs"]]
+    assert rows_found == [("sky", [True, True]), ("rain", [True, False])]
 
 
 def test_words_for_all_agents_are_compared_with_the_vendors_beside_them(viewer):
@@ -42,10 +42,10 @@ def test_words_for_all_agents_are_compared_with_the_vendors_beside_them(viewer):
     words = {"description": "Ours", "parameters": {"city": {"description": "Our town"}}}
     viewer.put(f"/api/v1/tools/{tool.pk}/tuning/", words, content_type="application/json")
 
-    told = viewer.get(f"{URL}?tool={tool.pk}").json()
+    comparison = viewer.get(f"{URL}?tool={tool.pk}").json()
 
-    assert told["tools"][0]["description"] == "Ours"
-    (cell,) = told["inputs"][0]["cells"]
+    assert comparison["tools"][0]["description"] == "Ours"
+    (cell,) = comparison["inputs"][0]["cells"]
     assert (cell["parameter"]["description"], cell["vendors"]) == ("Our town", "The city")
 
 

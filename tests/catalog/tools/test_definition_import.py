@@ -22,14 +22,14 @@ def tool(name, **changes):
     } | changes
 
 
-def form(name, **own):
+def form(name, **members):
     """The same in the form of the Tool System."""
     return {
         "type": "object",
         "description": f"Does {name}.",
         "properties": {
             "_tool": {"type": "string", "const": name},
-            **own,
+            **members,
             "to": {"type": "string"},
             "_output": {"type": "object", "properties": {"done": {"type": "boolean"}}},
         },
@@ -43,24 +43,28 @@ def api():
 
 
 def test_both_forms_are_taken_in_one_array(api):
-    sent = [tool("send", title="Send it", activity=""), form("fetch"), tool("drop")]
-    reply = api.post(URL, sent, format="json")
+    payload = [tool("send", title="Send it", activity=""), form("fetch"), tool("drop")]
+    reply = api.post(URL, payload, format="json")
     assert reply.status_code == 201, reply.json()
-    made = reply.json()["definitions"]
-    assert [(each["name"], each["title"], each["activity"]) for each in made] == [
+    definitions = reply.json()["definitions"]
+    assert [
+        (definition["name"], definition["title"], definition["activity"]) for definition in definitions
+    ] == [
         ("send", "Send it", ""),
         ("fetch", "", None),
         ("drop", "", None),
     ]
-    for each in made:
-        assert each.items() >= {"version": "1", "status": "active", "inputs": tool("x")["inputs"]}.items()
-        assert each == {
+    for definition in definitions:
+        assert (
+            definition.items() >= {"version": "1", "status": "active", "inputs": tool("x")["inputs"]}.items()
+        )
+        assert definition == {
             name: value
-            for name, value in api.get(f"/api/v1/definitions/{each['id']}/").json().items()
+            for name, value in api.get(f"/api/v1/definitions/{definition['id']}/").json().items()
             if name != "changes"
         }
     entries = AuditEntry.objects.filter(kind="tool", action="define")
-    assert {int(entry.object_id) for entry in entries} == {each["id"] for each in made}
+    assert {int(entry.object_id) for entry in entries} == {definition["id"] for definition in definitions}
     again = api.post(URL, {"tools": [tool("send"), tool("new"), form("drop")]}, format="json")
     assert (again.status_code, again.json()["code"]) == (409, "name_taken")
     assert again.json()["fields"].keys() == {"tools.0.name", "tools.2.name"}
@@ -80,25 +84,25 @@ def test_a_schema_of_calls_is_taken_as_a_release_exports_it(api):
     assert len(exported["calls"]["items"]["anyOf"]) == 2
     reply = api.post(URL, exported, format="json")
     assert reply.status_code == 201, reply.json()
-    made = {each["name"]: each for each in reply.json()["definitions"]}
-    assert made.keys() == {"send", "fetch"}
-    for each in made.values():
-        assert each["activity"] is None
-        assert each["inputs"]["properties"]["to"]["type"] == "string"
-        assert each["inputs"]["required"] == ["to"]
-        assert each["output"]["properties"]["done"]["type"] == "boolean"
+    definitions_by_name = {definition["name"]: definition for definition in reply.json()["definitions"]}
+    assert definitions_by_name.keys() == {"send", "fetch"}
+    for definition in definitions_by_name.values():
+        assert definition["activity"] is None
+        assert definition["inputs"]["properties"]["to"]["type"] == "string"
+        assert definition["inputs"]["required"] == ["to"]
+        assert definition["output"]["properties"]["done"]["type"] == "boolean"
 
 
 def test_one_tool_of_a_schema_of_calls_may_stand_alone(api):
     alone = {"calls": {"type": "array", "items": form("send", _activity={"type": "string", "const": "send"})}}
     reply = api.post(URL, alone, format="json")
     assert reply.status_code == 201, reply.json()
-    (made,) = definitions.all_of_them().select_related("current")
-    assert definitions.explicit_activity(made.current) is None
+    (definition,) = definitions.all_of_them().select_related("current")
+    assert definitions.explicit_activity(definition.current) is None
 
 
 def test_the_faults_of_all_tools_are_told_at_once_by_their_places(api):
-    sent = [
+    payload = [
         tool("good"),
         tool("two words", inputs={"type": "object", "properties": {"_to": {"type": "string"}}}),
         {"name": 5, "inputs": [], "surprise": 1},
@@ -107,7 +111,7 @@ def test_the_faults_of_all_tools_are_told_at_once_by_their_places(api):
         tool("good", output={}),
         form("faulty", b={"type": "c"}),
     ]
-    reply = api.post(URL, sent, format="json")
+    reply = api.post(URL, payload, format="json")
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid")
     fields = reply.json()["fields"]
     assert fields.keys() == {
@@ -134,7 +138,7 @@ def test_a_taken_name_is_told_beside_other_faults(api):
 
 
 @pytest.mark.parametrize(
-    ("sent", "code"),
+    ("payload", "code"),
     [
         ([], "invalid"),
         ({}, "invalid"),
@@ -147,8 +151,8 @@ def test_a_taken_name_is_told_beside_other_faults(api):
         ([tool(f"t{number}") for number in range(definition_import.MAX_TOOLS + 1)], "too_many_definitions"),
     ],
 )
-def test_what_is_no_list_of_tools_is_refused(api, sent, code):
-    reply = api.post(URL, sent, format="json")
+def test_what_is_no_list_of_tools_is_refused(api, payload, code):
+    reply = api.post(URL, payload, format="json")
     assert (reply.status_code, reply.json()["code"]) == (400, code)
     assert reply.json()["fields"].keys() == {"tools"}
     assert not Tool.objects.exists()
@@ -160,8 +164,10 @@ def test_a_body_that_is_too_large_says_so(api):
 
 
 def test_as_many_as_may_come_are_defined(api):
-    sent = [tool(f"t{number}") for number in range(definition_import.MAX_TOOLS)]
-    reply = api.post(URL, sent, format="json")
+    payload = [tool(f"t{number}") for number in range(definition_import.MAX_TOOLS)]
+    reply = api.post(URL, payload, format="json")
     assert reply.status_code == 201, reply.json()
-    assert [each["name"] for each in reply.json()["definitions"]] == [each["name"] for each in sent]
+    assert [definition["name"] for definition in reply.json()["definitions"]] == [
+        definition["name"] for definition in payload
+    ]
     assert Tool.objects.count() == definition_import.MAX_TOOLS

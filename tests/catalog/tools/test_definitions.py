@@ -60,21 +60,25 @@ def test_a_definition_is_made_changed_and_read_back(api):
     ).json()
     assert (changed["version"], changed["description"], changed["activity"]) == ("2", "Sends it.", "")
     assert changed["inputs"] == SEND["inputs"]
-    assert [each["action"] for each in changed["changes"]] == ["change definition", "define"]
+    assert [change["action"] for change in changed["changes"]] == ["change definition", "define"]
     again = api.patch(url, {"description": "Sends it."}, format="json").json()
     assert again["version"] == "2", "what is the same is no version"
 
     late = api.patch(url, {"title": "Mail"}, format="json", headers={"If-Match": before["ETag"]})
     assert (late.status_code, late.json()["code"]) == (409, "changed_meanwhile")
-    assert "definition.description" in [each["path"] for each in late.json()["changes"]]
+    assert "definition.description" in [change["path"] for change in late.json()["changes"]]
 
     tool = Tool.objects.get(pk=first["id"])
     assert definitions.explicit_activity(tool.current) == ""
     assert definitions.explicit_activity(tool.versions.get(ordinal=1)) is None
-    shown = api.get(f"/api/v1/tools/{tool.pk}/").json()
-    assert (shown["protocol"], shown["description"], len(shown["versions"])) == ("definition", "Sends it.", 2)
+    definition_body = api.get(f"/api/v1/tools/{tool.pk}/").json()
+    assert (
+        definition_body["protocol"],
+        definition_body["description"],
+        len(definition_body["versions"]),
+    ) == ("definition", "Sends it.", 2)
     diff = api.get(f"/api/v1/tools/{tool.pk}/diff/?from=1&to=2").json()
-    assert {each["path"] for each in diff["changes"]} == {"description", "rest"}
+    assert {change["path"] for change in diff["changes"]} == {"description", "rest"}
     assert check() == []
 
 
@@ -84,7 +88,7 @@ def test_a_definition_that_is_withdrawn_can_be_offered_again(api):
     assert api.delete(url).status_code == 204
     assert api.delete(url).status_code == 204
     assert [api.get(url).json()["status"], api.get(URL).json()["results"]] == ["withdrawn", []]
-    assert [each["id"] for each in api.get(f"{URL}?status=withdrawn").json()["results"]] == [first["id"]]
+    assert [row["id"] for row in api.get(f"{URL}?status=withdrawn").json()["results"]] == [first["id"]]
     assert api.patch(url, {"title": "Mail"}, format="json").json()["code"] == "definition_withdrawn"
     refused = api.post(f"/api/v1/agents/{desk.slug}/pins/", {"definition": first["id"]}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (409, "tool_withdrawn")
@@ -92,8 +96,8 @@ def test_a_definition_that_is_withdrawn_can_be_offered_again(api):
     assert check() == []
 
     second = made(api)
-    taken = api.post(f"{url}restore/")
-    assert (taken.status_code, taken.json()["code"]) == (409, "name_taken")
+    refused_restore = api.post(f"{url}restore/")
+    assert (refused_restore.status_code, refused_restore.json()["code"]) == (409, "name_taken")
     api.delete(f"{URL}{second['id']}/")
     assert api.post(f"{url}restore/").json()["status"] == "active"
     assert check() == []
@@ -114,17 +118,17 @@ def test_names_are_unique_among_definitions_alone(api):
 
 
 def test_every_fault_is_told_at_its_member(api):
-    given = {
+    payload = {
         "name": "_send",
         "title": "A\u202etitle",
         "description": "",
         "inputs": {"type": "object", "properties": {"_to": {"type": "string"}}},
         "output": {"type": "objekt"},
     }
-    reply = api.post(URL, given | {"description": "Sends."}, format="json")
+    reply = api.post(URL, payload | {"description": "Sends."}, format="json")
     assert (reply.status_code, reply.json()["code"]) == (400, "invalid")
     assert sorted(reply.json()["fields"]) == ["inputs", "name", "output", "title"]
-    assert api.post(URL, given, format="json").json()["fields"].keys() == {"description"}
+    assert api.post(URL, payload, format="json").json()["fields"].keys() == {"description"}
     lacking = {name: value for name, value in SEND.items() if name != "output"}
     assert api.post(URL, lacking, format="json").json()["fields"].keys() == {"output"}
     assert not Vendor.objects.exists()
@@ -138,8 +142,8 @@ def test_a_definition_is_pinned_like_a_vendors_tool(api):
     pinned = api.post("/api/v1/agents/desk/pins/", {"definition": first["id"]}, format="json")
     assert pinned.status_code == 201, pinned.json()
     assert (pinned.json()["tool"], pinned.json()["name"]) == (first["id"], "sendEmail")
-    found = api.get("/api/v1/tools/?agent=desk&q=mail").json()["results"]
-    assert [each["name"] for each in found] == ["sendEmail"]
+    results = api.get("/api/v1/tools/?agent=desk&q=mail").json()["results"]
+    assert [row["name"] for row in results] == ["sendEmail"]
 
     api.patch(f"{URL}{first['id']}/", {"description": "Sends it."}, format="json")
     pin = desk.pins.get()
@@ -159,10 +163,10 @@ def test_definitions_are_found_among_all_tools_and_by_themselves(api):
     search.index_pending()
     both = {row["name"] for row in search.search(Query(q="send a mail")).rows}
     assert both == {"sendEmail", "send_letter"}
-    ours = Vendor.objects.get(is_own=True).slug
-    for query in (Query(q="send a mail", vendor=(ours,)), Query(protocol=("definition",))):
+    slug = Vendor.objects.get(is_own=True).slug
+    for query in (Query(q="send a mail", vendor=(slug,)), Query(protocol=("definition",))):
         assert [row["name"] for row in search.search(query).rows] == ["sendEmail"]
-    assert (ours, "Defined here") in search.choices()["vendor"]
+    assert (slug, "Defined here") in search.choices()["vendor"]
 
 
 def test_what_definitions_belong_to_is_no_vendor(api):
@@ -176,8 +180,8 @@ def test_what_definitions_belong_to_is_no_vendor(api):
             assert method(f"/api/v1/{address}").status_code == 404
     Endpoint.objects.filter(pk=endpoint.pk).update(is_paused=False)
     assert not Endpoint.objects.due().exists()
-    given = {"vendor": "x", "protocol": "definition", "url": "https://x.example/"}
-    assert "protocol" in admin.post("/api/v1/endpoints/", given, format="json").json()["fields"]
+    payload = {"vendor": "x", "protocol": "definition", "url": "https://x.example/"}
+    assert "protocol" in admin.post("/api/v1/endpoints/", payload, format="json").json()["fields"]
 
 
 def test_a_call_of_a_definition_goes_nowhere(api):

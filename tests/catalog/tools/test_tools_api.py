@@ -146,10 +146,10 @@ def test_a_row_holds_what_the_contract_says(client, pharmacy):
 @pytest.mark.parametrize("question", ["", "weather forecast refill stores"])
 def test_pages_bring_every_tool_once_forwards_and_back(client, pharmacy, weather, sort, question):
     search.index_pending()
-    chosen = f"q={question}" + (f"&sort={sort}" if sort else "")
-    everything = names(client, chosen)
+    query = f"q={question}" + (f"&sort={sort}" if sort else "")
+    everything = names(client, query)
     assert len(everything) == 10
-    url, forwards, pages = f"/api/v1/tools/?limit=3&{chosen}", [], []
+    url, forwards, pages = f"/api/v1/tools/?limit=3&{query}", [], []
     while url:
         answer = client.get(url).json()
         pages.append([row["name"] for row in answer["results"]])

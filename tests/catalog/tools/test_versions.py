@@ -31,8 +31,8 @@ def of_labels(*labels):
 
 
 def before(version) -> str | None:
-    found = versions.predecessor(version)
-    return found.name if found else None
+    predecessor = versions.predecessor(version)
+    return predecessor.name if predecessor else None
 
 
 def test_history_that_is_read_later_stands_before_what_is_there():
@@ -103,8 +103,8 @@ def test_where_a_vendor_numbers_nothing_the_ordinal_stands_in():
 
 def test_an_unknown_version_is_answered_with_those_that_are_there():
     row = of_labels("2", "3", "4")
-    said = versions.unknown_version_message(row, version="9")
-    assert said == f"“{row}” has no version “9”. It has “4”, “3”, “2” and others."
+    message = versions.unknown_version_message(row, version="9")
+    assert message == f"“{row}” has no version “9”. It has “4”, “3”, “2” and others."
 
 
 @pytest.mark.django_db(transaction=True)

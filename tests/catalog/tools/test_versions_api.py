@@ -46,13 +46,13 @@ def test_older_version_read_later_stands_in_its_place(api, tool):
 
 
 def test_list_of_versions_pages(api, tool):
-    seen, url = [], f"/api/v1/tools/{tool.pk}/versions/?limit=1"
+    ordinals, url = [], f"/api/v1/tools/{tool.pk}/versions/?limit=1"
     while url:
         page = api.get(url).json()
-        seen += [row["ordinal"] for row in page["results"]]
+        ordinals += [row["ordinal"] for row in page["results"]]
         url = page["next"]
 
-    assert seen == [2, 1]
+    assert ordinals == [2, 1]
 
 
 def test_one_version_is_read_by_its_ordinal(api, tool):

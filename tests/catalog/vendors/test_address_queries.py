@@ -28,7 +28,7 @@ def test_every_request_of_every_protocol_carries_it(protocol):
     with HostileVendor(reply()) as vendor:
         tools = [dialect.tool(number) for number in range(1, 5)]
         if dialect.has_versions:
-            tools = [dialect.versioned(each, 2) for each in tools]
+            tools = [dialect.versioned(tool, 2) for tool in tools]
         vendor.script = Shop(dialect, tools)
         url = vendor.url + dialect.root + (dialect.list_path if protocol == "openapi" else "")
         settings = dict(dialect.settings)
@@ -143,10 +143,12 @@ def test_a_user_name_is_not_shown_again():
 
 @pytest.mark.django_db
 def test_it_is_entered_and_shown_over_rest(admin_api):
-    given = {"vendor": make_vendor().slug, "protocol": "mcp", "url": "http://127.0.0.1:9/mcp?profile=x"}
-    made = admin_api.post("/api/v1/endpoints/", given)
-    assert (made.status_code, made.data["url"]) == (201, given["url"])
-    refused = admin_api.post("/api/v1/endpoints/", given | {"url": "http://127.0.0.1:9/?api_key=s3cr3t-word"})
+    payload = {"vendor": make_vendor().slug, "protocol": "mcp", "url": "http://127.0.0.1:9/mcp?profile=x"}
+    response = admin_api.post("/api/v1/endpoints/", payload)
+    assert (response.status_code, response.data["url"]) == (201, payload["url"])
+    refused = admin_api.post(
+        "/api/v1/endpoints/", payload | {"url": "http://127.0.0.1:9/?api_key=s3cr3t-word"}
+    )
     assert refused.status_code == 400
     assert "as a credential of the kind “API key in the address”" in refused.data["fields"]["url"]
     assert "s3cr3t-word" not in str(refused.data)

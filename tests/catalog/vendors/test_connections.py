@@ -204,7 +204,7 @@ def test_removed_vendor_takes_its_endpoints_along_and_nothing_that_was_pinned(ad
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("fields", "field"),
     [
         ({"url": "not a url"}, "url"),
         ({"url": "ftp://127.0.0.1/"}, "url"),
@@ -227,12 +227,12 @@ def test_removed_vendor_takes_its_endpoints_along_and_nothing_that_was_pinned(ad
         ({"settings": {"page_size": [5]}}, "settings"),
     ],
 )
-def test_what_is_wrong_with_an_endpoint_is_said_at_its_field(admin, given, field):
+def test_what_is_wrong_with_an_endpoint_is_said_at_its_field(admin, fields, field):
     vendor = make_vendor()
 
     with pytest.raises(DomainError) as refused:
         vendor_operations.create_endpoint(
-            actor=admin, vendor=vendor, **{"protocol": "a2t", "url": "http://127.0.0.1/", **given}
+            actor=admin, vendor=vendor, **{"protocol": "a2t", "url": "http://127.0.0.1/", **fields}
         )
 
     assert list(refused.value.fields) == [field]
@@ -368,7 +368,7 @@ def test_paused_endpoint_is_not_due_until_it_is_resumed(admin):
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("fields", "field"),
     [
         ({"name": ""}, "name"),
         ({"name": "x" * 300}, "name"),
@@ -389,9 +389,9 @@ def test_paused_endpoint_is_not_due_until_it_is_resumed(admin):
         ({"kind": "basic", "username": "a" * 201}, "username"),
     ],
 )
-def test_what_is_wrong_with_a_credential_is_said_at_its_field(admin, given, field):
+def test_what_is_wrong_with_a_credential_is_said_at_its_field(admin, fields, field):
     with pytest.raises(DomainError) as refused:
-        make_credential(**given)
+        make_credential(**fields)
 
     assert list(refused.value.fields) == [field]
     assert not Credential.objects.exists()

@@ -34,7 +34,7 @@ def given():
 def test_endpoint_is_connected_with_everything_it_takes(admin_api, given):
     credential = make_credential()
 
-    made = admin_api.post(
+    created = admin_api.post(
         URL,
         given
         | {
@@ -45,8 +45,8 @@ def test_endpoint_is_connected_with_everything_it_takes(admin_api, given):
         },
     )
 
-    row = made.json()
-    assert made.status_code == 201
+    row = created.json()
+    assert created.status_code == 201
     assert (row["vendor"], row["protocol"], row["url"], row["name"]) == ("acme", "a2t", ADDRESS, "Main")
     assert (row["credential"], row["interval_minutes"]) == (str(credential.pk), 15)
     assert (row["settings"], row["status"], row["error"], row["tools"]) == ({"page_size": 10}, "new", None, 0)
@@ -118,10 +118,10 @@ def test_credential_for_another_origin_is_refused(admin_api, given):
     elsewhere = make_credential("http://127.0.0.1:9200/")
     endpoint = make_endpoint(url=ADDRESS)
 
-    made = admin_api.post(URL, given | {"credential": str(elsewhere.pk)})
+    response = admin_api.post(URL, given | {"credential": str(elsewhere.pk)})
     edited = admin_api.patch(f"{URL}{endpoint.pk}/", {"credential": str(elsewhere.pk)})
 
-    assert refusal(made) == refusal(edited) == (400, "invalid", {"credential"})
+    assert refusal(response) == refusal(edited) == (400, "invalid", {"credential"})
     endpoint.refresh_from_db()
     assert endpoint.credential is None
 
@@ -214,8 +214,10 @@ def test_reading_is_asked_for_once_however_often_the_button_is_pressed(admin_api
 
 def test_status_and_failure_are_told(admin_api):
     failing = make_endpoint(failures=2, error_code="AUTH", error_message="The key was refused.")
-    held = make_endpoint()
-    Endpoint.objects.filter(pk=held.pk).update(held_run=Run.objects.create(endpoint=held, status="failed"))
+    endpoint = make_endpoint()
+    Endpoint.objects.filter(pk=endpoint.pk).update(
+        held_run=Run.objects.create(endpoint=endpoint, status="failed")
+    )
     make_endpoint(last_success_at=timezone.now() - timedelta(hours=1))
 
     rows = admin_api.get(URL).json()["results"]

@@ -23,9 +23,9 @@ def test_an_endpoint_tells_its_whole_policy(designer_api):
 def test_what_is_left_out_stays_as_it_is(admin_api):
     endpoint = make_endpoint(policy={"text": "hold"})
 
-    told = admin_api.patch(url(endpoint), {"policy": {"new_tool": "block"}}, format="json").json()["policy"]
+    policy = admin_api.patch(url(endpoint), {"policy": {"new_tool": "block"}}, format="json").json()["policy"]
 
-    assert told == DEFAULT | {"text": "hold", "new_tool": "block"}
+    assert policy == DEFAULT | {"text": "hold", "new_tool": "block"}
     entry = AuditEntry.objects.get(action="edit")
     assert (entry.before["policy"]["new_tool"], entry.after["policy"]["new_tool"]) == ("accept", "block")
 
@@ -51,12 +51,12 @@ def test_a_policy_comes_with_a_new_endpoint(admin_api):
 
 
 @pytest.mark.parametrize(
-    "given", [{"text": "shrug"}, {"new_tools": "hold"}, {"text": None}, {"text": 1}, "hold", None, ["hold"]]
+    "policy", [{"text": "shrug"}, {"new_tools": "hold"}, {"text": None}, {"text": 1}, "hold", None, ["hold"]]
 )
-def test_what_is_no_policy_is_refused(admin_api, given):
+def test_what_is_no_policy_is_refused(admin_api, policy):
     endpoint = make_endpoint()
 
-    answer = admin_api.patch(url(endpoint), {"policy": given}, format="json")
+    answer = admin_api.patch(url(endpoint), {"policy": policy}, format="json")
 
     assert answer.status_code == 400
     assert [field.split(".")[0] for field in answer.json()["fields"]] == ["policy"]
@@ -67,8 +67,8 @@ def test_the_page_of_an_endpoint_shows_and_sets_it():
     page = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
     assert "Breaking for agents" in page
 
-    sent = {"url": endpoint.url, "interval_minutes": 60, "policy-breaks_callers": "hold"}
-    admin.post(f"/endpoints/{endpoint.pk}/", sent)
+    payload = {"url": endpoint.url, "interval_minutes": 60, "policy-breaks_callers": "hold"}
+    admin.post(f"/endpoints/{endpoint.pk}/", payload)
 
     endpoint.refresh_from_db()
     assert endpoint.policy == {"breaks_callers": "hold"}

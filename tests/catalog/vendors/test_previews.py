@@ -32,40 +32,40 @@ UPLOADED = {
 
 
 def test_preview_counts_tools_and_tokens_of_a_vendor(admin_api, vendor):
-    found = admin_api.post(PREVIEW, {"protocol": "a2t", "url": vendor.url}, format="json")
+    response = admin_api.post(PREVIEW, {"protocol": "a2t", "url": vendor.url}, format="json")
 
-    assert found.status_code == 200
-    said = found.json()
-    assert (said["tools"], said["is_complete"], said["error"]) == (25, True, None)
-    assert said["tokens"] == sum(tool["tokens"] for tool in said["first"])
-    assert said["tags"] == [{"name": "things", "tools": 25, "tokens": said["tokens"]}]
+    assert response.status_code == 200
+    preview = response.json()
+    assert (preview["tools"], preview["is_complete"], preview["error"]) == (25, True, None)
+    assert preview["tokens"] == sum(tool["tokens"] for tool in preview["first"])
+    assert preview["tags"] == [{"name": "things", "tools": 25, "tokens": preview["tokens"]}]
     assert not Endpoint.objects.exists()
     assert not AuditEntry.objects.filter(kind="endpoint").exists()
 
 
 def test_preview_of_a_pasted_document_groups_by_tag_and_method(admin_api):
-    said = admin_api.post(PREVIEW, UPLOADED, format="json").json()
+    preview = admin_api.post(PREVIEW, UPLOADED, format="json").json()
 
-    assert [(group["name"], group["tools"]) for group in said["tags"]] == [("books", 2), ("loans", 1)]
-    assert [(group["name"], group["tools"]) for group in said["kinds"]] == [("GET", 2), ("POST", 1)]
-    assert [tool["name"] for tool in said["first"]] == ["findBooks", "addBook", "listLoans"]
-    assert said["rejected"] == 1
-    assert said["rejections"][0]["tool"] == "GET:/bad"
+    assert [(group["name"], group["tools"]) for group in preview["tags"]] == [("books", 2), ("loans", 1)]
+    assert [(group["name"], group["tools"]) for group in preview["kinds"]] == [("GET", 2), ("POST", 1)]
+    assert [tool["name"] for tool in preview["first"]] == ["findBooks", "addBook", "listLoans"]
+    assert preview["rejected"] == 1
+    assert preview["rejections"][0]["tool"] == "GET:/bad"
 
 
 def test_preview_shows_what_is_included(admin_api):
-    chosen = {**UPLOADED["settings"], "include_tags": ["Books"], "include_methods": ["get"]}
+    filtered = {**UPLOADED["settings"], "include_tags": ["Books"], "include_methods": ["get"]}
 
-    said = admin_api.post(PREVIEW, {**UPLOADED, "settings": chosen}, format="json").json()
+    preview = admin_api.post(PREVIEW, {**UPLOADED, "settings": filtered}, format="json").json()
 
-    assert [tool["name"] for tool in said["first"]] == ["findBooks"]
+    assert [tool["name"] for tool in preview["first"]] == ["findBooks"]
 
 
 def test_vendor_that_does_not_answer_is_told_and_no_failure(admin_api):
-    said = admin_api.post(PREVIEW, {"protocol": "a2t", "url": "http://127.0.0.1:1/"}, format="json").json()
+    preview = admin_api.post(PREVIEW, {"protocol": "a2t", "url": "http://127.0.0.1:1/"}, format="json").json()
 
-    assert said["tools"] == 0
-    assert said["error"]["code"] in ("URL", "CONNECT")
+    assert preview["tools"] == 0
+    assert preview["error"]["code"] in ("URL", "CONNECT")
 
 
 def test_preview_is_for_administrators(designer_api):
@@ -156,8 +156,8 @@ def test_uploaded_document_is_saved_read_and_never_shown_again(admin_api):
     endpoint = Endpoint.objects.get()
     (page,) = endpoint.speak().enumerate(FakeSession(), NothingKnown())
     assert len(page.items) == 3
-    shown = admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/").json()["settings"]["document"]
-    assert shown["bytes"] == len(json.dumps(PASTED))
+    shown_document = admin_api.get(f"/api/v1/endpoints/{endpoint.pk}/").json()["settings"]["document"]
+    assert shown_document["bytes"] == len(json.dumps(PASTED))
     assert "findBooks" not in str(list(AuditEntry.objects.values("after")))
 
 
@@ -179,8 +179,10 @@ def test_document_is_kept_until_it_is_replaced_or_forgotten(admin_api):
     endpoint.refresh_from_db()
     assert (endpoint.name, json.loads(endpoint.documents()["document"])) == ("Books", PASTED)
 
-    shown = admin_api.get(f"/api/v1{path}").json()["settings"]
-    admin_api.patch(f"/api/v1{path}", {"settings": {**shown, "include_tags": ["books"]}}, format="json")
+    shown_settings = admin_api.get(f"/api/v1{path}").json()["settings"]
+    admin_api.patch(
+        f"/api/v1{path}", {"settings": {**shown_settings, "include_tags": ["books"]}}, format="json"
+    )
     endpoint.refresh_from_db()
     assert json.loads(endpoint.documents()["document"]) == PASTED
     assert endpoint.settings["include_tags"] == ["books"]
@@ -198,12 +200,12 @@ def test_change_is_previewed_before_it_is_saved(db):
     endpoint = Endpoint.objects.get()
     edited = {"url": FORM["url"], "interval_minutes": "60", "credential": "", "setting-include_tags": "loans"}
 
-    beside = admin.post(f"/endpoints/{endpoint.pk}/preview/", edited, headers={"hx-request": "true"})
-    whole = admin.post(f"/endpoints/{endpoint.pk}/preview/", edited)
+    partial_page = admin.post(f"/endpoints/{endpoint.pk}/preview/", edited, headers={"hx-request": "true"})
+    full_page = admin.post(f"/endpoints/{endpoint.pk}/preview/", edited)
 
-    assert [tool.name for tool in beside.context["preview"].first] == ["listLoans"]
-    assert "<form" not in beside.content.decode()
-    assert "listLoans" in text_of(whole)
+    assert [tool.name for tool in partial_page.context["preview"].first] == ["listLoans"]
+    assert "<form" not in partial_page.content.decode()
+    assert "listLoans" in text_of(full_page)
     endpoint.refresh_from_db()
     assert "include_tags" not in endpoint.settings
 
@@ -221,6 +223,8 @@ def test_file_that_is_no_text_or_too_large_is_refused(db, body):
 def test_document_larger_than_a_usual_body_is_taken_over_rest(admin_api):
     padded = {**PASTED, "x-padding": "x" * 2_000_000}
 
-    said = admin_api.post(PREVIEW, {**UPLOADED, "settings": {"document": json.dumps(padded)}}, format="json")
+    response = admin_api.post(
+        PREVIEW, {**UPLOADED, "settings": {"document": json.dumps(padded)}}, format="json"
+    )
 
-    assert said.json()["tools"] == 3
+    assert response.json()["tools"] == 3

@@ -88,8 +88,8 @@ def test_what_was_odd_comes_from_the_last_good_run_of_each_endpoint(endpoint):
     read(endpoint, rejected=9, notes=[{"code": "OLD", "message": "It was.", "count": 1}])
     read(endpoint, rejected=1, notes=[{"code": "NOT_A_UUID", "message": "It is none.", "count": 2}])
     read(endpoint, "failed", rejected=7)
-    beside = make_endpoint(vendor=endpoint.vendor)
-    read(beside, rejected=2, notes=[{"code": "NOT_A_UUID", "message": "Nor this.", "count": 3}])
+    second_endpoint = make_endpoint(vendor=endpoint.vendor)
+    read(second_endpoint, rejected=2, notes=[{"code": "NOT_A_UUID", "message": "Nor this.", "count": 3}])
     card = report_card.report_card_for(endpoint.vendor)
     assert card.rejected == 3
     assert [(oddity.code, oddity.count) for oddity in card.oddities] == [("NOT_A_UUID", 5)]
@@ -130,10 +130,10 @@ def test_the_page_says_it_in_words(client, endpoint):
     client.force_login(make_user("viewer"))
     read(endpoint, seconds=1.5, rejected=4, notes=[{"code": "ODD", "message": "“a<b” is odd.", "count": 7}])
     told(make_tool(endpoint=endpoint), "DRIFT")
-    said = text_of(client.get("/vendors/fairweather/"))
-    assert "1 sync since" in said
+    page_text = text_of(client.get("/vendors/fairweather/"))
+    assert "1 sync since" in page_text
     for words in ("100 %", "1.5 s", "Failed once", "1 of 5 checks passed", "“a<b” is odd."):
-        assert words in said, words
+        assert words in page_text, words
 
 
 def test_the_page_says_when_nothing_is_promised(client, endpoint):

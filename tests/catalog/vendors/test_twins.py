@@ -60,22 +60,24 @@ def test_another_address_is_connected_without_a_word(pharmacy, admin_api, change
 
 
 def test_second_connection_is_made_on_purpose_and_with_another_credential(pharmacy, admin_api):
-    sent = another(again=True)
-    answer = admin_api.post(URL, sent)
+    payload = another(again=True)
+    answer = admin_api.post(URL, payload)
     assert answer.status_code == 409
     assert "with this credential" in answer.json()["message"]
 
     key = {"name": "Second", "kind": "bearer", "url": ROOT, "secret": "another-one-99"}
     credential = admin_api.post("/api/v1/credentials/", key).json()["id"]
-    assert admin_api.post(URL, sent | {"credential": credential, "again": False}).status_code == 409
-    assert admin_api.post(URL, sent | {"credential": credential}).status_code == 201
+    assert admin_api.post(URL, payload | {"credential": credential, "again": False}).status_code == 409
+    assert admin_api.post(URL, payload | {"credential": credential}).status_code == 201
 
 
 def test_preview_over_rest_names_those_that_stand_at_the_address(pharmacy, admin_api):
-    asked = {"protocol": "a2t", "url": f"{ROOT}/tools"}
-    (known,) = admin_api.post(f"{URL}preview/", asked).json()["already_connected"]
-    assert known.pop("message").startswith("Already connected as Bramble Pharmacy. It is read with this cred")
-    assert known == {
+    payload = {"protocol": "a2t", "url": f"{ROOT}/tools"}
+    (known_endpoint,) = admin_api.post(f"{URL}preview/", payload).json()["already_connected"]
+    assert known_endpoint.pop("message").startswith(
+        "Already connected as Bramble Pharmacy. It is read with this cred"
+    )
+    assert known_endpoint == {
         "endpoint": pharmacy.pk,
         "vendor": "bramble",
         "name": "",
@@ -85,21 +87,23 @@ def test_preview_over_rest_names_those_that_stand_at_the_address(pharmacy, admin
 
     key = {"name": "Second", "kind": "bearer", "url": ROOT, "secret": "another-one-99"}
     other = {"credential": admin_api.post("/api/v1/credentials/", key).json()["id"]}
-    (known,) = admin_api.post(f"{URL}preview/", asked | other).json()["already_connected"]
-    assert (known["is_same"], known["message"]) == (
+    (known_endpoint,) = admin_api.post(f"{URL}preview/", payload | other).json()["already_connected"]
+    assert (known_endpoint["is_same"], known_endpoint["message"]) == (
         False,
         "Already connected as Bramble Pharmacy. Use that endpoint, or connect the address a second time on "
         "purpose.",
     )
     assert admin_api.post(URL, another(**other, again=True)).status_code == 201
-    found = admin_api.post(f"{URL}preview/", asked | other).json()["already_connected"]
-    assert [each["is_same"] for each in found] == [True, False], "what cannot be connected again comes first"
+    connected = admin_api.post(f"{URL}preview/", payload | other).json()["already_connected"]
+    assert [row["is_same"] for row in connected] == [True, False], (
+        "what cannot be connected again comes first"
+    )
 
 
 def test_preview_of_an_address_of_its_own_names_none(pharmacy, admin_api):
     for changed in ({"url": f"{ROOT}/v1"}, {"protocol": "oxp"}):
-        asked = {"protocol": "a2t", "url": ROOT} | changed
-        assert admin_api.post(f"{URL}preview/", asked).json()["already_connected"] == []
+        payload = {"protocol": "a2t", "url": ROOT} | changed
+        assert admin_api.post(f"{URL}preview/", payload).json()["already_connected"] == []
 
 
 def test_endpoint_does_not_move_to_a_taken_address_unasked(pharmacy, admin_api):
@@ -124,8 +128,8 @@ def test_page_says_so_and_offers_both_ways(pharmacy):
     assert 'name="again"' in page.content.decode()
     assert not Vendor.objects.filter(name="Copy").exists()
 
-    asked = form | {"interval_minutes": "60"}
-    page = admin.post("/endpoints/new/preview/", asked, headers={"HX-Request": "true"})
+    payload = form | {"interval_minutes": "60"}
+    page = admin.post("/endpoints/new/preview/", payload, headers={"HX-Request": "true"})
     assert "Already connected as Bramble Pharmacy" in text_of(page)
     page = admin.get("/endpoints/new/")
     assert 'name="again"' not in page.content.decode()
@@ -171,8 +175,8 @@ def read(endpoint: Endpoint) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
-    listed = [tool(1, name="lookup_weather"), tool(2, name="send_money")]
-    with HostileVendor(json_reply({"items": listed, "paging": {"pageLimit": 30}})) as vendor:
+    listed_tools = [tool(1, name="lookup_weather"), tool(2, name="send_money")]
+    with HostileVendor(json_reply({"items": listed_tools, "paging": {"pageLimit": 30}})) as vendor:
         first = make_endpoint(vendor=make_vendor(name="One"), url=vendor.url)
         read(first)
         used = list(first.tools.values_list("pk", flat=True))
@@ -184,7 +188,7 @@ def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
         code__in=["COLLISION", "LOOK_ALIKE", "NEAR_MISS", "OTHER_TOOL"]
     ).exists()
 
-    with HostileVendor(json_reply({"items": listed, "paging": {"pageLimit": 30}})) as stranger:
+    with HostileVendor(json_reply({"items": listed_tools, "paging": {"pageLimit": 30}})) as stranger:
         staging = make_endpoint(vendor=make_vendor(name="Three"), url=stranger.url)
         read(staging)
     # The same tools at another address are one note.
@@ -196,12 +200,15 @@ def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
     with HostileVendor(json_reply({"items": reworded, "paging": {"pageLimit": 30}})) as stranger:
         other = make_endpoint(vendor=make_vendor(name="Four"), url=stranger.url)
         read(other)
-    found = Finding.objects.filter(endpoint=other, code="COLLISION")
-    assert dict(found.values_list("tool__name", "state")) == {"lookup_weather": "noted", "send_m0ney": "open"}
-    held = Finding.objects.get(endpoint=other, code="HELD")
-    assert held.tool.name == "send_m0ney"
-    assert "its name is or looks like that of another vendor's tool" in held.message
-    assert "its text raised" not in held.message
+    findings = Finding.objects.filter(endpoint=other, code="COLLISION")
+    assert dict(findings.values_list("tool__name", "state")) == {
+        "lookup_weather": "noted",
+        "send_m0ney": "open",
+    }
+    held_finding = Finding.objects.get(endpoint=other, code="HELD")
+    assert held_finding.tool.name == "send_m0ney"
+    assert "its name is or looks like that of another vendor's tool" in held_finding.message
+    assert "its text raised" not in held_finding.message
 
 
 ABOUT_NAME = Alarm("COLLISION", "high", "")

@@ -49,15 +49,15 @@ def ask(api, url="http://127.0.0.1:9/", **more):
 
 
 def test_a_designer_asks_and_everyone_may_read_it(api):
-    made = ask(api)
-    assert made.status_code == 201
+    created = ask(api)
+    assert created.status_code == 201
     row = VendorRequest.objects.get()
-    assert made.json() == {
+    assert created.json() == {
         **ASKED,
         "id": row.pk,
         "url": "http://127.0.0.1:9/",
         "asked_by": "bob",
-        "asked_at": made.json()["asked_at"],
+        "asked_at": created.json()["asked_at"],
         "state": "waiting",
         "answer": "",
         "answered_by": None,
@@ -68,14 +68,14 @@ def test_a_designer_asks_and_everyone_may_read_it(api):
     entry = AuditEntry.objects.get(kind="vendorrequest")
     assert (entry.action, entry.actor_name, entry.after["reason"]) == ("ask", "bob", ASKED["reason"])
     viewer = signed_in(Role.VIEWER)
-    assert [each["id"] for each in viewer.get(URL, {"state": "waiting"}).json()["results"]] == [row.pk]
+    assert [row["id"] for row in viewer.get(URL, {"state": "waiting"}).json()["results"]] == [row.pk]
     assert viewer.get(f"{URL}{row.pk}/").json()["state"] == "waiting"
     assert viewer.get(URL, {"state": "lost"}).status_code == 400
     assert ask(viewer).status_code == 403
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("fields", "field"),
     [
         ({"url": "ftp://127.0.0.1/"}, "url"),
         ({"url": "http://bob:secret@127.0.0.1:9/"}, "url"),
@@ -84,8 +84,8 @@ def test_a_designer_asks_and_everyone_may_read_it(api):
         ({"vendor_name": "we\u202eather"}, "name"),
     ],
 )
-def test_what_an_administrator_could_not_connect_is_refused(api, given, field):
-    reply = ask(api, **given)
+def test_what_an_administrator_could_not_connect_is_refused(api, fields, field):
+    reply = ask(api, **fields)
     assert reply.status_code == 400
     assert field in reply.json()["fields"]
     assert not VendorRequest.objects.exists()
@@ -94,15 +94,15 @@ def test_what_an_administrator_could_not_connect_is_refused(api, given, field):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_networks_that_are_open_to_vendors_are_closed_to_a_designers_preview(api, admin_api, vendor, host):
     inside = {"protocol": "a2t", "url": vendor.url.replace("127.0.0.1", host)}
-    shown = api.post(f"{URL}preview/", inside).json()
-    assert (shown["tools"], shown["error"] is None) == (0, False)
+    preview = api.post(f"{URL}preview/", inside).json()
+    assert (preview["tools"], preview["error"] is None) == (0, False)
     assert vendor.headers == []
     assert admin_api.post(f"{URL}preview/", inside).json()["tools"] == 25
 
 
 def test_a_preview_is_read_without_a_credential_and_nothing_is_kept(api, admin_api, public_vendor):
-    found = api.post(f"{URL}preview/", {"protocol": "a2t", "url": public_vendor.url}).json()
-    assert (found["tools"], found["error"]) == (25, None)
+    preview = api.post(f"{URL}preview/", {"protocol": "a2t", "url": public_vendor.url}).json()
+    assert (preview["tools"], preview["error"]) == (25, None)
     assert not any("authorization" in headers for headers in public_vendor.headers)
     assert not Endpoint.objects.exists()
     # As it is answered to an administrator: private addresses are never asked.
@@ -128,15 +128,17 @@ def test_what_is_connected_or_asked_for_is_not_asked_for_again(api, page):
     assert (again.status_code, again.json()["code"]) == (409, "already_asked")
     assert VendorRequest.objects.count() == 1
     form = {**ASKED, "url": "http://127.0.0.1:9/"}
-    shown = page.post(reverse("vendor-request-new"), form).content.decode()
-    assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in shown
+    page_html = page.post(reverse("vendor-request-new"), form).content.decode()
+    assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in page_html
 
     endpoint = make_endpoint(vendor=make_vendor(name="Known"), url="http://127.0.0.1:8/")
-    known = ask(api, url="http://127.0.0.1:8/")
-    assert (known.status_code, known.json()["code"]) == (409, "already_connected")
-    shown = page.post(reverse("vendor-request-new"), {**ASKED, "url": "http://127.0.0.1:8/"}).content.decode()
-    assert reverse("endpoint", args=[endpoint.pk]) in shown
-    assert ASKED["reason"].replace("'", "&#x27;") in shown
+    already_connected = ask(api, url="http://127.0.0.1:8/")
+    assert (already_connected.status_code, already_connected.json()["code"]) == (409, "already_connected")
+    page_html = page.post(
+        reverse("vendor-request-new"), {**ASKED, "url": "http://127.0.0.1:8/"}
+    ).content.decode()
+    assert reverse("endpoint", args=[endpoint.pk]) in page_html
+    assert ASKED["reason"].replace("'", "&#x27;") in page_html
 
 
 def test_one_user_does_not_fill_the_list(api, bob, monkeypatch):
@@ -149,12 +151,12 @@ def test_connecting_the_address_answers_the_request(api, admin_api, bob):
     request = ask(api).json()["id"]
     other = ask(client_of(make_user(Role.DESIGNER)), protocol="mcp").json()["id"]
     vendor = make_vendor(slug="weather")
-    made = admin_api.post(
+    response = admin_api.post(
         "/api/v1/endpoints/", {"vendor": vendor.slug, "protocol": "a2t", "url": "http://127.0.0.1:9"}
     )
-    assert made.status_code == 201
+    assert response.status_code == 201
     row = VendorRequest.objects.get(pk=request)
-    assert (row.state, row.endpoint_id) == (RequestState.APPROVED, made.json()["id"])
+    assert (row.state, row.endpoint_id) == (RequestState.APPROVED, response.json()["id"])
     assert VendorRequest.objects.get(pk=other).is_waiting
     entry = AuditEntry.objects.get(kind="vendorrequest", action="approve")
     assert entry.before == {"endpoint": None, "state": "waiting"}
@@ -212,36 +214,38 @@ def taken_back(api, admin_api, request) -> None:
 
 
 @pytest.mark.parametrize(
-    ("happens", "says"),
+    ("happens", "expected_text"),
     [
         (declined, "“Weather” was declined"),
         (connected, "“Weather” was connected"),
         (taken_back, "was withdrawn"),
     ],
 )
-def test_an_open_form_goes_on_without_a_request_that_waits_no_longer(client, api, admin_api, happens, says):
+def test_an_open_form_goes_on_without_a_request_that_waits_no_longer(
+    client, api, admin_api, happens, expected_text
+):
     request = ask(api).json()["id"]
-    sent = connect_form(client, request) | {"url": "http://127.0.0.1:9/tools/"}
+    payload = connect_form(client, request) | {"url": "http://127.0.0.1:9/tools/"}
     happens(api, admin_api, request)
     count = Endpoint.objects.count()
 
-    shown = client.post(reverse("endpoint-new"), sent)
+    response = client.post(reverse("endpoint-new"), payload)
 
-    assert says in text_of(shown)
+    assert expected_text in text_of(response)
     assert Endpoint.objects.count() == count
     for endpoint in Endpoint.objects.all():
-        assert reverse("endpoint", args=[endpoint.pk]) in shown.content.decode()
+        assert reverse("endpoint", args=[endpoint.pk]) in response.content.decode()
     # What is on that page now can be saved, and a link that was kept says the same.
-    assert client.post(reverse("endpoint-new"), filled_in(shown) | {"again": "on"}).status_code == 302
+    assert client.post(reverse("endpoint-new"), filled_in(response) | {"again": "on"}).status_code == 302
     assert Endpoint.objects.count() == count + 1
-    assert says in text_of(client.get(reverse("endpoint-new"), {"request": request}))
+    assert expected_text in text_of(client.get(reverse("endpoint-new"), {"request": request}))
 
 
 def test_a_request_that_is_answered_while_the_form_is_saved_leaves_it_too(
     client, api, admin_api, monkeypatch
 ):
     request = ask(api).json()["id"]
-    sent = connect_form(client, request)
+    payload = connect_form(client, request)
     context = ConnectForm.vendor_request_context
 
     def answered_after_the_look(form):
@@ -250,11 +254,11 @@ def test_a_request_that_is_answered_while_the_form_is_saved_leaves_it_too(
         return result
 
     monkeypatch.setattr(ConnectForm, "vendor_request_context", answered_after_the_look)
-    shown = client.post(reverse("endpoint-new"), sent)
+    response = client.post(reverse("endpoint-new"), payload)
 
-    assert "“Weather” was declined" in text_of(shown)
+    assert "“Weather” was declined" in text_of(response)
     assert not Endpoint.objects.exists()
-    assert client.post(reverse("endpoint-new"), filled_in(shown)).status_code == 302
+    assert client.post(reverse("endpoint-new"), filled_in(response)).status_code == 302
 
 
 def test_a_corrected_address_of_an_endpoint_answers_the_requests_for_it(api, admin_api):
@@ -264,8 +268,8 @@ def test_a_corrected_address_of_an_endpoint_answers_the_requests_for_it(api, adm
     change = {"url": "http://127.0.0.1:9"}
     assert admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", change).status_code == 200
 
-    told = api.get(f"{URL}{request}/").json()
-    assert (told["state"], told["endpoint"]) == ("approved", endpoint.pk)
+    request_body = api.get(f"{URL}{request}/").json()
+    assert (request_body["state"], request_body["endpoint"]) == ("approved", endpoint.pk)
     assert AuditEntry.objects.filter(kind="vendorrequest", action="approve").count() == 1
 
 
@@ -277,9 +281,9 @@ def test_an_answer_leads_to_no_endpoint_that_is_gone(page, api, admin_api):
 
     admin_api.delete(f"/api/v1/endpoints/{Endpoint.objects.get().pk}/")
 
-    shown = page.get("/")
-    assert link not in shown.content.decode()
-    assert "removed later by an administrator" in text_of(shown)
+    home = page.get("/")
+    assert link not in home.content.decode()
+    assert "removed later by an administrator" in text_of(home)
 
 
 def test_a_designer_takes_back_what_waits(client, page, api, admin_api):
@@ -311,22 +315,25 @@ def test_the_home_page_of_administrators_shows_what_waits(client, page, api):
     ask(api)
     assert "Vendor requests" not in page.get("/").content.decode()
     client.force_login(make_user(Role.ADMIN))
-    shown = client.get("/").content.decode()
-    assert "Vendor requests" in shown
-    assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in shown
+    page_html = client.get("/").content.decode()
+    assert "Vendor requests" in page_html
+    assert f"{reverse('vendor-request-list')}#request-{VendorRequest.objects.get().pk}" in page_html
 
 
 def test_an_administrator_declines_with_a_reason(client, api, admin_api):
     request = ask(api).json()["id"]
     url = reverse("vendor-request-decline", args=[request])
     client.force_login(make_user(Role.ADMIN))
-    told = client.post(url, {"answer": " "}, follow=True)
-    assert [message.level_tag for message in told.context["messages"]] == ["error"]
+    response = client.post(url, {"answer": " "}, follow=True)
+    assert [message.level_tag for message in response.context["messages"]] == ["error"]
     assert VendorRequest.objects.get().is_waiting
 
     client.post(url, {"answer": "We have a contract with another one."})
-    shown = api.get(f"{URL}{request}/").json()
-    assert (shown["state"], shown["answer"]) == ("declined", "We have a contract with another one.")
+    request_body = api.get(f"{URL}{request}/").json()
+    assert (request_body["state"], request_body["answer"]) == (
+        "declined",
+        "We have a contract with another one.",
+    )
     twice = admin_api.post(f"{URL}{request}/decline/", {"answer": "No."})
     assert (twice.status_code, twice.json()["code"]) == (409, "request_answered")
     # It may be asked for again.
@@ -365,20 +372,20 @@ def test_a_brace_in_a_name_is_a_brace(api, bob):
 
 
 def test_the_page_previews_asks_and_shows_the_outcome(page, client, public_vendor, admin_api):
-    new, listed = reverse("vendor-request-new"), reverse("vendor-request-list")
-    given = {"protocol": "a2t", "url": public_vendor.url}
-    looked = page.post(new, given | {"preview": "1"}).content.decode()
+    new, list_url = reverse("vendor-request-new"), reverse("vendor-request-list")
+    fields = {"protocol": "a2t", "url": public_vendor.url}
+    looked = page.post(new, fields | {"preview": "1"}).content.decode()
     assert "Nothing is saved yet." in looked
     assert not VendorRequest.objects.exists()
-    assert "This field is required" in page.post(new, given).content.decode()
+    assert "This field is required" in page.post(new, fields).content.decode()
 
-    assert page.post(new, given | ASKED).url == listed
-    shown = page.get(listed).content.decode()
-    assert "Weather" in shown
-    assert "Decline" not in shown
+    assert page.post(new, fields | ASKED).url == list_url
+    page_html = page.get(list_url).content.decode()
+    assert "Weather" in page_html
+    assert "Decline" not in page_html
     row = VendorRequest.objects.get()
     admin_api.post(f"{URL}{row.pk}/decline/", {"answer": "Too dear."})
-    assert "Too dear." in page.get(listed).content.decode()
+    assert "Too dear." in page.get(list_url).content.decode()
     assert "Too dear." in page.get("/").content.decode()
     client.force_login(make_user(Role.DESIGNER))
     assert "Too dear." not in client.get("/").content.decode()

@@ -16,15 +16,15 @@ def refusal(answer) -> tuple[int, str, set[str]]:
 
 
 def test_vendor_is_created_shown_edited_and_removed(admin_api):
-    made = admin_api.post(URL, {"name": "Acme Weather", "homepage": "https://acme.example/"})
-    assert made.status_code == 201
-    assert made.json() == {
+    response = admin_api.post(URL, {"name": "Acme Weather", "homepage": "https://acme.example/"})
+    assert response.status_code == 201
+    assert response.json() == {
         "slug": "acme-weather",
         "name": "Acme Weather",
         "homepage": "https://acme.example/",
         "endpoints": 0,
         "tools": 0,
-        "created_at": made.json()["created_at"],
+        "created_at": response.json()["created_at"],
     }
 
     edited = admin_api.patch(f"{URL}acme-weather/", {"name": "Acme"})
@@ -175,7 +175,7 @@ def test_removed_vendors_tools_stay_pinned(admin_api):
 
 
 def test_length_of_a_text_is_that_of_what_was_sent(admin_api):
-    taken = admin_api.post(URL, {"name": " " + "x" * 119})
+    accepted = admin_api.post(URL, {"name": " " + "x" * 119})
     refused = admin_api.post(URL, {"name": " " + "x" * 120})
-    assert (taken.status_code, refused.status_code) == (201, 400)
+    assert (accepted.status_code, refused.status_code) == (201, 400)
     assert "120" in refused.json()["fields"]["name"]

@@ -57,8 +57,8 @@ def test_a_run_names_the_protocol_that_the_address_speaks(endpoint):
 
 def test_the_protocol_is_changed_on_the_page_of_the_run(endpoint):
     run, page = begin(endpoint), signed_in(Role.ADMIN)
-    shown = page.get(f"/runs/{run.pk}/").content.decode()
-    assert 'name="protocol" value="openapi"' in shown
+    page_html = page.get(f"/runs/{run.pk}/").content.decode()
+    assert 'name="protocol" value="openapi"' in page_html
     answer = page.post(f"/runs/{run.pk}/protocol/", {"protocol": "openapi"})
     following = Run.objects.latest("pk")
     assert answer.headers["Location"] == f"/runs/{following.pk}/"
@@ -68,21 +68,21 @@ def test_the_protocol_is_changed_on_the_page_of_the_run(endpoint):
 
 
 def test_a_preview_names_it_and_offers_to_choose_it(vendor):
-    given = {"protocol": "a2t", "url": f"{vendor.url}/openapi.json", "interval_minutes": 60}
-    answer = signed_in(Role.ADMIN).post(reverse("endpoint-preview"), given | {"vendor_name": "Sky"})
+    form = {"protocol": "a2t", "url": f"{vendor.url}/openapi.json", "interval_minutes": 60}
+    answer = signed_in(Role.ADMIN).post(reverse("endpoint-preview"), form | {"vendor_name": "Sky"})
     assert answer.context["preview"].error["code"] == "WRONG_PROTOCOL"
-    shown = answer.content.decode()
-    assert 'name="read_as" value="openapi"' in shown
+    page_html = answer.content.decode()
+    assert 'name="read_as" value="openapi"' in page_html
 
 
 def test_the_offer_of_a_preview_chooses_the_protocol_and_keeps_what_was_typed(vendor):
-    given = {
+    form = {
         "protocol": "a2t",
         "url": f"{vendor.url}/openapi.json",
         "vendor_name": "Sky",
         "read_as": "openapi",
     }
-    page = signed_in(Role.ADMIN).post("/endpoints/new/", given)
+    page = signed_in(Role.ADMIN).post("/endpoints/new/", form)
     assert (page.status_code, page.context["form"]["protocol"].value()) == (200, "openapi")
     assert page.context["form"]["vendor_name"].value() == "Sky"
     assert not Endpoint.objects.exists()
@@ -92,16 +92,16 @@ def test_an_address_that_wants_a_credential_in_every_protocol_is_told_as_that(ve
     vendor.script = wants_credential
     run = begin(make_endpoint(url=f"{vendor.url}/", protocol="a2t"))
     assert (run.error_code, run.spoken_protocol) == ("AUTH", "")
-    shown = signed_in(Role.ADMIN).get(f"/runs/{run.pk}/").content.decode()
-    assert "/credentials/new/?url=" in shown
-    assert f"endpoint={run.endpoint_id}" in shown
+    page_html = signed_in(Role.ADMIN).get(f"/runs/{run.pk}/").content.decode()
+    assert "/credentials/new/?url=" in page_html
+    assert f"endpoint={run.endpoint_id}" in page_html
 
 
 def test_a_key_that_is_entered_for_an_endpoint_is_used_at_once(vendor):
     vendor.script = wants_credential
     endpoint = make_endpoint(url=f"{vendor.url}/", protocol="a2t")
-    given = {"name": "Key", "kind": "bearer", "url": endpoint.url, "secret": "a long secret of ours"}
-    answer = signed_in(Role.ADMIN).post(f"/credentials/new/?endpoint={endpoint.pk}", given)
+    payload = {"name": "Key", "kind": "bearer", "url": endpoint.url, "secret": "a long secret of ours"}
+    answer = signed_in(Role.ADMIN).post(f"/credentials/new/?endpoint={endpoint.pk}", payload)
     endpoint.refresh_from_db()
     assert endpoint.credential.name == "Key"
     assert answer.headers["Location"] == f"/runs/{Run.objects.latest('pk').pk}/"
@@ -113,18 +113,18 @@ def test_a_key_replaces_none_that_an_endpoint_has(vendor):
         actor=make_user(Role.ADMIN), name="Ours", kind="bearer", url=url, secret="another long secret"
     )
     endpoint = make_endpoint(url=url, credential=had)
-    given = {"name": "Other", "kind": "bearer", "url": endpoint.url, "secret": "a long secret of ours"}
-    signed_in(Role.ADMIN).post(f"/credentials/new/?endpoint={endpoint.pk}", given)
+    payload = {"name": "Other", "kind": "bearer", "url": endpoint.url, "secret": "a long secret of ours"}
+    signed_in(Role.ADMIN).post(f"/credentials/new/?endpoint={endpoint.pk}", payload)
     endpoint.refresh_from_db()
     assert endpoint.credential == had
 
 
 def test_an_address_that_was_read_before_is_not_tried_in_other_protocols(endpoint, vendor):
     Endpoint.objects.update(last_success_at="2026-01-01T00:00:00Z")
-    asked = len(vendor.requests)
+    request_count = len(vendor.requests)
     run = begin(Endpoint.objects.get())
     assert run.error_code == "AUTH"
-    assert {request.path for request in vendor.requests[asked:]} == {"/openapi.json/tools"}
+    assert {request.path for request in vendor.requests[request_count:]} == {"/openapi.json/tools"}
 
 
 def test_the_protocol_of_an_endpoint_with_tools_stays(endpoint):
@@ -139,8 +139,8 @@ def test_the_protocol_of_an_endpoint_with_tools_stays(endpoint):
 
 def test_a_second_try_finds_the_vendor_that_the_first_has_left(vendor):
     page = signed_in(Role.ADMIN)
-    given = {"url": f"{vendor.url}/openapi.json", "vendor_name": "Sky", "interval_minutes": 60}
+    form = {"url": f"{vendor.url}/openapi.json", "vendor_name": "Sky", "interval_minutes": 60}
     for protocol in ("a2t", "openapi"):
-        page.post("/endpoints/new/", given | {"protocol": protocol})
+        page.post("/endpoints/new/", form | {"protocol": protocol})
     assert Vendor.objects.get().name == "Sky"
     assert set(Endpoint.objects.values_list("protocol", flat=True)) == {"a2t", "openapi"}

@@ -94,10 +94,10 @@ def calls(tool):
 
 def row_of(response, name):
     """The name of the row's fields, by what stands in it."""
-    sent = Fields(response).sent
-    return next(key for key, value in sent.items() if value == name and key.endswith(("-name", "-typed")))[
-        :-5
-    ]
+    fields_sent = Fields(response).sent
+    return next(
+        key for key, value in fields_sent.items() if value == name and key.endswith(("-name", "-typed"))
+    )[:-5]
 
 
 def picks(**source):
@@ -116,9 +116,9 @@ def test_a_designer_finds_another_vendors_tool_and_completes_what_is_proposed(ma
     page = press(client, url, page, "enter", name="By Larkspur", **{"find-step": "send a note"})
     assert "Larkspur" in text_of(page)
     page = press(client, url, page, f"add-{calls(notes)}", **{"find-step": ""})
-    shown = text_of(page)
-    assert "similar meaning, to be checked" in shown
-    assert "A caller may leave" not in shown
+    page_text = text_of(page)
+    assert "similar meaning, to be checked" in page_text
+    assert "A caller may leave" not in page_text
 
     page = press(client, url, page)
     assert "A caller may leave “text” out, and “message” is required." in text_of(page)
@@ -126,15 +126,15 @@ def test_a_designer_finds_another_vendors_tool_and_completes_what_is_proposed(ma
     row = row_of(page, "message")
     saved = press(client, url, page, **{f"{row}-otherwise": "(no text)"})
 
-    made = Activity.objects.get()
-    assert saved.headers["Location"] == reverse("activity", args=[made.pk])
-    assert made.name == "By Larkspur"
-    assert made.current.config["steps"][0]["inputs"] == {
+    activity = Activity.objects.get()
+    assert saved.headers["Location"] == reverse("activity", args=[activity.pk])
+    assert activity.name == "By Larkspur"
+    assert activity.current.config["steps"][0]["inputs"] == {
         "email_address": {"input": "to"},
         "title": {"input": "heading"},
         "message": {"input": "text", "otherwise": "(no text)"},
     }
-    assert made.current.config["outputs"]["accepted"] == {"step": 1, "output": "sent"}
+    assert activity.current.config["outputs"]["accepted"] == {"step": 1, "output": "sent"}
     assert AuditEntry.objects.filter(action="create", kind="activity").exists()
 
 
@@ -168,12 +168,12 @@ def test_steps_are_added_moved_and_taken_out_without_losing_what_was_typed(mail)
     assert steps[1]["inputs"]["at_hour"] == {"value": 9}
     assert Activity.objects.get().current.config["outputs"]["accepted"]["step"] == 2
 
-    made = Activity.objects.get()
-    change = reverse("activity-change", args=[made.pk])
+    activity = Activity.objects.get()
+    change = reverse("activity-change", args=[activity.pk])
     page = press(client, change, client.get(change), "drop-0")
-    assert "email_address" not in [each for each in Fields(page).sent.values() if "step" in each]
+    assert "email_address" not in [value for value in Fields(page).sent.values() if "step" in value]
     assert "“send_note” wants “email_address”. Choose where it comes from." in text_of(page)
-    assert made.current.number == 1
+    assert activity.current.number == 1
 
 
 def test_what_is_saved_comes_back_as_it_was(mail):
@@ -194,29 +194,29 @@ def test_what_is_saved_comes_back_as_it_was(mail):
         "outputs": {"accepted": {"value": True}, "number": {"step": 1, "output": "note_id", "at": ""}},
     }
     client = signed_in(Role.DESIGNER)
-    made = operations.create(
+    activity = operations.create(
         actor=user_of(client), name="Notes", kind="vendor", config=config, interface=post.current
     )
-    kept = made.current.config
-    url = reverse("activity-change", args=[made.pk])
+    saved_config = activity.current.config
+    url = reverse("activity-change", args=[activity.pk])
     press(client, url, client.get(url), name="Renamed")
-    made.refresh_from_db()
-    assert (made.name, made.current.config, made.current.number) == ("Renamed", kept, 1)
+    activity.refresh_from_db()
+    assert (activity.name, activity.current.config, activity.current.number) == ("Renamed", saved_config, 1)
 
     page = press(client, url, client.get(url), "json", json='{"steps": [}')
     assert "JSON" in text_of(page)
     assert Fields(page).sent["json"] == '{"steps": [}'
     page = press(client, url, client.get(url), json=json.dumps({"steps": []}), name="Ignored")
     assert "is not applied yet" in text_of(page)
-    made.refresh_from_db()
-    assert (made.name, made.current.number) == ("Renamed", 1)
+    activity.refresh_from_db()
+    assert (activity.name, activity.current.number) == ("Renamed", 1)
     assert "is not applied yet" not in text_of(press(client, url, page, "forget"))
-    other = json.dumps({**kept, "outputs": {"number": {"step": 1, "output": "note_id"}}})
+    other = json.dumps({**saved_config, "outputs": {"number": {"step": 1, "output": "note_id"}}})
     page = press(client, url, page, "json", json=other)
     press(client, url, page, name="Renamed")
-    made.refresh_from_db()
-    assert made.current.number == 2
-    assert set(made.current.config["outputs"]) == {"number"}
+    activity.refresh_from_db()
+    assert activity.current.number == 2
+    assert set(activity.current.config["outputs"]) == {"number"}
 
 
 def test_two_designers_do_not_write_over_each_other(mail):
@@ -235,18 +235,18 @@ def test_two_designers_do_not_write_over_each_other(mail):
             }
         ]
     }
-    made = operations.create(
+    activity = operations.create(
         actor=user_of(client), name="Notes", kind="vendor", config=config, interface=post.current
     )
-    url = reverse("activity-change", args=[made.pk])
+    url = reverse("activity-change", args=[activity.pk])
     opened = client.get(url)
-    operations.change(made, actor=user_of(client), name="Theirs")
+    operations.change(activity, actor=user_of(client), name="Theirs")
     late = press(client, url, opened, name="Mine")
     assert late.status_code == 409
     assert "has changed this since you opened it" in text_of(late)
     press(client, url, late, name="Mine")
-    made.refresh_from_db()
-    assert made.name == "Mine"
+    activity.refresh_from_db()
+    assert activity.name == "Mine"
 
 
 def test_a_version_that_moved_on_is_offered_and_its_gone_input_is_named(mail):
@@ -265,23 +265,23 @@ def test_a_version_that_moved_on_is_offered_and_its_gone_input_is_named(mail):
             }
         ]
     }
-    made = operations.create(
+    activity = operations.create(
         actor=user_of(client), name="Notes", kind="vendor", config=config, interface=post.current
     )
     kinds = make_parameter("kind", type="enum", allowed_values=(AllowedValue("plain"), AllowedValue("rich")))
     newer = make_version(
         notes, make_signature("send_note", inputs=(make_parameter("email_address"), kinds), outputs=())
     )
-    url = reverse("activity-change", args=[made.pk])
+    url = reverse("activity-change", args=[activity.pk])
     page = press(client, url, client.get(url), f"replace-0-tool:{notes.pk}:{newer.ordinal}")
-    shown = text_of(page)
-    assert "There is no such input any more." in shown
-    assert "“send_note” wants “kind”." in shown
-    gone = {f"{row_of(page, name)}-from": "" for name in ("title", "message")}
+    page_text = text_of(page)
+    assert "There is no such input any more." in page_text
+    assert "“send_note” wants “kind”." in page_text
+    cleared = {f"{row_of(page, name)}-from": "" for name in ("title", "message")}
     kind = row_of(page, "kind")
-    press(client, url, page, **gone, **{f"{kind}-from": "fixed", f"{kind}-value": "rich"})
-    made.refresh_from_db()
-    assert made.current.config["steps"][0] == {
+    press(client, url, page, **cleared, **{f"{kind}-from": "fixed", f"{kind}-value": "rich"})
+    activity.refresh_from_db()
+    assert activity.current.config["steps"][0] == {
         "tool": notes.pk,
         "ordinal": newer.ordinal,
         "inputs": {"email_address": {"input": "to"}, "kind": {"value": "rich"}},
@@ -319,7 +319,7 @@ def test_viewers_read_activities_and_change_none(mail):
     post, notes, _ = mail
     designer = signed_in(Role.DESIGNER)
     inputs = {"email_address": {"input": "to"}, "title": {"value": "x"}, "message": {"value": "x"}}
-    made = operations.create(
+    activity = operations.create(
         actor=user_of(designer),
         name="By Larkspur",
         kind="vendor",
@@ -327,15 +327,15 @@ def test_viewers_read_activities_and_change_none(mail):
         interface=post.current,
     )
     viewer = signed_in(Role.VIEWER)
-    listed = text_of(viewer.get("/activities/?q=deliver"))
-    assert "send_note of Larkspur" in listed
-    assert "Can run" in listed
+    list_text = text_of(viewer.get("/activities/?q=deliver"))
+    assert "send_note of Larkspur" in list_text
+    assert "Can run" in list_text
     assert "No implementation matches" in text_of(viewer.get("/activities/?q=nonsense"))
-    shown = text_of(viewer.get(reverse("activity", args=[made.pk])))
-    assert "email_address is to" in shown
-    assert "title is always x" in shown
-    assert "Change" not in shown
-    assert viewer.get(reverse("activity-change", args=[made.pk])).status_code == 403
+    page_text = text_of(viewer.get(reverse("activity", args=[activity.pk])))
+    assert "email_address is to" in page_text
+    assert "title is always x" in page_text
+    assert "Change" not in page_text
+    assert viewer.get(reverse("activity-change", args=[activity.pk])).status_code == 403
 
 
 @pytest.fixture
@@ -377,21 +377,21 @@ def test_a_request_is_set_up_in_rows(weather):
     page = press(client, url, page)
     assert "Choose one: an input, an output of an earlier step, or a fixed value." in text_of(page)
     press(client, url, page, **{"headers-0-typed": ""})
-    made = Activity.objects.get()
-    assert made.current.config == {
+    activity = Activity.objects.get()
+    assert activity.current.config == {
         "address": "https://weather.example/v1/{city}/now",
         "method": "GET",
         "query": {"units": {"input": "units", "otherwise": "metric"}},
         "outputs": {"sky": {"at": "/now/sky"}, "trace": {"of": "header", "header": "X-Trace"}},
         "statuses": {"404": "invalid_arguments"},
     }
-    shown = text_of(client.get(reverse("activity", args=[made.pk])))
-    assert "Sends GET https://weather.example/v1/{city}/now" in shown
-    assert "sky is the part /now/sky of the reply" in shown
-    change = reverse("activity-change", args=[made.pk])
+    page_text = text_of(client.get(reverse("activity", args=[activity.pk])))
+    assert "Sends GET https://weather.example/v1/{city}/now" in page_text
+    assert "sky is the part /now/sky of the reply" in page_text
+    change = reverse("activity-change", args=[activity.pk])
     press(client, change, client.get(change), name="Weather of ours")
-    made.refresh_from_db()
-    assert (made.name, made.current.number) == ("Weather of ours", 1)
+    activity.refresh_from_db()
+    assert (activity.name, activity.current.number) == ("Weather of ours", 1)
     assert "https://weather.example/v1/{city}/now" in text_of(client.get("/activities/?kind=http"))
 
 
@@ -408,11 +408,11 @@ def test_only_an_administrator_gives_a_request_a_credential(weather):
     assert not Activity.objects.exists()
     assert "Key, for http://127.0.0.1" in text_of(admin.get(url))
     press(admin, url, admin.get(url), **typed)
-    made = Activity.objects.get()
-    assert made.current.config["credential"] == str(key.pk)
-    change = reverse("activity-change", args=[made.pk])
+    activity = Activity.objects.get()
+    assert activity.current.config["credential"] == str(key.pk)
+    change = reverse("activity-change", args=[activity.pk])
     page = designer.get(change)
     assert "Only an administrator can change an implementation with a credential." in text_of(page)
     assert press(designer, change, page, name="Mine").status_code == 200
-    made.refresh_from_db()
-    assert made.name == "Ours"
+    activity.refresh_from_db()
+    assert activity.name == "Ours"

@@ -136,10 +136,10 @@ def test_a_viewer_sees_why_a_button_does_not_work():
 def test_a_failing_endpoint_says_what_happened(admin):
     endpoint = make_endpoint(failures=3, error_code="TIMEOUT", error_message="The vendor did not answer.")
 
-    said = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
+    page_text = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
 
-    assert "The last 3 runs failed The vendor did not answer. TIMEOUT" in said
-    assert "Try again" in said
+    assert "The last 3 runs failed The vendor did not answer. TIMEOUT" in page_text
+    assert "Try again" in page_text
 
 
 def acp_vendor(authentication):
@@ -181,8 +181,10 @@ def test_a_manifest_without_a_kind_of_ours_fills_nothing_in(admin, admin_api):
     with acp_vendor({"type": "apiKey", "in": "cookie", "name": "k"}) as vendor:
         address = {"protocol": "acp", "url": vendor.url}
         settings = {"manifest_url": f"{vendor.url}/manifest.json"}
-        told = admin_api.post("/api/v1/endpoints/preview/", address | {"settings": settings}, format="json")
-    assert (told.json()["error"]["code"], told.json()["wanted"]) == ("AUTH", None)
+        response = admin_api.post(
+            "/api/v1/endpoints/preview/", address | {"settings": settings}, format="json"
+        )
+    assert (response.json()["error"]["code"], response.json()["wanted"]) == ("AUTH", None)
 
 
 @pytest.mark.parametrize("button", ["bearer:X-Key", "oauth_code:x", "no-kind:x", "header:", ":x"])

@@ -66,8 +66,8 @@ def test_registered_signed_in_and_read_with_one_press_after_the_look(admin, serv
     assert (endpoint.is_paused, endpoint.vendor.name, endpoint.url) == (False, "Forecasts", server.resource)
     assert Grant.objects.get().granted_scope == "read write offline_access"
     assert server.faults == []
-    told = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
-    assert told == ["connect", "enter", "connect", "sign in", "edit", "enumerate"]
+    actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+    assert actions == ["connect", "enter", "connect", "sign in", "edit", "enumerate"]
     row = AuditEntry.objects.get(action="sign in")
     assert row.after["server"] == server.issuer
     assert row.after["scope"] == "read write offline_access"
@@ -123,23 +123,23 @@ def test_refused_registration_leaves_the_form_as_it_was_and_another_way(admin, s
     server.registers = False  # meanwhile
     page = admin.post(NEW, typed(server, register=offer["register"]))
 
-    [said] = page.context["form"].non_field_errors()
-    assert server.url.removeprefix("http://") in said
-    assert said in text_of(page)
+    [error] = page.context["form"].non_field_errors()
+    assert server.url.removeprefix("http://") in error
+    assert error in text_of(page)
     assert page.context["form"]["vendor_name"].value() == "Forecasts"
     assert page.context["client"]["token_url"].value() == f"{server.url}/token"
     assert not Vendor.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected_text"),
     [
         ({"require_pushed_authorization_requests": True}, "PAR, RFC 9126"),
         ({"issuer": "https://new.example"}, "It calls itself https://new.example now"),
         ({"authorization_endpoint": "https://new.example/authorize"}, "describes itself in another way"),
     ],
 )
-def test_server_that_changed_since_the_look_gets_no_client(admin, server, changed, said):
+def test_server_that_changed_since_the_look_gets_no_client(admin, server, changed, expected_text):
     offer = offered(admin, server)
     described = server._described
 
@@ -150,7 +150,7 @@ def test_server_that_changed_since_the_look_gets_no_client(admin, server, change
     server._described = changes
     page = admin.post(NEW, typed(server, register=offer["register"]))
 
-    assert said in text_of(page)
+    assert expected_text in text_of(page)
     assert ("POST", "/register") not in server.calls
     assert not Credential.objects.exists()
 
@@ -168,9 +168,9 @@ def test_vendor_that_moved_to_another_server_is_noticed_before_the_next_sign_in(
             if "protected-resource" in path
             else described(path)
         )
-        begun = admin.post(f"/api/v1/credentials/{row.pk}/sign-in/")
-        assert (begun.status_code, begun.json()["code"]) == (409, "sign_in_moved")
-        assert new.issuer in begun.json()["message"]
+        refused = admin.post(f"/api/v1/credentials/{row.pk}/sign-in/")
+        assert (refused.status_code, refused.json()["code"]) == (409, "sign_in_moved")
+        assert new.issuer in refused.json()["message"]
         page = admin.post(f"/credentials/{row.pk}/sign-in/")
         assert "The vendor now uses another authorization server" in text_of(page)
         [offer] = page.context["offers"]
@@ -179,8 +179,8 @@ def test_vendor_that_moved_to_another_server_is_noticed_before_the_next_sign_in(
         assert answer.status_code == 302, text_of(answer)
         grant = grant_of(row)
         assert (grant.issuer, grant.client_id == old) == (new.issuer, False)
-        begun = admin.post(f"/api/v1/credentials/{row.pk}/sign-in/")
-        assert begun.json()["address"].startswith(new.url)
+        refused = admin.post(f"/api/v1/credentials/{row.pk}/sign-in/")
+        assert refused.json()["address"].startswith(new.url)
         page = admin.post(f"/credentials/{row.pk}/sign-in/")
         assert goes_to(page).startswith(new.url)
         assert old not in goes_to(page)
@@ -324,11 +324,11 @@ def test_whoever_edits_too_late_registers_nobody(admin, server):
     row = entered(server, "oauth_code")
     path = f"/credentials/{row.pk}/edit/"
     client = admin.get(path).context["client"]
-    seen = {name: client[name].value() or "" for name in client.fields} | {"parameters": ""}
-    offer = chosen_of(admin, server, path, seen)
+    form = {name: client[name].value() or "" for name in client.fields} | {"parameters": ""}
+    offer = chosen_of(admin, server, path, form)
     credential_operations.update_credential(row, actor=make_user(Role.ADMIN), name="Renamed meanwhile")
 
-    late = admin.post(path, seen | {"expected": client.expected, "register": offer["register"]})
+    late = admin.post(path, form | {"expected": client.expected, "register": offer["register"]})
     assert late.status_code == 409
     assert ("POST", "/register") not in server.calls
 

@@ -26,18 +26,18 @@ class Fields(HTMLParser):
         self.feed(response.content.decode())
 
     def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
+        members = dict(attributes)
         if tag == "form":
-            self.inside = "definition" in given.get("class", "")
+            self.inside = "definition" in members.get("class", "")
         if not self.inside:
             return
-        name = given.get("name")
-        if tag == "input" and (given.get("type") != "checkbox" or "checked" in given):
-            self.sent[name] = given.get("value", "on" if given.get("type") == "checkbox" else "")
+        name = members.get("name")
+        if tag == "input" and (members.get("type") != "checkbox" or "checked" in members):
+            self.sent[name] = members.get("value", "on" if members.get("type") == "checkbox" else "")
         elif tag == "select":
             self.select = name
-        elif tag == "option" and "selected" in given:
-            self.sent[self.select] = given["value"]
+        elif tag == "option" and "selected" in members:
+            self.sent[self.select] = members["value"]
         elif tag == "textarea":
             self.area = name
             self.sent[name] = ""
@@ -141,14 +141,14 @@ def test_what_is_wrong_is_said_where_it_was_typed(client):
         output__0__kind="choice",
         output__1__name="a",
     )
-    said = text_of(reply)
+    page_text = text_of(reply)
     for sentence in (
         "belongs to the Tool System",
         "Give a whole number, such as 10.",
         "Enter a name, or clear the whole row.",
         "List the values, one on a line.",
     ):
-        assert sentence in said
+        assert sentence in page_text
     mended = press(client, NEW, page, "save", name="two words", description="Does it.", output__0__name="a")
     assert "A name begins with a letter" in text_of(mended)
     assert not Tool.objects.exists()
@@ -159,9 +159,9 @@ def test_json_and_rows_show_the_same_and_lose_nothing(client):
     as_json = press(client, NEW, page, "json")
     assert json.loads(Fields(as_json).sent["document"])["properties"]["_tool"]["const"] == ""
     as_rows = press(client, NEW, as_json, "rows", document=json.dumps(ODD))
-    sent = Fields(as_rows).sent
+    fields_sent = Fields(as_rows).sent
     assert [
-        sent[f"inputs-{number}-{name}"] for number, name in ((0, "name"), (1, "kind"), (2, "default"))
+        fields_sent[f"inputs-{number}-{name}"] for number, name in ((0, "name"), (1, "kind"), (2, "default"))
     ] == [*("room", "other", "2")]
     assert 'pattern: "^R[0-9]+$"' in text_of(as_rows)
     again = press(client, NEW, as_rows, "json")
@@ -178,14 +178,14 @@ def test_json_and_rows_show_the_same_and_lose_nothing(client):
     )
     assert changed.status_code == 302
     tool = Tool.objects.select_related("current").get(pk=tool.pk)
-    written = json.loads(tool.current.raw)["properties"]
-    assert (tool.version_count, written["storey"]) == (2, ODD["properties"]["floor"])
-    assert written["room"] == ODD["properties"]["room"] | {"description": "Its number"}
-    assert written["guests"] == ODD["properties"]["guests"]
+    properties = json.loads(tool.current.raw)["properties"]
+    assert (tool.version_count, properties["storey"]) == (2, ODD["properties"]["floor"])
+    assert properties["room"] == ODD["properties"]["room"] | {"description": "Its number"}
+    assert properties["guests"] == ODD["properties"]["guests"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected_text"),
     [
         ("{", "This"),
         ("[]", "in braces"),
@@ -197,9 +197,9 @@ def test_json_and_rows_show_the_same_and_lose_nothing(client):
         ),
     ],
 )
-def test_json_that_is_no_definition_says_why(client, text, said):
+def test_json_that_is_no_definition_says_why(client, text, expected_text):
     page = press(client, NEW, client.get(f"{NEW}?json"), "save", document=text)
-    assert said in text_of(page)
+    assert expected_text in text_of(page)
     assert text in Fields(page).sent["document"]
     assert not Tool.objects.exists()
 
@@ -209,9 +209,9 @@ def test_a_late_edit_is_told(client):
     press(client, NEW, page, "save", document=json.dumps(ODD))
     tool = Tool.objects.get()
     url = f"/tools/{tool.pk}/define/"
-    mine, theirs = client.get(url), client.get(url)
-    press(signed_in(Role.DESIGNER), url, theirs, "save", description="Theirs.")
-    late = press(client, url, mine, "save", title="Mine")
+    own_page, other_page = client.get(url), client.get(url)
+    press(signed_in(Role.DESIGNER), url, other_page, "save", description="Theirs.")
+    late = press(client, url, own_page, "save", title="Mine")
     assert late.status_code == 409
     assert "has changed this since you opened it" in text_of(late)
     assert Fields(late).sent["description"] == "Theirs."
@@ -223,10 +223,10 @@ def test_the_page_of_a_definition_says_that_it_is_defined_here(client):
     press(client, NEW, client.get(f"{NEW}?json"), "save", document=json.dumps(ODD))
     tool = Tool.objects.get()
     page = client.get(f"/tools/{tool.pk}/")
-    said = text_of(page)
-    assert "Defined here" in said
-    assert "Implementation: simulated by the model." in said
-    assert "defined it" in said
+    page_text = text_of(page)
+    assert "Defined here" in page_text
+    assert "Implementation: simulated by the model." in page_text
+    assert "defined it" in page_text
     assert f'href="/tools/{tool.pk}/define/"' in page.content.decode()
     assert "/vendors/defined-here" not in page.content.decode()
     for tab in ("try", "tuning", "versions", "usage", "findings", "raw"):
@@ -263,19 +263,19 @@ def test_several_are_pasted_as_json(client):
 
 
 @pytest.mark.parametrize(
-    "around",
+    "template",
     [
         "\n[\n%s,\n%s]",
         '{"before": [{"tools": 1}],\n"tools": [\n%s,\n%s]}',
     ],
 )
-def test_faults_of_several_are_told_by_tool_and_line(client, around):
-    text = around % (GOOD, BAD)
+def test_faults_of_several_are_told_by_tool_and_line(client, template):
+    text = template % (GOOD, BAD)
     page = paste(client, text)
-    said = text_of(page)
-    assert "No tool was defined: 2 things to correct" in said
-    assert "Tool 2, two words, from line 5, name: A name begins with a letter" in said
-    assert "Tool 2, two words, from line 5, output: Describe the output" in said
+    page_text = text_of(page)
+    assert "No tool was defined: 2 things to correct" in page_text
+    assert "Tool 2, two words, from line 5, name: A name begins with a letter" in page_text
+    assert "Tool 2, two words, from line 5, output: Describe the output" in page_text
     assert html.escape(BAD) in page.content.decode()
     assert not Tool.objects.exists()
 
@@ -283,15 +283,15 @@ def test_faults_of_several_are_told_by_tool_and_line(client, around):
 def test_a_schema_of_calls_is_pasted_and_its_faults_are_told(client):
     odd = json.dumps(ODD)
     text = f'{{"calls": {{"type": "array", "items": {{"anyOf": [\n{odd},\n\n{{"type": "object"}}]}}}}}}'
-    said = text_of(paste(client, text))
-    assert "Tool 2, from line 4: A tool must be a JSON Schema" in said
+    page_text = text_of(paste(client, text))
+    assert "Tool 2, from line 4: A tool must be a JSON Schema" in page_text
     alone = f'{{"calls": {{"items":\n{odd}}}}}'
     assert paste(client, alone.replace("book_room", "two words")).status_code == 200
     assert paste(client, alone).status_code == 302
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected_text"),
     [
         ("", "Paste the tools first."),
         ("[\n{]", "This is not JSON"),
@@ -304,14 +304,14 @@ def test_a_schema_of_calls_is_pasted_and_its_faults_are_told(client):
     ],
     ids=["nothing", "broken", "line", "number", "empty", "one", "too many", "too large"],
 )
-def test_a_text_that_is_no_list_of_tools_says_why(client, text, said):
+def test_a_text_that_is_no_list_of_tools_says_why(client, text, expected_text):
     page = paste(client, text)
-    assert said in text_of(page)
+    assert expected_text in text_of(page)
     assert html.escape(text[:60].partition("\n")[0]) in page.content.decode()
     assert not Tool.objects.exists()
 
 
 def test_names_that_are_taken_are_told_where_they_were_pasted(client):
     paste(client, f"[{GOOD}]")
-    said = text_of(paste(client, f"[\n{GOOD}]"))
-    assert "Tool 1, one, from line 2, name: There is a definition “one” already." in said
+    page_text = text_of(paste(client, f"[\n{GOOD}]"))
+    assert "Tool 1, one, from line 2, name: There is a definition “one” already." in page_text

@@ -59,9 +59,9 @@ def test_a_page_says_in_words_what_each_change_does(client):
     client.force_login(make_user("designer"))
     tool = make_tool(ONE)
     make_version(tool, other(inputs=(), outputs=(), annotations=Annotations(destructive=True)))
-    said = text_of(client.get(f"/tools/{tool.pk}/versions/?from=1&to=2"))
+    page_text = text_of(client.get(f"/tools/{tool.pk}/versions/?from=1&to=2"))
     for words in ("Breaking for agents", "breaking", "outputs may be missing", "more risk"):
-        assert words in said, words
+        assert words in page_text, words
 
 
 @pytest.mark.django_db

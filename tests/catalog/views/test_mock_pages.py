@@ -44,38 +44,41 @@ def test_a_designer_sets_up_a_mock_that_any_agent_may_use(mail):
     )
 
     assert answer.status_code == 302
-    made = Activity.objects.get(name="Post office")
-    assert operations.current(made).config == {
+    activity = Activity.objects.get(name="Post office")
+    assert operations.current(activity).config == {
         "seed": 7,
         "examples": [{"outputs": SENT}],
         "situations": [{"name": "unavailable", "retry_after": 5, "when": {"to": "*@slow.example"}}],
     }
-    said = text_of(client.get(f"/activities/{made.pk}/"))
+    page_text = text_of(client.get(f"/activities/{activity.pk}/"))
     for words in ("Every call", "N-1", "The vendor is away (503), and says when to come back", "Change"):
-        assert words in said
+        assert words in page_text
 
 
 def test_a_mock_is_changed_and_what_says_the_same_is_no_new_version(mail):
     post, _, _ = mail
     client = signed_in(Role.DESIGNER)
-    told = [{"name": "slow", "switch": True}, {"name": "interrupt", "when": {"to": "*"}, "message": "Sure?"}]
-    config = {"examples": [{"arguments": {"to": "a@b.c"}, "outputs": SENT}], "situations": told}
-    made = operations.create(
+    situations = [
+        {"name": "slow", "switch": True},
+        {"name": "interrupt", "when": {"to": "*"}, "message": "Sure?"},
+    ]
+    config = {"examples": [{"arguments": {"to": "a@b.c"}, "outputs": SENT}], "situations": situations}
+    activity = operations.create(
         actor=user_of(client), name="Post", kind="mock", config=config, interface=post.current
     )
-    before, url = operations.current(made).config, f"/activities/{made.pk}/change/"
+    before, url = operations.current(activity).config, f"/activities/{activity.pk}/change/"
 
     press(client, url, client.get(url))
-    assert made.versions.count() == 1
+    assert activity.versions.count() == 1
     press(client, url, client.get(url), act="save", seed="3")
 
-    made.refresh_from_db()
-    assert operations.current(made).number == 2
-    assert operations.current(made).config == before | {"seed": 3}
+    activity.refresh_from_db()
+    assert operations.current(activity).number == 2
+    assert operations.current(activity).config == before | {"seed": 3}
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"),
+    ("typed", "expected_text"),
     [
         ({"seed": "one"}, "Enter a whole number from 0 to"),
         ({"examples-0-outputs-0": "perhaps"}, "accepted must be true or false"),
@@ -86,7 +89,7 @@ def test_a_mock_is_changed_and_what_says_the_same_is_no_new_version(mail):
         ({"examples-0-outputs": "[]"}, "This is not a JSON object"),
     ],
 )
-def test_what_no_mock_can_be_told_is_said_where_it_was_typed_and_stays(mail, typed, says):
+def test_what_no_mock_can_be_told_is_said_where_it_was_typed_and_stays(mail, typed, expected_text):
     post, _, _ = mail
     client = signed_in(Role.DESIGNER)
     url = f"{NEW}mock&interface={calls(post)}"
@@ -95,7 +98,7 @@ def test_what_no_mock_can_be_told_is_said_where_it_was_typed_and_stays(mail, typ
 
     answer = press(client, url, page, **typed)
 
-    assert says in text_of(answer)
+    assert expected_text in text_of(answer)
     assert not Activity.objects.exists()
     for name, value in typed.items():
         assert "".join(Fields(answer).sent[name].split()) == "".join(value.split())

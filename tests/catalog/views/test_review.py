@@ -37,10 +37,10 @@ def make_finding(name="forecast", **fields):
 def test_a_finding_shows_what_the_vendor_changed(admin):
     make_finding()
 
-    said = text_of(admin.get("/review/"))
+    page_text = text_of(admin.get("/review/"))
 
-    assert "The description of the tool has changed." in said
-    assert "Sends a copy elsewhere" in said
+    assert "The description of the tool has changed." in page_text
+    assert "Sends a copy elsewhere" in page_text
 
 
 @pytest.mark.parametrize(("decision", "state"), [("accept", "accepted"), ("block", "blocked")])
@@ -68,11 +68,11 @@ def test_many_findings_are_decided_at_once(admin):
 def test_many_decisions_lock_tools_in_the_order_of_a_reading(admin):
     """Else each might wait for the other."""
     findings = [make_finding(f"tool_{n}") for n in range(3)]
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         admin.post("/review/", {"finding": [row.pk for row in findings], "decision": "block"})
-    locks = [each["sql"] for each in asked if each["sql"].endswith("FOR NO KEY UPDATE")]
+    locks = [query["sql"] for query in queries if query["sql"].endswith("FOR NO KEY UPDATE")]
     locked = [re.search(r'"catalog_tool"."id" = (\d+)', sql) for sql in locks]
-    assert [int(found[1]) for found in locked if found] == [row.tool_id for row in findings]
+    assert [int(match[1]) for match in locked if match] == [row.tool_id for row in findings]
 
 
 def test_nothing_ticked_decides_nothing(admin):
@@ -173,9 +173,9 @@ def test_the_text_is_shown_exactly_with_chips_line_ends_and_spaces(admin):
 
 
 def make_finding_about(version, **fields):
-    given = {"code": "BIDI_CONTROL", "severity": "high", "subject": version.digest, "message": "It hides."}
+    facts = {"code": "BIDI_CONTROL", "severity": "high", "subject": version.digest, "message": "It hides."}
     return Finding.objects.create(
-        endpoint=version.tool.endpoint, tool=version.tool, version=version, **{**given, **fields}
+        endpoint=version.tool.endpoint, tool=version.tool, version=version, **{**facts, **fields}
     )
 
 
@@ -183,25 +183,25 @@ def test_a_new_tool_is_shown_in_full(admin):
     tool = make_tool(make_signature("forecast", description="All of it"))
     make_finding_about(tool.current)
 
-    said = text_of(admin.get("/review/"))
+    page_text = text_of(admin.get("/review/"))
 
-    assert "The whole text, exactly as a model reads it" in said
-    assert "Description of the input “city”" in said
+    assert "The whole text, exactly as a model reads it" in page_text
+    assert "Description of the input “city”" in page_text
 
 
 def test_a_held_version_is_compared_with_the_one_in_effect(admin):
     tool = make_tool(name="forecast")
     make_version(tool, make_signature("forecast", description="Held before"), is_current=False)
-    held = make_version(tool, make_signature("forecast", description="Held now"), is_current=False)
-    tool.stopped = held
+    held_version = make_version(tool, make_signature("forecast", description="Held now"), is_current=False)
+    tool.stopped = held_version
     tool.save()
-    make_finding_about(held, code="HELD")
+    make_finding_about(held_version, code="HELD")
 
-    said = text_of(admin.get("/review/"))
+    page_text = text_of(admin.get("/review/"))
 
-    assert "Tomorrow's weather for a city" in said
-    assert "Held now" in said
-    assert "Held before" not in said
+    assert "Tomorrow's weather for a city" in page_text
+    assert "Held now" in page_text
+    assert "Held before" not in page_text
 
 
 def test_a_version_is_compared_with_the_vendors_one_before_whatever_was_read_last(admin):
@@ -211,11 +211,11 @@ def test_a_version_is_compared_with_the_vendors_one_before_whatever_was_read_las
         make_version(tool, make_signature("forecast", description=f"Words of {label}"), label=label)
     make_finding_about(make_version(tool, make_signature("forecast", description="New"), label="5"))
 
-    said = text_of(admin.get("/review/"))
+    page_text = text_of(admin.get("/review/"))
 
-    assert "Version 4, first seen" in said
-    assert "Words of 4" in said
-    assert "Words of 3" not in said
+    assert "Version 4, first seen" in page_text
+    assert "Words of 4" in page_text
+    assert "Words of 3" not in page_text
 
 
 def test_the_page_compares_with_what_the_finding_was_compared_with(admin):
@@ -224,25 +224,25 @@ def test_the_page_compares_with_what_the_finding_was_compared_with(admin):
     between = make_version(tool, make_signature("forecast", description="In between"))
     make_finding_about(tool.versions.get(ordinal=1), code="CHANGED", against=between)
 
-    said = text_of(admin.get("/review/"))
+    page_text = text_of(admin.get("/review/"))
 
-    assert "In between" in said
-    assert "As at first" in said
+    assert "In between" in page_text
+    assert "As at first" in page_text
 
 
 def test_what_agents_pin_is_compared_too_where_it_is_another_version(admin):
     tool = make_tool(make_signature("forecast", description="What the agent reads"))
     make_pin(tool=tool)
     make_version(tool, make_signature("forecast", description="Never pinned"))
-    held = make_version(tool, make_signature("forecast", description="Held now"))
-    make_finding_about(held, code="HELD")
+    held_version = make_version(tool, make_signature("forecast", description="Held now"))
+    make_finding_about(held_version, code="HELD")
 
-    said = text_of(admin.get("/review/"))
+    page_text = text_of(admin.get("/review/"))
 
-    assert "Compared with version 1, which 1 agent pins" in said
-    assert "What the agent reads" in said
-    assert "Never pinned" in said
-    assert "have pinned this version" not in said
+    assert "Compared with version 1, which 1 agent pins" in page_text
+    assert "What the agent reads" in page_text
+    assert "Never pinned" in page_text
+    assert "have pinned this version" not in page_text
 
 
 def test_a_version_under_review_that_agents_have_pinned_says_so(admin):
@@ -253,20 +253,20 @@ def test_a_version_under_review_that_agents_have_pinned_says_so(admin):
 
 
 def test_the_page_says_what_rules_cannot_find(admin):
-    said = text_of(admin.get("/review/"))
+    page_text = text_of(admin.get("/review/"))
 
-    assert "They do not find polite text that misleads" in said
-    assert "approves an exact version" in said
+    assert "They do not find polite text that misleads" in page_text
+    assert "approves an exact version" in page_text
 
 
 def test_one_severity_can_be_looked_at_alone(admin):
     make_finding("mild", severity="medium")
     make_finding("severe")
 
-    said = text_of(admin.get("/review/?severity=high"))
+    page_text = text_of(admin.get("/review/?severity=high"))
 
-    assert "severe" in said
-    assert "mild" not in said
+    assert "severe" in page_text
+    assert "mild" not in page_text
 
 
 def test_a_removed_endpoint_leaves_nothing_to_review(admin):

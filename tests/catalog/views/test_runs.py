@@ -52,9 +52,9 @@ def test_a_run_lists_what_it_added_changed_and_withdrew(admin):
     new = make_tool(endpoint=endpoint, name="brand_new")
     changed = make_tool(endpoint=endpoint, name="older_tool")
     make_version(changed, run=run)
-    gone = make_tool(endpoint=endpoint, name="gone_tool")
+    removed_tool = make_tool(endpoint=endpoint, name="gone_tool")
     make_version(new, run=run)
-    Withdrawal.objects.create(tool=gone, run=run)
+    Withdrawal.objects.create(tool=removed_tool, run=run)
 
     page = admin.get(f"/runs/{run.pk}/")
 
@@ -71,16 +71,16 @@ def test_rejected_items_are_listed_with_their_reasons(admin):
 
 
 @pytest.mark.parametrize(
-    ("rejected", "says"),
+    ("rejected", "expected_text"),
     [(3, "Not one of the 3 tools could be read"), (1, "1 of 3 tools could not be read")],
 )
-def test_an_endpoint_says_how_many_tools_its_last_complete_reading_refused(admin, rejected, says):
+def test_an_endpoint_says_how_many_tools_its_last_complete_reading_refused(admin, rejected, expected_text):
     run = make_run(seen=3, rejected=rejected)
     make_run(endpoint=run.endpoint, status="failed", error_code="IDLE")
 
     page = admin.get(f"/endpoints/{run.endpoint_id}/")
 
-    assert says in text_of(page)
+    assert expected_text in text_of(page)
     assert f'href="/runs/{run.pk}/#run-rejected"' in page.content.decode()
 
 

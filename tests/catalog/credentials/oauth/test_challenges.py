@@ -67,11 +67,13 @@ def called(tool: Tool) -> Call:
 def test_metadata_that_only_the_challenge_of_a_post_names_is_found(admin_api, server):
     server.described_at = CUSTOM
     for more in ({"protocol": "mcp"}, {}):
-        found = admin_api.post("/api/v1/credentials/look-up/", {"url": server.resource, **more}).json()
-        assert found["scope"] == "read"
-        assert [one["token_url"] for one in found["servers"]] == [f"{server.url}/token"]
+        discovery_body = admin_api.post(
+            "/api/v1/credentials/look-up/", {"url": server.resource, **more}
+        ).json()
+        assert discovery_body["scope"] == "read"
+        assert [one["token_url"] for one in discovery_body["servers"]] == [f"{server.url}/token"]
     assert "Asked for its tools as MCP does. It asks for a token." in [
-        step["said"] for step in found["steps"]
+        step["said"] for step in discovery_body["steps"]
     ]
 
 

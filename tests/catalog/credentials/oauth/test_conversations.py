@@ -174,10 +174,10 @@ def test_beat_has_tokens_renewed_before_they_are_needed(server, monkeypatch):
         wakes, "wake_worker", lambda task, credential_id: current_app.tasks[task](credential_id)
     )
     tasks.renew_tokens()
-    asked = len(server.forms)
+    form_count = len(server.forms)
     read(endpoint_of(server, credential))
 
-    assert asked == len(server.forms) == 2
+    assert form_count == len(server.forms) == 2
     assert Grant.objects.filter(renew_at__gt=Now()).exists()
 
 
@@ -221,11 +221,15 @@ def test_mcp_server_leads_from_401_to_a_sign_in_and_stays_connected(server):
     assert stranger.error_code == "AUTH"
     assert "It asks for the scope “read”" in stranger.error_message
 
-    found = discovery.discover(url)
-    one = found.servers[0]
-    assert (found.resource, found.scope, one.problem) == (url, "read", "")
+    discovery_result = discovery.discover(url)
+    one = discovery_result.servers[0]
+    assert (discovery_result.resource, discovery_result.scope, one.problem) == (url, "read", "")
     endpoint.credential = signed_in(
-        server, url=url, token_url=one.token_url, resource=found.resource, scope=found.scope
+        server,
+        url=url,
+        token_url=one.token_url,
+        resource=discovery_result.resource,
+        scope=discovery_result.scope,
     )
     endpoint.save()
     assert read(endpoint).added == 1

@@ -25,15 +25,15 @@ def canary():
         yield canary
 
 
-def said(found: discovery.Discovery) -> str:
-    return " ".join(step.said for step in found.steps)
+def said(discovery_result: discovery.Discovery) -> str:
+    return " ".join(step.said for step in discovery_result.steps)
 
 
 def test_vendor_says_it_all(server):
-    found = discovery.discover(f"{server.url}/tools")
+    discovery_result = discovery.discover(f"{server.url}/tools")
 
-    assert (found.resource, found.scope) == (f"{server.url}/tools", "read")
-    [one] = found.servers
+    assert (discovery_result.resource, discovery_result.scope) == (f"{server.url}/tools", "read")
+    [one] = discovery_result.servers
     assert (one.issuer, one.token_url, one.authorization_url) == (
         server.url,
         f"{server.url}/token",
@@ -41,7 +41,11 @@ def test_vendor_says_it_all(server):
     )
     assert (one.client_authentication, one.states_issuer, one.problem) == ("post", True, "")
     assert one.scopes == ["read", "write", "admin"]
-    assert [step.url.removeprefix(server.url) for step in found.steps] == ["/tools", RESOURCE, SERVER]
+    assert [step.url.removeprefix(server.url) for step in discovery_result.steps] == [
+        "/tools",
+        RESOURCE,
+        SERVER,
+    ]
 
 
 def test_what_was_found_is_what_a_sign_in_needs(server, db):
@@ -52,9 +56,9 @@ def test_what_was_found_is_what_a_sign_in_needs(server, db):
     from tests.factories import make_user
 
     server.method = "post"
-    found = discovery.discover(f"{server.url}/tools")
+    discovery_result = discovery.discover(f"{server.url}/tools")
     assert not Credential.objects.exists()
-    one, ada = found.servers[0], make_user(Role.ADMIN)
+    one, ada = discovery_result.servers[0], make_user(Role.ADMIN)
     credential = make_client(
         server,
         "oauth_code",
@@ -64,8 +68,8 @@ def test_what_was_found_is_what_a_sign_in_needs(server, db):
         issuer=one.issuer,
         states_issuer=one.states_issuer,
         client_authentication=one.client_authentication,
-        resource=found.resource,
-        scope=found.scope,
+        resource=discovery_result.resource,
+        scope=discovery_result.scope,
     )
     sign(server, credential, ada)
     assert status_of(credential).state == grant_status.State.OK
@@ -75,10 +79,10 @@ def test_what_was_found_is_what_a_sign_in_needs(server, db):
 def test_without_a_challenge_the_usual_places_are_looked_at(server, place):
     server.documents = {place: server.resource(), SERVER: server.metadata(), "/tools/v1": reply()}
     server._tools = lambda request: reply()
-    found = discovery.discover(f"{server.url}/tools/v1")
+    discovery_result = discovery.discover(f"{server.url}/tools/v1")
 
-    assert found.servers[0].problem == ""
-    assert found.scope == "read write"
+    assert discovery_result.servers[0].problem == ""
+    assert discovery_result.scope == "read write"
 
 
 ISSUERS = {
@@ -96,10 +100,10 @@ def test_server_describes_itself_in_any_of_the_usual_places(server, path, place)
         RESOURCE: server.resource(authorization_servers=[issuer]),
         place: server.metadata(issuer=issuer),
     }
-    found = discovery.discover(f"{server.url}/tools")
+    discovery_result = discovery.discover(f"{server.url}/tools")
 
-    assert found.servers[0].problem == ""
-    assert [step.url.removeprefix(server.url) for step in found.steps[2:]] == (
+    assert discovery_result.servers[0].problem == ""
+    assert [step.url.removeprefix(server.url) for step in discovery_result.steps[2:]] == (
         ISSUERS[path][: ISSUERS[path].index(place) + 1]
     )
 
@@ -108,11 +112,11 @@ def test_server_describes_itself_in_any_of_the_usual_places(server, path, place)
 def test_issuer_is_compared_byte_for_byte(server, spelling):
     issuer = spelling.format(url=server.url) if isinstance(spelling, str) else spelling
     server.documents[SERVER] = server.metadata(issuer=issuer)
-    found = discovery.discover(f"{server.url}/tools")
+    discovery_result = discovery.discover(f"{server.url}/tools")
 
-    assert found.servers[0].token_url == ""
-    assert found.servers[0].problem
-    assert "It names the issuer" in said(found)
+    assert discovery_result.servers[0].token_url == ""
+    assert discovery_result.servers[0].problem
+    assert "It names the issuer" in said(discovery_result)
 
 
 def test_upper_case_host_in_an_issuer_is_another_issuer():
@@ -122,18 +126,18 @@ def test_upper_case_host_in_an_issuer_is_another_issuer():
 def test_document_elsewhere_is_left_alone(server, canary):
     """The challenge is the vendor's word about itself; it may not send us anywhere."""
     challenge = f'Bearer resource_metadata="{canary.url}/x"'
-    found = discovery.discover(f"{server.url}/tools", challenge)
+    discovery_result = discovery.discover(f"{server.url}/tools", challenge)
 
     assert canary.requests == []
-    assert "Not asked" in said(found)
-    assert found.servers[0].problem == "", "the vendor's own place is looked at instead"
+    assert "Not asked" in said(discovery_result)
+    assert discovery_result.servers[0].problem == "", "the vendor's own place is looked at instead"
 
 
 def test_document_about_another_resource_is_not_used(server, canary):
     for other in (f"{canary.url}/tools", f"{server.url}/tools/other", f"{server.url}/too", "", 7):
         server.documents = {RESOURCE: server.resource(resource=other)}
-        found = discovery.discover(f"{server.url}/tools")
-        assert found.servers == []
+        discovery_result = discovery.discover(f"{server.url}/tools")
+        assert discovery_result.servers == []
     assert canary.requests == []
 
 
@@ -151,10 +155,10 @@ def test_redirects_lead_nowhere(server, canary):
 )
 def test_forbidden_issuer_is_not_reached(server, issuer):
     server.documents[RESOURCE] = server.resource(authorization_servers=[issuer])
-    found = discovery.discover(f"{server.url}/tools")
+    discovery_result = discovery.discover(f"{server.url}/tools")
 
-    assert found.servers[0].problem
-    assert found.servers[0].token_url == ""
+    assert discovery_result.servers[0].problem
+    assert discovery_result.servers[0].token_url == ""
 
 
 def test_forbidden_address_is_refused():
@@ -216,10 +220,10 @@ def test_vendor_that_is_its_own_server(server):
 
 def test_vendor_that_says_nothing():
     with HostileVendor(json_reply({}, status=404)) as vendor:
-        found = discovery.discover(f"{vendor.url}/mcp")
+        discovery_result = discovery.discover(f"{vendor.url}/mcp")
 
-    assert (found.servers, found.resource) == ([], f"{vendor.url}/mcp")
-    assert len(found.steps) == 5
+    assert (discovery_result.servers, discovery_result.resource) == ([], f"{vendor.url}/mcp")
+    assert len(discovery_result.steps) == 5
 
 
 @pytest.mark.parametrize(
@@ -227,10 +231,10 @@ def test_vendor_that_says_nothing():
 )
 def test_odd_documents_are_said_and_survived(server, body):
     server.documents = {path: reply(body) for path in (RESOURCE, RESOURCE + "/tools", SERVER, OPENID)}
-    found = discovery.discover(f"{server.url}/tools")
+    discovery_result = discovery.discover(f"{server.url}/tools")
 
-    assert found.servers == []
-    assert all(step.said for step in found.steps)
+    assert discovery_result.servers == []
+    assert all(step.said for step in discovery_result.steps)
 
 
 def test_many_servers_and_endless_names_are_cut(server):
@@ -246,13 +250,13 @@ def test_many_servers_and_endless_names_are_cut(server):
 def test_looking_ends(server, monkeypatch):
     monkeypatch.setattr(discovery, "SECONDS", 0.4)
     server.documents = {RESOURCE: then_waits(b"HTTP/1.1 200 OK\r\n")}
-    found = discovery.discover(f"{server.url}/tools")
+    discovery_result = discovery.discover(f"{server.url}/tools")
 
-    assert "Not asked" in said(found)
+    assert "Not asked" in said(discovery_result)
 
 
 @pytest.mark.parametrize(
-    ("challenge", "found"),
+    ("challenge", "expected"),
     [
         ('Bearer resource_metadata="https://a.example/x"', "https://a.example/x"),
         (
@@ -270,8 +274,8 @@ def test_looking_ends(server, monkeypatch):
         ("", ""),
     ],
 )
-def test_challenge_is_read_as_http_writes_it(challenge, found):
-    assert challenges.challenged(challenge, "resource_metadata") == found
+def test_challenge_is_read_as_http_writes_it(challenge, expected):
+    assert challenges.challenged(challenge, "resource_metadata") == expected
 
 
 @pytest.mark.parametrize(
@@ -305,9 +309,9 @@ def test_server_says_in_which_order_it_likes_proofs(stated, way):
 )
 def test_registration_and_revocation_happen_beside_the_server_or_not_at_all(address, is_taken):
     document = {"token_endpoint": "https://tokens.example:444/t", "registration_endpoint": address}
-    found = server_metadata.server_of(document | {"revocation_endpoint": address}, "https://as.example")
-    assert bool(found.registration_url) == is_taken
-    assert bool(found.revocation_url) == (is_taken and "tokens" in address), "the client secret goes there"
+    server = server_metadata.server_of(document | {"revocation_endpoint": address}, "https://as.example")
+    assert bool(server.registration_url) == is_taken
+    assert bool(server.revocation_url) == (is_taken and "tokens" in address), "the client secret goes there"
 
 
 def test_scope_that_keeps_a_sign_in_alive_is_asked_for_where_it_is_known():

@@ -56,8 +56,8 @@ def test_from_the_401_to_the_first_reading_a_renewal_and_the_revocation(official
     back = visited(address)
     assert back.startswith("http://testserver/credentials/callback/?")
     answer = admin.get("/credentials/callback/", QUERY_STRING=urlsplit(back).query, follow=True)
-    said = [str(message) for message in answer.context["messages"]]
-    assert [text for text in said if text.startswith("Signed in.")], said
+    messages = [str(message) for message in answer.context["messages"]]
+    assert [text for text in messages if text.startswith("Signed in.")], messages
     run = Run.objects.get()
     assert enumeration_runs.perform(run.pk).status == "succeeded"
     assert [tool.name for tool in Tool.objects.all()] == ["renew_loan"]
@@ -77,27 +77,30 @@ def test_a_program_looks_up_registers_and_begins_a_sign_in_that_its_person_ends(
     person = make_user(Role.ADMIN)
     _, key = issue(person, actor=person, name="set-up", scopes=[Scope.ADMIN])
     program = APIClient(headers={"Authorization": f"Bearer {key}"})
-    found = program.post("/api/v1/credentials/look-up/", {"url": f"{official}/mcp"}, format="json").json()
-    [server] = found["servers"]
-    told = ("issuer", "token_url", "authorization_url", "registration_url", "client_authentication")
-    client = {name: server[name] for name in told} | {"resource": found["resource"], "scope": "read"}
+    discovery = program.post("/api/v1/credentials/look-up/", {"url": f"{official}/mcp"}, format="json").json()
+    [server] = discovery["servers"]
+    member_names = ("issuer", "token_url", "authorization_url", "registration_url", "client_authentication")
+    client = {name: server[name] for name in member_names} | {
+        "resource": discovery["resource"],
+        "scope": "read",
+    }
     body = {"name": "Library", "kind": "oauth_code", "url": f"{official}/mcp", "client": client}
 
     both = program.post(
         "/api/v1/credentials/", body | {"client": client | {"client_id": "ours"}}, format="json"
     )
-    made = program.post("/api/v1/credentials/", body, format="json")
+    response = program.post("/api/v1/credentials/", body, format="json")
 
-    assert (both.status_code, made.status_code) == (400, 201), made.json()
-    assert made.json()["client"]["registered_at"]
-    at = f"/api/v1/credentials/{made.json()['id']}/"
-    back = visited(program.post(f"{at}sign-in/").json()["address"])
-    assert back.startswith(found["redirect_uri"])
+    assert (both.status_code, response.status_code) == (400, 201), response.json()
+    assert response.json()["client"]["registered_at"]
+    path = f"/api/v1/credentials/{response.json()['id']}/"
+    back = visited(program.post(f"{path}sign-in/").json()["address"])
+    assert back.startswith(discovery["redirect_uri"])
     query = urlsplit(back).query
     stranger, browser = signed_in(Role.ADMIN), Client()
     stranger.get("/credentials/callback/", QUERY_STRING=query)
-    assert program.get(at).json()["status"]["signed_in_by"] == ""
+    assert program.get(path).json()["status"]["signed_in_by"] == ""
     browser.force_login(person)
     browser.get("/credentials/callback/", QUERY_STRING=query)
-    assert program.get(at).json()["status"]["signed_in_by"] == str(person)
+    assert program.get(path).json()["status"]["signed_in_by"] == str(person)
     assert tokens.token_for(Credential.objects.get()) is not None

@@ -42,12 +42,12 @@ def answered(script, path: str = "/register") -> Registered:
 @pytest.mark.parametrize("status", [200, 201])
 def test_we_say_who_we_are_and_take_what_we_are_given(status):
     with HostileVendor(json_reply(FINE, status=status)) as server:
-        ours = client_registration.register(
+        registration = client_registration.register(
             f"{server.url}/register", redirect_uri=REDIRECT, authentication="basic", scope="read"
         )
-        [asked] = server.requests
-    assert (asked.method, asked.headers["content-type"]) == ("POST", "application/json")
-    assert asked.json() == {
+        [request] = server.requests
+    assert (request.method, request.headers["content-type"]) == ("POST", "application/json")
+    assert request.json() == {
         "client_name": "Pegboard at pegboard.example",
         "redirect_uris": [REDIRECT],
         "grant_types": ["authorization_code", "refresh_token"],
@@ -56,9 +56,9 @@ def test_we_say_who_we_are_and_take_what_we_are_given(status):
         "application_type": "web",
         "scope": "read",
     }
-    assert (ours.client_id, ours.client_authentication) == ("made-for-us", "basic")
-    assert (ours.secret.reveal(), ours.secret_expires_at) == (SECRET, None)
-    assert SECRET not in repr(ours)
+    assert (registration.client_id, registration.client_authentication) == ("made-for-us", "basic")
+    assert (registration.secret.reveal(), registration.secret_expires_at) == (SECRET, None)
+    assert SECRET not in repr(registration)
 
 
 def without(*names: str) -> dict:
@@ -84,8 +84,11 @@ TAKEN = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_not_said_is_as_it_was_asked_for(name):
     document, (way, secret) = TAKEN[name]
-    ours = answered(json_reply(document, status=201))
-    assert (ours.client_authentication, ours.secret and ours.secret.reveal()) == (way, secret)
+    registration = answered(json_reply(document, status=201))
+    assert (registration.client_authentication, registration.secret and registration.secret.reveal()) == (
+        way,
+        secret,
+    )
 
 
 ODD = {
@@ -151,9 +154,9 @@ REFUSALS = {
 @pytest.mark.parametrize("error", REFUSALS)
 def test_refusal_says_what_to_do(error):
     status, sentence = REFUSALS[error]
-    said = {"error": error, "error_description": "Ask\u202e us \x07first."}
+    error_body = {"error": error, "error_description": "Ask\u202e us \x07first."}
     with pytest.raises(ProtocolError) as raised:
-        answered(json_reply(said, status=status))
+        answered(json_reply(error_body, status=status))
     assert raised.value.code == "REGISTRATION_REFUSED"
     assert sentence.removesuffix(".") in raised.value.message
     assert "Its message: “Ask\\u202e us \\x07first.”" in raised.value.message
@@ -178,8 +181,8 @@ def test_registration_is_asked_for_once_although_the_reply_is_lost():
 
 
 def registered(**changed) -> Registered:
-    ours = {"client_id": "made-for-us", "client_authentication": "basic", "secret": Secret(SECRET)}
-    return Registered(**ours | {"secret_expires_at": None} | changed)
+    members = {"client_id": "made-for-us", "client_authentication": "basic", "secret": Secret(SECRET)}
+    return Registered(**members | {"secret_expires_at": None} | changed)
 
 
 @pytest.mark.django_db
@@ -206,5 +209,5 @@ def test_secret_that_was_given_for_a_while_says_so_before_it_is_over():
 
 def test_time_is_read_as_seconds_since_1970():
     ends = int(time.time()) + 3600
-    ours = answered(json_reply(FINE | {"client_secret_expires_at": ends}))
-    assert int(ours.secret_expires_at.timestamp()) == ends
+    registration = answered(json_reply(FINE | {"client_secret_expires_at": ends}))
+    assert int(registration.secret_expires_at.timestamp()) == ends

@@ -92,11 +92,11 @@ def test_server_that_does_not_listen_is_in_nobodys_way(server, committed, name):
         revoked = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
     assert not Grant.objects.exists()
     assert len(server.revocations) == 1, "the second token would fare no better"
-    was_told, why = told()
-    assert (was_told, why) == (False, revoked.message)
-    assert "was not told: " in why
-    assert why.endswith("Its tokens may work there until they expire.")
-    assert CLIENT_SECRET not in why
+    was_told, reason = told()
+    assert (was_told, reason) == (False, revoked.message)
+    assert "was not told: " in reason
+    assert reason.endswith("Its tokens may work there until they expire.")
+    assert CLIENT_SECRET not in reason
 
 
 def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):

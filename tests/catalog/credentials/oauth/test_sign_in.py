@@ -51,9 +51,9 @@ def query_of(address: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
 
 
-def refused(query, actor, code: str, **given) -> str:
+def refused(query, actor, code: str, **options) -> str:
     with pytest.raises(DomainError) as raised:
-        complete(query, actor, **given)
+        complete(query, actor, **options)
     assert raised.value.code == code
     return raised.value.message
 
@@ -65,8 +65,8 @@ def nothing_was_kept(credential) -> bool:
 
 def test_sign_in_asks_for_everything_and_keeps_what_comes(server, credential, ada):
     address = begin(credential, ada)
-    asked = query_of(address)
-    assert asked | {"state": "", "code_challenge": ""} == {
+    query = query_of(address)
+    assert query | {"state": "", "code_challenge": ""} == {
         "response_type": "code",
         "client_id": "pegboard:1",
         "redirect_uri": REDIRECT,
@@ -76,18 +76,18 @@ def test_sign_in_asks_for_everything_and_keeps_what_comes(server, credential, ad
         "code_challenge": "",
         "code_challenge_method": "S256",
     }
-    assert len(asked["state"]) == len(asked["code_challenge"]) == 43
+    assert len(query["state"]) == len(query["code_challenge"]) == 43
 
     assert complete(server.visit(address), ada) == credential
     form = server.forms[0]
-    assert challenge_of(form["code_verifier"]) == asked["code_challenge"]
+    assert challenge_of(form["code_verifier"]) == query["code_challenge"]
     assert (form["redirect_uri"], form["resource"]) == (REDIRECT, f"{server.url}/")
     status = status_of(credential)
     assert (status.state, status.signed_in_by) == (grant_status.State.OK, str(ada))
     assert status.granted == ["read", "write"]
     entry = AuditEntry.objects.latest("pk")
-    told = {"server": server.url, "asked": "read write", "scope": "read write"}
-    assert (entry.action, entry.actor, entry.after) == ("sign in", ada, told)
+    details = {"server": server.url, "asked": "read write", "scope": "read write"}
+    assert (entry.action, entry.actor, entry.after) == ("sign in", ada, details)
 
 
 def test_what_the_address_and_the_settings_say_goes_along(server, ada):
@@ -97,10 +97,10 @@ def test_what_the_address_and_the_settings_say_goes_along(server, ada):
         "resource": "",
         "audience": "us",
     }
-    asked = query_of(begin(make_client(server, "oauth_code", **settings), ada))
+    query = query_of(begin(make_client(server, "oauth_code", **settings), ada))
 
-    assert (asked["tenant"], asked["prompt"], asked["audience"]) == ("a", "consent", "us")
-    assert "resource" not in asked
+    assert (query["tenant"], query["prompt"], query["audience"]) == ("a", "consent", "us")
+    assert "resource" not in query
 
 
 def test_new_sign_in_takes_the_place_of_the_old_one(server, ada):
@@ -113,14 +113,14 @@ def test_new_sign_in_takes_the_place_of_the_old_one(server, ada):
 
 
 def test_neither_state_nor_verifier_can_be_read_from_the_database(credential, ada):
-    asked = query_of(begin(credential, ada))
+    query = query_of(begin(credential, ada))
 
     row = SignIn.objects.get()
     verifier = encryption.decrypt(row.verifier, row=row.pk, field=sign_in.VERIFIER_FIELD, name="").reveal()
-    assert challenge_of(verifier) == asked["code_challenge"]
-    written = repr(SignIn.objects.values().get())
-    assert asked["state"] not in written
-    assert verifier not in written
+    assert challenge_of(verifier) == query["code_challenge"]
+    stored_text = repr(SignIn.objects.values().get())
+    assert query["state"] not in stored_text
+    assert verifier not in stored_text
     assert sign_in.VERIFIER_FIELD in {column.name for column in encryption.columns()}
 
 
@@ -247,8 +247,8 @@ def test_attack_8_wider_scope_is_flagged(credential, server, ada):
 
 def test_code_that_comes_back_in_an_error_is_struck_out(server, credential, ada):
     back = server.visit(begin(credential, ada))
-    said = {"error": "invalid_grant", "error_description": f"no such code: {back['code'][0]}"}
-    server.scripts = [scripted(said, 400)]
+    error_body = {"error": "invalid_grant", "error_description": f"no such code: {back['code'][0]}"}
+    server.scripts = [scripted(error_body, 400)]
 
     assert "no such code: •••" in refused(back, ada, "sign_in_failed")
 
@@ -315,13 +315,13 @@ def test_answer_that_comes_twice_at_once_counts_once(server, credential, ada):
 
 
 def test_sign_in_begun_over_rest_in_a_browser_ends_in_that_browser(server, credential, ada):
-    here, there = Client(), Client()
-    for browser in (here, there):
+    here, other_browser = Client(), Client()
+    for browser in (here, other_browser):
         browser.force_login(ada)
-    begun = here.post(f"/api/v1/credentials/{credential.pk}/sign-in/").json()
-    query = server.visit(begun["address"])
+    sign_in = here.post(f"/api/v1/credentials/{credential.pk}/sign-in/").json()
+    query = server.visit(sign_in["address"])
 
-    there.get("/credentials/callback/", query)
+    other_browser.get("/credentials/callback/", query)
     assert nothing_was_kept(credential)
     here.get("/credentials/callback/", query)
     assert not nothing_was_kept(credential)

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.django_db
 
 def entered(server: StrictServer, actor, kind: str = "oauth_code", **changed) -> Credential:
     """With what the server says about itself, and nothing else."""
-    found = discovery.discover(server.resource)
-    [one] = found.servers
+    discovery_result = discovery.discover(server.resource)
+    [one] = discovery_result.servers
     assert one.problem == ""
-    given = {
+    fields = {
         "token_url": one.token_url,
         "authorization_url": one.authorization_url,
         "revocation_url": one.revocation_url,
@@ -30,19 +30,19 @@ def entered(server: StrictServer, actor, kind: str = "oauth_code", **changed) ->
         "client_authentication": one.client_authentication,
         "client_id": server.client_id,
         "secret": server.secret if server.method != "none" else "",
-        "scope": one.scopes_to_request(found.scope),
-        "resource": found.resource,
+        "scope": one.scopes_to_request(discovery_result.scope),
+        "resource": discovery_result.resource,
         **changed,
     }
     return credential_operations.create_credential(
-        actor=actor, name="Strict", kind=kind, url=server.resource, **given
+        actor=actor, name="Strict", kind=kind, url=server.resource, **fields
     )
 
 
 def read(server: StrictServer, credential: Credential) -> str:
     endpoint = make_endpoint(protocol="mcp", url=server.resource, credential=credential)
-    found = previews.preview(endpoint)
-    return found.error["code"] if found.error else f"{found.tools} tool"
+    preview = previews.preview(endpoint)
+    return preview.error["code"] if preview.error else f"{preview.tools} tool"
 
 
 WAYS = ("client_secret_basic", "client_secret_post", "none")
@@ -78,20 +78,23 @@ def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbac
 
         with django_capture_on_commit_callbacks(execute=True):
             revoked = credential_operations.sign_out(credential, actor=ada)
-        told = "was told" if server.revokes else "was not told: it names no address for that."
-        assert told in revoked.message
+        revocation_text = "was told" if server.revokes else "was not told: it names no address for that."
+        assert revocation_text in revoked.message
         assert server.revoked == (["refresh_token", "access_token"] if server.revokes else [])
         assert server.faults == []
-    wanted = ["read", "write", "offline_access"]
-    kept = list(varied.get("granted", wanted))
-    assert (granted, missing) == (kept, [scope for scope in wanted if scope not in kept])
+    requested_scopes = ["read", "write", "offline_access"]
+    granted_scopes = list(varied.get("granted", requested_scopes))
+    assert (granted, missing) == (
+        granted_scopes,
+        [scope for scope in requested_scopes if scope not in granted_scopes],
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_registered_signed_in_and_read(way):
     with StrictServer(method=way, client_id="", redirect_uri=REDIRECT) as server:
         ada, one = make_user(Role.ADMIN), discovery.discover(server.resource).servers[0]
-        ours = client_registration.register(
+        registration = client_registration.register(
             one.registration_url,
             redirect_uri=REDIRECT,
             authentication=one.client_authentication,
@@ -102,7 +105,7 @@ def test_registered_signed_in_and_read(way):
             name="Registered",
             kind="oauth_code",
             url=server.resource,
-            registered=ours,
+            registered=registration,
             token_url=one.token_url,
             authorization_url=one.authorization_url,
             issuer=one.issuer,
@@ -149,10 +152,10 @@ def test_reuse_ends_the_family_and_is_said_once():
         wear_out(credential)
         with pytest.raises(NeedsSignInError, match="Please sign in again since"):
             tokens.token_for(credential)
-        asked = len(server.calls)
+        call_count = len(server.calls)
         with pytest.raises(NeedsSignInError):
             tokens.token_for(credential)
-        assert len(server.calls) == asked
+        assert len(server.calls) == call_count
         assert [fault for fault in server.faults if "came twice" in fault]
         complete(server.visit(begin(credential, ada)), ada)
         assert read(server, credential) == "1 tool"

@@ -40,9 +40,11 @@ def test_client_proves_who_it_is(method):
         "us",
     )
     if method == "basic":
-        sent = base64.b64decode(request.headers["authorization"].removeprefix("Basic ")).decode()
-        assert [unquote_plus(part) for part in sent.split(":")] == [CLIENT_ID, CLIENT_SECRET]
-        assert sent.startswith("pegboard%3A1:"), "RFC 6749 section 2.3.1: encoded before they are joined"
+        client_pair = base64.b64decode(request.headers["authorization"].removeprefix("Basic ")).decode()
+        assert [unquote_plus(part) for part in client_pair.split(":")] == [CLIENT_ID, CLIENT_SECRET]
+        assert client_pair.startswith("pegboard%3A1:"), (
+            "RFC 6749 section 2.3.1: encoded before they are joined"
+        )
     else:
         assert (form["client_id"], form["client_secret"]) == (CLIENT_ID, CLIENT_SECRET)
 
@@ -360,8 +362,8 @@ def test_refresh_brings_a_new_pair_and_the_old_one_is_gone():
         wear_out(credential)
         token = tokens.token_for(credential)
 
-    sent = [form.get("refresh_token") for form in server.forms]
-    assert len(set(sent)) == 3, "each refresh token is sent once"
+    refresh_tokens = [form.get("refresh_token") for form in server.forms]
+    assert len(set(refresh_tokens)) == 3, "each refresh token is sent once"
     assert server.is_good(token.secret.reveal())
     assert server.revoked == 0
     assert grant_of(credential).generation == before.generation + 2
@@ -388,11 +390,11 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
             with pytest.raises(NeedsSignInError, match=r"Please sign in again since \d\d:\d\d:\d\d UTC"):
                 tokens.token_for(credential)
         assert renewal.due() == []
-        asked = len(server.forms)
+        form_count = len(server.forms)
         sign(server, credential, make_user(Role.ADMIN))
         tokens.token_for(credential)
 
-    assert asked == 2
+    assert form_count == 2
     assert status_of(credential).state == grant_status.State.OK
 
 
@@ -529,9 +531,9 @@ def test_trail_names_no_secret():
 
     entries = AuditEntry.objects.filter(kind="credential").order_by("pk")
     assert [entry.action for entry in entries] == ["enter", "sign in", "edit", "sign out", "remove"]
-    written = json.dumps(list(entries.values("before", "after")))
-    assert "read write" in written
-    assert not any(word in written for word in (CLIENT_SECRET, "access-token", "refresh-token", "code-1"))
+    trail_text = json.dumps(list(entries.values("before", "after")))
+    assert "read write" in trail_text
+    assert not any(word in trail_text for word in (CLIENT_SECRET, "access-token", "refresh-token", "code-1"))
 
 
 def test_draft_is_tried_with_a_token_that_is_kept_nowhere():
@@ -617,13 +619,13 @@ def test_client_may_become_a_public_one_and_back():
 
 def test_what_happens_by_itself_is_in_the_trail():
     with AuthorizationServer() as server:
-        credential, ours = signed_in(server), make_client(server, secret="a wrong one")
+        credential, client = signed_in(server), make_client(server, secret="a wrong one")
         server.families[0].is_revoked = True
         wear_out(credential)
-        for one in (credential, ours):
+        for one in (credential, client):
             with pytest.raises(ProtocolError):
                 tokens.token_for(one)
-        tokens.note_refusal(ours, 0)
+        tokens.note_refusal(client, 0)
 
     entries = AuditEntry.objects.filter(actor=None).order_by("pk")
     assert [(entry.action, entry.after["code"]) for entry in entries] == [
@@ -676,18 +678,18 @@ def test_token_that_ended_unused_is_no_worry():
     )
 
 
-@pytest.mark.parametrize(("left", "asked"), [(50, 1), (20, 2)])
-def test_scheduler_has_the_first_chance_to_renew(left, asked):
+@pytest.mark.parametrize(("seconds_left", "expected_forms"), [(50, 1), (20, 2)])
+def test_scheduler_has_the_first_chance_to_renew(seconds_left, expected_forms):
     """Of a token that is to be renewed a minute before its end, half a minute is left to the scheduler."""
     with AuthorizationServer() as server:
         credential = make_client(server)
         tokens.token_for(credential)
-        ends = Now() + timedelta(seconds=left)
+        ends = Now() + timedelta(seconds=seconds_left)
         Grant.objects.update(expires_at=ends, renew_at=ends - timedelta(seconds=60))
         assert renewal.due() == [credential.pk]
         tokens.token_for(credential)
 
-    assert len(server.forms) == asked
+    assert len(server.forms) == expected_forms
 
 
 def test_renewal_leaves_alone_what_was_encrypted_under_a_new_key_meanwhile():

@@ -10,8 +10,8 @@ BREAKING, NOTICE, COMPATIBLE = "breaking", "notice", "compatible"
 
 
 def parameter(name="city", **fields):
-    given = {"id": "p1", "type": "string", "required": True, "description": ""} | fields
-    return Parameter(name=name, **given)
+    facts = {"id": "p1", "type": "string", "required": True, "description": ""} | fields
+    return Parameter(name=name, **facts)
 
 
 def optional(name="city", **fields):
@@ -423,10 +423,10 @@ def only(comparison):
 @pytest.mark.parametrize("case", PAIRS)
 def test_a_change_and_its_reverse_get_their_class(case):
     one, other, path, forth, back = PAIRS[case]
-    there, again = only(compare(one, other)), only(compare(other, one))
-    assert (there.path, there.kind, there.class_) == (path, *forth)
+    forward, again = only(compare(one, other)), only(compare(other, one))
+    assert (forward.path, forward.kind, forward.class_) == (path, *forth)
     assert (again.path, again.kind, again.class_) == (path, *back)
-    assert (there.before, there.after) == (again.after, again.before)
+    assert (forward.before, forward.after) == (again.after, again.before)
 
 
 def test_a_new_name_for_the_same_id_is_a_rename_that_breaks():

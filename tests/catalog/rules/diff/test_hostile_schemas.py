@@ -38,9 +38,9 @@ TYPES = st.sampled_from(["string", "integer", "number", "object", "array", "null
 
 
 def several(values):
-    named = st.dictionaries(st.sampled_from(["a", "b", "~/"]), values, max_size=2)
-    said = st.dictionaries(st.sampled_from(WORDS), values, max_size=4)
-    return st.one_of(named, said, said, st.lists(values, max_size=3))
+    named_members = st.dictionaries(st.sampled_from(["a", "b", "~/"]), values, max_size=2)
+    keyword_members = st.dictionaries(st.sampled_from(WORDS), values, max_size=4)
+    return st.one_of(named_members, keyword_members, keyword_members, st.lists(values, max_size=3))
 
 
 JUNK = st.recursive(SCALARS | REFERENCES | TYPES, several, max_leaves=12)
@@ -70,8 +70,10 @@ def test_no_schema_of_a_parameter_breaks_it_either(old, new):
     )
     comparison = compare(one, other)
     assert all(change.sentence for change in comparison.changes)
-    written = [parameters.write(signature.inputs, signature.schema_rest) for signature in (one, other)]
-    forms = [audience.canonical_schema(normalized(schema), None, digest) for schema in written]
+    schemas_written = [
+        parameters.write(signature.inputs, signature.schema_rest) for signature in (one, other)
+    ]
+    forms = [audience.canonical_schema(normalized(schema), None, digest) for schema in schemas_written]
     assert comparison.changes or digest(forms[0]) == digest(forms[1])
 
 
@@ -133,9 +135,9 @@ HOSTILE = {
 def test_the_work_is_bounded_and_the_doubt_is_told(case):
     old, new = HOSTILE[case]
     comparer = Comparer("inputs", old, new)
-    found = comparer.compare_parts(("inputs", "it"), (), ())
-    assert 0 < len(found) <= schemas.MAX_CHANGES + 1
-    assert {change.effect for change in found} & {"widens_risk", "breaks_callers"}
+    changes = comparer.compare_parts(("inputs", "it"), (), ())
+    assert 0 < len(changes) <= schemas.MAX_CHANGES + 1
+    assert {change.effect for change in changes} & {"widens_risk", "breaks_callers"}
 
 
 def test_a_tree_that_contains_itself_is_followed_once():
@@ -143,8 +145,8 @@ def test_a_tree_that_contains_itself_is_followed_once():
         node = {"type": "object", "properties": {"kids": {"items": {"$ref": "#/$defs/node"}}, "leaf": leaf}}
         return {"$ref": "#/$defs/node", "$defs": {"node": node}}
 
-    found = changes("inputs", tree({"type": "integer"}), tree({"type": "number"}))
-    assert {change.effect for change in found} == {"compatible"}
+    changes_found = changes("inputs", tree({"type": "integer"}), tree({"type": "number"}))
+    assert {change.effect for change in changes_found} == {"compatible"}
     renamed = json.loads(json.dumps(tree({"type": "integer"})).replace("node", "knot"))
     assert changes("inputs", tree({"type": "integer"}), renamed) == []
 
@@ -152,6 +154,6 @@ def test_a_tree_that_contains_itself_is_followed_once():
 def test_of_very_many_changes_the_gravest_are_told():
     old = {"type": "object", "properties": {f"m{n}": {"type": "string", "title": "A"} for n in range(400)}}
     new = {"type": "object", "properties": {f"m{n}": {"type": "string", "title": "B"} for n in range(399)}}
-    found = changes("inputs", old, new)
-    assert len(found) == schemas.MAX_CHANGES + 1
-    assert (found[0].kind, found[0].effect) == ("removed", "breaks_callers")
+    changes_found = changes("inputs", old, new)
+    assert len(changes_found) == schemas.MAX_CHANGES + 1
+    assert (changes_found[0].kind, changes_found[0].effect) == ("removed", "breaks_callers")

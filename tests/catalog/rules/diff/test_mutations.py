@@ -47,10 +47,10 @@ def gives(schema):
     return tool(outputs=shape.parameters, outputs_rest=shape.rest)
 
 
-def member(schema, *, required=False, **beside):
+def member(schema, *, required=False, **members):
     """An object with one member, as deep as a vendor may put it."""
     needed = {"required": ["x"]} if required else {}
-    return {"type": "object", "properties": {"x": schema}} | needed | beside
+    return {"type": "object", "properties": {"x": schema}} | needed | members
 
 
 def of_list(*names):
@@ -530,9 +530,9 @@ def test_a_change_of_a_tool_has_its_effect_and_its_reverse_the_reverse(case):
 @pytest.mark.parametrize("case", SCHEMAS)
 def test_a_change_of_a_schema_counts_one_way_for_inputs_and_the_other_for_outputs(case):
     one, other, *expected = SCHEMAS[case]
-    there, back = on_input(one, other), on_output(one, other)
-    found = [verdict(*there), verdict(*reversed(there)), verdict(*back), verdict(*reversed(back))]
-    assert found == expected
+    forward, back = on_input(one, other), on_output(one, other)
+    verdicts = [verdict(*forward), verdict(*reversed(forward)), verdict(*back), verdict(*reversed(back))]
+    assert verdicts == expected
 
 
 @pytest.mark.parametrize("case", UNSEEN)

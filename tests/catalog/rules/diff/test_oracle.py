@@ -21,7 +21,7 @@ def optional(**members):
 
 
 def typed(word, members):
-    return members.map(lambda said: {"type": word} | said)
+    return members.map(lambda members: {"type": word} | members)
 
 
 TEXT = typed(
@@ -40,7 +40,7 @@ NUMBER = optional(
     exclusiveMinimum=st.integers(-1, 2),
     exclusiveMaximum=st.integers(1, 6),
     multipleOf=st.sampled_from([1, 2, 3, 0.5]),
-).flatmap(lambda said: st.sampled_from(["integer", "number"]).map(lambda word: {"type": word} | said))
+).flatmap(lambda members: st.sampled_from(["integer", "number"]).map(lambda word: {"type": word} | members))
 PLAIN = st.one_of(
     TEXT,
     NUMBER,
@@ -98,7 +98,7 @@ DOCUMENTS = st.tuples(SCHEMAS, PLAIN, SCHEMAS).map(
 def _without_references(schema):
     if isinstance(schema, dict):
         return {n: _without_references(s) for n, s in schema.items() if n != "$ref"}
-    return [_without_references(each) for each in schema] if isinstance(schema, list) else schema
+    return [_without_references(child) for child in schema] if isinstance(schema, list) else schema
 
 
 def mutations(schema):
@@ -150,18 +150,18 @@ def validator(schema):
 
 
 def changes(side, old, new):
-    found = Comparer(side, old, new).compare_parts((side, "it"), (), ())
-    assert all(change.sentence.endswith(".") for change in found)
-    return found
+    changes_found = Comparer(side, old, new).compare_parts((side, "it"), (), ())
+    assert all(change.sentence.endswith(".") for change in changes_found)
+    return changes_found
 
 
 def fitting(check):
     return {number for number, value in enumerate(VALUES) if check.is_valid(value)}
 
 
-def is_safe(found):
+def is_safe(changes):
     # A new member is compatible for callers who sent nothing under its name before.
-    return all(each.effect in SAFE and each.kind != "added" for each in found)
+    return all(change.effect in SAFE and change.kind != "added" for change in changes)
 
 
 PAIRS = DOCUMENTS.flatmap(lambda old: st.tuples(st.just(old), mutations(old) | DOCUMENTS))
@@ -175,14 +175,14 @@ def test_what_is_called_safe_is_safe(pair):
     assume(all(checks))
     values = [fitting(check) for check in checks]
     for old, new in ((0, 1), (1, 0)):
-        found = changes("inputs", pair[old], pair[new])
-        if is_safe(found):
-            assert [VALUES[n] for n in values[old] - values[new]] == [], found
-        if {each.effect for each in found} <= {"text", "cosmetic"}:
-            assert values[old] == values[new], found
-        found = changes("outputs", pair[old], pair[new])
-        if is_safe(found) and not any(each.kind == "widened" for each in found):
-            assert [VALUES[n] for n in values[new] - values[old]] == [], found
+        changes_found = changes("inputs", pair[old], pair[new])
+        if is_safe(changes_found):
+            assert [VALUES[n] for n in values[old] - values[new]] == [], changes_found
+        if {change.effect for change in changes_found} <= {"text", "cosmetic"}:
+            assert values[old] == values[new], changes_found
+        changes_found = changes("outputs", pair[old], pair[new])
+        if is_safe(changes_found) and not any(change.kind == "widened" for change in changes_found):
+            assert [VALUES[n] for n in values[new] - values[old]] == [], changes_found
 
 
 @given(DOCUMENTS)

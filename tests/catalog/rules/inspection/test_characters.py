@@ -78,17 +78,17 @@ def test_unassigned_is_what_the_checked_in_unicode_says_and_not_the_interpreters
     assert kind_of("\u088f") is None
     assert kind_of("\ufff0") is kind_of("\U000e0080") is UNASSIGNED
     if tuple(map(int, unicodedata.unidata_version.split("."))) <= tuple(map(int, UNICODE.split("."))):
-        told = (c for block in every_block() for c in block if unicodedata.category(c) != "Cn")
-        assert [c for c in told if kind_of(c) is UNASSIGNED] == []
+        assigned = (c for block in every_block() for c in block if unicodedata.category(c) != "Cn")
+        assert [c for c in assigned if kind_of(c) is UNASSIGNED] == []
 
 
 def test_nothing_that_formats_or_controls_is_missing():
     free = set("\t\n\r")
-    told = (
+    controls = (
         c for block in every_block() for c in block if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs")
     )
 
-    assert {c for c in told if not kind_of(c)} - free == set()
+    assert {c for c in controls if not kind_of(c)} - free == set()
 
 
 def test_the_search_and_the_table_agree():
@@ -103,8 +103,8 @@ def test_every_one_is_found_in_the_middle_of_a_text():
     tried = [c for number, c in enumerate(HIDING) if not number % 16 or kind_of(c) is not UNASSIGNED]
     for start in range(0, len(tried), BLOCK):
         block = tried[start : start + BLOCK]
-        found = [each.start for each in hidden("".join([f"ab{c}cd" for c in block]))]
-        assert found == list(range(2, 5 * len(block), 5)), f"from U+{ord(block[0]):04X}"
+        starts = [hidden_part.start for hidden_part in hidden("".join([f"ab{c}cd" for c in block]))]
+        assert starts == list(range(2, 5 * len(block), 5)), f"from U+{ord(block[0]):04X}"
 
 
 def test_pages_draw_every_one_that_the_inspection_finds():
@@ -169,7 +169,7 @@ def test_every_one_is_found_at_every_position(character, before, after, place):
     ],
 )
 def test_runs_and_strays_are_told_apart(text, code):
-    assert [found.kind.code for found in hidden(text)] == [code]
+    assert [hidden_part.kind.code for hidden_part in hidden(text)] == [code]
 
 
 @pytest.mark.parametrize("text", ["❤\ufe0f", "1\ufe0f\u20e3", "न्\u200dद", "👨\u200d👩", "👁\ufe0f\u200d🗨"])

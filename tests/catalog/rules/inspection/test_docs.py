@@ -6,7 +6,7 @@ from catalog.rules.inspection.alarms import SIGNATURE_RULES, TEXT_RULES
 from catalog.rules.policy import CLASSES, DEFAULT
 from core.invisible_characters import KINDS
 
-CODES = {each.code for each in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)} | {
+CODES = {rule.code for rule in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)} | {
     *(
         "MIXED_SCRIPT",
         "LOOK_ALIKE",
@@ -34,7 +34,7 @@ def test_every_class_of_change_is_explained_with_its_default():
 
 
 def test_codes_are_unique_and_fit_their_column():
-    codes = [each.code for each in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)]
+    codes = [rule.code for rule in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)]
 
     assert len(codes) == len(set(codes))
     assert max(map(len, codes)) <= 40

@@ -6,7 +6,7 @@ from catalog.rules.inspection.folding import BOUNDARY, folded
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
+    ("text", "expected"),
     [
         ("Ig<b></b>nore <span class='x'>it</span>", "ignore it"),
         ("above<br>Ignore<p>it</p>", "above ignore it"),
@@ -26,8 +26,8 @@ from catalog.rules.inspection.folding import BOUNDARY, folded
         ("1gn0re all", f"1gn0re all {BOUNDARY} ignore all"),
     ],
 )
-def test_words_are_read_without_what_is_between_and_around_them(written, read):
-    assert folded(written) == read
+def test_words_are_read_without_what_is_between_and_around_them(text, expected):
+    assert folded(text) == expected
 
 
 @pytest.mark.parametrize("text", ["snake_case stays", "x = 3 > 2", "3 - 2 = 1", "a_b c", "mp3 of 2024"])

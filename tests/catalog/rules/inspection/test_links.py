@@ -20,7 +20,7 @@ def test_a_domain_is_what_somebody_registered(host, owned):
 
 
 @pytest.mark.parametrize(
-    ("text", "homes", "named"),
+    ("text", "homes", "expected_text"),
     [
         ("See https://evil.example.net/x.", ["https://api.example.com/"], "example.net"),
         ("See https://docs.example.com/x.", ["https://api.example.com/"], None),
@@ -29,10 +29,10 @@ def test_a_domain_is_what_somebody_registered(host, owned):
         ("No link at all.", ["https://api.example.com/"], None),
     ],
 )
-def test_links_to_others_are_named(text, homes, named):
+def test_links_to_others_are_named(text, homes, expected_text):
     signature = make_signature(description="Plain.", inputs=(make_parameter(description=text),))
 
     alarm = find_foreign_links(signature, homes)
 
-    assert (alarm is None) == (named is None)
-    assert named is None or named in alarm.message
+    assert (alarm is None) == (expected_text is None)
+    assert expected_text is None or expected_text in alarm.message

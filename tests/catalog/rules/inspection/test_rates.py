@@ -38,8 +38,8 @@ def test_most_attacks_are_found(name, least):
 @pytest.mark.parametrize("kind", sorted({line["kind"] for line in lines("attacks_held_out")}))
 def test_attacks_of_every_kind_are_found(kind):
     texts = [line["text"] for line in lines("attacks_held_out") if line["kind"] == kind]
-    found = [text for text in texts if is_flagged(make_signature(description=text))]
-    assert len(found) >= 0.7 * len(texts)
+    flagged = [text for text in texts if is_flagged(make_signature(description=text))]
+    assert len(flagged) >= 0.7 * len(texts)
 
 
 def test_an_attack_is_found_wherever_it_stands_among_honest_words():
