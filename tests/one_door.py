@@ -46,7 +46,7 @@ COMMAND_LINE = "<string>"
 # Of a plug-in that pytest asks by itself.
 RUNNER = "tests/ runner"
 
-found: list[str] = []
+rules_broken: list[str] = []
 _expected: list[list[str]] = []
 _lent: list[bool] = []
 _watching: list[bool] = []
@@ -65,8 +65,8 @@ def watch() -> None:
 
 def judge() -> list[str]:
     """What was found since the last time, here and in child processes."""
-    faults = found.copy()
-    found.clear()
+    faults = rules_broken.copy()
+    rules_broken.clear()
     report = Path(os.environ.get(REPORT, os.devnull))
     if report.is_file() and report.stat().st_size:
         faults += report.read_text().splitlines()
@@ -98,7 +98,7 @@ def other_side() -> Iterator[None]:
 
 def _look(event: str, args: tuple[Any, ...]) -> None:
     if event in EVENTS and (fault := _fault(event, args, sys._getframe(1))):
-        (_expected[-1] if _expected else found).append(fault)
+        (_expected[-1] if _expected else rules_broken).append(fault)
         if _is_child():
             with open(os.environ[REPORT], "a") as report:
                 report.write(fault + "\n")

@@ -347,17 +347,17 @@ class StrictServer:
         """RFC 7591 section 3.1, for clients that sign in."""
         if handler.headers.get("Content-Type", "").partition(";")[0] != "application/json":
             raise RefusalError("invalid_client_metadata", "RFC 7591 3.1: not JSON")
-        asked = json.loads(body)
-        addresses = asked.get("redirect_uris")
+        registration_request = json.loads(body)
+        addresses = registration_request.get("redirect_uris")
         if not addresses or any(urlsplit(address).fragment for address in addresses):
             raise RefusalError("invalid_redirect_uri", "RFC 7591 2")
-        if asked.get("token_endpoint_auth_method", "client_secret_basic") != self.method:
+        if registration_request.get("token_endpoint_auth_method", "client_secret_basic") != self.method:
             raise RefusalError("invalid_client_metadata", f"only {self.method} here")
-        if "code" not in asked.get("response_types", ["code"]):
+        if "code" not in registration_request.get("response_types", ["code"]):
             raise RefusalError("invalid_client_metadata", "RFC 7591 2.1: response types and grants differ")
         name, word = secrets.token_urlsafe(12), secrets.token_urlsafe(24)
         self.clients[name] = Client(None if self.method == "none" else word, self.method, addresses)
-        document = asked | {"client_id": name, "client_id_issued_at": int(time.time())}
+        document = registration_request | {"client_id": name, "client_id_issued_at": int(time.time())}
         document |= {"registration_access_token": secrets.token_urlsafe(24)}
         document |= {"registration_client_uri": f"{self.url}/register/{name}"}
         if self.method != "none":

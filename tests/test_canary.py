@@ -277,7 +277,7 @@ def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -
         planted.put_out("credential", response.content)
         key = planted.new(f"key in an address of {kind}")
         for query in (f"?view=1&api_key={key}", f"?profile=sk-live-{key}", f"?access%5Ftoken={key}"):
-            kept = {"kind": "bearer", "name": "Kept", "secret": secret, "url": f"{url}/{query}"}
+            kept_payload = {"kind": "bearer", "name": "Kept", "secret": secret, "url": f"{url}/{query}"}
             with_key = {
                 "protocol": "a2t",
                 "url": f"{url}/{query}",
@@ -285,8 +285,8 @@ def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -
                 "interval_minutes": 60,
             }
             for answer in (
-                api.post(f"{API}/credentials/", kept),
-                pages.post("/credentials/new/", kept),
+                api.post(f"{API}/credentials/", kept_payload),
+                pages.post("/credentials/new/", kept_payload),
                 api.post(f"{API}/endpoints/preview/", {"protocol": "a2t", "url": f"{url}/{query}"}),
                 pages.post(reverse("endpoint-new"), with_key),
                 pages.post(reverse("endpoint-preview"), with_key),
@@ -413,19 +413,21 @@ def act_for_users(planted: Planted, api: APIClient, pages: Client, vendor: Hosti
         planted.put_out("vault", api.post(API + vault, payload).content)
         planted.put_out("vault", pages.post(vault, payload).content)
     invoke = f"{API}/agents/{agent.slug}/releases/live/tools/act/invoke/"
-    asked = {"arguments": {"city": "Oslo"}, "on_behalf_of": {"id": name}}
+    call_payload = {"arguments": {"city": "Oslo"}, "on_behalf_of": {"id": name}}
     visit = {"id": "google", "url": "https://auth.example/go", "check_url": f"{vendor.url}/check"}
     with AuthorizationServer() as server:
         vendor.script = json_reply({"missing_requirements": {"authorization": [visit]}}, status=400)
-        planted.put_out("challenge", api.post(invoke, asked).content)
+        planted.put_out("challenge", api.post(invoke, call_payload).content)
         assert UserGrant.objects.get().check_url
         server.client_secret = planted.new("client secret for users", "/+ %:")
         client = {"kind": "oauth_users", "url": endpoint.url, "secret": server.client_secret, "name": "Users"}
         response = api.post(f"{API}/credentials/", client | {"client": server.settings()})
         assert response.status_code == 201, response.content
-        chosen = {"provider": "google", "credential": response.json()["id"]}
-        planted.put_out("chosen", api.post(f"{API}/endpoints/{endpoint.pk}/providers/", chosen).content)
-        answer = api.post(invoke, asked)
+        provider_payload = {"provider": "google", "credential": response.json()["id"]}
+        planted.put_out(
+            "chosen", api.post(f"{API}/endpoints/{endpoint.pk}/providers/", provider_payload).content
+        )
+        answer = api.post(invoke, call_payload)
         link, browser = urlsplit(answer.json()["asks"][0]["url"]).path, Client()
         page = browser.post(link).content.decode()
         address = html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
@@ -436,7 +438,7 @@ def act_for_users(planted: Planted, api: APIClient, pages: Client, vendor: Hosti
         planted.put_out("authorized", browser.get("/grants/callback/", back).content)
         # A vendor may know the user; our secrets are not for it to repeat.
         vendor.script = telling_the_context
-        answer = api.post(invoke, asked)
+        answer = api.post(invoke, call_payload)
         assert answer.json()["error"]["code"] == "ECHO", answer.content
         planted.put_out("echo", answer.content)
 
@@ -465,14 +467,14 @@ def call_for_a_client(planted: Planted, vendor: HostileVendor, idp: IdentityProv
     runs, agent = Runs(), make_agent(name="Running")
     signature = make_signature("send", rest={"specs": {"capabilities": {"callbacks": True}}})
     with HostileVendor(runs) as agency:
-        for name, url, protocol, shown in (
+        for name, url, protocol, tool_signature in (
             ("echo", vendor.url, "a2t", make_signature("echo")),
             ("send", agency.url, "acp", signature),
         ):
             endpoint = make_endpoint(url=url, protocol=protocol)
-            make_pin(agent, make_tool(shown, endpoint=endpoint), name=name)
+            make_pin(agent, make_tool(tool_signature, endpoint=endpoint), name=name)
         publishing.publish(agent, actor=admin, channel="live")
-        at = f"{API}/agents/{agent.slug}/releases/live"
+        release_url = f"{API}/agents/{agent.slug}/releases/live"
         token, elsewhere = (
             idp.access_token(f"https://pegboard.example/serve/{slug}") for slug in (agent.slug, "nowhere")
         )
@@ -480,20 +482,20 @@ def call_for_a_client(planted: Planted, vendor: HostileVendor, idp: IdentityProv
         for access_token in (token, elsewhere, f"{token}x"):
             client = APIClient(raise_request_exception=False)
             client.credentials(HTTP_AUTHORIZATION=f"Bearer {access_token}")
-            for path in (f"{at}/tools/?format=mcp", f"/serve/{agent.slug}/live/a2t/tools"):
+            for path in (f"{release_url}/tools/?format=mcp", f"/serve/{agent.slug}/live/a2t/tools"):
                 planted.put_out(f"client {path}", client.get(path).getvalue())
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
         for script in (echoing, shouting):
             vendor.script = script
             address = f"{vendor.url}/{planted.new(f'address of a callback {script.__name__}')}"
             payload = {"arguments": {"city": "Oslo"}, "mode": "async", "callback": address}
-            body = client.post(f"{at}/tools/echo/invoke/", payload).json()
+            body = client.post(f"{release_url}/tools/echo/invoke/", payload).json()
             planted.secrets[f"callback secret {script.__name__}"] = body.pop("callback_secret")
             planted.put_out("begun", json.dumps(body))
             invocation.perform_due_calls()
             callbacks.send(str(Callback.objects.get(call=body["call"]).pk))
         assert Callback.objects.exclude(error="").exists()
-        client.post(f"{at}/tools/send/invoke/", {"arguments": {"city": "Oslo"}, "mode": "async"})
+        client.post(f"{release_url}/tools/send/invoke/", {"arguments": {"city": "Oslo"}, "mode": "async"})
         invocation.perform_due_calls()
         (started,) = runs.started.values()
         planted.secrets["address of a hint"] = started["webhook"].strip("/").rpartition("/")[2]

@@ -43,8 +43,8 @@ class Vendor:
     which takes `call_seconds`.
     """
 
-    def __init__(self, listed: list[Document], page_size: int = 10) -> None:
-        self.listed = listed
+    def __init__(self, documents: list[Document], page_size: int = 10) -> None:
+        self.listed = documents
         self.page_size = page_size
         self.history: dict[str, list[Document]] = {}
         self.script: Script | None = None

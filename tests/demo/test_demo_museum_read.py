@@ -32,15 +32,15 @@ def test_the_museum_is_read_called_and_asked(museum):
     assert call("get_object", {"object_id": "TM-9999"}).outcome == "tool_error"
     refused = outcomes.refusal(tools["get_object"].current.decoded(), {"object_id": "nonsense"})
     assert refused.outcome == "invalid_arguments", "before anything is sent"
-    asked = call("book_visit", {"date": "2027-03-09", "people": 12})
-    assert asked.outcome == "needs_input"
+    interrupted = call("book_visit", {"date": "2027-03-09", "people": 12})
+    assert interrupted.outcome == "needs_input"
     with open_session(endpoint) as session:
         booked = endpoint.speak().resume(
             session,
             "book_visit",
             None,
             tools["book_visit"].current.decoded(),
-            asked.resume,
+            interrupted.resume,
             {"guide": {"language": "Dutch"}},
         )
     assert (booked.outcome, booked.outputs["guide_language"]) == ("ok", "Dutch")

@@ -80,7 +80,7 @@ def test_killed_in_a_renewal_it_ends_well_or_with_a_person(worker, make_sign_in,
         sign_in = make_sign_in(server)
         sign_in.wear_out()
         kill_during_renewal(worker, server, sign_in, point)
-        asked = len(server.forms)
+        form_count = len(server.forms)
         expire_lease()
         ended = [worker.start(sign_in.deed, sign_in.argument).wait() for _ in range(3)]
 
@@ -92,7 +92,7 @@ def test_killed_in_a_renewal_it_ends_well_or_with_a_person(worker, make_sign_in,
         else:
             assert [child.status for child in ended] == [1] * 3
             assert sign_in.is_over()
-            assert len(server.forms) == asked + 1, "the old token is tried once"
+            assert len(server.forms) == form_count + 1, "the old token is tried once"
             sign_in.sign_in_again()
             assert not sign_in.is_over()
 

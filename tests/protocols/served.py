@@ -71,18 +71,20 @@ def handler(server: Server[Any], release: Any) -> Callable[[Line, SentRequest], 
             body=request_sent.body,
         )
         try:
-            found = server.answer_anyone(request, lambda: True) or server.answer(request, release)
+            server_reply = server.answer_anyone(request, lambda: True) or server.answer(request, release)
         except DomainError as error:
             refusal = Refusal(error.status, error.code, error.message, error.fields)
-            found = server.refusal(refusal, request_sent.body)
-        etag = found.headers.get("ETag", "")
+            server_reply = server.refusal(refusal, request_sent.body)
+        etag = server_reply.headers.get("ETag", "")
         if etag and etag == request.headers.get("If-None-Match"):
-            found = replace(found, status=304, body=b"")
-        body = found.body if isinstance(found.body, bytes) else b"".join(found.body)
+            server_reply = replace(server_reply, status=304, body=b"")
+        body = server_reply.body if isinstance(server_reply.body, bytes) else b"".join(server_reply.body)
         return bool(
-            reply(body, status=found.status, headers={"Content-Type": found.media_type, **found.headers})(
-                line, request_sent
-            )
+            reply(
+                body,
+                status=server_reply.status,
+                headers={"Content-Type": server_reply.media_type, **server_reply.headers},
+            )(line, request_sent)
         )
 
     return answer

@@ -72,10 +72,10 @@ def test_a_stream_in_pieces_is_enough_as_soon_as_the_wanted_event_is_whole(texts
     )
     datas = [event.data for event in events.parse(body)]
     assert datas == texts
-    seen = []
-    is_enough = events.until(lambda event: seen.append(event.data) or len(seen) == len(texts))
+    seen_texts = []
+    is_enough = events.until(lambda event: seen_texts.append(event.data) or len(seen_texts) == len(texts))
     answers = [is_enough(body[:stop]) for stop in range(size, len(body), size)] + [is_enough(body)]
-    assert (seen, answers[-1]) == (texts, True)
+    assert (seen_texts, answers[-1]) == (texts, True)
     assert not any(answers[:-1])
 
 

@@ -36,8 +36,8 @@ def key(name: str, fill: int = 0, size: int = 32) -> str:
 
 
 def make_credential(secret: str = "s3cret", **fields) -> Credential:
-    given = {"name": "Main key", "kind": "bearer", "url": URL, **fields}
-    return credential_operations.create_credential(actor=make_user(Role.ADMIN), secret=secret, **given)
+    details = {"name": "Main key", "kind": "bearer", "url": URL, **fields}
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), secret=secret, **details)
 
 
 def test_secret_does_not_show_itself():

@@ -25,8 +25,8 @@ KEY = "kAnarY+vogel/17=geheim&x"
 
 
 def make_credential(url: str, **fields) -> Credential:
-    given = {"name": "Key", "kind": "query", "parameter": "api_key", "secret": KEY, **fields}
-    return credential_operations.create_credential(actor=make_user(Role.ADMIN), url=url, **given)
+    details = {"name": "Key", "kind": "query", "parameter": "api_key", "secret": KEY, **fields}
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), url=url, **details)
 
 
 def ask(vendor: HostileVendor, path: str = "/a", params=None, *, exchanges=None, **fields):

@@ -38,8 +38,8 @@ OLD, NEW, THIRD = (
 
 
 def make_credential(secret: str = "s3cret", **fields) -> Credential:
-    given = {"name": "Key", "kind": "bearer", "url": "https://api.acme.example/", "secret": secret}
-    return credential_operations.create_credential(actor=make_user(Role.ADMIN), **given | fields)
+    details = {"name": "Key", "kind": "bearer", "url": "https://api.acme.example/", "secret": secret}
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), **details | fields)
 
 
 def store(count: int) -> dict[object, str]:

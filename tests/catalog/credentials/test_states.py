@@ -389,8 +389,8 @@ def test_everything_is_there_over_rest_too(admin_api, server):
     path = f"{API}{response.json()['id']}/"
     endpoint = make_endpoint(url=f"{server.url}/", credential_id=response.json()["id"])
     assert read(endpoint) == ""
-    shown = admin_api.get(path)
-    row = shown.json()
+    credential_reply = admin_api.get(path)
+    row = credential_reply.json()
     assert row["status"]["state"] == "ok"
     assert row["status"]["expires_at"] > row["status"]["renewed_at"]
     assert row["status"]["scopes"] == {
@@ -406,10 +406,12 @@ def test_everything_is_there_over_rest_too(admin_api, server):
     assert row["client"]["token_url"] == f"{server.url}/token"
 
     changed = admin_api.patch(
-        path, {"client": {"scope": "read"}}, headers={"If-Match": shown.headers["ETag"]}
+        path, {"client": {"scope": "read"}}, headers={"If-Match": credential_reply.headers["ETag"]}
     )
     assert changed.json()["client"]["scope"] == "read"
-    late = admin_api.patch(path, {"client": {"scope": "x"}}, headers={"If-Match": shown.headers["ETag"]})
+    late = admin_api.patch(
+        path, {"client": {"scope": "x"}}, headers={"If-Match": credential_reply.headers["ETag"]}
+    )
     assert (late.status_code, late.json()["code"]) == (409, "changed_meanwhile")
     assert admin_api.post(f"{path}sign-out/").status_code == 204
     assert Grant.objects.get().access_token == ""

@@ -82,8 +82,8 @@ def test_the_page_says_when(client, endpoint):
 
     endpoint.runs.update(finished_at=timezone.now() - timedelta(hours=1))
     assert "You can have it read again from" not in client.get(here).content.decode()
-    begun = client.post(url)
-    assert begun.url == reverse("run", args=[endpoint.runs.first().pk])
+    reading_response = client.post(url)
+    assert reading_response.url == reverse("run", args=[endpoint.runs.first().pk])
 
 
 @given(st.integers(0, 10**6), st.integers(1, 1_000), st.integers(1, 10_080))

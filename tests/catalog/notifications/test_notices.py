@@ -392,8 +392,8 @@ def test_a_mail_that_is_not_taken_is_sent_again_with_the_same_id(post_office):
     post_office.is_broken = False
     let_pass(AN_HOUR)
     mail.send(str(row.pk))
-    (sent,) = post_office.mails
-    assert str(row.pk) in sent["Message-ID"]
+    (waiting_mail,) = post_office.mails
+    assert str(row.pk) in waiting_mail["Message-ID"]
     mail.send(str(row.pk))
     assert len(post_office.mails) == 1
 

@@ -27,8 +27,8 @@ def admin():
 
 
 def make_credential(url: str = URL, **fields) -> Credential:
-    given = {"name": "Main key", "kind": "bearer", "secret": "s3cret", **fields}
-    return credential_operations.create_credential(actor=make_user(Role.ADMIN), url=url, **given)
+    details = {"name": "Main key", "kind": "bearer", "secret": "s3cret", **fields}
+    return credential_operations.create_credential(actor=make_user(Role.ADMIN), url=url, **details)
 
 
 def last_audit() -> tuple[str, str, dict | None, dict | None]:

@@ -296,12 +296,12 @@ def test_an_activity_that_is_a_step_of_another_is_not_removed(mail):
     inner = operations.create(
         actor=user_of(client), name="Inner", kind="vendor", config={"steps": [step]}, interface=post.current
     )
-    taken = {"to": {"value": "a"}, "heading": {"value": "b"}}
+    step_inputs = {"to": {"value": "a"}, "heading": {"value": "b"}}
     outer = operations.create(
         actor=user_of(client),
         name="Outer",
         kind="composite",
-        config={"steps": [{"activity": inner.pk, "inputs": taken}]},
+        config={"steps": [{"activity": inner.pk, "inputs": step_inputs}]},
         interface=post.current,
     )
     refused = client.post(reverse("activity-remove", args=[inner.pk]), follow=True)

@@ -280,9 +280,9 @@ def test_details_of_a_plain_credential_are_edited(admin):
     path = f"/credentials/{row.pk}/edit/"
     form = admin.get(path).context["form"]
     assert list(form.fields) == ["name", "header"]
-    seen = {"name": "Main key", "header": "X-Api-Key", "expected": form.expected}
+    edited = {"name": "Main key", "header": "X-Api-Key", "expected": form.expected}
 
-    assert admin.post(path, seen).status_code == 302
+    assert admin.post(path, edited).status_code == 302
     after = Credential.objects.get()
     assert (after.name, after.details["header"], after.fingerprint, after.sealed) == (
         "Main key",
@@ -292,7 +292,7 @@ def test_details_of_a_plain_credential_are_edited(admin):
     )
     row_of_trail = AuditEntry.objects.get(action="edit")
     assert row_of_trail.before == {"name": "Key", "header": "X-Key"}
-    late = admin.post(path, seen | {"name": "Another"})
+    late = admin.post(path, edited | {"name": "Another"})
     assert late.status_code == 409
     assert "has changed this since you opened it" in text_of(late)
     wrong = admin.post(path, {"name": "", "header": "Host"})

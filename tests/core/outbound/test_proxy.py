@@ -42,8 +42,8 @@ def to_loopback(host, port):
     return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
 
-def open_session(vendor, egress, *, allow="127.0.0.1/32", host="vendor.example", **given):
-    options = {"limits": QUICK, "resolver": to_loopback, **given}
+def open_session(vendor, egress, *, allow="127.0.0.1/32", host="vendor.example", **session_options):
+    options = {"limits": QUICK, "resolver": to_loopback, **session_options}
     scheme = "https" if vendor.tls else "http"
     policy = Policy.parse(allow, "1-65535", egress=egress)
     return Session(f"{scheme}://{host}:{vendor.port}", policy=policy, **options)

@@ -285,8 +285,8 @@ def test_endpoint_with_an_authority_of_its_own_is_read(admin_api, authority, pri
     assert "authority that is not trusted here" in runs[0].error_message
     assert (runs[1].status, runs[1].seen) == ("succeeded", 2)
     assert authority.pem not in str(list(AuditEntry.objects.values_list("after", flat=True)))
-    asked = {"protocol": "a2t", "url": private_vendor.url, "authorities": authority.pem}
-    assert admin_api.post("/api/v1/endpoints/preview/", asked).data["tools"] == 2
+    preview_request = {"protocol": "a2t", "url": private_vendor.url, "authorities": authority.pem}
+    assert admin_api.post("/api/v1/endpoints/preview/", preview_request).data["tools"] == 2
     taken_back = admin_api.patch(f"/api/v1/endpoints/{trusting.data['id']}/", {"authorities": ""})
     assert taken_back.data["authorities"] == ""
 

@@ -61,7 +61,7 @@ plain: dict[str, st.SearchStrategy[Any]] = {
 def _keywords(strategies: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
     """A few keywords at a time."""
     return st.lists(
-        st.one_of([st.tuples(st.just(name), each) for name, each in strategies.items()]), max_size=5
+        st.one_of([st.tuples(st.just(name), strategy) for name, strategy in strategies.items()]), max_size=5
     ).map(dict)
 
 
@@ -89,7 +89,7 @@ def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 schemas = st.recursive(st.booleans() | _keywords(plain), _nested, max_leaves=8)
-_around = _nested(schemas)
+nested = _nested(schemas)
 _properties = st.dictionaries(names, schemas, max_size=4)
 
 
@@ -100,8 +100,8 @@ def objects(draw: Any) -> dict[str, Any]:
     required = sorted(name for name in properties if draw(st.booleans()))
     if draw(st.booleans()):
         required.reverse()
-    own = {"type": "object", "properties": properties, "required": required}
-    return draw(_around) | {name: value for name, value in own.items() if draw(st.booleans())}
+    own_keywords = {"type": "object", "properties": properties, "required": required}
+    return draw(nested) | {name: value for name, value in own_keywords.items() if draw(st.booleans())}
 
 
 # Without those that are put together from vocabularies in other documents, which are never fetched.

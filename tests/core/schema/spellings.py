@@ -71,10 +71,10 @@ def schemas(draft: str, references: list[str] | None = None, leaves: int = 8) ->
 
     def around(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         lists = st.lists(inner, min_size=1, max_size=3)
-        named = st.dictionaries(st.sampled_from(NAMES), inner, max_size=2)
+        named_members = st.dictionaries(st.sampled_from(NAMES), inner, max_size=2)
         names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True)
         rules = plain | {
-            "properties": named,
+            "properties": named_members,
             "patternProperties": st.dictionaries(patterns, inner, max_size=2),
             "additionalProperties": inner | st.just(False),
             "items": inner,
@@ -95,7 +95,7 @@ def schemas(draft: str, references: list[str] | None = None, leaves: int = 8) ->
         if age >= DRAFTS.index("2019-09"):
             rules |= {
                 "dependentRequired": st.dictionaries(st.sampled_from(NAMES), names, max_size=2),
-                "dependentSchemas": named,
+                "dependentSchemas": named_members,
                 "unevaluatedProperties": inner | st.just(False),
                 "unevaluatedItems": inner | st.just(False),
                 "minContains": small,

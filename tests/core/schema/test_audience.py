@@ -10,7 +10,7 @@ B = {"type": "string", "minLength": 1}
 
 
 def same(one, other) -> bool:
-    forms = [digest(audience.canonical_schema(each, None, digest)) for each in (one, other)]
+    forms = [digest(audience.canonical_schema(document, None, digest)) for document in (one, other)]
     return forms[0] == forms[1]
 
 
@@ -18,8 +18,8 @@ def using(name, **definitions):
     return {"properties": {"a": {"$ref": f"#/$defs/{name}"}}, "$defs": definitions}
 
 
-def pair(name, of, other):
-    return {"type": "object", "properties": {"next": {"$ref": f"#/$defs/{other}"}, "kind": {"const": of}}}
+def pair(name, kind, other):
+    return {"type": "object", "properties": {"next": {"$ref": f"#/$defs/{other}"}, "kind": {"const": kind}}}
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize(("keyword", "value", "_"), SOUND, ids=lambda each: str(each)[:20])
+@pytest.mark.parametrize(("keyword", "value", "_"), SOUND, ids=lambda value: str(value)[:20])
 def test_sound_value_stays(keyword, value, _):
     assert normalize_level({keyword: value}, Dialect.DRAFT_2020) == ({keyword: value}, [])
 

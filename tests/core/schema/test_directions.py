@@ -13,7 +13,7 @@ SENT = {"type": "object", "required": ["name"], "properties": {"name": {"type": 
 
 
 @pytest.mark.parametrize(
-    ("schema", "sent"),
+    ("schema", "expected"),
     [
         (BASE, SENT),
         ({"items": BASE}, {"items": SENT}),
@@ -50,8 +50,8 @@ SENT = {"type": "object", "required": ["name"], "properties": {"name": {"type": 
         ),
     ],
 )
-def test_members_that_only_come_back_are_left_out_at_any_depth(schema, sent):
-    assert schema_for("request", schema) == sent
+def test_members_that_only_come_back_are_left_out_at_any_depth(schema, expected):
+    assert schema_for("request", schema) == expected
     assert schema_for("response", schema) is schema
 
 
@@ -63,5 +63,5 @@ def test_members_that_are_only_sent_are_left_out_of_an_answer():
 
 def test_the_members_of_the_whole_stay_where_they_are_inputs():
     schema = {"properties": {"a": {"type": "string", "readOnly": True}, "b": BASE}, "required": ["a"]}
-    sent = {"properties": {"a": {"type": "string", "readOnly": True}, "b": SENT}, "required": ["a"]}
-    assert schema_for("request", schema, keeps_top_members=True) == sent
+    writable = {"properties": {"a": {"type": "string", "readOnly": True}, "b": SENT}, "required": ["a"]}
+    assert schema_for("request", schema, keeps_top_members=True) == writable

@@ -28,12 +28,12 @@ def whole(draft, root, anchored, identified, escaped):
 
 
 def references(draft):
-    found = ["#/definitions/A", "#/definitions/x~1y%25", "#/definitions/x~1y%25/properties/a", "#"]
+    references_found = ["#/definitions/A", "#/definitions/x~1y%25", "#/definitions/x~1y%25/properties/a", "#"]
     if draft != "draft-04":
-        found += ["#an", "https://e.test/b.json", "b.json"]
+        references_found += ["#an", "https://e.test/b.json", "b.json"]
     if draft in ("2019-09", "2020-12"):
-        found += ["b.json#in", "b.json#/definitions/i", "#/%64efinitions/A"]
-    return found
+        references_found += ["b.json#in", "b.json#/definitions/i", "#/%64efinitions/A"]
+    return references_found
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
@@ -42,7 +42,7 @@ def test_the_internal_form_accepts_what_the_vendors_schema_accepts(draft):
 
     @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
     @given(drawn, drawn, drawn, drawn, st.lists(values, min_size=5, max_size=8))
-    def check(root, anchored, identified, escaped, judged):
+    def check(root, anchored, identified, escaped, values):
         schema = whole(draft, root, anchored, identified, escaped)
         try:
             original = VALIDATORS[draft](schema, offline=True)
@@ -54,8 +54,10 @@ def test_the_internal_form_accepts_what_the_vendors_schema_accepts(draft):
         # A reference beside one that stands alone is never followed.
         assert codes <= {"BROKEN_REF"}
         assert read_document(document.root).root == document.root
-        written = jsonschema_rs.Draft202012Validator(document.root, offline=True)
-        assert [written.is_valid(value) for value in judged] == [original.is_valid(value) for value in judged]
+        internal_validator = jsonschema_rs.Draft202012Validator(document.root, offline=True)
+        assert [internal_validator.is_valid(value) for value in values] == [
+            original.is_valid(value) for value in values
+        ]
 
     check()
 
@@ -143,7 +145,7 @@ def test_two_definitions_that_refer_to_each_other_end_once():
 
 
 @pytest.mark.parametrize(
-    ("schema", "dialect", "written"),
+    ("schema", "dialect", "expected_schema"),
     [
         ({"minimum": 1, "exclusiveMinimum": True}, None, {"exclusiveMinimum": 1}),
         ({"maximum": 1, "exclusiveMaximum": False}, None, {"maximum": 1}),
@@ -162,9 +164,9 @@ def test_two_definitions_that_refer_to_each_other_end_once():
         ({"minLength": 1.0, "type": ["string", "string"]}, None, {"minLength": 1, "type": ["string"]}),
     ],
 )  # fmt: skip
-def test_old_spellings_become_new_ones(schema, dialect, written):
+def test_old_spellings_become_new_ones(schema, dialect, expected_schema):
     document = read_document(schema, dialect)
-    assert (document.root, document.findings) == (written, ())
+    assert (document.root, document.findings) == (expected_schema, ())
 
 
 @pytest.mark.parametrize(("levels", "code"), [(63, None), (64, "SCHEMA_TOO_DEEP"), (900, "SCHEMA_TOO_DEEP")])
@@ -225,6 +227,6 @@ def test_a_hostile_schema_is_rejected_or_read_at_once(schema):
     with suppress(SchemaBoundsError):
         document = read_document(schema)
         document.level(document.root)
-    _, most = tracemalloc.get_traced_memory()
+    _, peak_memory = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 100 * 2**20
+    assert peak_memory < 100 * 2**20

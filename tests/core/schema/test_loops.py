@@ -13,7 +13,7 @@ def at(name, **definitions):
 
 
 @pytest.mark.parametrize(
-    ("document", "found"),
+    ("document", "expected"),
     [
         (at("X", X={"$ref": "#/$defs/Y"}, Y={"$ref": "#/$defs/X"}), 3),
         (at("X", X={"$ref": "#/$defs/X"}), 2),
@@ -29,12 +29,12 @@ def at(name, **definitions):
     ],
     ids=str,
 )
-def test_reference_that_leads_back_to_the_same_value_is_endless(document, found):
-    assert len(loops.endless_references(document)) == found
+def test_reference_that_leads_back_to_the_same_value_is_endless(document, expected):
+    assert len(loops.endless_references(document)) == expected
 
 
 @pytest.mark.parametrize(
-    ("document", "found"),
+    ("document", "expected"),
     [
         (at("T", T=NEEDED), 1),
         (at("T", T=TREE), 0),
@@ -44,8 +44,8 @@ def test_reference_that_leads_back_to_the_same_value_is_endless(document, found)
     ],
     ids=str,
 )
-def test_recursion_is_required_where_no_optional_property_is_between(document, found):
-    assert len(loops.required_recursions(document)) == found
+def test_recursion_is_required_where_no_optional_property_is_between(document, expected):
+    assert len(loops.required_recursions(document)) == expected
 
 
 @pytest.mark.parametrize("reference", ["#/$defs/gone", "#/properties/a/enum/0", "#nowhere", "other.json"])

@@ -25,14 +25,16 @@ def level_of(schema):
     [{"a": 1}, {"ab": 1}, {"a": 0}],
 )
 @example([{"prefixItems": [{"const": 1}], "items": False}, {"items": {"maximum": 0}}], [[1], [], [0], [1, 0]])
-def test_one_level_accepts_exactly_what_all_of_it_accepts(parts, judged):
+def test_one_level_accepts_exactly_what_all_of_it_accepts(parts, values):
     schema = {"allOf": parts, "$defs": DEFINITIONS}
     level = level_of(schema)
-    written = {**level.schema, "$defs": DEFINITIONS} | ({"allOf": [*level.apart]} if level.apart else {})
-    assert level.apart or not written.keys() & {"allOf", "$ref"}
+    merged_schema = {**level.schema, "$defs": DEFINITIONS} | (
+        {"allOf": [*level.apart]} if level.apart else {}
+    )
+    assert level.apart or not merged_schema.keys() & {"allOf", "$ref"}
     original = jsonschema_rs.Draft202012Validator(schema)
-    merged = jsonschema_rs.Draft202012Validator(written)
-    assert [merged.is_valid(value) for value in judged] == [original.is_valid(value) for value in judged]
+    merged = jsonschema_rs.Draft202012Validator(merged_schema)
+    assert [merged.is_valid(value) for value in values] == [original.is_valid(value) for value in values]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def as_a2t(tool):
             {**second, "type": "integer", "max": 65535.0},
             {"id": first["id"], "name": first["name"], "description": first["description"]},
         ],
-        "output_parameters": [{**each, "required": True} for each in tool["output_parameters"]],
+        "output_parameters": [{**output, "required": True} for output in tool["output_parameters"]],
     }
 
 
@@ -122,13 +122,13 @@ def bench(request, db):
 
 def test_another_form_makes_neither_a_version_nor_a_finding(bench):
     usual, otherwise = FORMS[bench.dialect.name]
-    bench.shop.tools = [usual(each) for each in bench.shop.tools]
+    bench.shop.tools = [usual(tool) for tool in bench.shop.tools]
     assert bench.read().changed == 6
     Finding.objects.all().delete()
     versions = set(ToolVersion.objects.values_list("pk", flat=True))
     tools = list(Tool.objects.order_by("pk").values())
 
-    bench.shop.tools = [otherwise(copy.deepcopy(each)) for each in bench.shop.tools]
+    bench.shop.tools = [otherwise(copy.deepcopy(tool)) for tool in bench.shop.tools]
     run = bench.read()
     assert (run.status, run.changed, run.unchanged, run.rejected) == ("succeeded", 0, 6, 0)
     assert set(ToolVersion.objects.values_list("pk", flat=True)) == versions

@@ -29,13 +29,13 @@ def object_of(schema, **options):
     ],
 )  # fmt: skip
 def test_members_come_through_references_and_all_of(schema):
-    found = object_of(schema)
-    assert [(m.name, m.is_required, m.direction) for m in found.members.values()] == [
+    object_members = object_of(schema)
+    assert [(m.name, m.is_required, m.direction) for m in object_members.members.values()] == [
         ("id", True, "response"),
         ("name", True, "both"),
     ]
-    assert set(found.required) == {"id", "name"}
-    assert found.is_open
+    assert set(object_members.required) == {"id", "name"}
+    assert object_members.is_open
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_an_object_is_open_where_nothing_closes_it(schema):
 
 
 def test_a_name_that_is_required_and_not_listed_stays_required():
-    found = object_of({"type": "object", "required": ["ghost"]})
-    assert (found.required, dict(found.members)) == (("ghost",), {})
+    object_members = object_of({"type": "object", "required": ["ghost"]})
+    assert (object_members.required, dict(object_members.members)) == (("ghost",), {})
 
 
 def test_alternatives_add_members_that_may_be_left_out():

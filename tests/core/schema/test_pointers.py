@@ -35,10 +35,10 @@ def test_the_validator_follows_a_written_fragment_to_the_same_place(steps):
 def test_a_fragment_is_decoded_once_and_before_it_is_split(name):
     defined = {"a": {"b": {"const": 1}}, "a/b": {"const": 2}, "a%2Fb": {"const": 3}, "a~1b": {"const": 4}}
     schema = {"$ref": f"#/$defs/{name}", "$defs": defined}
-    found = pointers.resolve(schema, pointers.split_fragment(f"#/$defs/{name}"))
-    assert jsonschema_rs.Draft202012Validator(schema).is_valid(found["const"])
+    target = pointers.resolve(schema, pointers.split_fragment(f"#/$defs/{name}"))
+    assert jsonschema_rs.Draft202012Validator(schema).is_valid(target["const"])
     document = read_document(schema)
-    assert document.level(document.root).schema == found
+    assert document.level(document.root).schema == target
 
 
 @pytest.mark.parametrize("reference", ["#a", "", "x#/a", "#/%ff"])

@@ -18,7 +18,7 @@ from core.schema.regex_dialects import MAX_PATTERN, compiles
         ("(" * 3_000 + ")" * 3_000, set()),
         ("a" * (MAX_PATTERN + 1), set()),
     ],
-    ids=lambda each: each[:30] if isinstance(each, str) else "",
+    ids=lambda text: text[:30] if isinstance(text, str) else "",
 )
 def test_dialects_differ(pattern, dialects):
     assert {dialect for dialect in ("ecma", "python", "re2") if compiles(pattern, dialect)} == dialects

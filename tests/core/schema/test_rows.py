@@ -32,15 +32,15 @@ def untouched(schema):
 
 
 def test_rows_show_members_as_a_person_writes_them():
-    shown = {row.name: row for row in rows.rows_of(SCHEMA)}
-    assert [shown[name].kind for name in MEMBERS] == [
+    rows_by_name = {row.name: row for row in rows.rows_of(SCHEMA)}
+    assert [rows_by_name[name].kind for name in MEMBERS] == [
         *("text", "choice", "whole", "number", "flag", "date", "texts", "other")
     ]
-    assert shown["place"] == Row("place", "choice", values=("here", "there"), default="here")
-    assert [shown[name].default for name in ("count", "share", "now", "day", "names")] == [
+    assert rows_by_name["place"] == Row("place", "choice", values=("here", "there"), default="here")
+    assert [rows_by_name[name].default for name in ("count", "share", "now", "day", "names")] == [
         *("3", "0.5", "no", "2027-03-09", "a\nb")
     ]
-    assert [name for name in MEMBERS if shown[name].is_required] == ["text", "count"]
+    assert [name for name in MEMBERS if rows_by_name[name].is_required] == ["text", "count"]
     assert rows.beside(MEMBERS["count"]) == {"minimum": 1}
     assert rows.beside(MEMBERS["place"]) == {}
 
@@ -52,25 +52,25 @@ def test_rows_that_are_left_alone_change_nothing(schema, data):
         return
     assert canonical(rows.rewritten(schema, untouched(schema))) == canonical(schema)
     # One that is changed leaves the others as they were.
-    shown = untouched(schema)
-    if shown:
-        row, was = data.draw(st.sampled_from(shown))
+    pairs = untouched(schema)
+    if pairs:
+        row, was = data.draw(st.sampled_from(pairs))
         changed = [
-            (Row(each.name, each.kind, "Said anew", each.is_required, each.values, each.default), name)
+            (Row(row.name, row.kind, "Said anew", row.is_required, row.values, row.default), name)
             if name == was
-            else (each, name)
-            for each, name in shown
+            else (row, name)
+            for row, name in pairs
         ]
-        written = rows.rewritten(schema, changed)["properties"]
+        properties = rows.rewritten(schema, changed)["properties"]
         for name, member in schema["properties"].items():
             if name != was:
-                assert canonical(written[name]) == canonical(member)
-        assert row.description == "Said anew" or written[was]["description"] == "Said anew"
+                assert canonical(properties[name]) == canonical(member)
+        assert row.description == "Said anew" or properties[was]["description"] == "Said anew"
 
 
 def test_a_row_changes_what_was_changed_in_it_and_keeps_the_rest():
-    made = rows.schema_of(Row("count", "whole", "How many", default="5"), MEMBERS["count"])
-    assert made == {"type": "integer", "minimum": 1, "default": 5, "description": "How many"}
+    schema = rows.schema_of(Row("count", "whole", "How many", default="5"), MEMBERS["count"])
+    assert schema == {"type": "integer", "minimum": 1, "default": 5, "description": "How many"}
     assert rows.schema_of(Row("count", "text"), MEMBERS["count"]) == {"type": "string"}
     nested = rows.schema_of(Row("nested", "other", "A thing"), MEMBERS["nested"])
     assert nested == MEMBERS["nested"] | {"description": "A thing"}
@@ -79,16 +79,16 @@ def test_a_row_changes_what_was_changed_in_it_and_keeps_the_rest():
 
 
 def test_members_are_renamed_added_and_taken_out():
-    kept = {row.name: row for row in rows.rows_of(SCHEMA)}
-    written = rows.rewritten(
+    rows_by_name = {row.name: row for row in rows.rows_of(SCHEMA)}
+    rewritten_schema = rows.rewritten(
         SCHEMA,
         [
             (Row("words", "text", "Words", is_required=True, default="none"), "text"),
-            (kept["now"], "now"),
+            (rows_by_name["now"], "now"),
             (Row("new", "flag", is_required=True), None),
         ],
     )
-    assert written == {
+    assert rewritten_schema == {
         "type": "object",
         "properties": {"words": MEMBERS["text"], "now": MEMBERS["now"], "new": {"type": "boolean"}},
         "required": ["words", "new"],

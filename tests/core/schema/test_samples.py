@@ -49,9 +49,9 @@ def test_each_seed_makes_a_value_that_fits(seed):
 
 
 def test_seeds_differ():
-    made = [repr(samples.generate(ORDER, seed)) for seed in range(20)]
+    texts = [repr(samples.generate(ORDER, seed)) for seed in range(20)]
 
-    assert len(set(made)) > 15
+    assert len(set(texts)) > 15
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_rules_of_all_kinds_are_met(schema):
 
 
 @pytest.mark.parametrize(
-    ("schema", "says"),
+    ("schema", "expected_text"),
     [
         (False, "A rule of the schema allows no value."),
         ({"type": "integer", "minimum": 5, "maximum": 4}, "No number lies between its bounds."),
@@ -108,11 +108,11 @@ def test_rules_of_all_kinds_are_met(schema):
         ({"type": "string", "minLength": "five"}, "not one of JSON Schema"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_met_is_said_with_its_rule(schema, says):
+def test_what_cannot_be_met_is_said_with_its_rule(schema, expected_text):
     with pytest.raises(samples.UnmetSchemaError) as refused:
         samples.generate(schema, 1)
 
-    assert says in refused.value.why
+    assert expected_text in refused.value.why
 
 
 @pytest.mark.parametrize(
@@ -125,19 +125,19 @@ def test_what_cannot_be_met_is_said_with_its_rule(schema, says):
     ],
 )  # fmt: skip
 def test_texts_match_their_pattern(pattern):
-    theirs = re.compile(pattern.replace("(?<y", "(?P<y").replace("(?<m", "(?P<m"))
+    vendor_pattern = re.compile(pattern.replace("(?<y", "(?P<y").replace("(?<m", "(?P<m"))
 
     for seed in range(50):
-        assert theirs.search(sample_texts.text(pattern, Random(seed), Work().count))
+        assert vendor_pattern.search(sample_texts.text(pattern, Random(seed), Work().count))
 
 
 @given(st.integers(0, 40), st.integers(0, 3), st.integers(0, 10**6))
 @pytest.mark.parametrize("pattern", ["^a*$", "^(ab?)+c{0,60}$", "^(x(yz){0,20})?[0-9]{0,50}$", "^(a|b+|c)*$"])
 def test_a_text_is_as_long_as_it_has_to_be(pattern, shortest, more, seed):
-    written = sample_texts.text(pattern, Random(seed), Work().count, shortest, shortest + 5 + more)
+    sample = sample_texts.text(pattern, Random(seed), Work().count, shortest, shortest + 5 + more)
 
-    assert re.search(pattern, written)
-    assert shortest <= len(written) <= shortest + 5 + more
+    assert re.search(pattern, sample)
+    assert shortest <= len(sample) <= shortest + 5 + more
 
 
 @pytest.mark.parametrize(

@@ -33,18 +33,18 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}, "country": 
     ids=str,
 )
 def test_unknown_names(schema, value, expected):
-    found = unknown_names(read_document(schema), value)
+    unknown = unknown_names(read_document(schema), value)
     if expected and isinstance(expected[0], tuple) and not isinstance(expected[0], UnknownName):
-        assert [each.path for each in found] == expected
+        assert [unknown_name.path for unknown_name in unknown] == expected
     elif expected and isinstance(expected[0], str):
-        assert [each.proposal for each in found] == expected
+        assert [unknown_name.proposal for unknown_name in unknown] == expected
     else:
-        assert found == expected
+        assert unknown == expected
 
 
 def test_the_first_ten_are_reported_in_the_order_of_the_value():
     value = {f"zzz{number}": number for number in range(30)}
-    assert [each.path for each in unknown_names(read_document(CITY), value)] == [
+    assert [unknown_name.path for unknown_name in unknown_names(read_document(CITY), value)] == [
         (f"zzz{number}",) for number in range(10)
     ]
 

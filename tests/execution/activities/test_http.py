@@ -168,8 +168,8 @@ def test_a_credential_goes_to_its_own_origin_and_is_chosen_by_administrators():
         assert vendor.requests[0].headers["authorization"] == "Bearer kAnarY-secret"
         assert "kAnarY" not in result.result
         credential_operations.remove_credential(key, actor=admin)
-        gone = call(activity)
-    assert (gone.outcome, gone.error_code) == ("refused", "credential_removed")
+        removed = call(activity)
+    assert (removed.outcome, removed.error_code) == ("refused", "credential_removed")
     assert (len(vendor.requests), len(other.requests)) == (1, 0)
 
 

@@ -79,8 +79,10 @@ def test_every_address_answers_with_the_headers(actor, handler):
         if route.name in ("logout", "password-change"):
             continue
         for method in ("GET", "POST", "OPTIONS"):
-            if found := faults(client.generic(method, route.path, b"{}", content_type="application/json")):
-                wrong[method, route.path] = found
+            if header_faults := faults(
+                client.generic(method, route.path, b"{}", content_type="application/json")
+            ):
+                wrong[method, route.path] = header_faults
     assert wrong == {}
 
 

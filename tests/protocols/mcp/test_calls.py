@@ -294,10 +294,10 @@ def test_nothing_is_called_to_find_out_how_a_vendor_speaks():
 
 @pytest.mark.parametrize(("number", "code"), [(-32600, "RPC_ERROR"), (None, "NOT_FOUND")])
 def test_a_vendor_that_lists_and_cannot_be_called_is_not_asked_for_ever(number, code):
-    def fails(asked):
+    def fails(request_document):
         if number:
-            return refuses(asked, number)
-        return Exchange(method="POST", json=asked, status=404, body={})
+            return refuses(request_document, number)
+        return Exchange(method="POST", json=request_document, status=404, body={})
 
     outcome, _ = call(fails(request(2)), lists(3, TOOL), fails(request(4)))
     assert outcome.error["code"] == code

@@ -71,10 +71,10 @@ class Toy(Protocol):
 
 def _page(reply: Reply, cursor: str) -> Page:
     document = strict_json.require_list(reply)
-    listed = document.value.get("tools") if isinstance(document.value, dict) else None
-    if not isinstance(listed, list):
+    items_listed = document.value.get("tools") if isinstance(document.value, dict) else None
+    if not isinstance(items_listed, list):
         raise ProtocolViolationError("SHAPE", "The reply has no array “tools”.")
-    items, refused = paging.sort_entries(document, listed, _item)
+    items, refused = paging.sort_entries(document, items_listed, _item)
     rejected = [Rejected(_name(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
     more = document.value.get("more")
     return Page(

@@ -94,8 +94,10 @@ def test_a_sign_in_its_renewals_and_revocation_are_signed_each_anew(
 def test_a_server_that_repeats_what_was_sent_tells_nothing(server, credential):
     def repeats(line, request):
         body = request.body.decode()
-        sent = body.partition("client_assertion=")[2].partition("&")[0]
-        return json_reply({"error": "invalid_client", "error_description": sent}, status=401)(line, request)
+        sent_assertion = body.partition("client_assertion=")[2].partition("&")[0]
+        return json_reply({"error": "invalid_client", "error_description": sent_assertion}, status=401)(
+            line, request
+        )
 
     server.scripts.append(repeats)
     with pytest.raises(RefusedError) as raised:
@@ -120,8 +122,8 @@ def test_an_administrator_makes_another_key(server, credential):
     server.public_keys = [new]
     Grant.objects.update(retry_at=None, refused_at=None)
     assert CredentialTokens(grant_of(credential)).renew()
-    rest = admin.put(f"/api/v1/credentials/{credential.pk}/", {}, content_type="application/json").json()
-    assert rest["client"]["public_key"]["kid"] not in (old["kid"], new["kid"])
+    unchanged = admin.put(f"/api/v1/credentials/{credential.pk}/", {}, content_type="application/json").json()
+    assert unchanged["client"]["public_key"]["kid"] not in (old["kid"], new["kid"])
     typed = {"secret": "mine"}
     refused = admin.put(f"/api/v1/credentials/{credential.pk}/", typed, content_type="application/json")
     assert (refused.status_code, list(refused.json()["fields"])) == (400, ["secret"])
@@ -151,11 +153,11 @@ def test_secret_and_key_take_the_place_of_each_other(server, credential):
 
 def test_the_form_offers_it_and_takes_no_secret(server):
     admin = browser(Role.ADMIN)
-    given = {f"client-{name}": value for name, value in server.settings(states_issuer="on").items()}
-    asked = {"name": "Signs", "kind": "oauth_client", "url": server.url, **given}
-    admin.post("/credentials/new/", asked | {"secret": "mine"})
+    client_fields = {f"client-{name}": value for name, value in server.settings(states_issuer="on").items()}
+    payload = {"name": "Signs", "kind": "oauth_client", "url": server.url, **client_fields}
+    admin.post("/credentials/new/", payload | {"secret": "mine"})
     assert not Credential.objects.exists()
-    admin.post("/credentials/new/", asked)
+    admin.post("/credentials/new/", payload)
     row = Credential.objects.get()
     server.public_keys = keys_of(row)
     assert tokens.read_grant(row.pk).public_key["alg"] == "RS256"
