@@ -235,7 +235,7 @@ def test_a_run_that_failed_goes_on_when_a_user_runs_it_again(api, ada, desk):
     assert (run["status"], run["right"], len(server.requests)) == ("succeeded", 2, 3)
 
 
-def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api, ada, desk, queue):
+def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api, ada, desk, sent):
     with HostileVendor(obeys) as server:
         judge = judges.create(actor=ada, name="Big model", url=server.url, model="big-1")
         api.put(f"{DESK}rehearsals/gate/", {"gate": "warn", "judge": str(judge.pk)}, format="json")
@@ -246,9 +246,9 @@ def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api
         ask_judge(run.pk)
         assert server.requests == []
         RehearsalRun.objects.update(due_at=timezone.now())
-        queue.clear()
+        sent.clear()
         outside.tick()
-        assert queue == [(outside.TASK, run.pk)]
+        assert sent == [(outside.TASK, run.pk)]
         ask_judge(run.pk)
         ask_judge(run.pk)
         assert len(server.requests) == 2 * judge.tries
