@@ -9,14 +9,14 @@ root of the output.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from msgspec import structs
 
 from core.canonical_json import canonical
 from core.outbound.errors import RefusedError, printable
-from core.schema import error_messages, subschemas, validation
+from core.schema import error_messages, spelling, subschemas, validation
 from core.value_descriptions import describe_value
 from protocols import members
 from protocols import parameters as json_schema
@@ -173,6 +173,29 @@ def parts_of(document: dict[str, Any]) -> Parts:
     return Parts(signature.name, signature.title, signature.description, inputs, output, activity, reserved)
 
 
+def is_document(tool: object) -> bool:
+    """Return whether `tool` has the form of a definition: a schema of an object with reserved fields."""
+    return isinstance(tool, dict) and "properties" in tool
+
+
+def name_in(document: object) -> object:
+    """Return the name that a document states, valid or not; None without one."""
+    return _constant(spelling.properties_of(document), TOOL)
+
+
+def with_name(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a document that states a name, with another one."""
+    properties = spelling.properties_of(document)
+    return {**document, "properties": {**properties, TOOL: {**properties[TOOL], "const": name}}}
+
+
+def without_activity(parts: Parts) -> Parts:
+    reserved = {member: value for member, value in parts.reserved.items() if member != ACTIVITY}
+    if required := [member for member in reserved.pop("required", ()) if member != ACTIVITY]:
+        reserved["required"] = required
+    return replace(parts, activity=None, reserved=reserved)
+
+
 def schemas(signature: Signature) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the JSON Schemas of the inputs and of the output."""
     return (
@@ -204,7 +227,7 @@ def _form(parts: Parts, first: Mapping[str, Any]) -> dict[str, Any]:
         "properties": {
             **first,
             **(parts.inputs.get("properties") or {}),
-            OUTPUT: subschemas.mapped(parts.output, lambda level: _moved_references(level, "#", _IN_OUTPUT)),
+            OUTPUT: _moved_references(parts.output, "#", _IN_OUTPUT),
         },
     }
 
@@ -275,9 +298,7 @@ def _output(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[
     if not isinstance(schema, dict):
         reason = f"“{OUTPUT}” is {describe_value(schema)}; it must be the JSON Schema of the output."
         raise UnreadableItemError("SHAPE", reason)
-    output: dict[str, Any] = subschemas.mapped(
-        schema, lambda level: _moved_references(level, _IN_OUTPUT, "#")
-    )
+    output = _moved_references(schema, _IN_OUTPUT, "#")
     # Inputs and output share definitions, and each of the two needs a copy.
     shared = [
         reference for reference in subschemas.references(schema) if not _is_below(reference, _IN_OUTPUT)
@@ -298,12 +319,12 @@ def _foreign_reference(part: str, target: str) -> UnreadableItemError:
 
 def _moved_references(schema: dict[str, Any], before: str, after: str) -> dict[str, Any]:
     """Return the schema with references that start at another root."""
-    return {
-        keyword: after + value[len(before) :]
-        if keyword in subschemas.REFERENCES and isinstance(value, str) and _is_below(value, before)
-        else value
-        for keyword, value in schema.items()
-    }
+
+    def move(reference: str) -> str:
+        return after + reference[len(before) :] if _is_below(reference, before) else reference
+
+    moved: dict[str, Any] = spelling.with_changed_references(schema, move)
+    return moved
 
 
 def _is_below(reference: str, top: str) -> bool:

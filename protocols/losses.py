@@ -49,7 +49,7 @@ def _differences(before: object, after: object, path: str) -> Iterator[tuple[str
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for member in sorted(before.keys() | after.keys()):
-            member_path = f"{path}/{member.replace('~', '~0').replace('/', '~1')}"
+            member_path = f"{path}/{pointers.escape(member)}"
             yield from _differences(before.get(member, _ABSENT), after.get(member, _ABSENT), member_path)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for number, pair in enumerate(zip(before, after, strict=True)):

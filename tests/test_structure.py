@@ -65,21 +65,9 @@ SCHEMA_READERS_ELSEWHERE = {
     "protocols/parameters.py": "takes a schema apart into parameters and puts it together again",
     "protocols/definition.py": "takes a tool's branch apart into its inputs and its output",
     "protocols/openapi/": "cuts one operation out of a document, with the document's own spelling",
-    "protocols/acp/document.py": "tells null from absent properties, to write them back",
-    "protocols/acp/client.py": "lists the names that an interrupt asks for",
-    "protocols/oxp/document.py": "recognises an early form with the schema one level down",
-    "catalog/tools/definition_import.py": "reads a list of tools that a person has pasted",
-    "catalog/forms/definition_": "draws and stores the form of a definition",
-    "designer/exports/": "writes the dialects of targets, which are about spelling",
-    # Members of these names in documents that are no JSON Schema, or schemas that this product has written.
+    # Members of these names in documents that are no JSON Schema.
     "protocols/a2t/document.py": "parameters of A2T",
     "protocols/mcp/context.py": "arguments of prompts",
-    "protocols/mcp/server/questions.py": "the subset of JSON Schema in which MCP asks users",
-    "protocols/losses.py": "a pattern of pointers",
-    "catalog/forms/setting_fields.py": "messages of a form",
-    "pegboard/web/api_reference.py": "this product's own OpenAPI document",
-    "designer/overviews/shown_tools.py": "counts the members of an export",
-    "designer/procedures/vocabulary.py": "names that a procedure may mention",
 }
 
 

@@ -19,7 +19,7 @@ from catalog.tools import definitions
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError, printable
-from core.schema import rows
+from core.schema import rows, spelling
 from core.schema.rows import KINDS, Row, RowError
 from people.forms import OperationForm
 from protocols import definition
@@ -124,7 +124,7 @@ class _Rows(BaseFormSet):  # type: ignore[type-arg] # not generic at run time
 
     def __init__(self, *args: Any, schema: Mapping[str, Any], **kwargs: Any) -> None:
         self.schema = schema
-        self.members = list((schema.get("properties") or {}).items())
+        self.members = list(spelling.properties_of(schema).items())
         kwargs["initial"] = [{**asdict(row), "values": "\n".join(row.values)} for row in rows.rows_of(schema)]
         super().__init__(*args, **kwargs)
         self.extra = SPARE
@@ -223,10 +223,8 @@ def _parse_parts(document: Any) -> Parts:
     if not isinstance(document, dict):
         raise UnreadableItemError("SHAPE", "A definition must be a JSON object, in braces.")
     # The page also shows a definition without a name, which only a saved definition needs.
-    name_schema = document.get("properties", {}).get(definition.TOOL)
-    if isinstance(name_schema, dict) and name_schema.get("const") == "":
-        properties = {**document["properties"], definition.TOOL: {**name_schema, "const": _UNNAMED}}
-        return replace(definition.parts_of({**document, "properties": properties}), name="")
+    if definition.name_in(document) == "":
+        return replace(definition.parts_of(definition.with_name(document, _UNNAMED)), name="")
     return definition.parts_of(document)
 
 

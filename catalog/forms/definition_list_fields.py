@@ -13,7 +13,7 @@ from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError, printable
 from people.forms import OperationForm
-from protocols.definition import TOOL
+from protocols import definition
 
 # Forms of pages have at most 1 MB, like REST bodies.
 MAX_BYTES = 900_000
@@ -97,9 +97,8 @@ class DefinitionListForm(OperationForm):
 def name_of(tool: Any) -> str:
     """Return the name of a tool in either format, or "" without one."""
     name = tool.get("name") if isinstance(tool, dict) else None
-    if isinstance(tool, dict) and isinstance(properties := tool.get("properties"), dict):
-        name_schema = properties.get(TOOL)
-        name = name_schema.get("const") if isinstance(name_schema, dict) else None
+    if definition.is_document(tool):
+        name = definition.name_in(tool)
     return printable(name, 64) if isinstance(name, str) else ""
 
 

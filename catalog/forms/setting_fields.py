@@ -19,10 +19,6 @@ class LinesField(forms.CharField):
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(value) if isinstance(value, list) else value
 
-    def validate(self, value: Any) -> None:
-        if self.required and not value:
-            raise forms.ValidationError(self.error_messages["required"], code="required")
-
     def run_validators(self, value: Any) -> None:
         """Do nothing: the operation validates lengths."""
 

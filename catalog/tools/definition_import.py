@@ -7,7 +7,6 @@ tool.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from catalog.models import Tool
@@ -18,7 +17,7 @@ from core.query_deadline import long_transaction
 from people.models import User
 from protocols import definition
 from protocols.base import UnreadableItemError
-from protocols.definition import ACTIVITY, Parts
+from protocols.definition import Parts
 
 MAX_TOOLS = 200
 MEMBERS: dict[str, type] = {
@@ -107,16 +106,11 @@ def _parse_all(tools: list[Any], *, is_composed: bool) -> tuple[dict[int, Parts]
 def _parse_tool(tool: Any, *, is_composed: bool) -> Parts:
     if not isinstance(tool, dict):
         raise UnreadableItemError("SHAPE", "A tool must be a JSON object, in braces.")
-    if not is_composed and "properties" not in tool:
+    if not is_composed and not definition.is_document(tool):
         return _parse_plain_tool(tool)
     parts = definition.parts_of(tool)
-    if not is_composed:
-        return parts
     # In a schema of calls, `activity` belongs to the exporting system, so it is not imported.
-    other_members = {member: value for member, value in parts.reserved.items() if member != ACTIVITY}
-    if required := [member for member in other_members.pop("required", ()) if member != ACTIVITY]:
-        other_members["required"] = required
-    return replace(parts, activity=None, reserved=other_members)
+    return definition.without_activity(parts) if is_composed else parts
 
 
 def _parse_plain_tool(tool: Mapping[str, Any]) -> Parts:

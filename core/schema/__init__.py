@@ -28,6 +28,10 @@ Modules, from below:
 - `validation`, `complexity`, `error_messages`: judging a value, and sentences about it
 - `cycles`: the search for references that lead back; `loops`: those of a schema as its vendor wrote it, and
   references that lead nowhere; `regex_dialects`: which patterns compile where
+- `spelling`: what one level states as its vendor wrote it, and small changes to that; `inlining`: a schema
+  without references
+- `directions`: the schema of what is sent, or of what is returned
+- `unknown_names`: names in a value that its schema does not describe
 - `normal_form`: levels that are compared; `shown_forms`: the form of a schema that a person is shown
 - `samples`, `sample_texts`: values that fit a schema
 - `rows`: an editor; `normalization`, `audience`: forms for digests

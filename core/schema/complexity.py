@@ -82,18 +82,13 @@ class _Count:
         return meeting
 
     def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
-        yield from (schema[keyword] for keyword in subschemas.IN_PLACE if keyword in schema)
-        for keyword in subschemas.IN_PLACE_LISTS:
-            yield from _listed(schema.get(keyword))
-        for keyword in subschemas.IN_PLACE_MAPS:
-            yield from _named(schema.get(keyword))
-        for keyword in subschemas.REFERENCES:
-            if isinstance(schema.get(keyword), str):
-                try:
-                    target = pointers.resolve_reference(self._document, schema[keyword])
-                except LookupError as exc:
-                    raise TooComplexError from exc
-                yield target
+        yield from subschemas.in_place(schema)
+        for reference in subschemas.own_references(schema):
+            try:
+                target = pointers.resolve_reference(self._document, reference)
+            except LookupError as exc:
+                raise TooComplexError from exc
+            yield target
 
     def _at_member(self, schema: dict[str, Any], depth: int) -> int:
         # Of the properties one at most meets a member, or what is said of all others.

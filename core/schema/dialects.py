@@ -67,8 +67,8 @@ def normalize_level(schema: Mapping[str, Any], dialect: Dialect) -> tuple[Schema
     if dialect in REFERENCE_STANDS_ALONE and isinstance(level.get("$ref"), str):
         kept = ANNOTATIONS | {"$ref", *DEFINITIONS}
         level = {keyword: value for keyword, value in level.items() if keyword in kept}
-    _rewrite_bounds(level)
-    _rewrite_items(level)
+    modernize_bounds(level)
+    modernize_items(level)
     _rewrite_dependencies(level)
     if isinstance(level.get("required"), bool):
         del level["required"]  # the object around it lists the name: `requires_itself`
@@ -84,19 +84,21 @@ def requires_itself(schema: object) -> bool:
     return isinstance(schema, dict) and schema.get("required") is True
 
 
-def _rewrite_bounds(level: Schema) -> None:
+def modernize_bounds(level: Schema) -> None:
+    """Write `exclusiveMinimum: true` and its counterpart as bounds of their own."""
     # Up to draft 4 and in OpenAPI 3.0, true means that the bound itself does not fit.
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(level.get(exclusive), bool) and level.pop(exclusive) and bound in level:
             level[exclusive] = level.pop(bound)
 
 
-def _rewrite_items(level: Schema) -> None:
+def modernize_items(level: Schema) -> None:
+    """Write a list under `items` as `prefixItems`."""
     # Up to 2019-09, a list under `items` has a schema for each place; `additionalItems` is for the others.
     others = level.pop("additionalItems", None)
     if isinstance(level.get("items"), list):
         level["prefixItems"] = level.pop("items")
-        if isinstance(others, dict | bool):
+        if others is not None:
             level["items"] = others
 
 

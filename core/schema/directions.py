@@ -6,7 +6,7 @@ direction (OpenAPI 3.0.3, Schema Object). Members are found at any depth, throug
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from core.schema import bounds, pointers, subschemas, types
 from core.schema.dialects import AnySchema, Dialect, Schema
 from core.schema.document import Document, read_document
-from core.schema.objects import direction_of, parts_of
+from core.schema.objects import applicable_parts, direction_of, parts_of
 
 Names = frozenset[str]
 
@@ -168,19 +168,21 @@ class _Writer:
 
     def _hidden_of(self, schema: AnySchema) -> Names:
         """Return the names of members that are dropped, by the schema and all that holds with it."""
+        return self._hidden_in(parts_of(self.document, schema))
+
+    def _hidden_in(self, parts: Iterable[Schema]) -> Names:
         return frozenset(
             name
-            for part in parts_of(self.document, schema)
+            for part in parts
             for name, rule in part.get("properties", {}).items()
             if direction_of(self.document, rule) == self.dropped
         )
 
     def _hidden_in_choices(self, schema: AnySchema) -> Names:
-        return _NONE.union(*(self._hidden_of(branch) for branch in self._choices(schema)))
+        return self._hidden_in(applicable_parts(self.document, [schema]))
 
     def _mentions_hidden(self, schema: AnySchema, hidden: Names) -> bool:
-        found = self._hidden_of(schema) | self._hidden_in_choices(schema) | (hidden & self._names_in(schema))
-        return bool(found)
+        return bool(self._hidden_in_choices(schema) or hidden & self._names_in(schema))
 
     def _differ_in_type(self, schemas: list[AnySchema]) -> bool:
         sets = [types.types_of(self.document.level(schema).schema) for schema in schemas]
@@ -189,22 +191,8 @@ class _Writer:
     def _names_in(self, schema: AnySchema) -> Names:
         """Return the names that a schema mentions for the value itself."""
         names: set[str] = set()
-        for branch in (schema, *self._choices(schema)):
-            for part in parts_of(self.document, branch):
-                names |= {*part.get("required", ()), *part.get("properties", {})}
-                names |= {*part.get("dependentRequired", {}), *part.get("dependentSchemas", {})}
-                names.update(*part.get("dependentRequired", {}).values())
+        for part in applicable_parts(self.document, [schema]):
+            names |= {*part.get("required", ()), *part.get("properties", {})}
+            names |= {*part.get("dependentRequired", {}), *part.get("dependentSchemas", {})}
+            names.update(*part.get("dependentRequired", {}).values())
         return frozenset(names)
-
-    def _choices(self, schema: AnySchema) -> Iterator[AnySchema]:
-        """Return the schemas that may hold for the same value, at any depth."""
-        waiting, seen = [schema], set[int]()
-        while waiting:
-            for part in parts_of(self.document, waiting.pop()):
-                branches = [branch for keyword in ("anyOf", "oneOf") for branch in part.get(keyword, ())]
-                branches += [part[keyword] for keyword in _CONDITIONAL if keyword in part]
-                branches += part.get("dependentSchemas", {}).values()
-                new = [branch for branch in branches if isinstance(branch, dict) and id(branch) not in seen]
-                seen.update(map(id, new))
-                waiting += new
-                yield from new

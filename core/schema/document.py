@@ -190,12 +190,8 @@ def _walk(root: Schema) -> Iterator[tuple[Steps, Schema]]:
 
 
 def _in_place(schema: Schema, root: Schema) -> Iterator[tuple[bool, Any]]:
-    """Return the schemas that judge the same value, and whether a reference leads there."""
-    for keyword in subschemas.IN_PLACE_LISTS:
-        yield from ((False, child) for child in schema.get(keyword, ()))
-    for keyword in subschemas.IN_PLACE:
-        yield False, schema.get(keyword, True)
-    yield from ((False, child) for child in schema.get("dependentSchemas", {}).values())
+    """Yield the schemas that apply to the same value, each with whether a reference leads to it."""
+    yield from ((False, child) for child in subschemas.in_place(schema))
     if "$ref" in schema:
         yield True, pointers.resolve(root, pointers.split_fragment(schema["$ref"]))
 

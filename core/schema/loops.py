@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from core.schema import cycles, pointers, subschemas
+from core.schema import cycles, pointers, spelling, subschemas
 from core.schema.dialects import Dialect, dialect_of
 from core.schema.references import References, UnresolvedReferenceError
 
-_IN_PLACE = {*subschemas.IN_PLACE, *subschemas.IN_PLACE_LISTS, *subschemas.IN_PLACE_MAPS}
-Step = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+Step = Callable[[dict[str, Any]], Iterator[Any]]
 
 
 def has_references(document: Any) -> bool:
@@ -86,15 +85,10 @@ def endless_references(document: Any) -> list[dict[str, Any]]:
     """Return the schemas whose reference leads back to themselves at the same value, and those that lead to
     nothing else than such a schema."""
 
-    def in_place(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        for keyword, _, inside in subschemas.children(schema):
-            if keyword in _IN_PLACE and isinstance(inside, dict):
-                yield inside
-
     if not has_references(document):
         return []
     references = references_of(document)
-    closing = _closing_references(document, references, in_place)
+    closing = _closing_references(document, references, subschemas.in_place)
     known = {id(schema) for schema in closing}
     # A bare reference to one of these says no more than that one does.
     while more := [
@@ -111,13 +105,10 @@ def required_recursions(document: Any) -> list[dict[str, Any]]:
     """Return the schemas whose reference leads back to them without an optional property between."""
 
     def required_parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        listed = schema.get("required")
-        required = listed if isinstance(listed, list) else []
-        properties = schema.get("properties")
-        if isinstance(properties, dict):
-            yield from (properties[name] for name in required if isinstance(properties.get(name), dict))
+        properties = spelling.properties_of(schema)
+        yield from (properties[name] for name in spelling.required_of(schema) if name in properties)
         for keyword, _, inside in subschemas.children(schema):
-            if keyword not in ("properties", *subschemas.DEFINITIONS) and isinstance(inside, dict):
+            if keyword not in ("properties", *subschemas.DEFINITIONS):
                 yield inside
 
     return (
@@ -139,7 +130,7 @@ def _leads_to_nothing_else(references: References, schema: dict[str, Any], known
 
 def _closing_references(document: Any, references: References, inside: Step) -> list[dict[str, Any]]:
     def paths_of(schema: dict[str, Any]) -> Iterator[tuple[bool, Any]]:
-        yield from ((False, child) for child in inside(schema))
+        yield from ((False, child) for child in inside(schema) if isinstance(child, dict))
         with suppress(UnresolvedReferenceError):
             yield True, target_of(references, schema)
 

@@ -1,16 +1,19 @@
 """The members of an object, however its schema spells them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from core.schema import merge, types
+from core.schema.bounds import SchemaBoundsError
 from core.schema.dialects import AnySchema, Schema
-from core.schema.document import Document
+from core.schema.document import Document, read_document
 
 # `request`: sent and never returned (`writeOnly`). `response`: returned and never sent (`readOnly`).
 Direction = Literal["both", "request", "response"]
-# Alternatives inside alternatives; deeper ones add no members.
+# Returns the branches of one level that are followed.
+Choose = Callable[[Schema], Sequence[AnySchema]]
+# Alternatives inside alternatives; deeper ones close no object.
 MAX_DEPTH = 16
 
 
@@ -55,11 +58,10 @@ _RULES = (
 )
 
 
-def read_object(document: Document, schema: AnySchema, *, alternatives: bool = False) -> ObjectSchema | None:
+def read_object(document: Document, schema: AnySchema) -> ObjectSchema | None:
     """Return what a schema says about objects; None where it takes no object.
 
-    Members come through `$ref` and `allOf`. With `alternatives` they come through `anyOf`, `oneOf`,
-    conditions and `dependentSchemas` too: members that may be left out, of names that no other member has.
+    Members come through `$ref` and `allOf`, and not through alternatives.
     """
     level = document.level(schema)
     if "object" not in types.types_of(level.schema) or level.schema.get("not") == {}:
@@ -72,11 +74,6 @@ def read_object(document: Document, schema: AnySchema, *, alternatives: bool = F
             for name, rule in part.get(keyword, {}).items():
                 named[name] = merge.both(named.get(name, True), rule)
     required = tuple(dict.fromkeys(name for part in parts for name in part.get("required", ())))
-    if alternatives:
-        found = list(_alternative_members(document, parts, MAX_DEPTH))
-        for name in dict.fromkeys(name for name, _ in found if name not in properties):
-            rules = [rule for other, rule in found if other == name and rule is not False]
-            properties[name] = {"anyOf": rules} if len(rules) > 1 else rules[0] if rules else False
     return ObjectSchema(
         members={
             name: Member(name, rule, name in required, direction_of(document, rule))
@@ -90,9 +87,20 @@ def read_object(document: Document, schema: AnySchema, *, alternatives: bool = F
     )
 
 
+def has_object_type(schema: Schema) -> bool:
+    """Return whether the type is object, also where `$ref` or `allOf` states that."""
+    try:
+        document = read_document(schema)
+    except SchemaBoundsError:
+        return False
+    return document.level(document.root).schema.get("type") == "object"
+
+
 def alternative_names(document: Document, schema: AnySchema) -> set[str]:
     """Return the members that alternatives, conditions and `dependentSchemas` list or require."""
-    return set(_alternative_names(document, parts_of(document, schema), MAX_DEPTH))
+    branches = [branch for part in parts_of(document, schema) for branch in branches_of(part)]
+    parts = applicable_parts(document, branches)
+    return {name for part in parts for name in (*part.get("properties", ()), *part.get("required", ()))}
 
 
 def direction_of(document: Document, schema: AnySchema) -> Direction:
@@ -121,38 +129,26 @@ def _others(document: Document, parts: Sequence[Schema], depth: int) -> AnySchem
     return others
 
 
-def _alternative_members(
-    document: Document, parts: Sequence[Schema], depth: int
-) -> Iterator[tuple[str, AnySchema]]:
-    for part in parts if depth else ():
-        for branch in branches_of(part):
-            inner = parts_of(document, branch)
-            for each in inner:
-                yield from each.get("properties", {}).items()
-            yield from _alternative_members(document, inner, depth - 1)
+def applicable_parts(
+    document: Document, schemas: Sequence[AnySchema], choose: Choose | None = None
+) -> Iterator[Schema]:
+    """Yield the schemas that hold or may hold for a value of all `schemas`, each once.
 
-
-def _alternative_names(document: Document, parts: Sequence[Schema], depth: int) -> Iterator[str]:
-    for part in parts if depth else ():
-        branches = [
-            *(branch for keyword in ("anyOf", "oneOf") for branch in part.get(keyword, ())),
-            *part.get("dependentSchemas", {}).values(),
-            *(part[keyword] for keyword in ("then", "else") if "if" in part and keyword in part),
-        ]
-        for branch in branches:
-            inner = parts_of(document, branch)
-            for each in inner:
-                yield from (*each.get("properties", ()), *each.get("required", ()))
-            yield from _alternative_names(document, inner, depth - 1)
+    choose: `branches_of` by default.
+    """
+    waiting, seen = list(reversed(schemas)), set[int]()
+    while waiting:
+        new = [part for part in parts_of(document, waiting.pop()) if id(part) not in seen]
+        seen.update(map(id, new))
+        yield from new
+        waiting += reversed([branch for part in new for branch in (choose or branches_of)(part)])
 
 
 def branches_of(part: Schema) -> list[AnySchema]:
-    """Return the schemas of one level that may hold for the same value."""
+    """Return the schemas of one level that hold for the same value by a choice or a condition."""
     branches = [branch for keyword in ("anyOf", "oneOf") for branch in part.get(keyword, ())]
     branches += part.get("dependentSchemas", {}).values()
-    if "if" in part:
-        branches += [part[keyword] for keyword in ("if", "then", "else") if keyword in part]
-    return branches
+    return branches + [part[keyword] for keyword in ("then", "else") if keyword in part]
 
 
 def parts_of(document: Document, schema: AnySchema) -> list[Schema]:

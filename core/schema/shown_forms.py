@@ -39,6 +39,17 @@ def only_form(schema: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
+def followed(schema: dict[str, Any], root: object) -> dict[str, Any]:
+    """Return the schema with the target of its reference, or the only schema of its `allOf`, put in place.
+
+    Both lead to a schema of `root`. Raises PointerError where one does not.
+    """
+    while isinstance(reference := schema.get("$ref"), str):
+        schema = pointers.resolve_reference(root, reference)
+    parts = schema.get("allOf", [])
+    return {**followed(parts[0], root), **schema} if len(parts) == 1 else schema
+
+
 def _referred_form(schema: dict[str, Any], root: object) -> dict[str, Any] | None:
     reference = schema.get("$ref")
     if root is None or not isinstance(reference, str):

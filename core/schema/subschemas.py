@@ -4,7 +4,7 @@ What stands elsewhere (in `enum`, `const`, `default`, `examples`) is data, and a
 `$ref` is no reference.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 # What a schema is applied to: the same value, or a part of it.
@@ -26,6 +26,7 @@ PART_MAPS = ("properties", "patternProperties")
 DEFINITIONS = ("$defs", "definitions")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
+_IN_PLACE = frozenset((*IN_PLACE, *IN_PLACE_LISTS, *IN_PLACE_MAPS))
 ONES = frozenset((*IN_PLACE, *PARTS))
 LISTS = frozenset((*IN_PLACE_LISTS, *PART_LISTS))
 MAPS = frozenset((*IN_PLACE_MAPS, *PART_MAPS, *DEFINITIONS))
@@ -53,16 +54,16 @@ def change_below(keyword: str, value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value) if keyword in ONES else value
 
 
-def references(schema: Any) -> Iterator[str]:
+def references(schema: Any, keywords: Collection[str] = REFERENCES) -> Iterator[str]:
     """Yield every reference of a schema and of the schemas inside it."""
     for subschema in walk(schema):
-        yield from own_references(subschema)
+        yield from own_references(subschema, keywords)
 
 
-def own_references(schema: Any) -> Iterator[str]:
+def own_references(schema: Any, keywords: Collection[str] = REFERENCES) -> Iterator[str]:
     """Yield the references that a schema has itself."""
     if isinstance(schema, dict):
-        yield from (schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str))
+        yield from (schema[keyword] for keyword in keywords if isinstance(schema.get(keyword), str))
 
 
 def children(schema: Any) -> Iterator[tuple[str, str | None, Any]]:
@@ -74,6 +75,11 @@ def children(schema: Any) -> Iterator[tuple[str, str | None, Any]]:
             yield from ((keyword, str(number), each) for number, each in enumerate(value))
         elif keyword in ONES:
             yield keyword, None, value
+
+
+def in_place(schema: Any) -> Iterator[Any]:
+    """Yield the schemas right inside that apply to the same value."""
+    yield from (each for keyword, _, each in children(schema) if keyword in _IN_PLACE)
 
 
 def walk(schema: Any) -> Iterator[dict[str, Any]]:

@@ -49,6 +49,11 @@ def type_words(schema: Mapping[str, Any]) -> list[str]:
     return [word] if isinstance(word, str) else list(word or ())
 
 
+def guess_words(schema: Mapping[str, Any]) -> list[str]:
+    """Return the type of a schema that states none, by its keywords; none without such a keyword."""
+    return ["object"] if "properties" in schema else ["array"] if "items" in schema else []
+
+
 def values_of(schema: Mapping[str, Any]) -> list[Any] | None:
     """Return all values that `enum`, `const` and `type` let in, where these list them; None where not."""
     listed = listed_values(schema)

@@ -10,7 +10,7 @@ from typing import Any
 
 from core.schema.dialects import AnySchema, Schema
 from core.schema.document import Document
-from core.schema.objects import branches_of, parts_of
+from core.schema.objects import applicable_parts, branches_of
 
 MAX_REPORTED = 10
 # Objects of the value and schemas that are looked at; what lies beyond is not reported.
@@ -72,16 +72,18 @@ class _Search:
         return reported[:MAX_REPORTED]
 
     def _members(self, schemas: Sequence[AnySchema]) -> _Members:
-        members, waiting, seen = _Members(), list(schemas), set()
-        while waiting and self._schemas < MAX_SCHEMAS:
-            for part in parts_of(self._document, waiting.pop()):
-                if id(part) in seen:
-                    continue
-                seen.add(id(part))
-                self._schemas += 1
-                _add(members, part)
-                waiting += branches_of(part)
+        members = _Members()
+        for part in applicable_parts(self._document, schemas, _described_by):
+            _add(members, part)
+            self._schemas += 1
+            if self._schemas >= MAX_SCHEMAS:
+                break
         return members
+
+
+def _described_by(part: Schema) -> list[AnySchema]:
+    # A condition describes names too.
+    return [*branches_of(part), *([part["if"]] if "if" in part else ())]
 
 
 def _add(members: _Members, part: Schema) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import structs
 
-from designer.exports import contracts, judge, root_rules, schema, transfers
+from core.schema import spelling
+from designer.exports import contracts, root_rules, schema, transfers
 from designer.exports.base import Format, FormatLimits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import ToolPaths
@@ -32,11 +33,11 @@ def with_listed_members(tool: Effective) -> Effective:
     requires without listing it. Return the tool itself if there is none."""
     other_keywords = tool.schema_rest or {}
     input_schema = schema.of_inputs(tool)
-    if not other_keywords.keys() & {"$ref", "allOf"} and not judge.undeclared_required(input_schema):
+    if not other_keywords.keys() & {"$ref", "allOf"} and not spelling.undeclared_required(input_schema):
         return tool
     flat = root_rules.flatten(input_schema)
-    required, declared = flat.get("required", []), {visible.alias for visible in tool.inputs}
-    more = {name: member for name, member in flat["properties"].items() if name not in declared}
+    required, declared = spelling.required_of(flat), {visible.alias for visible in tool.inputs}
+    more = {name: member for name, member in spelling.properties_of(flat).items() if name not in declared}
     more |= {name: {} for name in required if name not in (*declared, *more)}
     added = parameters.read(
         {"type": "object", "properties": more, "required": required}, "input", whole_name="input"

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from core.schema import loops
-from designer.exports import inlining, judge, rewriting, root_rules, schema, strict
+from core.schema import inlining, loops, spelling, subschemas
+from designer.exports import judge, rewriting, root_rules, schema, strict
 from designer.exports.contracts import Contract, Subset
 from designer.exports.judge import BrokenRule
 from designer.exports.wire import Wire, by_alias, output_of_all
@@ -69,10 +69,12 @@ def write(tool: Effective, contract: Contract) -> WrittenInputs:
 
 def _rewrite(input_schema: dict[str, Any], contract: Contract) -> rewriting.Rewritten:
     is_cut = False
-    if contract.refuses_references or "$ref" in contract.keywords_at_top():
+    if contract.refuses_references or contract.keywords_at_top() & set(subschemas.REFERENCES):
         # Few providers read an anchor, and none a reference at the top.
         input_schema = loops.with_pointers(input_schema)
-        input_schema = root_rules.flatten(input_schema) if "$ref" in input_schema else input_schema
+        input_schema = (
+            root_rules.flatten(input_schema) if any(subschemas.own_references(input_schema)) else input_schema
+        )
     if contract.refuses_references:
         input_schema, is_cut = inlining.inlined(input_schema)
     rewritten = rewriting.rewrite(input_schema, contract)
@@ -87,7 +89,7 @@ def _flatten_or_nest(
     flat = root_rules.flatten(input_schema)
     if not contract.keywords_at_top() & flat.keys():
         return flat, ""
-    below = schema.free("input", {*tool.vendor_input_names, *flat.get("properties", {})})
+    below = schema.free("input", {*tool.vendor_input_names, *spelling.properties_of(flat)})
     return schema.below(below, flat) | {"required": [below], "additionalProperties": False}, below
 
 

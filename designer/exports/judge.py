@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from core.schema import loops, regex_dialects, subschemas, validation
+from core.schema import loops, regex_dialects, spelling, subschemas, validation
 from designer.exports.content_cache import ContentCache, digest
 from designer.exports.contracts import Contract, Rule, Subset
 
@@ -46,31 +46,6 @@ def broken_name(name: str, contract: Contract) -> Rule | None:
     return rule if rule and not re.fullmatch(rule.pattern, name) else None
 
 
-def is_array_without_items(schema: Mapping[str, Any]) -> bool:
-    types = schema.get("type")
-    return (types == "array" or (isinstance(types, list) and "array" in types)) and "items" not in schema
-
-
-def has_keywords_beside_reference(schema: Mapping[str, Any]) -> bool:
-    return "$ref" in schema and any(not keyword.startswith("$") for keyword in schema)
-
-
-def undeclared_required(schema: Mapping[str, Any]) -> list[str]:
-    """Return the names that an object requires and does not list as properties."""
-    required, properties = schema.get("required"), schema.get("properties", {})
-    if not isinstance(required, list) or not isinstance(properties, dict):
-        return []
-    return [name for name in required if isinstance(name, str) and name not in properties]
-
-
-def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the regular expressions of one schema, each with its keyword."""
-    if isinstance(pattern := schema.get("pattern"), str):
-        yield "pattern", pattern
-    if isinstance(patterns := schema.get("patternProperties"), dict):
-        yield from (("patternProperties", pattern) for pattern in patterns)
-
-
 def compiles_everywhere(pattern: str, rule: Rule) -> bool:
     return all(regex_dialects.compiles(pattern, dialect) for dialect in rule.dialects)
 
@@ -84,13 +59,13 @@ def why_too_large(schema: Mapping[str, Any], subset: Subset) -> str:
     """Return which size limit a strict schema exceeds, as the end of a sentence about the tool; "" if
     none."""
     schemas = list(subschemas.walk(schema))
-    names = [name for level in schemas for name in level.get("properties", {})]
+    names = [name for level in schemas for name in spelling.properties_of(level)]
     enums = [[value for value in level["enum"] if value is not None] for level in schemas if "enum" in level]
     texts = [[value for value in enum if isinstance(value, str)] for enum in enums]
     value_limit, character_limit = subset.long_enum_values, subset.long_enum_characters
     if len(names) > subset.properties:
         return f"has {len(names):,} properties in its inputs, of {subset.properties:,} at most"
-    if (levels := _levels(schema)) > subset.levels:
+    if (levels := spelling.count_object_levels(schema)) > subset.levels:
         return f"has inputs that are nested {levels} levels deep, of {subset.levels} at most"
     if (values := sum(map(len, enums))) > subset.enum_values:
         return f"lists {values:,} allowed values, of {subset.enum_values:,} at most"
@@ -101,12 +76,6 @@ def why_too_large(schema: Mapping[str, Any], subset: Subset) -> str:
     if sum(map(len, names)) + sum(len(text) for enum in texts for text in enum) > subset.characters:
         return f"has names and allowed values of over {subset.characters:,} characters together"
     return ""
-
-
-def _levels(schema: Mapping[str, Any]) -> int:
-    items = [schema["items"]] if "items" in schema else []
-    inside = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *items]
-    return max(map(_levels, inside), default=0) + ("properties" in schema)
 
 
 def _keywords_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
@@ -135,24 +104,24 @@ def _required_recursions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]
 
 
 def _keywords_beside_references(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if any(has_keywords_beside_reference(level) for level in subschemas.walk(schema)):
+    if any(spelling.has_keywords_beside_reference(level) for level in subschemas.walk(schema)):
         yield "has keywords beside a reference"
 
 
 def _arrays_without_items(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if any(is_array_without_items(level) for level in subschemas.walk(schema)):
+    if any(spelling.is_array_without_items(level) for level in subschemas.walk(schema)):
         yield "has an array that does not say what it holds (items)"
 
 
 def _undeclared_required(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
     for level in subschemas.walk(schema):
-        for name in undeclared_required(level):
+        for name in spelling.undeclared_required(level):
             yield f"requires “{name}”, which is not among the properties of its object"
 
 
 def _regular_expressions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
     for level in subschemas.walk(schema):
-        for _, pattern in patterns_of(level):
+        for _, pattern in spelling.patterns_of(level):
             if not compiles_everywhere(pattern, rule):
                 yield f"has a regular expression that cannot be read (“{pattern[:60]}”)"
 
@@ -168,8 +137,7 @@ def _names(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
 
 
 def _names_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    properties = schema.get("properties")
-    for name in properties if isinstance(properties, dict) else ():
+    for name in spelling.properties_of(schema):
         if not re.fullmatch(rule.pattern, name):
             yield f"has an input “{name[:60]}”, whose name is not accepted"
 

@@ -1,10 +1,10 @@
 """Null in place of an absent property, which is how a strict caller leaves one out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from core.schema import AnySchema, Document, Schema
-from core.schema.objects import parts_of
+from core.schema import AnySchema, Document, Schema, spelling
+from core.schema.objects import applicable_parts
 
 
 def without_absent(document: Document, value: Any) -> Any:
@@ -20,12 +20,12 @@ def with_absent(document: Document, value: Any) -> Any:
 def _remove_absent(document: Document, schemas: Sequence[AnySchema], value: Any) -> Any:
     if not isinstance(value, dict | list):
         return value
-    parts = [part for schema in schemas for part in _applicable_parts(document, schema, value)]
+    parts = list(applicable_parts(document, schemas, lambda part: _choose(document, part, value)))
     if isinstance(value, list):
         items = [part["items"] for part in parts if "items" in part]
         return [_remove_absent(document, items, item) for item in value]
-    required = {name for part in parts for name in part.get("required", ())}
-    properties = [part.get("properties", {}) for part in parts]
+    required = {name for part in parts for name in spelling.required_of(part)}
+    properties = [spelling.properties_of(part) for part in parts]
     return {
         name: _remove_absent(document, [members[name] for members in properties if name in members], member)
         for name, member in value.items()
@@ -33,23 +33,16 @@ def _remove_absent(document: Document, schemas: Sequence[AnySchema], value: Any)
     }
 
 
-def _applicable_parts(document: Document, schema: AnySchema, value: Any) -> Iterator[Schema]:
-    """Return the schemas that a value has to fit, and those of alternatives that it may be meant for."""
-    waiting, visited = [schema], set()
-    while waiting:
-        for part in parts_of(document, waiting.pop()):
-            if id(part) in visited:
-                continue
-            visited.add(id(part))
-            yield part
-            for keyword in ("anyOf", "oneOf"):
-                # An alternative that only lists required names is about their combination.
-                choices = [
-                    choice
-                    for choice in part.get(keyword, ())
-                    if document.level(choice).schema.keys() != {"required"}
-                ]
-                waiting += [choice for choice in choices if _is_meant(document, choice, value)] or choices
+def _choose(document: Document, part: Schema, value: Any) -> list[AnySchema]:
+    """Return the alternatives that the value may be meant for; all if it fits none."""
+    chosen: list[AnySchema] = []
+    for keyword in ("anyOf", "oneOf"):
+        # An alternative that only lists required names is about their combination.
+        choices = [
+            choice for choice in part.get(keyword, ()) if document.level(choice).schema.keys() != {"required"}
+        ]
+        chosen += [choice for choice in choices if _is_meant(document, choice, value)] or choices
+    return chosen
 
 
 def _is_meant(document: Document, schema: AnySchema, value: Any) -> bool:
@@ -57,7 +50,7 @@ def _is_meant(document: Document, schema: AnySchema, value: Any) -> bool:
     these distinguish most alternatives."""
     if not isinstance(value, dict):
         return False
-    properties = document.level(schema).schema.get("properties", {})
+    properties = document.level(schema).properties
     return value.keys() <= properties.keys() and all(
         member == document.level(properties[name]).schema.get("const", member)
         for name, member in value.items()
@@ -65,15 +58,15 @@ def _is_meant(document: Document, schema: AnySchema, value: Any) -> bool:
 
 
 def _add_absent(document: Document, schema: AnySchema, value: Any) -> Any:
-    level = document.level(schema).schema
-    if choices := level.get("anyOf"):
+    level = document.level(schema)
+    if choices := level.schema.get("anyOf"):
         choice = next((other for other in choices if _is_meant(document, other, value)), None)
         return value if choice is None else _add_absent(document, choice, value)
     if isinstance(value, list):
-        return [_add_absent(document, level.get("items", True), item) for item in value]
+        return [_add_absent(document, level.schema.get("items", True), item) for item in value]
     if not isinstance(value, dict):
         return value
-    properties = level.get("properties", {})
+    properties = level.properties
     completed = {
         name: _add_absent(document, properties.get(name, True), member) for name, member in value.items()
     }

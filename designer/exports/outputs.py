@@ -4,8 +4,9 @@ from typing import Any
 
 from msgspec import structs
 
+from core.schema import inlining
 from designer import exports
-from designer.exports import inlining, json_schema, schema
+from designer.exports import json_schema, schema
 from designer.exports.wire import outputs_of_the_caller
 from designer.signatures.effective import Effective
 

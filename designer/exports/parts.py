@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from catalog.token_estimate import tokens_of_size
+from core.schema import spelling
 from designer.exports.wire import Wire
 
 Path = tuple[str, ...]
@@ -64,10 +65,10 @@ def parts(tool: object, places: ToolPaths, wire: Wire) -> list[ToolPart]:
 def _inputs(exported_inputs: Any, wire: Wire) -> list[tuple[str, int]]:
     if isinstance(exported_inputs, list):
         return [(parameter["name"], _size(parameter)) for parameter in exported_inputs]
-    properties = (exported_inputs or {}).get("properties") or {}
+    properties = spelling.properties_of(exported_inputs)
     if wire.whole and wire.whole not in wire.inputs:
         # All inputs went below one that the vendor does not know.
-        properties = properties.get(wire.whole, {}).get("properties") or {}
+        properties = spelling.properties_of(properties.get(wire.whole))
     return [
         (name, _size(name) + 1 + _size(schema)) for name, schema in properties.items() if name in wire.inputs
     ]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from core.schema import loops, subschemas
-from designer.exports import inlining, judge
+from core.schema import inlining, loops, spelling, subschemas
+from designer.exports import judge
 from designer.exports.contracts import Contract, Refusal, Rule
 
 # Keywords that a rule may be about, as JSON writes them.
@@ -95,7 +95,7 @@ def _replace_references_with_keywords(editor: _Editor, rule: Rule) -> None:
     """
     for schema in list(subschemas.walk(editor.schema)):
         # The top has other keywords than texts, and definitions; what remains there is a reference to a tree.
-        if not judge.has_keywords_beside_reference(schema):
+        if not spelling.has_keywords_beside_reference(schema):
             continue
         siblings = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
         inlined = inlining.inlined_once(editor.schema, schema)
@@ -103,13 +103,11 @@ def _replace_references_with_keywords(editor: _Editor, rule: Rule) -> None:
             schema.clear()
             schema.update(inlined)
             continue
-        words = {keyword for keyword in siblings if keyword in inlining.WORDS}
-        reference = schema["$ref"]
+        words = {keyword for keyword in siblings if keyword in spelling.WORDS}
         for keyword in words:
             editor.leave_out(schema, keyword)
-        if judge.has_keywords_beside_reference(schema):
-            del schema["$ref"]
-            schema["allOf"] = [*schema.get("allOf", []), {"$ref": reference}]
+        if spelling.has_keywords_beside_reference(schema):
+            spelling.move_reference_into_all_of(schema)
 
 
 def _spell_as_now(editor: _Editor, rule: Rule) -> None:
@@ -118,85 +116,29 @@ def _spell_as_now(editor: _Editor, rule: Rule) -> None:
         return
     is_old = False
     for schema in subschemas.walk(editor.schema):
-        is_old = _modernize(schema) or is_old
+        is_old = spelling.modernize(schema) or is_old
     for _ in range(MAX_FAULTS):
         if (fault := judge.fault_of_schema(editor.schema)) is None:
             break
-        _remove(editor, fault.path)
+        editor.keywords |= {spelling.remove_at(editor.schema, fault.path)} - {""}
     if is_old and "$schema" in editor.schema:
         editor.schema["$schema"] = judge.DIALECT
 
 
-def _modernize(schema: dict[str, Any]) -> bool:
-    """Replace keywords that draft 2020-12 spells differently. Return whether there were any."""
-    is_old = False
-    if isinstance(schema.get("items"), list):
-        schema["prefixItems"], is_old = schema.pop("items"), True
-        if "additionalItems" in schema:
-            schema["items"] = schema.pop("additionalItems")
-    for strict, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(schema.get(strict), bool):
-            is_strict, is_old = schema.pop(strict), True
-            if is_strict and limit in schema:
-                schema[strict] = schema.pop(limit)
-    for keyword in ("required", "type"):
-        names = schema.get(keyword)
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            # Draft 2020-12 refuses a name that is listed twice.
-            schema[keyword] = list(dict.fromkeys(names))
-    return is_old
-
-
-def _remove(editor: _Editor, path: tuple[str | int, ...]) -> None:
-    """Leave out the keyword at which the schema breaks the meta-schema. An invalid subschema becomes one
-    that accepts anything."""
-    schema, steps = editor.schema, list(path)
-    while steps:
-        keyword = str(steps.pop(0))
-        holder: Any = schema
-        key: Any = keyword
-        is_within = (keyword in subschemas.MAPS and isinstance(schema.get(keyword), dict)) or (
-            keyword in subschemas.LISTS and isinstance(schema.get(keyword), list)
-        )
-        if steps and is_within:
-            holder, key = schema[keyword], steps.pop(0)
-            # The validator states a name of digits as a number.
-            key = str(key) if isinstance(holder, dict) else key
-        elif keyword not in subschemas.ONES:
-            editor.leave_out(schema, keyword)
-            return
-        if isinstance(holder, dict) and key not in holder:
-            editor.leave_out(schema, keyword)
-            return
-        if not (steps and isinstance(holder[key], dict)):
-            holder[key] = {}
-            editor.keywords.add(keyword)
-            return
-        schema = holder[key]
-
-
 def _add_items(editor: _Editor, rule: Rule) -> None:
     for schema in subschemas.walk(editor.schema):
-        if judge.is_array_without_items(schema):
+        if spelling.is_array_without_items(schema):
             schema["items"] = {}
 
 
 def _declare_required(editor: _Editor, rule: Rule) -> None:
     for schema in list(subschemas.walk(editor.schema)):
-        names = judge.undeclared_required(schema)
-        others = schema.get("additionalProperties", True)
-        # A closed object refuses such a member, so no declaration makes a call possible.
-        if not names or others is False:
-            continue
-        properties = schema.setdefault("properties", {})
-        for name in names:
-            # `patternProperties` still applies to it; the schema of all other members does not.
-            properties[name] = copy.deepcopy(others) if isinstance(others, dict) else {}
+        spelling.declare_required(schema)
 
 
 def _leave_out_patterns(editor: _Editor, rule: Rule) -> None:
     for schema in subschemas.walk(editor.schema):
-        for keyword, pattern in list(judge.patterns_of(schema)):
+        for keyword, pattern in list(spelling.patterns_of(schema)):
             if judge.compiles_everywhere(pattern, rule):
                 continue
             if keyword == "pattern":

@@ -4,7 +4,7 @@ A reference or an `allOf` at the top becomes properties of the object, as far as
 meaning. Where it cannot, `inputs.write` moves the whole schema below one property, where any rule may be.
 """
 
-from core.schema import AnySchema, Schema, SchemaBoundsError, read_document
+from core.schema import AnySchema, Schema, SchemaBoundsError, read_document, spelling
 from designer.signatures import model_names
 
 
@@ -19,15 +19,15 @@ def flatten(schema: Schema) -> Schema:
         return schema
     level = document.level(document.root)
     flat = {**level.schema, "allOf": list(level.apart)} if level.apart else level.schema
-    properties = flat.get("properties", {})
-    added = properties.keys() - schema.get("properties", {}).keys()
+    properties = level.properties
+    added = properties.keys() - spelling.properties_of(schema).keys()
     if flat.get("not") == {} or not all(map(model_names.is_property, added)):
         return schema
     trivial = {"anyOf"} if any(choice in (True, {}) for choice in flat.get("anyOf", ())) else set()
     if "if" not in flat or not flat.keys() & {"then", "else"}:
         trivial |= {"if", "then", "else"}
     flat = {keyword: value for keyword, value in flat.items() if keyword not in trivial}
-    if definitions := document.root.get("$defs") if isinstance(document.root, dict) else None:
+    if definitions := spelling.definitions_of(document.root):
         flat["$defs"] = definitions
     return flat | {"properties": {name: _as_object(child) for name, child in properties.items()}}
 

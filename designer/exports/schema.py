@@ -6,13 +6,13 @@ references to them; rules that may name such a member are left out.
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
 from msgspec import UNSET, structs
 
-from core.schema import pointers, subschemas
+from core.schema import loops, pointers, spelling, subschemas
+from core.schema.objects import has_object_type
 from designer.exports.wire import output_of_all, whole_input
 from designer.signatures.effective import Effective, Input
 from protocols import parameters as json_schema
@@ -43,9 +43,9 @@ def of_inputs(tool: Effective) -> dict[str, Any]:
     if single_input := whole_input(tool):
         return _wrapped(single_input)
     schema = {"type": "object", "properties": {}} | as_the_vendor_does(tool)
-    if not schema.get("required", True):
-        del schema["required"]
-    return schema
+    # Some targets refuse an empty list.
+    is_empty = spelling.states_empty(schema, "required")
+    return {k: value for k, value in schema.items() if k != "required"} if is_empty else schema
 
 
 def of_listed_inputs(tool: Effective) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
     hidden = {hidden.parameter.name: hidden.parameter for hidden in tool.hidden}
     required = [visible.parameter.name for visible in tool.inputs if visible.is_required]
     schema: dict[str, Any] = {"type": "object"}
-    if tool.inputs or other_keywords is None or other_keywords.get("properties") == {}:
+    if tool.inputs or other_keywords is None or spelling.states_empty(other_keywords, "properties"):
         schema["properties"] = {visible.alias: of_input(visible) for visible in tool.inputs}
     schema |= _required(other_keywords or {}, required, {*names, *hidden}, names)
     if other_keywords is None:
@@ -89,7 +89,7 @@ def of_outputs(tool: Effective) -> dict[str, Any]:
     """Return the schema of the outputs. Without a schema of the vendor's, nothing is required or closed."""
     if single_output := output_of_all(tool):
         schema = of_parameter(single_output.parameter)
-        return {"type": "object"} | schema if _is_an_object(schema) else schema
+        return {"type": "object"} | schema if has_object_type(schema) else schema
     names = {output.parameter.name: output.alias for output in tool.outputs}
     properties = {output.alias: _of_output(output.parameter) for output in tool.outputs}
     other_keywords = tool.outputs_rest
@@ -99,7 +99,7 @@ def of_outputs(tool: Effective) -> dict[str, Any]:
     required = [output.parameter.name for output in tool.outputs if output.parameter.required]
     is_renamed = bool(hidden) or any(name != alias for name, alias in names.items())
     schema = {"type": other_keywords.get("type") or "object"}
-    if properties or other_keywords.get("properties") == {}:
+    if properties or spelling.states_empty(other_keywords, "properties"):
         schema["properties"] = properties
     declared = {*names, *hidden}
     schema |= _required(other_keywords, required, declared, names) | _rules(
@@ -185,9 +185,9 @@ def is_open(tool: Effective) -> bool:
 def takes_members(input_schema: Mapping[str, Any]) -> bool:
     """Return whether an input schema describes any member, by its properties or by a rule."""
     return bool(
-        input_schema.get("properties")
+        spelling.properties_of(input_schema)
         or input_schema.get("additionalProperties")
-        or input_schema.get("required")
+        or spelling.required_of(input_schema)
     ) or any(
         keyword not in _HARMLESS and keyword not in ("type", "properties", "required", "maxProperties")
         for keyword in input_schema
@@ -212,24 +212,6 @@ def _is_renamed(tool: Effective) -> bool:
     return bool(tool.hidden) or any(visible.alias != visible.parameter.name for visible in tool.inputs)
 
 
-def _is_an_object(schema: dict[str, Any]) -> bool:
-    """Return whether the schema accepts only objects, although it states the type further down, where few
-    clients look."""
-    waiting, visited = [schema], set()
-    while waiting:
-        schema_part = waiting.pop()
-        if not isinstance(schema_part, dict) or id(schema_part) in visited:
-            continue
-        visited.add(id(schema_part))
-        if schema_part.get("type") == "object":
-            return True
-        inner = schema_part.get("allOf")
-        waiting += inner if isinstance(inner, list) else []
-        with suppress(LookupError):
-            waiting.append(pointers.resolve_reference(schema, str(schema_part.get("$ref"))))
-    return False
-
-
 def _rules(other_keywords: Mapping[str, Any], *, is_renamed: bool) -> dict[str, Any]:
     return {
         keyword: value
@@ -242,20 +224,17 @@ def _required(
     other_keywords: Mapping[str, Any], required: list[str], declared: set[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
     # In the vendor's own order, with the names that are required of no property.
-    vendor_list = other_keywords.get("required")
-    if isinstance(vendor_list, list):
-        names_in_order = [name for name in vendor_list if isinstance(name, str)]
+    if names_in_order := spelling.required_of(other_keywords):
         required = [name for name in names_in_order if name in required or name not in declared]
     renamed = list(dict.fromkeys(names.get(name, name) for name in required))
-    return {"required": renamed} if renamed or vendor_list == [] else {}
+    return {"required": renamed} if renamed or spelling.states_empty(other_keywords, "required") else {}
 
 
 def _as_it_is(visible: Input) -> dict[str, Any] | None:
     # The input that contains all inputs may itself be an object, such as one with blank names.
     schema = _remove_nullable(of_input(visible))
-    properties = schema.get("properties", {})
-    is_fit = isinstance(properties, dict) and all(isinstance(member, dict) for member in properties.values())
-    return schema if schema.get("type") == "object" and is_fit else None
+    is_fit = schema.get("type") == "object" and spelling.has_described_properties(schema)
+    return schema if is_fit else None
 
 
 def _wrapped(visible: Input) -> dict[str, Any]:
@@ -287,28 +266,22 @@ def _follow_moved_properties(
         return schema
     schema = _relocated(schema, lead)
     while missing := [
-        name for name in hidden if name in moved and f"hidden {name}" not in schema.get("$defs", {})
+        name for name in hidden if name in moved and f"hidden {name}" not in spelling.definitions_of(schema)
     ]:
         definitions = {f"hidden {name}": _relocated(of_parameter(hidden[name]), lead) for name in missing}
-        schema = {**schema, "$defs": {**schema.get("$defs", {}), **definitions}}
+        schema = {**schema, "$defs": {**spelling.definitions_of(schema), **definitions}}
     return schema
 
 
 def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
-    def change(schema_part: dict[str, Any]) -> dict[str, Any]:
-        reference = schema_part.get("$ref")
-        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-            return schema_part
+    def change(reference: str) -> str:
         try:
-            parts = pointers.split_fragment(reference)
+            steps = pointers.split_fragment(reference) if loops.is_pointer(reference) else None
         except pointers.PointerError:
-            return schema_part
-        new_parts = lead(parts)
-        return (
-            schema_part if new_parts == parts else {**schema_part, "$ref": pointers.join_fragment(new_parts)}
-        )
+            return reference
+        return reference if steps is None or lead(steps) == steps else pointers.join_fragment(lead(steps))
 
-    changed: dict[str, Any] = subschemas.mapped(schema, change)
+    changed: dict[str, Any] = spelling.with_changed_references(schema, change)
     return changed
 
 

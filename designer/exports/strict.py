@@ -99,7 +99,7 @@ class _Writer:
         self, vendor_schema: Schema, members: ObjectSchema | None, words: Schema, path: Path
     ) -> Schema | None:
         keywords: Schema = {}
-        vendor_types = types.type_words(vendor_schema) or _guess_types(vendor_schema)
+        vendor_types = types.type_words(vendor_schema) or types.guess_words(vendor_schema)
         strict_types = list(vendor_types)
         if "object" in strict_types:
             strict_object = self._write_object(vendor_schema, members, path) if members else None
@@ -198,11 +198,6 @@ def _write_values(own: Schema) -> Schema | None:
         return None
     words = list(dict.fromkeys(_TYPES[type(value)] for value in values))
     return {"type": words[0] if len(words) == 1 else words, "enum": values}
-
-
-def _guess_types(own: Schema) -> list[str]:
-    """Return the type of a schema that states none, by its keywords."""
-    return ["object"] if "properties" in own else ["array"] if "items" in own else []
 
 
 def _with_null(schema: Schema) -> Schema:

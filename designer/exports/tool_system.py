@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from core.schema import spelling
 from designer.exports import contracts, inputs
 from designer.exports.base import Format, FormatLimits
 from designer.exports.document import ReleaseDocument
@@ -38,7 +39,7 @@ def _branch(tool: Effective) -> dict[str, Any]:
         TOOL: {"type": "string", "const": tool.name},
         ACTIVITY: {"type": "string", "const": tool.name},
         REASONING: {"type": "string", "description": "Why this call is made."},
-        **input_schema["properties"],
+        **spelling.properties_of(input_schema),
         OUTPUT: inputs.write_outputs(tool, CONTRACT).schema,
     }
     about = {"type": "object", "title": tool.title, "description": tool.description}
@@ -46,15 +47,15 @@ def _branch(tool: Effective) -> dict[str, Any]:
         **{keyword: text for keyword, text in about.items() if text},
         **{keyword: value for keyword, value in input_schema.items() if keyword not in about},
         "properties": properties,
-        "required": [TOOL, *input_schema.get("required", [])],
+        "required": [TOOL, *spelling.required_of(input_schema)],
     }
 
 
 def resolve(branch: dict[str, Any], activity: str) -> None:
-    branch["properties"][ACTIVITY]["const"] = activity
+    spelling.properties_of(branch)[ACTIVITY]["const"] = activity
     # An activity fills the output in, or else the model.
     if not activity:
-        branch["required"] = [*branch["required"], OUTPUT]
+        branch["required"] = [*spelling.required_of(branch), OUTPUT]
 
 
 def wire(tool: Effective) -> Wire:

@@ -11,6 +11,7 @@ from catalog.models.tools import ItemKind
 from catalog.token_estimate import estimate_tokens
 from core.errors import DomainError
 from core.invisible_characters import HIDDEN
+from core.schema import spelling
 from designer import exports
 from designer.exports import inputs, origins, parts
 from designer.exports.base import ALL_TYPES, Carried, Format, FormatLimits, Remark, carried
@@ -228,7 +229,7 @@ def _check_limits(tool: Effective, limits: FormatLimits) -> Iterator[Limit]:
         yield Limit(label, max_length, limits.enum_description, "ok" if is_met else "warn")
     if (subset := limits.contract.subset) is not None:
         schema = inputs.write(tool, limits.contract).schema
-        properties = len(schema.get("properties", {}))
+        properties = len(spelling.properties_of(schema))
         yield Limit(
             "Inputs of the strict schema",
             properties,

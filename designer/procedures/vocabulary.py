@@ -13,6 +13,7 @@ from msgspec import UNSET
 from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
+from core.schema import spelling
 from designer.agents import transfers
 from designer.agents.agents import tree_of
 from designer.models import Agent, Pin, Transfer
@@ -147,12 +148,10 @@ def _names_inside(parameter: Parameter) -> tuple[str, ...]:
     for _ in range(MAX_DEPTH):
         next_level: list[object] = []
         for schema in level:
-            if isinstance(schema, dict):
-                properties = schema.get("properties")
-                if isinstance(properties, dict):
-                    names |= dict.fromkeys(properties)
-                    next_level += properties.values()
-                next_level.append(schema.get("items"))
+            properties = spelling.properties_of(schema)
+            names |= dict.fromkeys(properties)
+            next_level += properties.values()
+            next_level += [schema.get("items")] if isinstance(schema, dict) else []
         level = next_level[:MAX_NAMES_INSIDE]
     return tuple(names)[:MAX_NAMES_INSIDE]
 

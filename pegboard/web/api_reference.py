@@ -9,7 +9,9 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 
-from core.schema import pointers
+from core.schema import spelling
+from core.schema.dialects import requires_itself
+from core.schema.shown_forms import followed
 from pegboard.api.schema import IDEMPOTENCY_KEY
 
 MAX_DEPTH = 4
@@ -78,7 +80,7 @@ def document() -> bytes:
 @cache
 def calls() -> tuple[ReferenceCall, ...]:
     schema = json.loads(document())
-    shapes = Shapes(schema.get("components", {}).get("schemas", {}))
+    shapes = Shapes(schema)
     return tuple(
         _call(method, path, operation, shapes)
         for path, operations in schema["paths"].items()
@@ -95,24 +97,20 @@ def groups() -> dict[str, list[ReferenceCall]]:
 
 
 class Shapes:
-    """The components of the schema, to resolve references."""
+    """The OpenAPI document, to resolve references."""
 
-    def __init__(self, components: dict[str, Any]) -> None:
-        self.components = components
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
 
     def follow(self, schema: dict[str, Any]) -> dict[str, Any]:
-        while "$ref" in schema:
-            schema = self.components[pointers.split_fragment(schema["$ref"])[-1]]
-        if len(schema.get("allOf", [])) == 1:
-            return {**self.follow(schema["allOf"][0]), **schema}
-        return schema
+        return followed(schema, self.document)
 
     def members(self, schema: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[ReferenceMember]:
         schema = self.follow(schema)
         if "items" in schema and depth < MAX_DEPTH:
             yield from self.members(schema["items"], f"{prefix}[]", depth + 1)
-        required = schema.get("required", ())
-        for name, member in schema.get("properties", {}).items():
+        required = spelling.required_of(schema)
+        for name, member in spelling.properties_of(schema).items():
             full = f"{prefix}.{name}" if prefix else name
             shape = self.follow(member)
             yield ReferenceMember(full, self.words(shape), name in required, shape.get("description", ""))
@@ -137,12 +135,8 @@ class Shapes:
             return schema["enum"][0]
         match schema.get("type"):
             case "object":
-                required = schema.get("required", ())
-                return {
-                    name: self.example(member)
-                    for name, member in schema.get("properties", {}).items()
-                    if name in required
-                }
+                required, properties = spelling.required_of(schema), spelling.properties_of(schema)
+                return {name: self.example(properties[name]) for name in properties if name in required}
             case "array":
                 return [self.example(schema.get("items", {}))]
             case "integer" | "number":
@@ -182,7 +176,7 @@ def _parameter(parameter: dict[str, Any], shapes: Shapes) -> ReferenceMember:
     return ReferenceMember(
         parameter["name"],
         shapes.words(parameter["schema"]),
-        parameter.get("required", False),
+        requires_itself(parameter),
         parameter.get("description", ""),
         parameter["in"],
     )

@@ -18,6 +18,7 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
+from core.schema import spelling
 from protocols import members
 from protocols.acp import document as acp_document
 from protocols.acp import manifest as acp_manifest
@@ -291,7 +292,6 @@ def _facts(signature: Signature) -> Iterator[tuple[str, str]]:
         "Used as a hint that a run has ended" if capabilities.get("callbacks") is True else "None",
     )
     for name, interrupt in list(acp_document.interrupts(signature).items())[:MAX_SHOWN]:
-        answer = interrupt.get("resume_payload")
-        properties = answer.get("properties") if isinstance(answer, dict) else None
-        names = ", ".join(list(properties)[:MAX_SHOWN]) if isinstance(properties, dict) else ""
+        properties = spelling.properties_of(interrupt.get("resume_payload"))
+        names = ", ".join(list(properties)[:MAX_SHOWN])
         yield "May ask for", printable(f"{name} ({names})" if names else name, MAX_FACT_LENGTH)

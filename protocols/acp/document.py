@@ -8,7 +8,7 @@ from msgspec import structs
 
 from core.canonical_json import canonical, digest
 from core.outbound.errors import printable
-from core.schema import audience
+from core.schema import audience, spelling
 from protocols import members
 from protocols import parameters as json_schema
 from protocols.acp import wire
@@ -89,7 +89,7 @@ def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
     if schema is None:
         return _NO_SHAPE
     clean = _clean(schema, f"specs.{member}")
-    if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
+    if spelling.has_null_properties(schema):
         # Examples of the protocol have null as “properties”, and the properties beside it. The meaning is
         # unknown, so such a schema becomes one parameter for the whole value.
         whole = Parameter(
@@ -214,7 +214,7 @@ def oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[s
         yield "NO_VERSION", f"{agent} has no version; Pegboard distinguishes its versions by their content."
     for member in ("input", "output", "config"):
         schema = document["specs"].get(member)
-        if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
+        if spelling.has_null_properties(schema):
             yield "NO_PROPERTIES", f"The {member} of {agent} has “properties” that are null."
 
 

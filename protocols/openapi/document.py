@@ -18,13 +18,13 @@ from urllib.parse import quote
 from core import strict_json, strict_yaml
 from core.canonical_json import canonical
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
-from core.schema import pointers
+from core.schema import pointers, spelling
 from core.strict_json import PartialDocument
 from protocols import paging
 from protocols.base import Note, UnreadableItemError
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi import swagger
-from protocols.openapi.schema import COMPONENT, Schema
+from protocols.openapi.schema import COMPONENT
 from protocols.openapi.swagger import Unreadable
 
 PLACES = ("path", "query", "header", "cookie")
@@ -252,7 +252,7 @@ class Document:
             return schema
         led = {each: self._led(each) for each in found}
         references |= {openapi_schema.named_in(each, COMPONENT) or "" for each in led.values()}
-        return openapi_schema.mapped(schema, lambda each: _with_reference(each, led))
+        return spelling.with_changed_references(schema, led.__getitem__, openapi_schema.REFERENCES)
 
     def _led(self, reference: str) -> str:
         if reference.startswith(COMPONENT):
@@ -457,8 +457,3 @@ def _called(parameter: Any, where: str, *, is_of_3_2: bool) -> tuple[str, str]:
     if place == "querystring" and not _object(parameter.get("content")):
         raise UnreadableItemError("SHAPE", f"“{where}” is a query string without “content”.")
     return name, place
-
-
-def _with_reference(schema: Schema, led: Mapping[str, str]) -> Schema:
-    reference = schema.get("$ref")
-    return {**schema, "$ref": led[reference]} if isinstance(reference, str) else schema

@@ -8,20 +8,17 @@ https://spec.openapis.org/oas/v3.0.4.html#schema-object
 https://spec.openapis.org/oas/v3.1.1.html#schema-object
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from core.schema import pointers
+from core.schema import dialects, pointers, spelling, subschemas, types
 
 COMPONENT = "#/components/schemas/"
 DEFINITION = "#/$defs/"
 
-# Under these, the keys are names and the values schemas.
-NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-# What stands under these is data, however much it looks like a schema.
-DATA = frozenset({"example", "examples", "default", "enum", "const", "discriminator", "xml", "externalDocs"})
+# OpenAPI has no other references between schemas; `$dynamicRef` stays as it is.
+REFERENCES = ("$ref",)
 
-_TYPES = {"string", "number", "integer", "boolean", "array", "object", "null"}
 _LIMITS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
 
 Schema = dict[str, Any]
@@ -29,50 +26,17 @@ Schema = dict[str, Any]
 
 def as_json_schema(schema: Any, *, is_dialect: bool) -> Any:
     """`is_dialect` for OpenAPI 3.0."""
-    translated = mapped(schema, _to_definition)
-    return mapped(translated, _out_of_dialect) if is_dialect else translated
+    translated = move_references(schema, COMPONENT, DEFINITION)
+    return subschemas.mapped(translated, _out_of_dialect) if is_dialect else translated
 
 
 def as_openapi(schema: Any, *, is_dialect: bool) -> Any:
-    translated = mapped(schema, _to_component)
-    return mapped(translated, _into_dialect) if is_dialect else translated
-
-
-def mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
-    """A copy in which every schema went through `change`, the inner ones first."""
-    if isinstance(schema, list):
-        return [mapped(each, change) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    copied = {}
-    for member, value in schema.items():
-        if member in NAMED and isinstance(value, dict):
-            copied[member] = {name: mapped(each, change) for name, each in value.items()}
-        elif is_data(member):
-            copied[member] = value
-        else:
-            copied[member] = mapped(value, change)
-    return change(copied)
-
-
-def is_data(member: str) -> bool:
-    return member in DATA or member.startswith("x-")
+    translated = move_references(schema, DEFINITION, COMPONENT)
+    return subschemas.mapped(translated, _into_dialect) if is_dialect else translated
 
 
 def references(schema: Any) -> Iterator[str]:
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, list):
-            waiting.extend(part)
-        elif isinstance(part, dict):
-            if isinstance(part.get("$ref"), str):
-                yield part["$ref"]
-            for member, value in part.items():
-                if member in NAMED and isinstance(value, dict):
-                    waiting.extend(value.values())
-                elif not is_data(member):
-                    waiting.append(value)
+    return subschemas.references(schema, REFERENCES)
 
 
 def named_in(reference: str, prefix: str) -> str | None:
@@ -85,33 +49,23 @@ def named_in(reference: str, prefix: str) -> str | None:
         return None
 
 
-def _to_definition(schema: Schema) -> Schema:
-    return _led(schema, COMPONENT, DEFINITION)
+def move_references(schema: Any, before: str, after: str) -> Any:
+    """Return a copy whose references that start with `before` start with `after`."""
 
+    def move(reference: str) -> str:
+        return after + reference.removeprefix(before) if reference.startswith(before) else reference
 
-def _to_component(schema: Schema) -> Schema:
-    return _led(schema, DEFINITION, COMPONENT)
-
-
-def _led(schema: Schema, there: str, here: str) -> Schema:
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith(there):
-        schema["$ref"] = here + reference.removeprefix(there)
-    return schema
+    return spelling.with_changed_references(schema, move, REFERENCES)
 
 
 def _out_of_dialect(schema: Schema) -> Schema:
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) and kind else [kind]
-    if kind is not None and not all(isinstance(each, str) and each in _TYPES for each in kinds):
+    if kind is not None and not all(isinstance(each, str) and each in types.WORDS for each in kinds):
         del schema["type"]
     elif schema.get("nullable") is True and isinstance(kind, str):
         schema["type"] = [kind, "null"]
-    for limit, exclusive in _LIMITS:
-        if isinstance(schema.get(exclusive), bool):
-            is_exclusive = schema.pop(exclusive)
-            if is_exclusive and limit in schema:
-                schema[exclusive] = schema.pop(limit)
+    dialects.modernize_bounds(schema)
     if "required" in schema and not isinstance(schema["required"], list):
         del schema["required"]
     return schema

@@ -16,7 +16,7 @@ import msgspec
 
 from core.canonical_json import canonical, digest
 from core.outbound.errors import printable
-from core.schema import Dialect, audience, directions, read_document, read_object, subschemas
+from core.schema import Dialect, audience, directions, read_document, read_object
 from protocols import members
 from protocols import parameters as json_schema
 from protocols.base import CallError, UnreadableItemError
@@ -494,7 +494,7 @@ def audience_form(document: dict[str, Any], read_at: datetime | None) -> Any:
     around = {**document, "components": {m: v for m, v in components.items() if m != "schemas"}}
     hollow = _content_of(around, schemas) | {"openapi": ".".join(document["openapi"].split(".")[:2])}
     root = {"$defs": components.get("schemas", {}), "allOf": schemas}
-    as_definitions = subschemas.mapped(root, _refer_to_definitions)
+    as_definitions = openapi_schema.move_references(root, COMPONENT, DEFINITION)
     return [hollow, audience.canonical_schema(as_definitions, read_at, digest, needed={LEFT_OUT})]
 
 
@@ -526,13 +526,6 @@ def _content_of(value: Any, schemas: list[Any], under: str = "") -> Any:
             elif not is_server_text:
                 content[name] = _content_of(each, schemas, name)
     return content
-
-
-def _refer_to_definitions(schema: dict[str, Any]) -> dict[str, Any]:
-    reference = schema.get("$ref")
-    if not isinstance(reference, str) or not reference.startswith(COMPONENT):
-        return schema
-    return {**schema, "$ref": DEFINITION + reference.removeprefix(COMPONENT)}
 
 
 class _Carried:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.schema import pointers
+from core.schema import pointers, subschemas
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi.schema import Schema
 
@@ -228,13 +228,11 @@ def _security_scheme(scheme: Any) -> Any:
 
 
 def _schema(schema: Any) -> Any:
-    return openapi_schema.mapped(schema, _to_openapi_3)
+    moved = openapi_schema.move_references(schema, "#/definitions/", openapi_schema.COMPONENT)
+    return subschemas.mapped(moved, _to_openapi_3)
 
 
 def _to_openapi_3(schema: Schema) -> Schema:
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/definitions/"):
-        schema["$ref"] = openapi_schema.COMPONENT + reference.removeprefix("#/definitions/")
     if schema.get("type") == "file":
         schema |= {"type": "string", "format": "binary"}
     if schema.pop("x-nullable", None) is True:

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from core.canonical_json import canonical
+from core.schema import types
 from protocols import members
 from protocols import parameters as json_schema
 from protocols.base import UnreadableItemError
@@ -135,7 +136,7 @@ def _unwrapped(schema: object) -> object:
     # An early draft has the schema in a member `parameters`.
     if isinstance(schema, dict) and schema.keys() == {"parameters"}:
         inner = schema["parameters"]
-        if isinstance(inner, dict) and (not inner or "type" in inner or "properties" in inner):
+        if isinstance(inner, dict) and (not inner or "type" in inner or "object" in types.guess_words(inner)):
             return inner
     return schema
 

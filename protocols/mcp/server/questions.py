@@ -8,8 +8,10 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from typing import Protocol as Interface
+
+import msgspec
 
 from protocols.base import CLOSED, QUESTIONS
 from protocols.mcp import wire
@@ -23,6 +25,14 @@ CHOICES_SINCE = "2025-11-25"
 _STATE = re.compile(r"call-([0-9]{1,18})")
 # No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
 _SIMPLE = ("string", "number", "integer", "boolean")
+
+
+class _RequestedSchema(msgspec.Struct):
+    """The members that the schema of a form must have in MCP."""
+
+    type: Literal["object"]
+    properties: dict[str, Any]
+    required: list[str] = []
 
 
 class Question(Interface):
@@ -165,14 +175,11 @@ def _answer(response: object) -> dict[str, Any] | None:
 def _is_form(schema: Mapping[str, Any] | None, client: Client) -> bool:
     if schema is None:
         return True
-    members, required = schema.get("properties"), schema.get("required", [])
-    return (
-        schema.get("type") == "object"
-        and isinstance(members, dict)
-        and all(_is_drawn(member, client) for member in members.values())
-        and isinstance(required, list)
-        and all(isinstance(name, str) for name in required)
-    )
+    try:
+        form = msgspec.convert(schema, _RequestedSchema)
+    except msgspec.ValidationError:
+        return False
+    return all(_is_drawn(member, client) for member in form.properties.values())
 
 
 def _is_drawn(member: object, client: Client) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from core.schema import read_document, read_object
+from core.schema.objects import alternative_names
 
 BASE = {
     "type": "object",
@@ -78,22 +79,19 @@ def test_a_name_that_is_required_and_not_listed_stays_required():
     assert (object_members.required, dict(object_members.members)) == (("ghost",), {})
 
 
-def test_alternatives_add_members_that_may_be_left_out():
+def test_names_of_alternatives_are_found_at_any_depth():
     schema = {
         "properties": {"kind": {"type": "string"}},
         "required": ["kind"],
         "oneOf": [
             {"properties": {"kind": {"const": "a"}, "size": {"type": "integer"}}, "required": ["size"]},
-            {"properties": {"size": {"type": "null"}}},
+            {"anyOf": [{"properties": {"depth": {"type": "null"}}}, {"$ref": "#"}]},
         ],
-        "if": {"properties": {"when": True}},
         "dependentSchemas": {"kind": {"properties": {"why": {"type": "string"}}}},
     }
     assert list(object_of(schema).members) == ["kind"]
-    members = object_of(schema, alternatives=True).members
-    assert set(members) == {"kind", "size", "when", "why"}
-    assert members["size"].schema == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
-    assert [name for name, member in members.items() if member.is_required] == ["kind"]
+    document = read_document(schema)
+    assert alternative_names(document, document.root) == {"kind", "size", "depth", "why"}
 
 
 @pytest.mark.parametrize("schema", [{"type": "string"}, {"enum": [1]}, {"const": None}, False])

@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 
+from core.schema import spelling, subschemas
 from designer import exports
 from designer.exports import contracts, judge
 from designer.exports.base import carried
@@ -59,18 +60,18 @@ def test_every_rule_has_its_source_and_its_date(format_):
 )
 def test_array_without_items_is_given_items_of_anything(name, place):
     out, remarks = exported(name, inputs_of({"a": place}))
-    assert not any(judge.is_array_without_items(schema) for schema in schemas_in(out))
+    assert not any(spelling.is_array_without_items(schema) for schema in schemas_in(out))
     assert remarks == []
     assert out["properties"]["a"] != place
     assert without_items(out["properties"]["a"]) == place
 
 
 def schemas_in(schema: Any) -> list[dict[str, Any]]:
-    return list(judge.subschemas.walk(schema))
+    return list(subschemas.walk(schema))
 
 
 def without_items(schema: Any) -> Any:
-    return judge.subschemas.mapped(
+    return subschemas.mapped(
         schema,
         lambda schema: {word: value for word, value in schema.items() if (word, value) != ("items", {})},
     )
@@ -109,7 +110,7 @@ def test_name_of_pattern_properties_that_cannot_be_read_opens_the_object(name):
 
 
 def patterns_in(schema: Any) -> list[str]:
-    return [pattern for subschema in schemas_in(schema) for _, pattern in judge.patterns_of(subschema)]
+    return [pattern for subschema in schemas_in(schema) for _, pattern in spelling.patterns_of(subschema)]
 
 
 @pytest.mark.parametrize("name", [*PROVIDERS, "mcp", "json-schema", "oxp", "tool-system"])

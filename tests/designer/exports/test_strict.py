@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.schema import read_document
+from core.schema import inlining, read_document
 from designer import exports
-from designer.exports import inlining, nulls, openai_strict, strict, wire
+from designer.exports import nulls, openai_strict, strict, wire
 from designer.exports.base import carried, remarks
 from tests.core.schema import schemas
 from tests.designer.exports.formats import VALIDATORS

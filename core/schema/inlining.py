@@ -3,14 +3,12 @@ target."""
 
 from typing import Any
 
-from core.schema import pointers, subschemas
+from core.schema import pointers, spelling, subschemas
 
 # The largest number of parts of a schema. Many references to large definitions multiply.
 MAX_PARTS = 20_000
 # Useless without references, or allowed at the top of a document only.
 _ANCHORS = {*subschemas.DEFINITIONS, "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
-# If a reference and its target both have one of these, the one beside the reference counts.
-WORDS = frozenset(("title", "description", "default", "examples", "deprecated", "$comment"))
 
 
 def inlined(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -68,6 +66,6 @@ def joined(siblings: dict[str, Any], target: Any) -> dict[str, Any]:
     }
     return (
         {**target, **siblings}
-        if differing <= WORDS
+        if differing <= spelling.WORDS
         else {**siblings, "allOf": [*siblings.get("allOf", []), target]}
     )

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.schema import subschemas
-from designer.exports.inlining import MAX_PARTS, inlined
+from core.schema.inlining import MAX_PARTS, inlined
 
 A = {"type": "string", "maxLength": 2}
 links = st.sampled_from(["#/$defs/a", "#/$defs/b", "#/$defs/c"])
