@@ -21,6 +21,7 @@ from catalog.review import inspector
 from catalog.search import changes, recorded_searches
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
+from catalog.vendors import detection_jobs
 from core import portions, task_dispatch, wakes
 from core.failpoints import failpoint
 
@@ -31,6 +32,8 @@ PORTION_SECONDS, PORTION_LIMIT = 200.0, 300
 # A run without parts may take 300 seconds, so a task starts no other run after this many seconds. A pool of
 # threads does not end tasks.
 BEGIN_RUN_SECONDS, RUN_LIMIT = 20.0, 350
+# A detection takes less than a minute; afterwards its page offers to try again.
+DETECTION_LIMIT = 110
 # Pictures are the least urgent work: after so many seconds, a worker is free for other work.
 FETCH_PICTURES_SECONDS = 20.0
 RENEW_TOKEN = "catalog.tasks.renew_token"  # noqa: S105 - the name of a task
@@ -59,6 +62,11 @@ def enumerate_run(run_id: int, *, ends: float = math.inf) -> None:
 
 def _has_just_ended(run: Run) -> bool:
     return run.finished_at is not None and timezone.now() - run.finished_at < LEFT_TO_OTHERS
+
+
+@shared_task(soft_time_limit=DETECTION_LIMIT)
+def detect_protocol(job_id: str) -> None:
+    detection_jobs.perform(uuid.UUID(job_id))
 
 
 @shared_task(soft_time_limit=PORTION_LIMIT)

@@ -37,6 +37,7 @@ urlpatterns = [
         name="vendor-request-take-back",
     ),
     path("endpoints/new/", endpoints.endpoint_new, name="endpoint-new"),
+    path("endpoints/new/detect/", previews.endpoint_detect, name="endpoint-detect"),
     path("endpoints/new/preview/", previews.endpoint_preview, name="endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.endpoint, name="endpoint"),
     path("endpoints/<int:pk>/preview/", previews.endpoint_change_preview, name="endpoint-change-preview"),

@@ -24,6 +24,7 @@ from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, RequestMethods
 from core.schema import audience, normalization
+from protocols.recognition import Recognition
 from protocols.signature import ContextKind, Parameter, Signature
 
 OutcomeKind = Literal[
@@ -420,6 +421,8 @@ class Protocol(ABC):
     keeps_runs: ClassVar[bool] = False
     # The form of tools that are defined in Pegboard. No server speaks it, so nothing is enumerated or sent.
     is_own: ClassVar[bool] = False
+    # How the protocol is detected at an address; None: users choose it by hand.
+    recognition: ClassVar[Recognition | None] = None
     # Increase when `read` changes, so that every document is read once more. A document with a new meaning
     # becomes a version of its own (catalog/enumeration/listing.py).
     revision: ClassVar[int] = 1

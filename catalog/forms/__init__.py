@@ -68,6 +68,21 @@ class AddressInput(forms.URLInput):
         return without_keys(value) if isinstance(value, str) else None
 
 
+class SourceInput(forms.Textarea):
+    """The field for an address or a pasted document. It never shows a document or a key again."""
+
+    def __init__(self) -> None:
+        placeholder = "https://api.example.com/mcp"
+        attributes = {"spellcheck": "false", "placeholder": placeholder, "class": "mono", "data-enter": ""}
+        super().__init__({"rows": 1, **attributes})
+
+    def format_value(self, value: Any) -> str | None:
+        is_address = (
+            isinstance(value, str) and value.strip()[:1] not in ("{", "[") and "\n" not in value.strip()
+        )
+        return without_keys(value) if is_address else None
+
+
 class EndpointForm(ReachForm):
     """The settings of an endpoint. Its protocol declares the fields named "setting-..."."""
 
@@ -244,7 +259,8 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     )
     vendor_name = forms.CharField(max_length=120, required=False, label="Name of the new vendor")
     protocol = forms.ChoiceField(choices=protocols.connectable)
-    url = forms.CharField(max_length=2048, label="Address", widget=AddressInput)
+    url = forms.CharField(max_length=2048, label="Address", widget=SourceInput)
+    detection = forms.UUIDField(required=False, widget=forms.HiddenInput)
     name = forms.CharField(
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."
     )

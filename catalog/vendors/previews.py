@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from catalog import bounds
@@ -71,10 +71,15 @@ class Preview:
     spoken_protocol: str = ""
 
 
-def preview(endpoint: Endpoint, source: AddressSource = AddressSource.ADMINISTRATOR) -> Preview:
+def preview(
+    endpoint: Endpoint,
+    source: AddressSource = AddressSource.ADMINISTRATOR,
+    report: Callable[[int], None] | None = None,
+) -> Preview:
     """Reads an endpoint that need not be saved, within limits that a person can wait for.
 
-    `source` is the role of the user who gave its address.
+    `source` is the role of the user who gave its address. report: receives the number of tools after each
+    page.
     """
     policy, limits = policy_for(Door.PREVIEW, source), bounds.limits_of(endpoint, LIMITS)
     gathering = _Gathering(endpoint.speak())
@@ -84,6 +89,8 @@ def preview(endpoint: Endpoint, source: AddressSource = AddressSource.ADMINISTRA
                 gathering.preview.wanted = gathering.protocol.wanted_credential(session)
             for page in gathering.bounded(gathering.protocol.enumerate(session, NothingKnown())):
                 gathering.take(page)
+                if report:
+                    report(gathering.preview.tools)
     except ProtocolError as first:
         error = recognition.explain(endpoint, first, policy)
         if isinstance(error, recognition.WrongProtocolError):

@@ -29,7 +29,8 @@ from catalog.second_look import runs as second_look
 from catalog.twins import already_connected
 from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
-from catalog.views import offers
+from catalog.vendors.detection_jobs import Job
+from catalog.views import detections, offers
 from catalog.views.asked import number
 from catalog.views.credentials import refuse
 from core.errors import DomainError
@@ -49,14 +50,21 @@ READ_AS = "read_as"
 @requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
     """Connect an endpoint. It redirects to the first run, or to a sign-in at the vendor before it."""
+    job = detections.job_of(request)
+    if "HX-Request" in request.headers and request.method == "GET":
+        return _detection_progress(request, job)
     offer = offers.accepted_offer(request)
-    form, client = _filled_in(request, offer)
+    form, client = _filled_in(request, offer, job)
     context = {
         "form": form,
         "client": client,
         "redirect_uri": redirect_uri(request),
         **form.vendor_request_context(),
+        **detections.context_of(request, job),
+        **detections.layout_of(request, job, form),
     }
+    if request.method == "GET" and job and job.result:
+        context["already"] = already(form["protocol"].value(), job.result.address)
     if offers.LOOK in request.POST:
         template = "_discovery.html" if "HX-Request" in request.headers else "endpoint_new.html"
         return render(
@@ -85,6 +93,15 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     return render(request, "catalog/endpoint_new.html", context)
 
 
+def _detection_progress(request: HttpRequest, job: Job | None) -> HttpResponse:
+    if job and job.is_active:
+        context = detections.context_of(request, job)
+        return render(request, "catalog/_detection_progress.html", context)
+    response = HttpResponse()
+    response["HX-Refresh"] = "true"
+    return response
+
+
 def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list[Endpoint]:
     """Return the endpoints with this address and protocol."""
     pk = instead_of.pk if instead_of else None
@@ -92,9 +109,13 @@ def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list
     return [match.endpoint for match in already_connected(entered)]
 
 
-def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectForm, ClientForm]:
+def _filled_in(
+    request: HttpRequest, chosen: dict[str, Any], job: Job | None
+) -> tuple[ConnectForm, ClientForm]:
     # The entered values, with those of a pressed offer button.
     data = request.POST.copy() if request.method == "POST" else None
+    if data is not None:
+        detections.add_document(request, data)
     if data is not None and READ_AS in data:
         data["protocol"] = request.POST.get(READ_AS, "")
     if data is not None and (chosen or ENTER in data):
@@ -108,6 +129,19 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
             data["vendor_name"] = _host_of(request.POST.get("url", ""))
         if offers.decides_kind(request, chosen):
             data["secret"] = ""  # the server issues it, or there is none
+    initial = _requested_values(request) | detections.initial_of(request, job)
+    form = ConnectForm(data, request.FILES or None, initial=initial)
+    client = ClientForm(data if form.is_oauth else None, prefix="client")
+    if chosen and form.is_oauth:
+        client.fill(chosen)
+        client.fields["client_id"].widget.attrs["autofocus"] = True
+    elif ENTER in request.POST:
+        form.fields["secret"].widget.attrs["autofocus"] = True
+    return form, client
+
+
+def _requested_values(request: HttpRequest) -> dict[str, Any]:
+    """Return the values of the vendor or the vendor request that the address of the page names."""
     initial: dict[str, Any] = {"vendor": request.GET.get("vendor", "")}
     if request_id := number(request.GET.get("request", "")):
         initial["vendor_request"] = request_id
@@ -117,14 +151,7 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
                 "protocol": vendor_request.protocol,
                 "url": vendor_request.url,
             }
-    form = ConnectForm(data, request.FILES or None, initial=initial)
-    client = ClientForm(data if form.is_oauth else None, prefix="client")
-    if chosen and form.is_oauth:
-        client.fill(chosen)
-        client.fields["client_id"].widget.attrs["autofocus"] = True
-    elif ENTER in request.POST:
-        form.fields["secret"].widget.attrs["autofocus"] = True
-    return form, client
+    return initial
 
 
 def _kind_for(request: HttpRequest, chosen: dict[str, Any]) -> str:

@@ -47,9 +47,14 @@ def look(
         discovered = discovery.discover(url.strip(), challenge, known_protocol)
     except RefusedError as error:
         return {"found": None, "offers": [], "refused_address": error.message}
-    offers = [_offer(request, discovered, server, may_sign_in) for server in discovered.servers]
     has_moved = bool(registered_at) and discovered.names_others_than(registered_at)
-    return {"found": discovered, "offers": offers, "refused_address": "", "has_moved": has_moved}
+    return offers_of(request, discovered, may_sign_in=may_sign_in) | {"has_moved": has_moved}
+
+
+def offers_of(request: HttpRequest, found: Discovery, *, may_sign_in: bool = True) -> dict[str, Any]:
+    """Return the context for the templates of `look`, from an earlier discovery."""
+    offers = [_offer(request, found, server, may_sign_in) for server in found.servers]
+    return {"found": found, "offers": offers, "refused_address": ""}
 
 
 def _offer(request: HttpRequest, found: Discovery, server: Server, may_sign_in: bool) -> dict[str, Any]:

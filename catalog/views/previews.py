@@ -2,18 +2,19 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth.client_metadata import redirect_uri
-from catalog.forms import NEW, EndpointForm, PreviewForm
+from catalog.forms import NEW, ConnectForm, EndpointForm, PreviewForm
 from catalog.forms.client_fields import ClientForm
 from catalog.models import Endpoint
+from catalog.vendors import detection_jobs, previews
 from catalog.vendors import operations as vendor_operations
-from catalog.vendors import previews
-from catalog.views import offers
+from catalog.views import detections, offers
 from catalog.views.credentials import refuse
 from catalog.views.endpoints import (
     already,
@@ -25,7 +26,31 @@ from catalog.views.endpoints import (
 from core.errors import DomainError
 from people.forms import OperationForm
 from people.models import Role
-from people.permissions import requires
+from people.permissions import person, requires
+
+# The values that stay when a detection cannot begin.
+CARRIED_ALONG = ("url", "vendor", "vendor_name", "vendor_request")
+
+
+@sensitive_post_parameters("secret")
+@requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
+@require_POST
+def endpoint_detect(request: HttpRequest) -> HttpResponse:
+    """Start to detect what an address or a pasted document offers, and show the progress."""
+    source = request.POST.get("url", "")
+    try:
+        job_id = detection_jobs.begin(source, actor=person(request))
+    except DomainError as error:
+        form = ConnectForm(initial={name: request.POST.get(name, "") for name in CARRIED_ALONG})
+        message = error.fields.get("url", error.message)
+        context = {"form": form, "client": ClientForm(None, prefix="client"), "refused_source": message}
+        return render(request, "catalog/endpoint_new.html", context)
+    query = {detections.NAME: str(job_id)}
+    if vendor := request.POST.get("vendor"):
+        query["vendor"] = vendor
+    if vendor_request := request.POST.get("vendor_request"):
+        query["request"] = vendor_request
+    return redirect(reverse("endpoint-new", query=query))
 
 
 @sensitive_post_parameters("secret")
@@ -33,10 +58,13 @@ from people.permissions import requires
 @require_POST
 def endpoint_preview(request: HttpRequest) -> HttpResponse:
     """Preview an endpoint, as a part of its form's page or as a whole page."""
-    form = PreviewForm(request.POST, request.FILES)
+    data = request.POST.copy()
+    detections.add_document(request, data)
+    form = PreviewForm(data, request.FILES)
     client = ClientForm(request.POST if form.is_oauth else None, prefix="client")
     context: dict[str, Any] = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
-    context |= form.vendor_request_context()
+    job = detections.job_of(request)
+    context |= form.vendor_request_context() | detections.layout_of(request, job, form)
     if form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
             context |= _preview_context(request, _draft(form, client))

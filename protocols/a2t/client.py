@@ -19,6 +19,7 @@ from core.outbound.reply import Reply
 from protocols import members, paging
 from protocols.a2t import document as a2t_document
 from protocols.a2t import wire
+from protocols.a2t.recognition import RECOGNITION
 from protocols.base import (
     Item,
     KnownPages,
@@ -57,6 +58,7 @@ class A2T(Protocol):
             maximum=1000,
         ),
     )
+    recognition = RECOGNITION
     fetches_alone = True
     promises = frozenset(
         {"locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"}

@@ -25,6 +25,7 @@ from protocols.acp import manifest as acp_manifest
 from protocols.acp import runs as acp_runs
 from protocols.acp import threads as acp_threads
 from protocols.acp import wire
+from protocols.acp.recognition import RECOGNITION
 from protocols.acp.search import AgentSearch, agent_id_of, name_of_entry
 from protocols.base import (
     UUID,
@@ -65,6 +66,7 @@ class ACP(Protocol):
     label = "ACP (AGNTCY)"
     summary = "The vendor offers agents. Each agent is one tool."
     url_hint = "The address before /agents, such as https://agents.example.com."
+    recognition = RECOGNITION
     fetches_alone = True
     content_members = frozenset({"metadata", "specs"})
     keeps_runs = True

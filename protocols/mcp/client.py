@@ -44,6 +44,7 @@ from protocols.mcp import document as mcp_document
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.context import ContextList
 from protocols.mcp.eras import Era
+from protocols.mcp.recognition import RECOGNITION
 from protocols.mcp.rpc import Answer, Request
 from protocols.mcp.subscriptions import Subscription, subscribe
 from protocols.mcp.transport import Transport
@@ -65,6 +66,7 @@ class MCP(Protocol):
     label = "MCP"
     summary = "The vendor runs an MCP server over streamable HTTP."
     url_hint = "The address of the MCP server itself, such as https://api.example.com/mcp."
+    recognition = RECOGNITION
     revision = 1
     # Who has the id of a session can speak in it, and some stay open until a user has answered.
     unshown = frozenset({"mcp-session-id"})

@@ -30,6 +30,7 @@ from protocols.openapi import request as openapi_request
 from protocols.openapi import security as openapi_security
 from protocols.openapi import signature as openapi_signature
 from protocols.openapi.document import LEFT_OUT, NAME, Document, Operation
+from protocols.openapi.recognition import ACCEPT, RECOGNITION
 from protocols.openapi.request import UnusableArgumentError
 from protocols.signature import Signature
 
@@ -40,7 +41,6 @@ WAY_TO_MORE = (
     "An administrator can raise “Megabytes of one reply” in the endpoint's settings: twice as many allow "
     "twice as many values."
 )
-_DOCUMENTS = "application/json, application/yaml;q=0.9, text/yaml;q=0.9, */*;q=0.5"
 _ETAG = re.compile(r"(?:W/)?[\x21-\x7e]{1,200}")
 _CHANGES_INSIDE_A_VERSION = frozenset({"info"})
 
@@ -90,6 +90,7 @@ class OpenApi(Protocol):
     )
     outside_digest = _CHANGES_INSIDE_A_VERSION
     content_members = frozenset({"openapi", "servers", "paths", "components", "security", NAME})
+    recognition = RECOGNITION
     lists_at_once = True
     way_to_less = (
         "Choose what you need with “Only these tags” or “Only these paths” in the endpoint's settings."
@@ -114,7 +115,7 @@ class OpenApi(Protocol):
     def _asked(self, session: Session, etag: str) -> Reply:
         if text := self.values["document"]:
             return Reply(200, {}, str(text).encode(), session.root)
-        headers = {"Accept": _DOCUMENTS} | ({"If-None-Match": etag} if etag else {})
+        headers = {"Accept": ACCEPT} | ({"If-None-Match": etag} if etag else {})
         accept = (200, 304) if etag else (200,)
         try:
             return session.get("", headers=headers, accept=accept)

@@ -39,6 +39,7 @@ from protocols.calls import outcomes
 from protocols.oxp import calls as oxp_calls
 from protocols.oxp import document as oxp_document
 from protocols.oxp import wire
+from protocols.oxp.recognition import RECOGNITION
 from protocols.signature import Signature
 
 MAX_SHOWN = 10
@@ -82,6 +83,7 @@ class OXP(Protocol):
         {"id", "name", "version", "description", "input_schema", "output_schema", "requirements"}
     )
     schema_members = frozenset({"input_schema", "output_schema"})
+    recognition = RECOGNITION
     lists_at_once = True
     unshown = frozenset({"developer_message"})
     takes_context = True

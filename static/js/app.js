@@ -60,6 +60,9 @@
         menu.querySelector("summary").focus();
       });
       if (!menus.length && goBack(event.target)) event.preventDefault();
+    } else if (event.key === "Enter" && !event.shiftKey && event.target.matches("[data-enter]")) {
+      event.preventDefault();
+      event.target.form.querySelector(".is-primary").click();
     } else if (!isTyping(event.target) && press(event.key)) {
       event.preventDefault();
     } else {

@@ -26,6 +26,7 @@ DOCUMENT = document(
 def test_preview_stands_beside_a_form_that_keeps_what_was_typed(open_browser):
     page = open_browser(Role.ADMIN).new_page()
     page.goto("/endpoints/new/")
+    page.get_by_text("Choose the protocol yourself").click()
     page.get_by_label("Name of the new vendor").fill("Library")
     page.get_by_role("radio", name="OpenAPI").check()
     page.locator("#id_openapi-document_0").set_input_files(

@@ -48,6 +48,7 @@ def test_a_vendor_that_wants_a_sign_in_is_connected_in_one_go(open_browser, comp
     messages = complaints(page)
     with StrictServer(client_id="") as server:
         page.goto("/endpoints/new/")
+        page.get_by_text("Choose the protocol yourself").click()
         page.get_by_label("Name of the new vendor").fill("Forecasts")
         page.get_by_role("radio", name="MCP").check()
         page.get_by_label("Address", exact=True).fill(server.resource)

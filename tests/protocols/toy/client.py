@@ -20,6 +20,7 @@ from protocols.calls import outcomes
 from protocols.signature import Signature
 from tests.protocols.toy import document as toy_document
 from tests.protocols.toy import wire
+from tests.protocols.toy.recognition import RECOGNITION
 
 # The statuses that are about the call itself. The session turns all others into errors.
 _ANSWERS = (200, 400, 409, wire.FAILED)
@@ -30,6 +31,7 @@ class Toy(Protocol):
     label = "Toy"
     summary = "The vendor lists tools without versions in catalog.json."
     url_hint = "The address of the folder that holds catalog.json."
+    recognition = RECOGNITION
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
         cursor: str | None = ""

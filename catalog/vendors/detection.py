@@ -1,0 +1,236 @@
+"""Detection of what an address or a pasted document offers: its protocol, its name and its tools.
+
+Every protocol declares harmless probes and a pure rule over their replies (protocols/recognition.py). This
+module sends the probes through the guarded session, within bounds on time, size and number, and never to
+another origin. A redirect is reported and not followed.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from itertools import islice
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import protocols
+from catalog.credentials import sessions
+from catalog.credentials.oauth import discovery
+from catalog.credentials.oauth.discovery import Discovery
+from catalog.models import Endpoint
+from catalog.vendors import previews
+from catalog.vendors.operations import draft_endpoint
+from catalog.vendors.previews import Preview
+from core.errors import DomainError
+from core.outbound.addresses import in_ascii
+from core.outbound.errors import ProtocolError, RefusedError, printable
+from core.outbound.limits import DEFAULT_LIMITS, MIB
+from core.outbound.policy import AddressSource, Door, origin_of, policy_for
+from core.outbound.reply import Reply
+from core.outbound.session import Session
+from protocols.base import Protocol
+from protocols.recognition import Certainty, Match, Probe, Recognition
+
+MAX_PROBES = 16
+SECONDS = 20.0
+SECONDS_OF_EACH = 5.0
+LIMITS = replace(DEFAULT_LIMITS, request=SECONDS_OF_EACH, session=SECONDS, session_bytes=32 * MIB, backoff=())
+ANY_STATUS = range(200, 600)
+# With these the server cannot be reached, so no other probe is sent.
+_UNREACHABLE = ("CONNECT", "CONNECT_TIMEOUT", "DNS", "PROXY")
+_TITLE = re.compile(rb"<title[^>]*>([^<]{1,200})</title>", re.IGNORECASE)
+WHERE_TO_LOOK = (
+    "The vendor's documentation for developers names the address: that of an MCP server, of an OpenAPI "
+    "document or of a list of tools."
+)
+
+# Receives the protocol that is tried, and the number of tools that were read.
+Report = Callable[[str, int], None]
+
+
+@dataclass(slots=True)
+class Detection:
+    """What an address or a document offers.
+
+    protocol: "" if none was recognised, or if several are possible; these are in `possible`.
+    address: of the endpoint to connect, "" if a document states none. name: the server's own.
+    error: why nothing was recognised: {"code", "message"}.
+    """
+
+    protocol: str = ""
+    address: str = ""
+    name: str = ""
+    possible: list[str] = field(default_factory=list)
+    preview: Preview | None = None
+    discovery: Discovery | None = None
+    error: dict[str, str] | None = None
+
+    @property
+    def label(self) -> str:
+        """Return what was found, as in “MCP server”."""
+        if not self.protocol:
+            return ""
+        protocol = protocols.get(self.protocol)
+        return f"{protocol.label} {protocol.recognition.noun}" if protocol.recognition else protocol.label
+
+    @property
+    def wants_sign_in(self) -> bool:
+        return bool(self.preview and self.preview.error and self.preview.error["code"] == "AUTH")
+
+
+def detect_address(address: str, report: Report) -> Detection:
+    """Detect what `address` offers, and preview its tools. Takes about a minute at most."""
+    address = in_ascii(address.strip())
+    search = _Search(address, report)
+    try:
+        search.run()
+    except ProtocolError as error:
+        return Detection(address=address, error={"code": error.code, "message": error.message})
+    best = search.best()
+    if best is None:
+        return Detection(address=address, error=_explain(address, search.first_reply))
+    if len(best) > 1:
+        return Detection(address=address, possible=[protocol.name for protocol, _, _ in best])
+    protocol, probe, match = best[0]
+    return _preview(Detection(protocol.name, probe.address, match.name), {}, report)
+
+
+def detect_document(text: str, report: Report) -> Detection:
+    """Detect the protocol of a pasted document, and preview its tools if it states the address of calls."""
+    for protocol in protocols.PROTOCOLS:
+        recognition = protocol.recognition
+        if recognition is None or recognition.match_document is None:
+            continue
+        report(protocol.name, 0)
+        if match := recognition.match_document(text):
+            found = Detection(protocol.name, match.address, match.name)
+            settings = {recognition.document_setting: text}
+            return _preview(found, settings, report) if match.address else found
+    message = "This is not an OpenAPI document in JSON or YAML. Paste the whole document, or its address."
+    return Detection(error={"code": "UNKNOWN_DOCUMENT", "message": message})
+
+
+def _preview(found: Detection, settings: dict[str, Any], report: Report) -> Detection:
+    try:
+        draft = draft_endpoint(protocol=found.protocol, url=found.address, settings=settings)
+    except DomainError as error:
+        message = " ".join(error.fields.values()) or error.message
+        return replace(found, error={"code": error.code, "message": message})
+    report(found.protocol, 0)
+    preview = previews.preview(draft, report=lambda tools: report(found.protocol, tools))
+    found = replace(found, preview=preview)
+    if found.wants_sign_in:
+        with suppress(RefusedError):
+            found.discovery = discovery.discover(draft.credential_url, preview.challenge, found.protocol)
+    return found
+
+
+_Candidate = tuple[type[Protocol], Probe, Match]
+
+
+class _Search:
+    """The probes of all protocols at one address. first_reply: to a plain request for the address itself."""
+
+    def __init__(self, address: str, report: Report) -> None:
+        self.first_reply: Reply | None = None
+        self._address = address
+        self._report = report
+        self._candidates: list[_Candidate] = []
+        self._ends = time.monotonic() + SECONDS
+
+    def run(self) -> None:
+        """Send probes until a reply is sure. Raises ProtocolError if the server cannot be reached."""
+        policy = policy_for(Door.PREVIEW, AddressSource.ADMINISTRATOR)
+        origin = origin_of(self._address, may_ask=True, policy=policy)
+        with sessions.open_session(Endpoint(url=self._address), limits=LIMITS, policy=policy) as session:
+            for protocol, recognition, probe in islice(self._probes(), MAX_PROBES):
+                if time.monotonic() >= self._ends or self._has(Certainty.SURE):
+                    return
+                self._report(protocol.name, 0)
+                if origin_of(probe.address, may_ask=True, policy=policy) != origin:
+                    continue
+                reply = _answer(session, probe)
+                if reply is None:
+                    continue
+                if not probe.is_guess and not probe.path and probe.json is None:
+                    self.first_reply = reply
+                if match := recognition.match(probe, reply):
+                    self._candidates.append((protocol, probe, match))
+
+    def _probes(self) -> Iterator[tuple[type[Protocol], Recognition, Probe]]:
+        # The entered address in every protocol, then the usual places below it.
+        probes = [
+            (protocol, protocol.recognition, probe)
+            for protocol in protocols.PROTOCOLS
+            if protocol.recognition
+            for probe in protocol.recognition.probes(self._address)
+        ]
+        return iter(sorted(probes, key=lambda row: row[2].is_guess))
+
+    def _has(self, certainty: Certainty) -> bool:
+        return any(match.certainty >= certainty for _, _, match in self._candidates)
+
+    def best(self) -> list[_Candidate] | None:
+        """Return the most certain candidates, one for each protocol; None without any."""
+        if not self._candidates:
+            return None
+        most = max(match.certainty for _, _, match in self._candidates)
+        best: dict[str, _Candidate] = {}
+        for candidate in self._candidates:
+            if candidate[2].certainty == most:
+                best.setdefault(candidate[0].name, candidate)
+        return list(best.values())
+
+
+def _answer(session: Session, probe: Probe) -> Reply | None:
+    """Return the reply, None without a usable one. Raises ProtocolError for an unreachable server."""
+    try:
+        with session.at(probe.address) as place:
+            return _send(place, probe)
+    except ProtocolError as error:
+        is_refused = isinstance(error, RefusedError) and error.code != "INSUFFICIENT_SCOPE"
+        if is_refused or error.code in _UNREACHABLE:
+            raise
+        return None
+
+
+def _send(session: Session, probe: Probe) -> Reply:
+    if probe.json is None:
+        return session.get(probe.path, params=probe.params, headers=probe.headers, accept=ANY_STATUS)
+    reply = session.post(
+        probe.path, json=probe.json, headers=probe.headers, accept=ANY_STATUS, is_enough=probe.is_enough
+    )
+    name = probe.session_header
+    if name and (value := reply.headers.get(name.lower())):
+        with suppress(ProtocolError):
+            session.delete(probe.path, headers={name: value}, accept=ANY_STATUS)
+    return reply
+
+
+def _explain(address: str, reply: Reply | None) -> dict[str, str]:
+    """Return what answered at an address in which no protocol was recognised, and what to do."""
+    host = urlsplit(address).netloc
+    if reply is None:
+        message = f"{host} did not answer in time. Check the address, or try again."
+        return {"code": "NO_ANSWER", "message": message}
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if HTTPStatus.MULTIPLE_CHOICES <= reply.status < HTTPStatus.BAD_REQUEST:
+        location = urljoin(address, reply.headers.get("location", "").partition("?")[0])
+        destination = printable(location, 300) or "another address"
+        message = f"{host} redirects to {destination}. Enter that address if it is the vendor's."
+        return {"code": "REDIRECT", "message": message}
+    if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        message = f"{host} answered {reply.status}, so its server has a problem. Try again later."
+        return {"code": f"HTTP_{reply.status}", "message": message}
+    if reply.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+        path = printable(urlsplit(address).path or "/", 100)
+        return {"code": "NOT_FOUND", "message": f"{host} has nothing at {path}. {WHERE_TO_LOOK}"}
+    if kind == "text/html" or reply.body.lstrip()[:1] == b"<":
+        title = _TITLE.search(reply.body)
+        name = f", “{printable(title[1].decode(errors='replace').strip(), 80)}”" if title else ""
+        return {"code": "WEB_PAGE", "message": f"This is a web page for people{name}. {WHERE_TO_LOOK}"}
+    what = "JSON in a form" if "json" in kind else f"a reply ({reply.status}) in a form"
+    message = f"{host} answered with {what} that belongs to no protocol of Pegboard. {WHERE_TO_LOOK}"
+    return {"code": "UNKNOWN_REPLY", "message": message}

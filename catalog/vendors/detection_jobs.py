@@ -1,0 +1,148 @@
+"""Detections in the background, so that no page waits for a vendor.
+
+A detection is a few facts that expire: they are in Redis, encrypted, because an address may contain a key and
+a pasted document is not ours. A worker performs it and reports its progress; the page reads it.
+"""
+
+import time
+from typing import Literal
+from uuid import UUID, uuid4
+
+import msgspec
+import redis
+
+from catalog.vendors import detection
+from catalog.vendors.detection import Detection
+from catalog.vendors.setting_values import MAX_DOCUMENT_BYTES
+from core import encryption, redis_client, wakes
+from core.encryption import Secret, UndecryptableError
+from core.errors import DomainError, invalid
+from core.outbound.addresses import MAX_URL_LENGTH, check_url, in_ascii
+from core.outbound.errors import RefusedError
+from core.outbound.policy import AddressSource, Door, policy_for
+from people.models import User
+
+TASK = "catalog.tasks.detect_protocol"
+EXPIRE_SECONDS = 3_600
+# A worker takes less than a minute. After this time it was lost.
+LOST_AFTER_SECONDS = 120
+_FIELD = "catalog.detection"
+
+
+class Job(msgspec.Struct):
+    """A detection with its progress. tried: names of protocols; the last one is being tried."""
+
+    owner: int
+    address: str
+    is_document: bool
+    began_at: float
+    state: Literal["queued", "running", "done"] = "queued"
+    tried: list[str] = []
+    tools: int = 0
+    result: Detection | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.state != "done" and not self.is_lost
+
+    @property
+    def is_lost(self) -> bool:
+        return self.state != "done" and time.time() - self.began_at > LOST_AFTER_SECONDS
+
+
+def begin(source: str, *, actor: User) -> UUID:
+    """Start to detect what an address or a pasted document offers. Raises DomainError."""
+    text = source.strip()
+    if not text:
+        raise invalid(url="Enter an address, or paste a document.")
+    is_document = text[0] in "{[" or "\n" in text
+    if is_document and len(text.encode()) > MAX_DOCUMENT_BYTES:
+        raise invalid(url=f"The document is larger than {MAX_DOCUMENT_BYTES // 1024**2} MB.")
+    address = "" if is_document else _checked_address(text)
+    job_id = uuid4()
+    try:
+        if is_document:
+            _store(job_id, "document", text)
+        _save(job_id, Job(actor.pk, address, is_document, time.time()))
+    except redis.RedisError as exc:
+        raise _unavailable() from exc
+    if not wakes.wake_worker(TASK, str(job_id)):
+        raise _unavailable()
+    return job_id
+
+
+def find(job_id: UUID, *, actor: User) -> Job | None:
+    """Return a detection that this user began, or None if it has expired."""
+    job = _load(job_id)
+    return job if job and job.owner == actor.pk else None
+
+
+def document_of(job_id: UUID, *, actor: User) -> str:
+    """Return the document that this user pasted; "" if there is none or it has expired."""
+    return _read(job_id, "document") if find(job_id, actor=actor) else ""
+
+
+def perform(job_id: UUID) -> None:
+    """Perform a detection, unless another worker has claimed it."""
+    job = _load(job_id)
+    if job is None or not redis_client.client().set(_key(job_id, "claim"), "1", nx=True, ex=EXPIRE_SECONDS):
+        return
+    job.state = "running"
+
+    def report(protocol: str, tools: int) -> None:
+        if not job.tried or job.tried[-1] != protocol:
+            job.tried.append(protocol)
+        job.tools = tools
+        _save(job_id, job)
+
+    if job.is_document:
+        job.result = detection.detect_document(_read(job_id, "document"), report)
+    else:
+        job.result = detection.detect_address(job.address, report)
+    job.state = "done"
+    _save(job_id, job)
+
+
+def _checked_address(text: str) -> str:
+    address = in_ascii(text if "://" in text else f"https://{text}")
+    if len(address) > MAX_URL_LENGTH:
+        raise invalid(url=f"An address has at most {MAX_URL_LENGTH:,} characters.")
+    try:
+        check_url(address, policy_for(Door.PREVIEW, AddressSource.ADMINISTRATOR), may_ask=True)
+    except RefusedError as error:
+        raise invalid(url=error.message) from error
+    return address
+
+
+def _unavailable() -> DomainError:
+    message = "The address cannot be inspected right now, because no worker can be reached. Try again, or "
+    return DomainError("no_worker", f"{message}choose the protocol yourself.", status=503)
+
+
+def _save(job_id: UUID, job: Job) -> None:
+    _store(job_id, "job", msgspec.json.encode(job).decode())
+
+
+def _load(job_id: UUID) -> Job | None:
+    text = _read(job_id, "job")
+    return msgspec.json.decode(text, type=Job) if text else None
+
+
+def _store(job_id: UUID, part: str, text: str) -> None:
+    ciphertext = encryption.encrypt(Secret(text), row=job_id, field=f"{_FIELD}.{part}")
+    redis_client.client().set(_key(job_id, part), ciphertext, ex=EXPIRE_SECONDS)
+
+
+def _read(job_id: UUID, part: str) -> str:
+    try:
+        ciphertext = redis_client.client().get(_key(job_id, part))
+        if not ciphertext:
+            return ""
+        name = "a detection"
+        return encryption.decrypt(str(ciphertext), row=job_id, field=f"{_FIELD}.{part}", name=name).reveal()
+    except (redis.RedisError, UndecryptableError):
+        return ""
+
+
+def _key(job_id: UUID, part: str) -> str:
+    return f"pegboard:detections:{job_id}:{part}"

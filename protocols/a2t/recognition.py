@@ -1,0 +1,45 @@
+"""How A2T is recognised: a list of tools with its members, at the address or below it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.outbound.reply import Reply
+from protocols.a2t import wire
+from protocols.recognition import (
+    Certainty,
+    Match,
+    Probe,
+    Recognition,
+    entries_in,
+    json_in,
+    path_of,
+    wants_credential,
+)
+
+_IDS = ("toolId", "toolID", "tool_id")
+
+
+def probes(address: str) -> Sequence[Probe]:
+    path = "" if path_of(address).endswith(wire.TOOLS) else wire.TOOLS
+    return [Probe(address, path, params={wire.PAGE_LIMIT: "10"})]
+
+
+def match(probe: Probe, reply: Reply) -> Match | None:
+    if wants_credential(reply):
+        return Match(Certainty.POSSIBLE)
+    document = json_in(reply) if reply.status == 200 else None
+    entries = entries_in(document, "items")
+    if entries is None:
+        return None
+    if any(map(_is_tool, entries)):
+        return Match(Certainty.SURE)
+    # An empty list of its form; other protocols have one of the same form.
+    return Match(Certainty.LIKELY) if not entries and isinstance(document, dict) else None
+
+
+def _is_tool(entry: dict[str, Any]) -> bool:
+    has_parameters = isinstance(entry.get(wire.INPUTS), list) or isinstance(entry.get(wire.OUTPUTS), list)
+    return has_parameters or (any(name in entry for name in _IDS) and "version" in entry)
+
+
+RECOGNITION = Recognition(probes, match)

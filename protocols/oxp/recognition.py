@@ -1,0 +1,41 @@
+"""How OXP is recognised: a list of tools with ids that contain versions, or its version header."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.outbound.reply import Reply
+from protocols.oxp import wire
+from protocols.recognition import (
+    Certainty,
+    Match,
+    Probe,
+    Recognition,
+    entries_in,
+    json_in,
+    path_of,
+    wants_credential,
+)
+
+
+def probes(address: str) -> Sequence[Probe]:
+    path = "" if path_of(address).endswith(wire.TOOLS) else wire.TOOLS
+    return [Probe(address, path, headers=wire.VERSION_HEADERS)]
+
+
+def match(probe: Probe, reply: Reply) -> Match | None:
+    states_version = wire.VERSION_HEADER.lower() in reply.headers
+    if wants_credential(reply):
+        return Match(Certainty.LIKELY if states_version else Certainty.POSSIBLE)
+    document = json_in(reply) if reply.status == 200 else None
+    entries = entries_in(document, "items", "tools")
+    if entries is None:
+        return None
+    states_schema = isinstance(document, dict) and document.get("$schema") == wire.SCHEMA
+    return Match(Certainty.SURE) if states_version or states_schema or any(map(_is_tool, entries)) else None
+
+
+def _is_tool(entry: dict[str, Any]) -> bool:
+    return "version" in entry and isinstance(entry.get("id"), str) and "input_schema" in entry
+
+
+RECOGNITION = Recognition(probes, match)
