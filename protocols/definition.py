@@ -157,7 +157,7 @@ def parts_of(document: dict[str, Any]) -> Parts:
     """Return the parts of a definition. Raises UnreadableItemError."""
     signature = Definition().read(document)
     inputs, output = schemas(signature)
-    properties, required = document["properties"], document.get("required")
+    properties = document["properties"]
     fields = {
         member: {keyword: value for keyword, value in properties[member].items() if keyword != "const"}
         for member in (TOOL, ACTIVITY)
@@ -166,8 +166,7 @@ def parts_of(document: dict[str, Any]) -> Parts:
     reserved: dict[str, Any] = {member: schema for member, schema in fields.items() if schema != _TEXT}
     if REASONING in properties:
         reserved[REASONING] = properties[REASONING]
-    names = required if isinstance(required, list) else []
-    if required_fields := [name for name in names if str(name).startswith("_")]:
+    if required_fields := [name for name in spelling.required_of(document) if name.startswith("_")]:
         reserved["required"] = required_fields
     activity = activity_of(document)
     return Parts(signature.name, signature.title, signature.description, inputs, output, activity, reserved)
@@ -282,14 +281,11 @@ def _inputs(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[
         for member, value in document.items()
         if member not in ("title", "description", "properties", "required")
     }
-    required = document.get("required")
-    if isinstance(required, list):
-        inputs["required"] = [name for name in required if name in own_properties]
+    if required := [name for name in spelling.required_of(document) if name in own_properties]:
+        inputs["required"] = required
     references = subschemas.references({**inputs, "properties": own_properties})
     if any(reference.startswith(f"{_IN_OUTPUT}/") for reference in references):
         raise _foreign_reference("An input", OUTPUT)
-    if not inputs.get("required", True):
-        del inputs["required"]
     return {**inputs, **({"properties": own_properties} if own_properties else {})}
 
 

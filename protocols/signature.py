@@ -85,6 +85,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, w
     """The interface of a tool, a prompt or a resource as the vendor describes it.
 
     schema_rest, outputs_rest: keywords of the input and the output object besides its properties.
+    is_closed: a call cannot carry any input beside `inputs`, whatever `schema_rest` states.
     rest: other members of the vendor's document, unchanged.
     """
 
@@ -100,7 +101,19 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, w
     kind: ToolKind = "tool"
     schema_rest: dict[str, Any] | None = None
     outputs_rest: dict[str, Any] | None = None
+    is_closed: bool = False
     rest: dict[str, Any] | None = None
+
+    @property
+    def enforced_rest(self) -> dict[str, Any]:
+        """The keywords beside the properties by which inputs are exported and validated.
+
+        A protocol without schemas lists all inputs. Stored versions and the changes between them have
+        `schema_rest`, so that no version differs from another only because of a newer reader.
+        """
+        if self.schema_rest is None:
+            return {"additionalProperties": False}
+        return self.schema_rest | ({"additionalProperties": False} if self.is_closed else {})
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from core.schema import error_messages, validation
+from core.schema import error_messages, spelling, validation
 from core.schema.unknown_names import UnknownName
 from designer import exports
 from designer.exports import schema, wire
@@ -32,11 +32,12 @@ def map_to_vendor(
     try:
         vendor_named = wire.arguments_for_the_vendor(tool, format_wires, arguments)
         visible_signature = shown_signature(tool)
-        if unknown := _find_excluded_names(tool, arguments, format_):
-            raise wire.UnfitError(dict.fromkeys(unknown, wire.UNKNOWN))
+        fields = _find_excluded_names(tool, arguments, format_)
         faults = problems(visible_signature, vendor_named)
         if faults and not _fits_format(tool, arguments, format_):
-            raise wire.UnfitError(wire.faults_for_the_caller(tool, format_wires, faults, arguments))
+            fields |= wire.faults_for_the_caller(tool, format_wires, faults, arguments)
+        if fields:
+            raise wire.UnfitError(fields)
     except wire.UnfitError as error:
         error_document = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
         raise ArgumentsError(Outcome("invalid_arguments", error=error_document)) from error
@@ -71,23 +72,43 @@ def _to_caller_names(tool: Effective, format_wires: list[wire.Wire], name: str) 
 
 
 def _fits_format(tool: Effective, arguments: Mapping[str, Any], format_: str) -> bool:
+    """Return whether the arguments fit the format, apart from names that it excludes."""
     if not format_:
         return False
     ready = validation.checked(_accepted_inputs(tool, format_))
     inputs: dict[str, Any] = with_whole_numbers(dict(arguments))
     is_checked = ready.validator is not None and not validation.is_too_large(inputs)
-    return is_checked and not validation.faults(ready, inputs)
+    return is_checked and all(
+        fault.why == error_messages.UNKNOWN for fault in validation.faults(ready, inputs)
+    )
 
 
-def _find_excluded_names(tool: Effective, arguments: Mapping[str, Any], format_: str) -> list[str]:
-    """Return the names that the export format excludes although the vendor's schema is open."""
-    if not format_ or arguments.keys() <= wires(tool, format_)[0].inputs.keys():
-        return []
+def _find_excluded_names(tool: Effective, arguments: Mapping[str, Any], format_: str) -> dict[str, str]:
+    """Return an error for each input with names that the export excludes, also of an open schema.
+
+    The names may be at any depth: strict formats close every object.
+    """
+    if not format_ or not _may_exclude(tool, arguments, format_):
+        return {}
     faults = validation.faults(validation.checked(_accepted_inputs(tool, format_)), dict(arguments))
-    unknown = [
-        fault.path[0] for fault in faults if fault.why == error_messages.UNKNOWN and len(fault.path) == 1
-    ]
-    return [str(name) for name in unknown if name not in wires(tool, format_)[0].beside]
+    unknown = [fault for fault in faults if fault.why == error_messages.UNKNOWN]
+    beside = wires(tool, format_)[0].beside
+    return {
+        str(fault.path[0]): wire.UNKNOWN
+        if len(fault.path) == 1
+        else f"{error_messages.place(fault.path)} {fault.why}"
+        for fault in unknown
+        if fault.path[0] not in beside
+    }
+
+
+def _may_exclude(tool: Effective, arguments: Mapping[str, Any], format_: str) -> bool:
+    if not arguments.keys() <= wires(tool, format_)[0].inputs.keys():
+        return True
+    has_members = any(isinstance(value, dict | list) for value in arguments.values())
+    return has_members and derived(
+        tool, ("closes", format_), lambda: spelling.has_closed_part(_accepted_inputs(tool, format_))
+    )
 
 
 def _accepted_inputs(tool: Effective, format_: str) -> Any:

@@ -51,6 +51,13 @@ def has_described_properties(schema: Mapping[str, Any]) -> bool:
     return isinstance(properties, dict) and all(isinstance(member, dict) for member in properties.values())
 
 
+def has_closed_part(schema: object) -> bool:
+    """Return whether some schema inside `schema` refuses members that it does not list."""
+    return any(
+        part is not schema and part.get("additionalProperties") is False for part in subschemas.walk(schema)
+    )
+
+
 def is_array_without_items(schema: Mapping[str, Any]) -> bool:
     types = schema.get("type")
     return (types == "array" or (isinstance(types, list) and "array" in types)) and "items" not in schema

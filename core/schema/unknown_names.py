@@ -54,7 +54,9 @@ class _Search:
         self._objects = self._schemas = 0
 
     def run(self, value: Any) -> list[UnknownName]:
-        waiting: list[tuple[Any, list[AnySchema], Path]] = [(value, [self._document.root], ())]
+        waiting: list[tuple[Any, list[AnySchema], Path]] = []
+        if isinstance(value, dict | list):
+            waiting.append((value, [self._document.root], ()))
         reported: list[UnknownName] = []
         while waiting and len(reported) < MAX_REPORTED and self._objects < MAX_OBJECTS:
             value, schemas, path = waiting.pop()

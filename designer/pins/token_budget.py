@@ -72,7 +72,7 @@ def tokens_of_signature(signature: Signature) -> int:
         size += len(_DESCRIPTION) + _size(signature.description)
     if required:
         size += len(_REQUIRED) + sum([len(name_) + 3 for name_ in required]) - 1
-    other_keywords = {"additionalProperties": False} if schema_rest is None else schema_rest
+    other_keywords = signature.enforced_rest
     # Its braces are counted already, and a comma precedes it.
     return tokens_of_size(size + (_size(other_keywords) - 1 if other_keywords else 0))
 

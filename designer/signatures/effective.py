@@ -159,7 +159,7 @@ def effective(
         annotations=replace(signature.annotations, **stated),
         requirements=signature.requirements,
         kind=signature.kind,
-        schema_rest=signature.schema_rest,
+        schema_rest=signature.schema_rest and signature.enforced_rest,
         outputs_rest=signature.outputs_rest,
     )
 

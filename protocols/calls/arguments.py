@@ -29,10 +29,8 @@ _digests: dict[int, str] = {}
 
 
 def inputs_schema(signature: Signature) -> Any:
-    """Return the JSON Schema of the inputs. It is closed for a protocol without schemas, which lists all
-    inputs."""
-    rest = {"additionalProperties": False} if signature.schema_rest is None else signature.schema_rest
-    return parameters.write(signature.inputs, rest)
+    """Return the JSON Schema by which inputs are validated."""
+    return parameters.write(signature.inputs, signature.enforced_rest)
 
 
 def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -162,6 +162,8 @@ class _SignatureBuilder:
     holes: list[tuple[Path, Source]] = field(default_factory=list)
     called: dict[str, str] = field(default_factory=dict)
     body: dict[str, Any] | None = None
+    # Whether the body carries members that its schema does not list.
+    has_open_body: bool = False
 
     def translated(self, schema: Any) -> Any:
         return as_json_schema(schema, is_dialect=self.cut.is_dialect)
@@ -218,6 +220,8 @@ def read(document: dict[str, Any]) -> Signature:
         requirements=requirements(document, cut.operation),
         schema_rest=inputs.rest or None,
         outputs_rest=outputs.rest if outputs else None,
+        # Without other keywords, `schema_rest` is None, which means the same.
+        is_closed=bool(inputs.rest) and not builder.has_open_body,
     )
     return msgspec.structs.replace(signature, rest=_rest(builder, signature))
 
@@ -330,6 +334,7 @@ def _read_body(builder: _SignatureBuilder) -> None:
     answered = _names_of_answers(builder, top) if has_members else frozenset()
     if has_members and _is_plain(top, answered, is_required=is_required):
         builder.body = {"media": media, "is_object": True, "is_required": is_required, **files}
+        builder.has_open_body = top.get("additionalProperties") is not False
         needed = top.get("required", [])
         for name, each in top["properties"].items():
             if name not in answered:
@@ -425,7 +430,7 @@ def _is_plain(schema: Any, answered: frozenset[str], *, is_required: bool) -> bo
         and schema.get("additionalProperties", False) is False
         and schema.get("nullable") is not True
         and isinstance(needed, list)
-        and all(name in properties for name in needed)
+        and all(isinstance(name, str) and name in properties for name in needed)
         and all(isinstance(each, dict | bool) for each in properties.values())
         and all(name.strip() and len(name) <= members.MAX_NAME_LENGTH for name in properties)
         and (is_required or answered.issuperset(needed))

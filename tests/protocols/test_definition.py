@@ -212,3 +212,15 @@ def test_outputs_of_any_kind_are_taken():
         check_output(schema)
         document = document_of(Parts("any", "", "Any", {"type": "object"}, schema))
         assert parts_of(document).output == schema
+
+
+@pytest.mark.parametrize("required", [[{}], [["x"]], [None], "x", {"x": True}])
+def test_malformed_required_names_are_left_out(required):
+    document = {
+        "type": "object",
+        "properties": {"_tool": {"const": "look"}, "x": {"type": "string"}, "_output": {"type": "string"}},
+        "required": required,
+    }
+    parts = parts_of(document)
+    assert parts.inputs == {"type": "object", "properties": {"x": {"type": "string"}}}
+    assert parts.reserved == {"_tool": {}}

@@ -295,6 +295,18 @@ def test_a_strict_export_closes_what_it_shows_and_leaves_rules_to_the_vendor(own
     assert len(vendor.sent) == 1
 
 
+def test_a_strict_export_closes_inner_objects_for_calls_too(owner, vendor):
+    lines = {"type": "array", "items": PLACE}
+    agent, _ = desk_of(owner, vendor, an_object({"at": PLACE, "to": lines}))
+    client = runtime(owner, agent)
+
+    arguments = {"at": {"city": "Oslo", "zz": 1}, "to": [{"city": "Rome", "cty": "x"}]}
+    refused = client.post(f"{url()}?format=openai-strict", {"arguments": arguments}).json()
+    assert (refused["outcome"], set(refused["error"]["fields"])) == ("invalid_arguments", {"at", "to"})
+    assert vendor.sent == []
+    assert client.post(f"{url()}?format=mcp", {"arguments": arguments}).json()["outcome"] == "ok"
+
+
 names = st.sampled_from(["a", "b", "due date", "größe", "max_rows", "$ref", "x/y"])
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)
 

@@ -70,7 +70,7 @@ def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     several = st.lists(inner, max_size=3)
     nested = {
         "properties": by_name | st.none(),
-        "required": st.lists(names, max_size=3) | st.none() | st.booleans(),
+        "required": st.lists(names, max_size=3) | st.none() | st.booleans() | st.lists(values, max_size=2),
         "items": inner | several,
         "prefixItems": several,
         "additionalProperties": inner,
