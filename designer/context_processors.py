@@ -23,13 +23,17 @@ THEMES = ("light", "dark")
 
 @dataclass(frozen=True)
 class NavigationEntry:
-    """One entry of the navigation. `under`: the paths that belong to it. `role`: the least that sees it."""
+    """One entry of the navigation. `under`: the paths that belong to it. `role`: the least that sees it.
+
+    key: the letter that opens it after `g`.
+    """
 
     label: str
     icon: str
     url_name: str
     under: tuple[str, ...]
     role: Role = Role.VIEWER
+    key: str = ""
     count: int = 0
     count_says: str = ""
     is_current: bool = False
@@ -39,28 +43,32 @@ NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
     (
         "Build",
         (
-            NavigationEntry("Agents", "agent", "agent-list", ("/agents/",)),
-            NavigationEntry("Tools", "tool", "tool-list", ("/tools/", "/activities/")),
+            NavigationEntry("Agents", "agent", "agent-list", ("/agents/",), key="a"),
+            NavigationEntry("Tools", "tool", "tool-list", ("/tools/", "/activities/"), key="t"),
         ),
     ),
     (
         "Watch",
         (
-            NavigationEntry("Inbox", "review", "home", ("/review/",)),
-            NavigationEntry("Vendors", "vendor", "vendor-list", ("/vendors/", "/endpoints/", "/runs/")),
-            NavigationEntry("Runtimes", "release", "runtime-list", ("/runtimes/",)),
+            NavigationEntry("Inbox", "review", "home", ("/review/",), key="i"),
+            NavigationEntry(
+                "Vendors", "vendor", "vendor-list", ("/vendors/", "/endpoints/", "/runs/"), key="v"
+            ),
+            NavigationEntry("Runtimes", "runtime", "runtime-list", ("/runtimes/",), key="r"),
         ),
     ),
     (
         "Manage",
         (
-            NavigationEntry("Credentials", "credential", "credential-list", ("/credentials/",), Role.ADMIN),
-            NavigationEntry("User consents", "check", "grant-list", ("/grants/",), Role.DESIGNER),
-            NavigationEntry("API keys", "key", "key-list", ("/keys/",)),
-            NavigationEntry("People", "people", "user-list", ("/users/",), Role.ADMIN),
-            NavigationEntry("Teams", "agent", "team-list", ("/teams/",), Role.ADMIN),
-            NavigationEntry("Evaluation models", "diff", "judge-list", ("/judges/",), Role.ADMIN),
-            NavigationEntry("Audit trail", "audit", "audit", ("/audit/",)),
+            NavigationEntry(
+                "Credentials", "credential", "credential-list", ("/credentials/",), Role.ADMIN, key="c"
+            ),
+            NavigationEntry("User consents", "consent", "grant-list", ("/grants/",), Role.DESIGNER, key="u"),
+            NavigationEntry("API keys", "key", "key-list", ("/keys/",), key="k"),
+            NavigationEntry("People", "people", "user-list", ("/users/",), Role.ADMIN, key="p"),
+            NavigationEntry("Teams", "team", "team-list", ("/teams/",), Role.ADMIN, key="e"),
+            NavigationEntry("Evaluation models", "scale", "judge-list", ("/judges/",), Role.ADMIN, key="m"),
+            NavigationEntry("Audit trail", "audit", "audit", ("/audit/",), key="l"),
         ),
     ),
 )

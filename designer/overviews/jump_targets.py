@@ -1,0 +1,97 @@
+"""Links to agents, tools, vendors, procedures and releases whose names contain some words."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from django.db.models import Model, QuerySet, Value
+from django.db.models.functions import Lower, StrIndex
+from django.urls import reverse
+
+from catalog.models import Vendor
+from catalog.search import listing
+from designer.models import Agent, Procedure, Release
+from people.models import User
+
+MAX_TEXT = 100
+LIMIT = 5
+_NUMBER = re.compile(r"\b\d{1,9}\b")
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class JumpTarget:
+    """One link of the palette. keys: what opens it without the palette, such as "g a"."""
+
+    label: str
+    url: str
+    icon: str
+    detail: str = ""
+    keys: str = ""
+
+
+def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
+    """Return groups of links, each at most `LIMIT`, whose names contain all words of `text`."""
+    agents = Agent.objects.live().visible_to(user)
+    found = (
+        ("Agents", [_agent_target(agent) for agent in _named(agents, "name", text)]),
+        ("Tools", _tools(text)),
+        ("Procedures", _procedures(text, user)),
+        ("Releases", _releases(text, agents)),
+        ("Vendors", _vendors(text)),
+    )
+    return [(title, targets) for title, targets in found if targets]
+
+
+def _named(rows: QuerySet[Row], column: str, text: str) -> list[Row]:
+    # Names that begin with the text come first.
+    for word in text.split():
+        rows = rows.filter(**{f"{column}__icontains": word})
+    return list(rows.order_by(StrIndex(Lower(column), Value(text.lower())), column)[:LIMIT])
+
+
+def _agent_target(agent: Agent) -> JumpTarget:
+    return JumpTarget(agent.name, reverse("agent", args=[agent.slug]), "agent")
+
+
+def _tools(text: str) -> list[JumpTarget]:
+    page = listing.search(listing.Query(q=text, limit=LIMIT))
+    return [_tool_target(row) for row in page.rows]
+
+
+def _tool_target(row: dict[str, Any]) -> JumpTarget:
+    return JumpTarget(row["name"], reverse("tool", args=[row["id"]]), "tool", row["vendor_name"])
+
+
+def _procedures(text: str, user: User) -> list[JumpTarget]:
+    rows = Procedure.objects.live().visible_to(user).select_related("agent").defer("text")
+    return [
+        JumpTarget(row.title, reverse("procedure", args=[row.agent.slug, row.slug]), "audit", row.agent.name)
+        for row in _named(rows, "title", text)
+    ]
+
+
+def _releases(text: str, agents: QuerySet[Agent]) -> list[JumpTarget]:
+    # "front desk 7" names a release, and so does "release 7".
+    number = _NUMBER.search(text)
+    if number is None:
+        return []
+    words = [word for word in _NUMBER.sub("", text).split() if word.lower() != "release"]
+    rows = Release.objects.filter(agent__in=agents, number=int(number.group())).only(
+        "number", "agent__slug", "agent__name"
+    )
+    return [
+        JumpTarget(
+            f"Release {row.number} of {row.agent.name}",
+            reverse("release", args=[row.agent.slug, row.number]),
+            "release",
+        )
+        for row in _named(rows.select_related("agent"), "agent__name", " ".join(words))
+    ]
+
+
+def _vendors(text: str) -> list[JumpTarget]:
+    return [
+        JumpTarget(row.name, reverse("vendor", args=[row.slug]), "vendor")
+        for row in _named(Vendor.objects.offering().filter(is_own=False), "name", text)
+    ]
