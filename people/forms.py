@@ -6,6 +6,7 @@ from typing import Any, cast
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, QueryDict
+from django.utils.http import urlencode
 
 from core.errors import DomainError
 from people import login_lockout
@@ -183,22 +184,41 @@ class OwnPasswordForm(LinkForm):
 
 
 DOER = ":"  # no user name begins with it
+DAY_INPUT = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
 class AuditFilterForm(OperationForm):
-    """A filter of the audit trail. The field `actor` selects one user, all users or all workers."""
+    """A filter of the audit trail. The field `actor` selects one user, all users or all workers.
+
+    Without any parameter the page shows what people did: a run of a worker may write thousands of entries.
+    """
 
     q = forms.CharField(required=False, max_length=200)
     actor = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(required=False)
+    first_day = forms.DateField(required=False, widget=DAY_INPUT)
+    last_day = forms.DateField(required=False, widget=DAY_INPUT)
 
-    def __init__(self, *args: Any, kinds: list[tuple[str, str]], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: QueryDict, *, kinds: list[tuple[str, str]]) -> None:
+        self.is_filtered = any(data.get(name) for name in self.base_fields)
+        chosen = self.base_fields.keys() & data.keys()
+        super().__init__(data if chosen else {"actor": f"{DOER}{Doer.PEOPLE}"})
         self.fields["kind"].choices = [("", "Anything"), *kinds]  # type: ignore[attr-defined]
         people = [(user.username, str(user)) for user in User.objects.all()]
         doers = [(f"{DOER}{doer.value}", doer.label) for doer in Doer]
         actors = [("", "Anyone"), ("All together", doers), ("One person", people)]
         self.fields["actor"].choices = actors  # type: ignore[attr-defined]
+
+    @property
+    def query(self) -> str:
+        """The filter as the query of an address, with empty fields: without any, it would be the default."""
+        return urlencode({name: self.data.get(name, "") for name in self.fields})
+
+    def clean(self) -> dict[str, Any]:
+        first_day, last_day = self.cleaned_data.get("first_day"), self.cleaned_data.get("last_day")
+        if first_day and last_day and first_day > last_day:
+            self.add_error("last_day", "Choose a day that is not before the first one.")
+        return self.cleaned_data
 
     def filters(self) -> dict[str, Any]:
         """Return the arguments of `audit.entries`."""

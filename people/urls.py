@@ -9,6 +9,7 @@ urlpatterns = [
     path("accounts/login/", READ_AND_POST(accounts.SignIn.as_view()), name="login"),
     path("accounts/password/", accounts.own_password, name="password-change"),
     path("audit/", trail.audit_list, name="audit"),
+    path("audit/export/", trail.audit_export, name="audit-export"),
     path("audit/<int:pk>/", trail.audit_entry, name="audit-entry"),
     path("users/", users.user_list, name="user-list"),
     path("users/new/", users.user_new, name="user-new"),

@@ -27,6 +27,8 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
     q = serializers.CharField(
         max_length=200, required=False, allow_blank=True, help_text="Part of what was changed."
     )
+    first_day = serializers.DateField(required=False, help_text="Only changes on this day or later.")
+    last_day = serializers.DateField(required=False, help_text="Only changes on this day or earlier.")
 
 
 class AuditOutput(serializers.ModelSerializer[AuditEntry]):

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Sequence
+from datetime import date, datetime, time
 from functools import cache
 from typing import Any
 
@@ -146,10 +147,24 @@ def visible_to(user: User) -> QuerySet[AuditEntry]:
 
 
 def entries(
-    reader: User, *, actor: User | None = None, by: str = "", kind: str = "", q: str = ""
+    reader: User,
+    *,
+    actor: User | None = None,
+    by: str = "",
+    kind: str = "",
+    q: str = "",
+    first_day: date | None = None,
+    last_day: date | None = None,
 ) -> QuerySet[AuditEntry]:
-    """Return entries that `reader` may see: by one user or a `Doer`, of one kind, with `q` in the label."""
+    """Return entries that `reader` may see: by one user or a `Doer`, of one kind, with `q` in the label.
+
+    first_day, last_day: both are included, in the time zone of the installation.
+    """
     rows = visible_to(reader)
+    if first_day:
+        rows = rows.filter(at__gte=timezone.make_aware(datetime.combine(first_day, time.min)))
+    if last_day:
+        rows = rows.filter(at__lte=timezone.make_aware(datetime.combine(last_day, time.max)))
     if actor:
         rows = rows.filter(actor=actor)
     if by:

@@ -1,10 +1,18 @@
+import csv
+import io
+import json
+import re
+from datetime import datetime
+
 import pytest
 from django.db import DatabaseError, transaction
+from django.utils import timezone
 
 from catalog.templatetags.display import with_article
 from designer.pins import pins
 from people import audit
-from people.models import Role
+from people.audit import export
+from people.models import Role, Team
 from tests.factories import make_agent, make_tool, make_user
 from tests.pages import text_of
 
@@ -146,3 +154,117 @@ def test_kinds_of_things_take_the_right_article():
     phrases = {noun: with_article(noun) for noun in ("endpoint", "agent", "user", "tool", "API key")}
 
     assert list(phrases.values()) == ["an endpoint", "an agent", "a user", "a tool", "an API key"]
+
+
+def test_page_without_a_filter_shows_what_people_did(client):
+    client.force_login(make_user())
+    record(make_user(), label="Weather agent")
+    record(None, label="Train agent")
+
+    def labels(query):
+        return {entry.label for entry in client.get(f"/audit/{query}").context["page"].rows}
+
+    assert labels("") == {"Weather agent"}
+    assert labels("?actor=&q=agent") == {"Weather agent", "Train agent"}
+
+
+def test_entries_that_one_run_wrote_are_one_row(client):
+    client.force_login(make_user())
+    for number in range(4):
+        record(None, label=f"Tool {number}", why="Run 12 of Acme")
+    record(None, label="Tool of another run", why="Run 13 of Acme")
+    record(None, label="Tool without a reason")
+
+    page = client.get("/audit/", {"actor": ":workers"})
+
+    groups = [(group.is_folded, len(group.entries)) for group in page.context["groups"]]
+    assert groups == [(False, 1), (False, 1), (True, 4)]
+    links = re.findall(r'href="/audit/(\d+)/"', page.content.decode())
+    assert len(links) == 6, "each entry can be opened"
+
+
+@pytest.mark.parametrize(
+    ("query", "labels"),
+    [
+        ({"first_day": "2026-03-02"}, ["Third", "Second"]),
+        ({"last_day": "2026-03-02"}, ["Second", "First"]),
+        ({"first_day": "2026-03-02", "last_day": "2026-03-02"}, ["Second"]),
+        ({"first_day": "0001-01-01", "last_day": "9999-12-31"}, ["Third", "Second", "First"]),
+    ],
+)
+def test_trail_is_filtered_by_days(client, program, monkeypatch, query, labels):
+    actor = make_user()
+    client.force_login(actor)
+    api = program(make_user(Role.ADMIN))
+    for label, day in (("First", 1), ("Second", 2), ("Third", 3)):
+        at = datetime(2026, 3, day, 23, 59, 59, tzinfo=timezone.get_default_timezone())
+        monkeypatch.setattr(timezone, "now", lambda at=at: at)
+        record(actor, label=label)
+    monkeypatch.undo()
+
+    on_page = client.get("/audit/", query | {"actor": actor.username}).context["page"].rows
+    over_rest = api.get("/api/v1/audit/", query | {"actor": actor.username}).json()["results"]
+
+    assert [entry.label for entry in on_page] == labels
+    assert [entry["label"] for entry in over_rest] == labels
+
+
+def test_days_in_the_wrong_order_are_refused(client):
+    client.force_login(make_user())
+    query = {"first_day": "2026-03-02", "last_day": "2026-03-01"}
+    page = client.get("/audit/", query)
+    assert page.context["form"].errors.keys() == {"last_day"}
+    assert list(page.context["page"].rows) == []
+    assert client.get("/audit/export/", query | {"type": "csv"}).status_code == 400
+
+
+def exported(client, name, **query):
+    response = client.get("/audit/export/", {"type": name} | query)
+    assert response.status_code == 200
+    assert f'.{name}"' in response.headers["Content-Disposition"]
+    return b"".join(response.streaming_content).decode()
+
+
+def test_trail_is_exported_as_csv_and_json_lines(client, monkeypatch):
+    monkeypatch.setattr(export, "BATCH", 2)
+    client.force_login(make_user())
+    for number in range(5):
+        record(make_user(), label=f"Agent {number}", before={"role": "viewer"}, after={"role": "designer"})
+    record(None, label="Train agent", why="line one\nline two, and “three”")
+
+    rows = list(csv.DictReader(io.StringIO(exported(client, "csv", actor="", kind="user"))))
+    documents = [json.loads(line) for line in exported(client, "jsonl", actor="", kind="user").splitlines()]
+
+    assert [row["label"] for row in rows] == [document["label"] for document in documents]
+    assert [row["label"] for row in rows] == [
+        "Train agent",
+        *(f"Agent {number}" for number in (4, 3, 2, 1, 0)),
+    ]
+    assert rows[0]["why"] == documents[0]["why"] == "line one\nline two, and “three”"
+    assert json.loads(rows[1]["after"]) == documents[1]["after"] == {"role": "designer"}
+    assert len(exported(client, "jsonl").splitlines()) == 5, "as the page without a filter"
+
+
+@pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_no_cell_of_the_export_is_a_formula(client, label):
+    client.force_login(make_user())
+    record(make_user(), label=label)
+    (row,) = csv.DictReader(io.StringIO(exported(client, "csv")))
+    assert row["label"] == f"'{label}"
+
+
+def test_export_contains_only_what_its_reader_sees(client):
+    client.force_login(make_user(Role.VIEWER, username="vera"))
+    team = Team.objects.create(name="Secret team")
+    with transaction.atomic():
+        audit.record(make_user(), "create", team)
+    assert "Secret team" not in exported(client, "jsonl", actor="")
+
+
+def test_export_of_too_many_entries_asks_for_days(client, monkeypatch):
+    monkeypatch.setattr(export, "MAX_ENTRIES", 1)
+    client.force_login(make_user())
+    record(make_user())
+    record(make_user())
+    assert client.get("/audit/export/?type=jsonl").status_code == 413
+    assert client.get("/audit/export/?type=xml").status_code == 400
