@@ -13,7 +13,7 @@ def storm(field: Field) -> None:
         with HostileVendor(reply()) as vendor:
             bench = Bench(vendor, dialect, as_admin(), count=good, through_the_product=True)
             bench.widen()
-            bench.read()
+            bench.enumerate()
             before = bench.dump(pages=False)
             for number, kind in enumerate(list(bad_ones(dialect))[:: field.times(short=20, long=1)], 1_001):
                 play(field, bench, number, kind)
@@ -25,7 +25,7 @@ def play(field: Field, bench: Bench, number: int, kind: Bad) -> None:
     good = bench.shop.tools
     tool = bench.dialect.tool(number)
     bench.shop.tools = [*good, kind.spoil(bench.dialect, tool)]
-    run = bench.read()
+    run = bench.enumerate()
     told = [(str(each), code) for each, code in rejections(run)]
     is_so = (run.unchanged, run.added, told) == (len(good), 0, [(str(bench.dialect.id_of(tool)), kind.code)])
     field.expect(is_so, f"{bench.dialect.name}, {kind.name}: {run.unchanged} unchanged, rejected {told}")

@@ -91,7 +91,7 @@ class Library:
             return self._asked(params)
         if params.name == "ask_meanwhile":
             answer = await context.session.elicit_form(WHICH, BRANCH, related_request_id=context.request_id)
-            return types.CallToolResult(content=[text(told(answer))])
+            return types.CallToolResult(content=[text(answer_text(answer))])
         if params.name == "lend":
             return types.CallToolResult(content=[text(params.arguments["loan"])])
         if params.name == "fail":
@@ -106,7 +106,7 @@ class Library:
     def _asked(self, params):
         if params.request_state != "asked once":
             return types.InputRequiredResult(input_requests={"branch": QUESTION}, request_state="asked once")
-        return types.CallToolResult(content=[text(told(params.input_responses["branch"]))])
+        return types.CallToolResult(content=[text(answer_text(params.input_responses["branch"]))])
 
     async def _chat(self, context) -> None:
         """A notification before the reply makes the SDK stream both."""
@@ -116,7 +116,7 @@ class Library:
             )
 
 
-def told(answer: types.ElicitResult) -> str:
+def answer_text(answer: types.ElicitResult) -> str:
     return answer.content["branch"] if answer.action == "accept" else answer.action
 
 

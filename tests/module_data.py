@@ -27,14 +27,14 @@ COMMITTING = {"transactional_db", "live_server", "django_db_reset_sequences", "d
 def module_data(make: Make) -> Any:
     """A fixture that returns what `make` returns, in place of `@pytest.fixture`."""
 
-    def made(request: pytest.FixtureRequest, db: None, **arguments: Any) -> Any:
+    def copy_or_make(request: pytest.FixtureRequest, db: None, **arguments: Any) -> Any:
         copies = request.config.stash[SHARED].copies
         return copies[make] if make in copies else make(**arguments)
 
     names = ("request", "db", *signature(make).parameters)
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    vars(made).update(make=make, __signature__=signature(made).replace(parameters=parameters))
-    return pytest.fixture(name=make.__name__)(made)
+    vars(copy_or_make).update(make=make, __signature__=signature(copy_or_make).replace(parameters=parameters))
+    return pytest.fixture(name=make.__name__)(copy_or_make)
 
 
 class Shared:

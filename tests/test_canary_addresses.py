@@ -49,7 +49,7 @@ def endpoint_of(dialect: Dialect, vendor: HostileVendor, tools: list[Any]) -> tu
     return make_endpoint(protocol=dialect.name, url=url, settings=dict(dialect.settings)), shop
 
 
-def read(endpoint: Endpoint) -> str:
+def run_enumeration(endpoint: Endpoint) -> str:
     """What the run came to; nothing is asserted about it, because any end is fine but a visit."""
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     run = enumeration_runs.perform(run.pk)
@@ -127,7 +127,7 @@ def test_addresses_in_what_is_listed_are_never_visited(protocol, vendor, canary)
         "Refresh": f"0; url={canary.url}/refresh",
         "Location": f"{canary.url}/location",
     }
-    assert read(endpoint) == "succeeded"
+    assert run_enumeration(endpoint) == "succeeded"
     assert Tool.objects.filter(endpoint=endpoint).exists()
     look_everywhere(endpoint)
 
@@ -137,7 +137,7 @@ def test_addresses_in_what_is_listed_are_never_visited(protocol, vendor, canary)
 def test_list_that_is_moved_is_not_followed(protocol, status, vendor, canary):
     endpoint, shop = endpoint_of(DIALECTS[protocol], vendor, [])
     shop.hostile = shop.beside = reply(b"", status=status, headers={"Location": f"{canary.url}/tools"})
-    assert read(endpoint) == "REDIRECT"
+    assert run_enumeration(endpoint) == "REDIRECT"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -153,7 +153,7 @@ def test_next_page_elsewhere_is_not_read(protocol, form, vendor, canary):
         return page | {"next": elsewhere, "paging": {"next": elsewhere}} if isinstance(page, dict) else page
 
     shop.turn = onwards
-    read(endpoint)
+    run_enumeration(endpoint)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -167,7 +167,7 @@ def test_metadata_that_a_refusal_names_is_not_fetched(protocol, status, vendor, 
     shop.hostile = shop.beside = json_reply(
         lures(canary.url), status=status, headers={"WWW-Authenticate": challenge, "Location": canary.url}
     )
-    assert read(endpoint) == "AUTH"
+    assert run_enumeration(endpoint) == "AUTH"
 
 
 @pytest.mark.parametrize("is_person", [True, False])
@@ -183,7 +183,7 @@ def test_token_address_that_moved_gets_neither_secret_nor_refresh_token_there(is
     assert refused.value.code == "TOKEN_REDIRECT"
 
 
-def called(endpoint: Endpoint) -> list[str]:
+def call_everything(endpoint: Endpoint) -> list[str]:
     outcomes = []
     user = make_user(Role.ADMIN)
     for tool in Tool.objects.filter(endpoint=endpoint):
@@ -227,26 +227,26 @@ def test_addresses_in_what_a_call_brings_are_never_visited(
 ):
     dialect = DIALECTS[protocol]
     endpoint, shop = endpoint_of(dialect, vendor, [dialect.tool(1)])
-    assert read(endpoint) == "succeeded"
+    assert run_enumeration(endpoint) == "succeeded"
     shop.hostile = shop.beside = answer(canary.url)
-    assert called(endpoint)
+    assert call_everything(endpoint)
 
 
 def test_servers_that_a_document_names_are_not_called(vendor, canary):
     dialect = DIALECTS["openapi"]
     endpoint, _ = endpoint_of(dialect, vendor, [laced(dialect, canary.url)])
-    assert read(endpoint) == "succeeded"
-    assert called(endpoint) == ["refused"]
+    assert run_enumeration(endpoint) == "succeeded"
+    assert call_everything(endpoint) == ["refused"]
     assert Call.objects.get().error_code == "SERVER"
 
 
 def test_address_to_check_a_permission_at_is_not_followed_when_the_call_goes_on(vendor, canary):
     dialect = DIALECTS["oxp"]
     endpoint, shop = endpoint_of(dialect, vendor, [dialect.tool(1)])
-    assert read(endpoint) == "succeeded"
+    assert run_enumeration(endpoint) == "succeeded"
     challenge = {"id": "clinic", "url": f"{canary.url}/allow", "check_url": f"{canary.url}/check"}
     shop.beside = json_reply({"missing_requirements": {"authorization": [challenge]}}, status=400)
-    assert called(endpoint) == ["needs_authorization"]
+    assert call_everything(endpoint) == ["needs_authorization"]
     first = Call.objects.get()
     following = requesting.continue_call(first, actor=first.requested_by, answers={})
     invocation.perform_due_calls()
@@ -260,5 +260,5 @@ def test_canary_would_sing(vendor, canary):
         endpoint, _ = endpoint_of(DIALECTS["a2t"], vendor, [])
         endpoint.url = other.url
         endpoint.save()
-        read(endpoint)
+        run_enumeration(endpoint)
         assert other.connections == 1

@@ -185,7 +185,7 @@ def program_of(user: User, scope: str) -> APIClient:
     return APIClient(headers={"authorization": f"Bearer {plain}"})
 
 
-def told(client: Client, method: str, name: str, ids: dict[str, object]) -> tuple[int, str]:
+def comparable_answer(client: Client, method: str, name: str, ids: dict[str, object]) -> tuple[int, str]:
     """Status and words; without the address itself and what differs with each request."""
     address = reverse(name, kwargs=ids)
     answer = client.generic(method, address, b"{}", content_type="application/json")
@@ -208,8 +208,8 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
         by_key = programs if name.startswith(("api-", "serve")) else []
         for client in (*(() if name.startswith("serve") else browsers), *by_key):
             for method in methods:
-                status, words = told(client, method, name, ids)
-                is_same = (status, words) == told(client, method, name, nothing)
+                status, words = comparable_answer(client, method, name, ids)
+                is_same = (status, words) == comparable_answer(client, method, name, nothing)
                 if status not in (403, 404, 405) or not is_same or MARK in words.lower():
                     wrong.append(f"{method} {name}: {status}")
                 not_found_count += status == 404
@@ -226,7 +226,7 @@ def test_its_own_people_reach_it(world):
             client, answered = program if name.startswith("serve") else browser, set()
             for method in methods:
                 with transaction.atomic():
-                    answered.add(told(client, method, name, world.ids(name))[0])
+                    answered.add(comparable_answer(client, method, name, world.ids(name))[0])
                     transaction.set_rollback(True)
             assert answered - {403, 404, 405}, name
 

@@ -192,7 +192,7 @@ def acp_descriptor(number: int, payload: str) -> dict[str, Any]:
     return {"metadata": agent["metadata"], "specs": {**specs, "config": schema(1, payload)}}
 
 
-def listed(make: Any) -> list[dict[str, Any]]:
+def list_payloads(make: Any) -> list[dict[str, Any]]:
     return [make(number, payload) for number, payload in enumerate(PAYLOADS)]
 
 
@@ -203,9 +203,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/a2t/tools":
-            self._answer({"items": listed(a2t), "paging": {"pageLimit": 100}})
+            self._answer({"items": list_payloads(a2t), "paging": {"pageLimit": 100}})
         elif path == "/oxp/tools":
-            self._answer({"items": listed(oxp)})
+            self._answer({"items": list_payloads(oxp)})
         elif path == "/openapi":
             self._answer(openapi())
         elif path.endswith("/descriptor"):
@@ -218,9 +218,14 @@ class _Handler(BaseHTTPRequestHandler):
         document = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
         if self.path == "/acp/agents/search":
             start = document.get("offset", 0)
-            self._answer(listed(acp_agent)[::3][start : start + document.get("limit", 10)])
+            self._answer(list_payloads(acp_agent)[::3][start : start + document.get("limit", 10)])
         elif self.path == "/mcp":
-            result = {"resultType": "complete", "tools": listed(mcp), "ttlMs": 0, "cacheScope": "private"}
+            result = {
+                "resultType": "complete",
+                "tools": list_payloads(mcp),
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }
             self._answer({"jsonrpc": "2.0", "id": document["id"], "result": result})
         else:
             error = {"code": -32000, "message": ALL, "data": ALL}

@@ -40,7 +40,7 @@ def pooled(transactional_db) -> Iterator[None]:
         yield
 
 
-def shown(name):
+def show_setting(name):
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT current_setting('{name}')")
         return cursor.fetchone()[0]
@@ -50,7 +50,7 @@ def shown(name):
 def test_a_connection_without_a_pooler_has_a_session_of_its_own():
     assert isinstance(connections["default"], DatabaseWrapper)
     assert not session_of(connection.connection).is_pooled
-    assert shown("statement_timeout") == "1min"
+    assert show_setting("statement_timeout") == "1min"
 
 
 @needs_pgbouncer
@@ -80,12 +80,12 @@ def test_limits_hold_in_each_transaction_and_stay_with_nobody(pooled):
     assert session_of_new_connection().is_pooled
     names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
     expected = ["1min", "5s", "30s"]
-    assert [shown(name) for name in names] == expected
+    assert [show_setting(name) for name in names] == expected
     ask = "SELECT current_setting(%s)"
     assert [run_prepared(ask, [name])[0][0] for name in names] == expected
     assert [rows[0][0] for rows in run_together(*((ask, [name]) for name in names))] == expected
     with transaction.atomic():
-        assert [shown(name) for name in names] == expected
+        assert [show_setting(name) for name in names] == expected
         assert [run_prepared(ask, [name])[0][0] for name in names] == expected
     with transaction.atomic(), connection.chunked_cursor() as cursor:
         cursor.execute("SELECT current_setting('lock_timeout')")

@@ -36,7 +36,7 @@ def test_signs_of_a_request(meta, proxies, is_https, signs):
 
 
 @pytest.fixture
-def seen(monkeypatch):
+def record_sign(monkeypatch):
     monkeypatch.setattr(proxy_signs, "_noted", {})
     redis_client.client().delete(proxy_signs.KEY)
     yield lambda sign, ago: redis_client.client().hset(
@@ -45,7 +45,7 @@ def seen(monkeypatch):
     redis_client.client().delete(proxy_signs.KEY)
 
 
-def test_a_bad_sign_counts_until_the_setting_is_mended(seen):
+def test_a_bad_sign_counts_until_the_setting_is_mended(record_sign):
     proxy_signs.note([Sign.UNCOUNTED_PROXY])
     assert proxy_signs.read_mismatches(proxies=0, is_https=False) == [Sign.UNCOUNTED_PROXY]
     assert proxy_signs.read_mismatches(proxies=1, is_https=True) == []
@@ -61,23 +61,23 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("bad", "good", "proxies"), PAIRS)
-def test_the_newer_of_two_signs_counts(seen, bad, good, proxies):
-    seen(bad, 1000)
-    seen(good, 2000)
+def test_the_newer_of_two_signs_counts(record_sign, bad, good, proxies):
+    record_sign(bad, 1000)
+    record_sign(good, 2000)
     assert bad in proxy_signs.read_mismatches(proxies=proxies, is_https=True)
-    seen(good, 500)
+    record_sign(good, 500)
     assert bad not in proxy_signs.read_mismatches(proxies=proxies, is_https=True)
-    seen(bad, proxy_signs.KEPT_SECONDS + 10)
+    record_sign(bad, proxy_signs.KEPT_SECONDS + 10)
     redis_client.client().hdel(proxy_signs.KEY, str(good))
     assert proxy_signs.read_mismatches(proxies=proxies, is_https=True) == []
 
 
-def test_a_client_that_writes_the_header_among_others_raises_no_alarm(seen):
+def test_a_client_that_writes_the_header_among_others_raises_no_alarm(record_sign):
     for meta in (PUBLIC, FORWARDED | PUBLIC):
         proxy_signs.note(proxy_signs.signs_of(meta, proxies=0, is_https=False))
     assert proxy_signs.read_mismatches(proxies=0, is_https=False) == []
 
 
-def test_no_request_needs_the_broker(seen, settings):
+def test_no_request_needs_the_broker(record_sign, settings):
     settings.REDIS_URL = "redis+socket:///nowhere/valkey.sock?virtual_host=0"
     proxy_signs.note([Sign.NO_SCHEME])

@@ -216,16 +216,16 @@ def test_what_cannot_be_done_is_told_apart_from_a_bad_request(pharmacy):
 
 
 def test_a_refill_uses_up_one_and_cancelling_gives_it_back(pharmacy):
-    def left():
+    def refills_left():
         return pharmacy.invoke("get_prescription", {"prescription_number": "7043118"})["refills_left"]
 
     refill = pharmacy.invoke("refill_prescription", {"prescription_number": "7043118", "store_id": "OMA-1"})
-    assert left() == 2
+    assert refills_left() == 2
     number = {"refill_number": refill["refill_number"]}
     assert pharmacy.invoke("get_refill_status", number)["status"] == "IN_PROGRESS"
     pharmacy.invoke("cancel_refill", number)
     assert pharmacy.invoke("get_refill_status", number)["status"] == "CANCELLED"
-    assert left() == 3
+    assert refills_left() == 3
 
 
 def test_a_slot_is_given_to_one_person(pharmacy):

@@ -53,7 +53,7 @@ def connect(weather, kind: str):
     return ada, credential, make_endpoint(url=authorization.resource, credential=credential)
 
 
-def read(endpoint):
+def run_enumeration(endpoint):
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
@@ -79,18 +79,18 @@ def test_strangers_are_told_where_to_go(weather):
 
 def test_client_asks_for_itself(weather):
     _, _, endpoint = connect(weather, "oauth_client")
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
 
     assert (run.status, run.added) == ("succeeded", len(weather.tools()))
 
 
 def test_person_signs_in_and_the_token_is_renewed(weather):
     ada, credential, endpoint = connect(weather, "oauth_code")
-    assert read(endpoint).error_code == "NEEDS_SIGN_IN"
+    assert run_enumeration(endpoint).error_code == "NEEDS_SIGN_IN"
     allow(weather, ada, credential)
-    first = read(endpoint)
+    first = run_enumeration(endpoint)
     Grant.objects.update(expires_at=Now(), renew_at=Now())
-    second = read(endpoint)
+    second = run_enumeration(endpoint)
 
     assert (first.status, second.status) == ("succeeded", "succeeded")
     assert Grant.objects.get().generation == 2
@@ -102,10 +102,10 @@ def test_old_refresh_token_ends_the_sign_in(weather):
     allow(weather, ada, credential)
     old = Grant.objects.get().refresh_token
     Grant.objects.update(expires_at=Now(), renew_at=Now())
-    read(endpoint)
+    run_enumeration(endpoint)
     Grant.objects.update(expires_at=Now(), renew_at=Now(), refresh_token=old)
 
-    assert read(endpoint).error_code == "NEEDS_SIGN_IN"
+    assert run_enumeration(endpoint).error_code == "NEEDS_SIGN_IN"
 
 
 @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
     )
     allow(weather, ada, credential)
     endpoint = make_endpoint(url=authorization.resource, credential=credential)
-    assert read(endpoint).status == "succeeded"
+    assert run_enumeration(endpoint).status == "succeeded"
     prepared = revocation.prepare(Grant.objects.select_related("credential").get())
     assert prepared._send() == ""
     Grant.objects.update(expires_at=Now(), renew_at=Now())
-    assert read(endpoint).error_code == "NEEDS_SIGN_IN", "what was ended there is over here too"
+    assert run_enumeration(endpoint).error_code == "NEEDS_SIGN_IN", "what was ended there is over here too"
     options["redirect_uri"] = "https://evil.example/"
     with pytest.raises(ProtocolError, match="does not let Pegboard come back"):
         client_registration.register(server.registration_url, **options)

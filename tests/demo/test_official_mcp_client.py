@@ -43,7 +43,7 @@ async def visit(url, mode):
     return first, search_result, booked, reported
 
 
-async def listed(url, mode):
+async def list_tools(url, mode):
     from mcp import Client
 
     async with Client(url, mode=mode) as client:
@@ -93,7 +93,7 @@ def exported():
 def test_the_official_client_reads_what_we_export(museum, monkeypatch, mode):
     document = exported()
     monkeypatch.setattr(McpApi, "_list_tools", lambda api, params: {"tools": document["tools"]})
-    tools = wait_for(listed(f"http://127.0.0.1:{museum.port}/mcp", mode))
+    tools = wait_for(list_tools(f"http://127.0.0.1:{museum.port}/mcp", mode))
     assert tools == document["tools"]
     schemas = {tool.name: tool.inputs for tool in TOOLS}
     assert {tool["name"]: tool["inputSchema"] for tool in tools} == schemas

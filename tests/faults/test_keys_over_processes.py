@@ -41,10 +41,10 @@ class Web:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as reply:
-                return reply.status, _told(reply.read())
+                return reply.status, _decoded(reply.read())
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, _told(error.read())
+                return error.code, _decoded(error.read())
 
     @contextmanager
     def only(self, number: int) -> Iterator[None]:
@@ -66,7 +66,7 @@ class Web:
         return answers
 
 
-def _told(body: bytes) -> Any:
+def _decoded(body: bytes) -> Any:
     return json.loads(body) if body.startswith(b"{") else {}
 
 

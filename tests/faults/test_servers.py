@@ -308,12 +308,12 @@ def test_a_deployment_in_the_middle_of_a_reading_loses_nothing(stand, worker):
         under_way.set()
         time.sleep(0.3)
 
-    def read() -> None:
+    def read_pages() -> None:
         while not over.wait(0.05):
             answers.append(stand.ask(paths[len(answers) % len(paths)]).status)
 
     stand.vendor.script = script
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=read_pages)
     reader.start()
     try:
         run = request(stand)

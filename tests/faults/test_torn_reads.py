@@ -48,27 +48,27 @@ def test_a_list_never_mixes_two_states_of_the_catalog(vendor, admin_api, address
     vendor.listed = tools(4)
     endpoint = make_endpoint(url=vendor.url)
 
-    def read() -> None:
+    def run_enumeration() -> None:
         enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
-    def shown() -> tuple[Any, ...]:
+    def listed_tools() -> tuple[Any, ...]:
         rows = admin_api.get(address).json()["results"]
         return tuple(sorted((row["name"], row["description"]) for row in rows))
 
-    read()
+    run_enumeration()
     version, number = 1, 0
     while True:
         number += 1
-        before, version = shown(), version + 1
+        before, version = listed_tools(), version + 1
         vendor.listed = [
             tool(n, version, description=f"Does thing {version}.") for n in range(1, 4 + version)
         ]
-        commit = CommitsAfter(number, read)
+        commit = CommitsAfter(number, run_enumeration)
         with connection.execute_wrapper(commit):
-            state = shown()
+            state = listed_tools()
         if commit.left > 0:
             break
-        after = shown()
+        after = listed_tools()
         assert before != after
         assert state in (before, after), f"the catalog changed after query {number}"
     assert number > 3

@@ -70,7 +70,7 @@ class Bench:
         self.pages.force_login(admin)
         self.rest = APIClient()
         self.rest.force_login(admin)
-        run = self.read()
+        run = self.enumerate()
         assert run.status == "succeeded", run.error_message
         tools = Tool.objects.filter(endpoint=self.endpoint).order_by("pk")
         if through_the_product:  # which holds a name that agents use from another vendor
@@ -89,7 +89,7 @@ class Bench:
     def host(self) -> str:
         return f"127.0.0.1:{self.vendor.port}"
 
-    def read(self, limits: Limits = DEFAULT_LIMITS) -> Run:
+    def enumerate(self, limits: Limits = DEFAULT_LIMITS) -> Run:
         """As a worker does: the run, and what comes after one that went well."""
         run = enumeration_runs.request_run(self.endpoint, trigger=Trigger.COMMAND)
         usual = sessions.open_session
@@ -121,18 +121,18 @@ class Bench:
             "json", [row for model in models for row in model.objects.order_by("pk")]
         )
 
-    def shown(self, run: Run) -> str:
+    def run_page(self, run: Run) -> str:
         return text_of(self.pages.get(f"/runs/{run.pk}/"))
 
-    def told(self, run: Run) -> dict[str, Any]:
+    def run_body(self, run: Run) -> dict[str, Any]:
         return self.rest.get(f"/api/v1/runs/{run.pk}/").json()
 
     def is_told(self, run: Run, code: str, sentence: str) -> None:
         """The administrator reads the sentence on the run's page, and in REST."""
-        page_text = self.shown(run)
+        page_text = self.run_page(run)
         assert on_the_page(sentence) in page_text, (sentence, page_text)
         assert code in page_text
-        body = self.told(run)
+        body = self.run_body(run)
         assert body["error"] == {"code": code, "message": sentence}
         assert SECRET not in page_text + as_json(body)
 

@@ -56,7 +56,7 @@ class Dialect:
         """The page with another cursor after it."""
         raise NotImplementedError
 
-    def beside(self, request: Request, tools: Sequence[Any]) -> Any | None:
+    def extra_reply(self, request: Request, tools: Sequence[Any]) -> Any | None:
         """What is asked beside the list; None for what there is not."""
         return None
 
@@ -66,7 +66,7 @@ class Dialect:
     def described(self, tool: Document, words: str) -> Document:
         return tool | {"description": words}
 
-    def named(self, tool: Document, name: Any) -> Document:
+    def with_name(self, tool: Document, name: Any) -> Document:
         return tool | {"name": name}
 
     def identified(self, tool: Document, tool_id: Any) -> Document:
@@ -196,7 +196,7 @@ class ACP(Dialect):
     def items_in(self, page: Any) -> list[Any]:
         return page
 
-    def beside(self, request: Request, tools: Sequence[Any]) -> Any | None:
+    def extra_reply(self, request: Request, tools: Sequence[Any]) -> Any | None:
         _, _, remainder = request.path.partition("/agents/")
         agent_id, _, what = remainder.partition("/")
         matching_tools = [
@@ -209,7 +209,7 @@ class ACP(Dialect):
     def described(self, tool: Document, words: str) -> Document:
         return tool | {"metadata": tool["metadata"] | {"description": words}}
 
-    def named(self, tool: Document, name: Any) -> Document:
+    def with_name(self, tool: Document, name: Any) -> Document:
         metadata = tool["metadata"]
         return tool | {"metadata": metadata | {"ref": metadata["ref"] | {"name": name}}}
 
@@ -253,7 +253,7 @@ class OpenApi(Dialect):
     def items_in(self, page: Any) -> list[Any]:
         return [item["post"] for item in page["paths"].values()]
 
-    def named(self, tool: Document, name: Any) -> Document:
+    def with_name(self, tool: Document, name: Any) -> Document:
         return tool | {"operationId": name}
 
     def taking(self, tool: Document, inputs: Any) -> Document:

@@ -21,7 +21,7 @@ def largest_mb() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-def read(protocol: str, url: str) -> str:
+def read_list(protocol: str, url: str) -> str:
     protocol_client = protocols.get(protocol)({})
     try:
         with Session(url, policy=Policy.parse("127.0.0.0/8")) as session:
@@ -38,6 +38,6 @@ def read(protocol: str, url: str) -> str:
 
 if __name__ == "__main__":
     before, began = largest_mb(), time.monotonic()
-    code = read(*sys.argv[1:3])
+    code = read_list(*sys.argv[1:3])
     report = {"code": code, "seconds": time.monotonic() - began, "grown": largest_mb() - before}
     sys.stdout.write(json.dumps(report))

@@ -8,7 +8,7 @@ from tests.hostile_vendor import BEHAVIOURS
 def break_the_wire(bench: Bench, name: str, before: str, *, recovers: bool = True) -> None:
     """`before` is what was known; with `recovers` a good reading follows, which finds all of it unchanged."""
     bench.shop.hostile = BEHAVIOURS[name]
-    run = bench.read(SHORT if name in SLOW else USUAL)
+    run = bench.enumerate(SHORT if name in SLOW else USUAL)
     code, message = expected(bench, name)
     assert (run.status, run.error_code, run.error_message) == ("failed", code, message), name
     assert run.finished_at is not None
@@ -18,7 +18,7 @@ def break_the_wire(bench: Bench, name: str, before: str, *, recovers: bool = Tru
     assert SECRET not in before
     bench.shop.well()
     if recovers:
-        assert bench.read().unchanged == 6, name
+        assert bench.enumerate().unchanged == 6, name
         assert (bench.endpoint.status, bench.endpoint.failures) == ("ok", 0), name
 
 

@@ -29,7 +29,7 @@ class Shop:
 
     def __call__(self, line: Line, request: Request) -> bool | None:
         if not self.dialect.is_list(request):
-            return self._beside(request)(line, request)
+            return self._extra_reply(request)(line, request)
         if self.hostile:
             return self.hostile(line, request)
         return self._answer(request)(line, request)
@@ -39,11 +39,11 @@ class Shop:
         self.hostile = self.turn = self.beside = self.describe = None
         self.headers = {}
 
-    def _beside(self, request: Request) -> Script:
+    def _extra_reply(self, request: Request) -> Script:
         if self.beside:
             return self.beside
-        reply = (self.describe or self.dialect.beside)(request, altered(self.tools))
-        return NOT_THERE if reply is None else self._sent(reply)
+        reply = (self.describe or self.dialect.extra_reply)(request, altered(self.tools))
+        return NOT_THERE if reply is None else self._reply(reply)
 
     def _answer(self, request: Request) -> Script:
         cursor = self.dialect.cursor_of(request)
@@ -53,9 +53,9 @@ class Shop:
         page = self.dialect.page(self.tools[start:end], after, request)
         if self.turn:
             page = self.turn(start // self.page_size + 1, altered(page))
-        return self._sent(page)
+        return self._reply(page)
 
-    def _sent(self, page: Any) -> Script:
+    def _reply(self, page: Any) -> Script:
         if callable(page):
             return page
         return reply(page if isinstance(page, bytes) else encoded(page), headers=self.headers)

@@ -58,7 +58,7 @@ def bench(request):
         yield bench
 
 
-def on(*protocols):
+def on_protocols(*protocols):
     return pytest.mark.parametrize("bench", protocols or DIALECTS, indirect=True)
 
 
@@ -85,7 +85,7 @@ def first(bench):
     return Tool.objects.filter(endpoint=bench.endpoint).order_by("pk").select_related("current")[0]
 
 
-def named(bench):
+def name_of_version(bench):
     tool = first(bench)
     label = tool.current.label
     return f"version {label} of “{tool.name}”" if label else f"“{tool.name}”"
@@ -107,7 +107,7 @@ def cloaked(bench):
         if bench.dialect.has_versions:
             bench.shop.tools[0] = bench.dialect.versioned(bench.shop.tools[0], 9)
             honest = bench.dialect.versioned(honest, 9)
-        assert bench.read().changed == 1
+        assert bench.enumerate().changed == 1
         mask = Mask(bench, is_fooled)
         mask.honest.tools[0] = honest
         return mask
@@ -129,7 +129,7 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
 
     finding = Finding.objects.get(endpoint=bench.endpoint, code="CLOAKING")
     sentence = (
-        f"The vendor shows {who} other content for {named(bench)} than us. Compare the two. "
+        f"The vendor shows {who} other content for {name_of_version(bench)} than us. Compare the two. "
         "Agents that pinned it keep their version."
     )
     assert (finding.message, finding.severity, finding.state) == (sentence, "high", "open")
@@ -164,16 +164,16 @@ def test_69_other_content_for_us_than_for_others(bench, cloaked, is_fooled, who)
     assert SECRET not in page_text + as_json(evidence) + as_json(look_result) + row.why
 
 
-def found(bench):
+def cloaking_findings(bench):
     return list(Finding.objects.filter(endpoint=bench.endpoint, code="CLOAKING").order_by("pk"))
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_fewer_tools_for_strangers_are_honest(bench):
     Mask(bench, is_stranger).honest.tools = bench.shop.tools[2:5]
     before = state_of(bench)
     look_result = look(bench)
-    assert (found(bench), look_result["result"]) == ([], "same")
+    assert (cloaking_findings(bench), look_result["result"]) == ([], "same")
     assert look_result["says"] == (
         "A client without our credential is shown 3 of the 6 tools that we are shown, all of them the same. "
         "Another client than Pegboard is shown 6 of the 6 tools that we are shown, all of them the same."
@@ -194,7 +194,7 @@ REFUSALS = {
 }
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_a_refused_or_broken_look_leaves_all_as_it_was(bench):
     """Everything that a vendor may do to a stranger, to an endpoint that goes on working for us."""
     mask = Mask(bench, is_stranger)
@@ -214,10 +214,10 @@ def test_a_refused_or_broken_look_leaves_all_as_it_was(bench):
     assert look_result["result"] == "nothing"
     assert "Another client than Pegboard is shown no list" in look_result["says"]
     assert state_of(bench) == before
-    assert found(bench) == []
+    assert cloaking_findings(bench) == []
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_less_of_a_tool_may_be_the_plan_and_is_accepted_once(bench):
     tool = bench.dialect.versioned(bench.shop.tools[0], 2)
     plan = {
@@ -228,20 +228,21 @@ def test_less_of_a_tool_may_be_the_plan_and_is_accepted_once(bench):
         "required": False,
     }
     bench.shop.tools[0] = tool | {"input_parameters": [*tool["input_parameters"], plan]}
-    assert bench.read().changed == 1
+    assert bench.enumerate().changed == 1
     Mask(bench, is_stranger).honest.tools[0] = tool
 
     look(bench)
-    (finding,) = found(bench)
+    (finding,) = cloaking_findings(bench)
     assert finding.message == (
-        f"The vendor shows a client without our credential less of {named(bench)} than us, and nothing else. "
+        f"The vendor shows a client without our credential less of {name_of_version(bench)} than us, "
+        "and nothing else. "
         "That may be a matter of the plan: then accept it. Agents that pinned it keep their version."
     )
     assert (finding.severity, finding.state) == ("medium", "open")
     decisions.resolve(finding, actor=bench.admin, decision="accept", note="We pay for that.")
 
     look_result = look(bench)
-    assert [finding.state for finding in found(bench)] == ["accepted"]
+    assert [finding.state for finding in cloaking_findings(bench)] == ["accepted"]
     assert "1 of them with other content (1 known from before)" in look_result["says"]
     assert OtherAnswer.objects.count() == 1
     assert AuditEntry.objects.filter(action="look again").count() == 1
@@ -272,36 +273,36 @@ def _described(bench, page, words):
     return page
 
 
-@on("mcp")
+@on_protocols("mcp")
 @pytest.mark.parametrize("restless", [changes_for_all, differs_each_time, has_two_faces_in_turn])
 def test_a_list_that_just_changes_is_no_cloak(bench, restless):
     restless(bench)
     look_result = look(bench)
-    assert found(bench) == []
+    assert cloaking_findings(bench) == []
     assert look_result["result"] == "unsure"
     assert "1 changed from one list to the next, so nothing can be said of them yet." in look_result["says"]
     days = (datetime.fromisoformat(look_result["due_at"]) - timezone.now()) / timedelta(days=1)
     assert 0.5 < days < 2
 
 
-@on("oxp")
+@on_protocols("oxp")
 def test_another_order_another_version_or_the_same_in_other_words_is_no_cloak(bench):
     bench.shop.tools[1] = bench.dialect.versioned(bench.shop.tools[1], 2) | {"x-times-shown": 5}
-    bench.read()
+    bench.enumerate()
     one, two, *others = bench.shop.tools
     newer = bench.dialect.versioned(bench.dialect.described(one, "Another version."), 2)
     Mask(bench, is_stranger).honest.tools = [*reversed(others), newer, two | {"x-times-shown": 6}]
     look_result = look(bench)
-    assert (found(bench), look_result["result"]) == ([], "same")
+    assert (cloaking_findings(bench), look_result["result"]) == ([], "same")
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_a_block_keeps_the_version_out_and_neither_pins_nor_evidence_move(bench, cloaked):
     pinned = Pin.objects.get()
     was = first(bench).current
     cloaked(is_stranger)
     look(bench)
-    (finding,) = found(bench)
+    (finding,) = cloaking_findings(bench)
     decisions.resolve(finding, actor=bench.admin, decision="block")
     assert first(bench).current == was
     pinned.refresh_from_db()
@@ -320,21 +321,21 @@ def test_a_block_keeps_the_version_out_and_neither_pins_nor_evidence_move(bench,
     assert OtherAnswer.objects.get().raw == other_answer.raw
 
 
-@on("mcp", "openapi")
+@on_protocols("mcp", "openapi")
 def test_what_was_blocked_comes_back_by_no_way(bench, cloaked):
     good = first(bench).current
     cloaked(is_stranger)
     look(bench)
-    (finding,) = found(bench)
+    (finding,) = cloaking_findings(bench)
     decisions.resolve(finding, actor=bench.admin, decision="block")
     blocked = bench.shop.tools[0]
     bench.shop.tools[0] = bench.dialect.described(blocked, "Does thing 1, and well.")
-    bench.read()
+    bench.enumerate()
     later = first(bench).current
     assert later not in (good, finding.version)
 
     bench.shop.tools[0] = blocked
-    bench.read()
+    bench.enumerate()
     assert first(bench).current == later, "the vendor lists what is blocked once more"
 
     drift = Finding.objects.create(
@@ -345,12 +346,12 @@ def test_what_was_blocked_comes_back_by_no_way(bench, cloaked):
     assert first(bench).current == good, "the next in line is blocked as well"
 
 
-@on("mcp")
+@on_protocols("mcp")
 def test_a_hundred_are_told_at_once_and_the_others_later(bench, monkeypatch):
     monkeypatch.setattr(second_look, "MAX_FINDINGS", 3)
     mask = Mask(bench, is_stranger)
     mask.honest.tools = [bench.dialect.described(tool, "Something else.") for tool in bench.shop.tools[:5]]
     look_results = [look(bench) for _ in range(2)]
-    assert len(found(bench)) == 5
+    assert len(cloaking_findings(bench)) == 5
     assert "2 more seem to differ and are looked at tomorrow." in look_results[0]["says"]
     assert "5 of them with other content (3 known from before)." in look_results[1]["says"]

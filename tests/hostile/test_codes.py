@@ -19,7 +19,7 @@ GIVERS = re.compile(r"\w+Error|_fail|note|_note|complain|refused?|_refused|wrong
 HEADING = re.compile(r"^#+ (.*)$")
 
 
-def given(path: Path) -> set[str]:
+def codes_given(path: Path) -> set[str]:
     """Codes in one module, with a `_` at the end for the beginning of many (`HTTP_`)."""
     codes = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -54,7 +54,7 @@ MODULES = sorted(
 
 @cache
 def every_one_given() -> dict[str, Path]:
-    return {code: path.relative_to(ROOT) for path in MODULES for code in given(path) - NO_RUN}
+    return {code: path.relative_to(ROOT) for path in MODULES for code in codes_given(path) - NO_RUN}
 
 
 @cache

@@ -112,10 +112,10 @@ def test_what_is_odd_and_whole_is_read(bench):
     before = bench.dump(pages=False)
     for name, change in HARMLESS.items():
         turned(bench, change)
-        run = bench.read(USUAL)
+        run = bench.enumerate(USUAL)
         assert (run.status, run.unchanged, run.error_message) == ("succeeded", 6, ""), name
         bench.shop.well()
-        assert bench.read().unchanged == 6, name
+        assert bench.enumerate().unchanged == 6, name
     assert all("cookie" not in request.headers for request in bench.vendor.requests)
     assert bench.dump(pages=False) == before
 
@@ -127,14 +127,14 @@ def test_a_broken_document_changes_nothing_and_says_why(bench):
         if expected is None:
             continue
         turned(bench, change)
-        run = bench.read(USUAL)
+        run = bench.enumerate(USUAL)
         assert (run.status, run.error_code) == ("failed", expected), (name, run.error_message)
         assert run.error_message[-1] in ".?"
         assert run.error_message.isprintable()
         bench.is_told(run, expected, run.error_message)
         assert bench.dump() == before, name
         bench.shop.well()
-        assert bench.read().unchanged == 6, name
+        assert bench.enumerate().unchanged == 6, name
     assert bench.dump() == before
 
 
@@ -147,15 +147,15 @@ def test_one_bad_item_costs_itself_alone(bench):
         if bench.dialect.name == "openapi" and code == "JSON_DUPLICATE":
             continue  # The last value counts there, and a note says so.
         turned(bench, planted(value))
-        run = bench.read(USUAL)
+        run = bench.enumerate(USUAL)
         assert (run.status, run.unchanged, run.rejected) == ("succeeded", 5, 1), (name, run.error_message)
         assert rejections(run) == [(tool, code)], name
         reason = run.rejections.get().reason
-        assert reason in bench.shown(run)
-        assert bench.told(run)["rejections"] == [{"tool": tool, "code": code, "reason": reason}]
+        assert reason in bench.run_page(run)
+        assert bench.run_body(run)["rejections"] == [{"tool": tool, "code": code, "reason": reason}]
         assert bench.dump(pages=False) == before, name
         bench.shop.well()
-        assert bench.read().unchanged == 6, name
+        assert bench.enumerate().unchanged == 6, name
     assert bench.dump(pages=False) == before
 
 
@@ -175,7 +175,7 @@ def test_a_page_of_sixty_thousand_nothings_is_not_looked_at(bench):
         turned(bench, lambda page: body % ((page["id"], crowd) if b"%d" in body else crowd))
     else:
         turned(bench, lambda page: body)
-    run = bench.read()
+    run = bench.enumerate()
     message = (
         "One reply lists more than 50,000 tools; that is the limit. Ask the vendor to list them on pages."
     )
@@ -183,17 +183,17 @@ def test_a_page_of_sixty_thousand_nothings_is_not_looked_at(bench):
     bench.is_told(run, "TOO_MANY_TOOLS", message)
     assert bench.dump() == before
     bench.shop.well()
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
 
 
 def test_a_bare_array_is_taken_where_it_can_only_mean_one_thing(bench):
     before = bench.dump(pages=False)
     turned(bench, lambda page: encoded(bench.shop.tools))
-    run = bench.read()
+    run = bench.enumerate()
     if bench.dialect.name in ("a2t", "oxp"):
         assert (run.status, run.unchanged) == ("succeeded", 6)
         assert [note["code"] for note in run.notes] == ["BARE_ARRAY"]
-        assert "The list is a bare array without “items”." in bench.shown(run)
+        assert "The list is a bare array without “items”." in bench.run_page(run)
     elif bench.dialect.name == "acp":
         assert (run.status, run.unchanged) == ("succeeded", 6)
     else:
@@ -211,7 +211,7 @@ def test_nothing_is_taken_from_a_list_that_never_ends_its_trailers(bench):
         line.flood(b"X-A: " + b"b" * 60_000 + b"\r\n")
 
     bench.shop.hostile = endless
-    run = bench.read(SHORT)
+    run = bench.enumerate(SHORT)
     assert run.status == "failed"
     assert run.error_code in {"BODY_TOO_LARGE", "DEADLINE", "HEADERS"}
     assert bench.dump() == before

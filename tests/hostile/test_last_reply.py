@@ -25,7 +25,7 @@ def bench():
 
 def fails_with(bench, script):
     bench.shop.hostile = script
-    run = bench.read(SHORT)
+    run = bench.enumerate(SHORT)
     assert run.status == "failed"
     return run
 
@@ -49,10 +49,10 @@ def test_the_reply_of_a_failed_run_is_shown_when_asked_for(bench):
 
 def test_the_page_says_when_it_is_tried_again(bench):
     run = fails_with(bench, reply(status=503))
-    assert "Automatic retry: in" in bench.shown(run)
+    assert "Automatic retry: in" in bench.run_page(run)
     bench.shop.well()
-    bench.read()
-    assert "Automatic retry:" not in bench.shown(run)
+    bench.enumerate()
+    assert "Automatic retry:" not in bench.run_page(run)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_no_secret_is_kept_however_it_is_sent_back(bench, body):
 def test_a_tool_that_spells_our_secret_is_not_taken(bench):
     bench.shop.tools[0] = bench.dialect.described(bench.shop.tools[0], "MARK")
     bench.shop.turn = lambda number, page: json.dumps(page).replace("MARK", ESCAPED).encode()
-    run = bench.read()
+    run = bench.enumerate()
     assert (run.status, run.error_code) == ("failed", "ECHO")
     assert SECRET not in bench.dump()
 

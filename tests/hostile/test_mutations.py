@@ -101,11 +101,11 @@ class Mutant:
         )
 
         def describe(request, tools):
-            reply = dialect.beside(request, tools)
+            reply = dialect.extra_reply(request, tools)
             return applied(steps, reply) if reply and str(page) in request.path[-30:] else reply
 
         shop.describe = describe
-        run = self.bench.read()
+        run = self.bench.enumerate()
         assert run.error_code != "INTERNAL", run.error_message
         if run.status == "succeeded":
             assert run.added + run.changed + run.unchanged + run.rejected == run.seen
@@ -131,7 +131,7 @@ class Mutant:
         if wrong.status == "failed":  # and nothing is to be put right again
             assert self.bench.dump(pages=False) == self.before
             return
-        run = self.bench.read()
+        run = self.bench.enumerate()
         if run.error_code in {"EMPTY_HELD", "SHRINK_HELD"}:  # odd tools were taken, and a person lets them go
             run = enumeration_runs.perform(enumeration_runs.confirm_held(run, actor=self.bench.admin).pk)
         assert run.status == "succeeded", run.error_message

@@ -22,14 +22,14 @@ def test_forty_kinds_of_bad_tools_cost_themselves_alone(protocol):
     with HostileVendor(reply()) as vendor:
         bench = Bench(vendor, dialect, as_admin(), count=GOOD)
         bench.widen()
-        bench.read()
+        bench.enumerate()
         before = bench.dump(pages=False)
         spoiled = {
             str(dialect.id_of(dialect.tool(number))): (kind, kind.spoil(dialect, dialect.tool(number)))
             for number, kind in enumerate(kinds, start=1_001)
         }
         bench.shop.tools += [tool for _, tool in spoiled.values()]
-        run = bench.read()
+        run = bench.enumerate()
         assert (run.status, run.unchanged, run.added) == ("succeeded", GOOD, 0), run.error_message
         assert (run.seen, run.rejected) == (GOOD + len(kinds), len(kinds))
         code_of = dict(rejections(run))
@@ -39,7 +39,7 @@ def test_forty_kinds_of_bad_tools_cost_themselves_alone(protocol):
             if code_of.get(tool) != kind.code
         }
         assert wrong == {}
-        page_text = bench.shown(run)
+        page_text = bench.run_page(run)
         assert str(len(kinds)) in page_text
         assert all(rejection.reason.isprintable() for rejection in run.rejections.all())
         assert bench.dump(pages=False) == before

@@ -37,14 +37,14 @@ def bench(request):
         yield Bench(vendor, DIALECTS[request.param], as_admin())
 
 
-def on(*protocols):
+def on_protocols(*protocols):
     return pytest.mark.parametrize("bench", protocols, indirect=True)
 
 
 def breaks_off(bench, page=3, how=FAILING, limits=IMPATIENT):
     """A reading that ends on this page; the vendor is well again afterwards."""
     bench.shop.turn = lambda number, document: how if number == page else document
-    run = bench.read(limits)
+    run = bench.enumerate(limits)
     assert (run.status, run.error_code) == ("failed", "INCOMPLETE")
     assert KeptReply.objects.exists()
     bench.shop.well()
@@ -54,14 +54,14 @@ def breaks_off(bench, page=3, how=FAILING, limits=IMPATIENT):
 def reads(bench, limits=IMPATIENT):
     """The run, and the pages of the list that it asked for, in order."""
     before = len(bench.vendor.requests)
-    run = bench.read(limits)
+    run = bench.enumerate(limits)
     requests = [request for request in bench.vendor.requests[before:] if bench.dialect.is_list(request)]
     # A vendor of MCP is asked afterwards, at the same address, what else it offers.
     lists = [request for request in requests if b'"server/discover"' not in request.body]
     return run, [int(bench.dialect.cursor_of(list_request) or 0) // PAGE + 1 for list_request in lists]
 
 
-def rest(bench, page, page_count):
+def remaining_pages(bench, page, page_count):
     """A search without an end is asked for one page more, and finds it empty."""
     return list(range(page, page_count + 1 + (bench.dialect.name == "acp")))
 
@@ -94,7 +94,7 @@ def test_52_the_next_reading_goes_on_where_the_last_one_broke_off(bench, how):
     assert bench.dump() == before, "what was read is kept for us, and shown to nobody"
     run, pages = reads(bench)
     assert (run.status, run.changed, run.withdrawn) == ("succeeded", 6, 0)
-    assert pages == [*rest(bench, 3, page_count=3), *beginning(bench)], (
+    assert pages == [*remaining_pages(bench, 3, page_count=3), *beginning(bench)], (
         "the rest, and once more the beginning"
     )
     assert run.pages == 3
@@ -103,7 +103,7 @@ def test_52_the_next_reading_goes_on_where_the_last_one_broke_off(bench, how):
     assert not KeptReply.objects.exists()
 
 
-@on("a2t", "acp")
+@on_protocols("a2t", "acp")
 def test_52_each_try_goes_further(bench):
     bench.shop.tools += [bench.dialect.tool(number) for number in range(7, 11)]
     for page in (2, 4, 4, 5):
@@ -111,10 +111,10 @@ def test_52_each_try_goes_further(bench):
         assert run.pages == page - 1
     run, pages = reads(bench)
     assert (run.status, run.seen, run.added) == ("succeeded", 10, 4)
-    assert pages == [*rest(bench, 5, page_count=5), *beginning(bench)]
+    assert pages == [*remaining_pages(bench, 5, page_count=5), *beginning(bench)]
 
 
-@on("acp")
+@on_protocols("acp")
 def test_agents_that_were_described_are_not_asked_again(bench):
     request_count = len(bench.vendor.requests)
     breaks_off(bench, 3)
@@ -125,7 +125,7 @@ def test_agents_that_were_described_are_not_asked_again(bench):
     ]
     assert len(first) == 4
     request_count = len(bench.vendor.requests)
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
     again = [
         request.path
         for request in bench.vendor.requests[request_count:]
@@ -135,18 +135,18 @@ def test_agents_that_were_described_are_not_asked_again(bench):
     assert len(again) == 4, "those of the last page, and of the first in the second look"
 
 
-@on(*PAGED)
+@on_protocols(*PAGED)
 def test_a_list_that_changed_meanwhile_is_read_from_its_beginning(bench):
     breaks_off(bench)
     reword(bench, "Words of today.")
     run, pages = reads(bench)
     assert (run.status, run.changed, run.unchanged) == ("succeeded", 6, 0)
-    all_pages = rest(bench, 1, page_count=3)
+    all_pages = remaining_pages(bench, 1, page_count=3)
     assert pages == [*all_pages[2:], *beginning(bench), *all_pages, *beginning(bench)]
     assert words_of(bench) == {"Words of today."}
 
 
-@on("a2t", "mcp")
+@on_protocols("a2t", "mcp")
 def test_what_is_as_it_always_was_is_looked_at_all_the_same(bench):
     """Replies of an hour ago say nothing about now, even if the rest of the list is as remembered."""
     breaks_off(bench)
@@ -156,7 +156,7 @@ def test_what_is_as_it_always_was_is_looked_at_all_the_same(bench):
     assert pages[:2] == [3, 1]
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_tools_that_are_gone_are_withdrawn_only_after_a_reading_of_its_own(bench):
     breaks_off(bench)
     del bench.shop.tools[-1]
@@ -165,7 +165,7 @@ def test_tools_that_are_gone_are_withdrawn_only_after_a_reading_of_its_own(bench
     assert pages[-4:].count(2) == 1
 
 
-@on(*PAGED)
+@on_protocols(*PAGED)
 def test_a_cursor_that_died_meanwhile_ends_no_run(bench):
     breaks_off(bench)
     turns = []
@@ -183,7 +183,7 @@ def test_a_cursor_that_died_meanwhile_ends_no_run(bench):
     assert pages == asked_anew[bench.dialect.name]
 
 
-@on("mcp")
+@on_protocols("mcp")
 def test_a_cursor_that_a_vendor_of_mcp_has_forgotten(bench):
     breaks_off(bench)
     turns = []
@@ -201,7 +201,7 @@ def test_a_cursor_that_a_vendor_of_mcp_has_forgotten(bench):
     assert pages == [3, 1, 2, 3, 1]
 
 
-@on("mcp")
+@on_protocols("mcp")
 def test_an_answer_that_says_later_is_no_page(bench):
     """It comes with status 200, and would say so for an hour if it were kept."""
 
@@ -212,13 +212,13 @@ def test_an_answer_that_says_later_is_no_page(bench):
         )
 
     bench.shop.turn = turn
-    assert bench.read().error_code == "INCOMPLETE"
+    assert bench.enumerate().error_code == "INCOMPLETE"
     bench.shop.well()
     run, pages = reads(bench)
     assert (run.status, pages) == ("succeeded", [3, 1])
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_a_page_that_cannot_be_read_is_kept_for_nobody(bench):
     breaks_off(bench)
     bench.shop.turn = lambda number, document: b"{" if number == 3 else document
@@ -230,7 +230,7 @@ def test_a_page_that_cannot_be_read_is_kept_for_nobody(bench):
     assert reads(bench)[1][:3] == [1, 2, 3]
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_reading_it_from_its_beginning_takes_no_second_time_of_its_own(bench, monkeypatch):
     """Twice the time would be more than a worker has."""
     breaks_off(bench)
@@ -243,7 +243,7 @@ def test_reading_it_from_its_beginning_takes_no_second_time_of_its_own(bench, mo
     assert (run.error_code, pages) == ("DEADLINE", [3, 1, 2])
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_kept_bytes_that_cannot_be_read_do_no_harm(bench):
     breaks_off(bench)
     KeptReply.objects.update(body=zlib.compress(b'{"items": "none"}'))
@@ -251,7 +251,7 @@ def test_kept_bytes_that_cannot_be_read_do_no_harm(bench):
     assert (run.status, run.unchanged, pages[:3]) == ("succeeded", 6, [1, 2, 3])
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_after_an_hour_the_list_is_read_from_its_beginning(bench):
     breaks_off(bench)
     KeptReply.objects.update(since=timezone.now() - timedelta(minutes=59))
@@ -268,7 +268,7 @@ def test_after_an_hour_the_list_is_read_from_its_beginning(bench):
     assert not KeptReply.objects.exists()
 
 
-@on("a2t")
+@on_protocols("a2t")
 @pytest.mark.parametrize("change", ["address", "setting", "credential"])
 def test_what_another_reader_read_is_not_used(bench, change):
     breaks_off(bench)
@@ -284,7 +284,7 @@ def test_what_another_reader_read_is_not_used(bench, change):
         Endpoint.objects.filter(pk=bench.endpoint.pk).update(**changes[change])
     bench.endpoint = Endpoint.objects.get(pk=bench.endpoint.pk)
     request_count = len(bench.vendor.requests)
-    bench.read()
+    bench.enumerate()
     assert len(bench.vendor.requests) >= request_count + 3
     assert not KeptReply.objects.exists()
 
@@ -317,26 +317,26 @@ def test_another_user_name_reads_a_list_of_its_own():
     assert known_pages.reader_of(endpoint, endpoint.speak()) != before
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_a_held_list_is_read_from_its_beginning_when_a_person_has_confirmed(bench):
     breaks_off(bench)
     bench.shop.tools = bench.shop.tools[:2]
-    run = bench.read()
+    run = bench.enumerate()
     assert run.error_code == "SHRINK_HELD"
     assert not KeptReply.objects.exists()
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_a_list_that_never_rests_leaves_nothing_to_go_on_from(bench):
     count = iter(range(1_000))
     bench.shop.turn = lambda number, document: (
         document | {"items": [item | {"description": f"Words {next(count)}."} for item in document["items"]]}
     )
-    assert bench.read().error_code == "UNSTABLE"
+    assert bench.enumerate().error_code == "UNSTABLE"
     assert not KeptReply.objects.exists()
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_a_run_that_is_given_up_leaves_nothing_to_go_on_from(bench):
     breaks_off(bench)
     run = enumeration_runs.request_run(bench.endpoint, trigger=Trigger.COMMAND)
@@ -347,7 +347,7 @@ def test_a_run_that_is_given_up_leaves_nothing_to_go_on_from(bench):
     assert not KeptReply.objects.exists()
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_no_secret_is_kept(bench):
     bench.shop.headers = {"Set-Cookie": "session=cookie-0f5b2c9e7d", "X-Token": "token-0f5b2c9e7d"}
     breaks_off(bench)
@@ -357,21 +357,21 @@ def test_no_secret_is_kept(bench):
         assert SECRET not in text
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_a_list_read_in_several_runs_may_be_no_longer_than_one_read_in_one(bench, monkeypatch):
     breaks_off(bench)
     size = sum(len(zlib.decompress(row.body)) for row in KeptReply.objects.all())
     monkeypatch.setattr(bounds, "MIB", size)
     Endpoint.objects.update(max_megabytes=1)
     bench.endpoint.refresh_from_db()
-    run = bench.read()
+    run = bench.enumerate()
     assert run.error_code == "BODY_TOO_LARGE"
     assert f"{bench.host} sent more than" in run.error_message
     assert "raise “Megabytes of all replies of one sync”" in run.error_message
     assert not KeptReply.objects.exists()
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_whoever_lost_the_run_keeps_nothing(bench):
     run = enumeration_runs.request_run(bench.endpoint, trigger=Trigger.COMMAND)
     run = lease.claim(run.pk)

@@ -162,7 +162,7 @@ def test_one_letter_anywhere_is_found_and_moves_no_pin(protocol):
         assert len({kind_of(path) for path in paths}) >= KINDS
         bench.widen()
         bench.shop.tools += [rich(dialect, number) for number in range(7, 7 + len(paths))]
-        assert bench.read().added == len(paths)
+        assert bench.enumerate().added == len(paths)
         agent = make_agent()
         ids = [dialect.id_of(tool) for tool in bench.shop.tools[6:]]
         tools = {tool.tool_id: tool for tool in Tool.objects.filter(endpoint=bench.endpoint)}
@@ -173,7 +173,7 @@ def test_one_letter_anywhere_is_found_and_moves_no_pin(protocol):
         bench.shop.tools[6:] = [
             changed_by_a_letter(tool, path) for tool, path in zip(bench.shop.tools[6:], paths, strict=True)
         ]
-        run = bench.read()
+        run = bench.enumerate()
         assert run.status == "succeeded", run.error_message
         refused = set(run.rejections.values_list("tool", flat=True))
         tool_ids = set(ListedDocument.objects.values_list("tool__tool_id", flat=True))

@@ -23,7 +23,7 @@ def bench(request):
         yield Bench(vendor, DIALECTS[getattr(request, "param", "mcp")], as_admin())
 
 
-def on(*protocols):
+def on_protocols(*protocols):
     return pytest.mark.parametrize("bench", protocols, indirect=True)
 
 
@@ -52,7 +52,7 @@ def test_streams_with_anything_before_the_answer(bench):
     }
     for name, lines in noise.items():
         bench.shop.turn = lambda number, page, lines=lines: streamed(lines, event(page))
-        run = bench.read(USUAL)
+        run = bench.enumerate(USUAL)
         assert (run.status, run.unchanged) == ("succeeded", 6), (name, run.error_message)
     assert bench.dump(pages=False) == before
 
@@ -76,13 +76,13 @@ def test_streams_with_anything_before_the_answer(bench):
 def test_streams_that_hold_no_answer(bench, lines, codes):
     before = bench.dump()
     bench.shop.hostile = streamed(lines)
-    run = bench.read(USUAL)
+    run = bench.enumerate(USUAL)
     assert run.status == "failed"
     assert run.error_code in codes, (run.error_code, run.error_message)
     bench.is_told(run, run.error_code, run.error_message)
     assert bench.dump() == before
     bench.shop.well()
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
 
 
 def of_old(bench, *, expires=()):
@@ -121,7 +121,7 @@ def of_old(bench, *, expires=()):
 def test_a_session_that_expires_in_the_middle_of_the_list(bench):
     script, counts = of_old(bench, expires={2})
     bench.shop.hostile = script
-    run = bench.read()
+    run = bench.enumerate()
     assert (run.status, run.unchanged, run.withdrawn) == ("succeeded", 6, 0)
     assert 2 <= counts["sessions"] <= 3
 
@@ -130,7 +130,7 @@ def test_a_session_that_expires_at_once_again_and_again(bench):
     before = bench.dump()
     script, counts = of_old(bench, expires=set(range(1, 1_000)))
     bench.shop.hostile = script
-    run = bench.read()
+    run = bench.enumerate()
     assert run.status == "failed"
     assert counts["sessions"] < 10
     assert run.error_message.isprintable()
@@ -153,48 +153,48 @@ def test_a_version_of_the_protocol_that_is_none(bench):
             return json_reply({"jsonrpc": "2.0", "id": rpc_request["id"], "result": result})(line, request)
 
         bench.shop.hostile = script
-        run = bench.read()
+        run = bench.enumerate()
         assert (run.status, run.error_code) == ("failed", "MCP_VERSION"), version
         assert len(run.error_message) < 500
         assert bench.dump() == before
 
 
-@on("a2t", "oxp", "openapi")
+@on_protocols("a2t", "oxp", "openapi")
 def test_304_without_a_first_200_and_for_another_page(bench):
     """An ETag is sent back for the page that it came with, and a 304 that nobody asked for is an error."""
     bench.shop.headers = {"ETag": '"one for all"'}
     bench.shop.tools = [bench.dialect.described(tool, "Other words.") for tool in bench.shop.tools]
-    assert bench.read().changed == 6
+    assert bench.enumerate().changed == 6
     before = bench.dump()
-    run = bench.read()
+    run = bench.enumerate()
     assert (run.status, run.unchanged) == ("succeeded", 6)
     bench.shop.hostile = raw(b'HTTP/1.1 304 Not Modified\r\nETag: "other"\r\n\r\n')
-    run = bench.read(SHORT)
+    run = bench.enumerate(SHORT)
     assert (run.status, run.error_code) in {("succeeded", ""), ("failed", "HTTP_304")}
     assert bench.dump() == before
 
 
-@on("a2t", "mcp")
+@on_protocols("a2t", "mcp")
 def test_ids_that_look_the_same_are_different_tools(bench):
     ids = ["Caf\u00e9", "Cafe\u0301", "caf\u00e9", "Caf\u00e9\u200b"]
     for tool_id in ids:
         bench.shop.tools.append(bench.dialect.identified(bench.dialect.tool(9), tool_id))
-    run = bench.read()
+    run = bench.enumerate()
     assert (run.status, run.added, run.rejected) == ("succeeded", 4, 0)
     assert set(ids) <= set(Tool.objects.filter(endpoint=bench.endpoint).values_list("tool_id", flat=True))
-    assert bench.read().unchanged == 10
+    assert bench.enumerate().unchanged == 10
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_ids_that_differ_in_the_case_of_a_uuid_are_the_same(bench):
     twin = bench.dialect.identified(bench.shop.tools[0], bench.shop.tools[0]["toolId"].upper())
     bench.shop.tools[0] = twin | {"toolId": "00000000-0000-0000-0000-00000000000A"}
     bench.shop.tools.append(twin | {"toolId": "00000000-0000-0000-0000-00000000000a"})
-    run = bench.read()
+    run = bench.enumerate()
     assert run.seen == 6
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_numbers_that_lie(bench):
     """Counts and limits that the vendor announces are not believed."""
     before = bench.dump(pages=False)
@@ -205,12 +205,12 @@ def test_numbers_that_lie(bench):
         {"count": True},
     ):
         bench.shop.turn = lambda number, page, paging=paging: page | {"paging": page["paging"] | paging}
-        run = bench.read()
+        run = bench.enumerate()
         assert (run.status, run.unchanged) == ("succeeded", 6), paging
     assert bench.dump(pages=False) == before
 
 
-@on("oxp", "mcp", "acp")
+@on_protocols("oxp", "mcp", "acp")
 def test_schemas_that_are_made_to_be_expensive(bench):
     """Definitions that each refer twice to the next, enumerations of thousands, types of the wrong type."""
     doubled = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(30)} | {"d30": {}}
@@ -225,7 +225,7 @@ def test_schemas_that_are_made_to_be_expensive(bench):
     for number, schema in enumerate(schemas):
         bench.shop.tools[0] = bench.dialect.taking(bench.dialect.tool(1), schema)
         began = time.process_time()
-        run = bench.read()
+        run = bench.enumerate()
         assert (run.status, run.changed + run.rejected) == ("succeeded", 1), number
         tool = Tool.objects.filter(endpoint=bench.endpoint).order_by("pk")[0]
         assert bench.pages.get(f"/tools/{tool.pk}/").status_code == 200
@@ -252,7 +252,7 @@ LAUGHS = "x-a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".joi
 )
 
 
-@on("openapi")
+@on_protocols("openapi")
 @pytest.mark.parametrize(
     ("body", "codes"),
     [
@@ -291,16 +291,16 @@ LAUGHS = "x-a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".joi
 def test_yaml_that_is_made_to_hurt(bench, body, codes):
     before = bench.dump()
     bench.shop.hostile = reply(body, headers={"Content-Type": "application/yaml"})
-    run = bench.read()
+    run = bench.enumerate()
     assert run.status == "failed"
     assert run.error_code in codes, (run.error_code, run.error_message)
     bench.is_told(run, run.error_code, run.error_message)
     assert bench.dump() == before
     bench.shop.well()
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
 
 
-@on("openapi")
+@on_protocols("openapi")
 def test_parameters_that_refer_to_themselves_and_servers_elsewhere(bench):
     with HostileVendor(reply(), host="127.0.0.66") as canary:
 
@@ -312,7 +312,7 @@ def test_parameters_that_refer_to_themselves_and_servers_elsewhere(bench):
             return page
 
         bench.shop.turn = turn
-        run = bench.read()
+        run = bench.enumerate()
         assert (run.status, run.rejected) == ("succeeded", 1)
         assert rejections(run) == [("tool_1", "BAD_REF")]
         tool = Tool.objects.filter(endpoint=bench.endpoint, tool_id="tool_2").get()
@@ -323,7 +323,7 @@ def test_parameters_that_refer_to_themselves_and_servers_elsewhere(bench):
         assert canary.connections == 0
 
 
-@on("acp")
+@on_protocols("acp")
 def test_descriptors_that_fail_one_by_one_cost_themselves(bench):
     """An agent's descriptor may break in any way; five outages in a row are an outage of the server."""
     before = bench.dump(pages=False)
@@ -339,24 +339,24 @@ def test_descriptors_that_fail_one_by_one_cost_themselves(bench):
     for name, change in breaks.items():
 
         def describe(request, tools, change=change):
-            reply = bench.dialect.beside(request, tools)
+            reply = bench.dialect.extra_reply(request, tools)
             return change(reply) if reply and target in request.path else reply
 
         bench.shop.describe = describe
-        run = bench.read(USUAL)
+        run = bench.enumerate(USUAL)
         assert (run.status, run.unchanged, run.rejected) == ("succeeded", 5, 1), (name, run.error_message)
         assert rejections(run)[0][0] == target
         assert bench.dump(pages=False) == before
     bench.shop.well()
     bench.shop.beside = reply(status=503)
-    run = bench.read(SHORT)  # two on a page, so the fifth is on the third
+    run = bench.enumerate(SHORT)  # two on a page, so the fifth is on the third
     assert (run.status, run.error_code, run.pages) == ("failed", "INCOMPLETE", 2)
     assert bench.dump(pages=False) == before
     bench.shop.well()
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
 
 
-@on("oxp")
+@on_protocols("oxp")
 def test_a_health_page_that_lies(bench):
     before = bench.dump()
     health = {
@@ -365,19 +365,19 @@ def test_a_health_page_that_lies(bench):
     }
     for answer, words in health.values():
         bench.shop.hostile, bench.shop.beside = reply(status=404), answer
-        run = bench.read()
+        run = bench.enumerate()
         assert run.status == "failed"
         assert words in run.error_message
         assert bench.dump() == before
         bench.shop.well()
 
 
-@on("a2t")
+@on_protocols("a2t")
 def test_an_unchanged_list_writes_not_one_row(bench):
     """D5: not even the same row again."""
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
     before = versions_of_rows()
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
     assert versions_of_rows() == before
 
 
@@ -398,12 +398,12 @@ def versions_of_rows():
     return rows
 
 
-@on("a2t", "mcp")
+@on_protocols("a2t", "mcp")
 def test_all_pages_together_have_a_size(bench):
     before = bench.dump()
     heavy = [bench.dialect.described(tool, "x" * 20_000) for tool in bench.shop.tools]
     bench.shop.tools = altered(heavy)
-    run = bench.read(Limits(session_bytes=60_000))
+    run = bench.enumerate(Limits(session_bytes=60_000))
     assert (run.status, run.error_code) == ("failed", "BODY_TOO_LARGE")
     assert "in all" in run.error_message
     assert bench.dump() == before

@@ -71,7 +71,7 @@ def test_one_that_hangs_is_slow_from_then_on():
     with HostileVendor(reply()) as vendor:
         bench = Bench(vendor, DIALECTS["a2t"], as_admin())
         bench.shop.hostile = then_waits(b"")
-        bench.read(SHORT)
+        bench.enumerate(SHORT)
         run = enumeration_runs.request_run(bench.endpoint, trigger=Trigger.PERSON)
     assert broker.told_of("slow")[-1] == run.pk
 

@@ -31,7 +31,7 @@ def test_a_broken_wire_changes_nothing_and_says_why(bench):
         if bench.dialect.name == "a2t" or bench.dialect.name in outcome.unless:
             break_the_wire(bench, name, before, recovers=outcome.code not in recovered)
             recovered.add(outcome.code)
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
     assert bench.dump() == before
     assert all(request.headers.get("authorization") for request in bench.vendor.requests)
 
@@ -43,4 +43,4 @@ def test_every_protocol_ends_at_a_broken_wire_with_the_same_words(bench):
         error_texts[name] = bench.hears(SHORT if name in SLOW else USUAL)
     assert error_texts == {name: expected(bench, name) for name in WIRE}
     bench.shop.well()
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6

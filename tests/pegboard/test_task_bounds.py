@@ -37,12 +37,12 @@ MARGIN = 40
 def messages():
     """Return the names of the tasks of which messages wait."""
 
-    def read():
+    def read_tasks():
         texts = redis_client.client().lrange(QUEUE, 0, -1)
         return [json.loads(text)["headers"]["task"] for text in texts]
 
     redis_client.client().delete(QUEUE)
-    yield read
+    yield read_tasks
     redis_client.client().delete(QUEUE)
 
 

@@ -59,7 +59,7 @@ class Scene:
         return self.protocol.invoke(self.session, self.tool_id, self.label, self.signature, self.arguments)
 
 
-def listed(pages):
+def listed_ids(pages):
     return [[item.tool_id, item.label] for page in pages for item in page.items]
 
 
@@ -82,7 +82,7 @@ def test_settings_have_defaults_that_fit(protocol):
 def test_listing_is_read_page_by_page_to_its_end(protocol):
     scene = Scene(protocol, "list")
     pages = scene.pages()
-    assert listed(pages) == scene.expected["tools"]
+    assert listed_ids(pages) == scene.expected["tools"]
     assert len(pages) == scene.expected["pages"]
     assert [page.cursor for page in pages] == ["", *(page.next for page in pages[:-1])]
     assert pages[-1].next is None
@@ -125,7 +125,7 @@ def test_empty_listing_is_a_listing(protocol):
 def test_bad_item_costs_itself_alone(protocol):
     scene = Scene(protocol, "one_bad_item")
     pages = scene.pages()
-    assert listed(pages) == scene.expected["tools"]
+    assert listed_ids(pages) == scene.expected["tools"]
     rejected = [item for page in pages for item in page.rejected]
     assert [[item.tool, item.code] for item in rejected] == scene.expected["rejected"]
     assert all(item.reason.endswith(".") for item in rejected)
@@ -136,7 +136,7 @@ def test_reply_that_is_not_json_ends_the_listing_there(protocol):
     before = []
     with pytest.raises(ProtocolViolationError) as caught:
         before.extend(scene.protocol.enumerate(scene.session, NothingKnown()))
-    assert listed(before) == scene.expected["tools"]
+    assert listed_ids(before) == scene.expected["tools"]
     assert caught.value.code == scene.expected["code"]
 
 
@@ -171,13 +171,13 @@ def test_fetched_tool_has_the_digest_it_was_listed_with(protocol):
 def test_versions_are_listed(protocol):
     scene = Scene(protocol, "versions")
     pages = list(scene.protocol.versions(scene.session, scene.tool_id))
-    assert listed(pages) == scene.expected["tools"]
+    assert listed_ids(pages) == scene.expected["tools"]
     assert not scene.session.left
 
 
 def test_vendor_without_versions_is_no_error(protocol):
     scene = Scene(protocol, "no_versions")
-    assert listed(scene.protocol.versions(scene.session, scene.tool_id)) == []
+    assert listed_ids(scene.protocol.versions(scene.session, scene.tool_id)) == []
 
 
 def test_tool_is_run_and_its_outputs_come_back(protocol):

@@ -77,7 +77,7 @@ signatures = st.builds(
 )
 
 
-def lost(before, after):
+def lost_paths(before, after):
     return losses(*(json.loads(to_json(signature_json)) for signature_json in (before, after)))
 
 
@@ -94,7 +94,7 @@ def test_what_a_document_expresses_is_read_back_equal(name, signature):
     patterns = expected_losses(name)
     surprises = [
         path
-        for path in lost(signature, signature_read)
+        for path in lost_paths(signature, signature_read)
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
     ]
     assert surprises == []

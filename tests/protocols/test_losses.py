@@ -26,11 +26,11 @@ def stored(protocol, document):
     return signature.from_json(signature.to_json(protocol.read(document)))
 
 
-def lost(protocol, item):
+def lost_paths(protocol, item):
     return losses(item.document, protocol.write(stored(protocol, item.document), item.tool_id, item.label))
 
 
-def known(protocol, path):
+def is_known(protocol, path):
     """Members that this protocol's normal form is known to lose; each has its reason in docs/protocols.md."""
     losses_file = FIXTURES / protocol.name / "losses.json"
     patterns = json.loads(losses_file.read_text(encoding="utf-8"))["known"] if losses_file.exists() else []
@@ -44,7 +44,7 @@ def test_recorded_items_are_written_as_they_came(protocol, scene):
     items = [item for page in recorded.pages() for item in page.items]
     assert items
     for item in items:
-        assert [path for path in lost(recorded.protocol, item) if not known(protocol, path)] == []
+        assert [path for path in lost_paths(recorded.protocol, item) if not is_known(protocol, path)] == []
 
 
 @given(schemas.values, schemas.values)

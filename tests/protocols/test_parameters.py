@@ -9,7 +9,7 @@ from protocols.signature import AllowedValue, Signature
 from tests.core.schema import schemas
 
 
-def read(schema):
+def read_shape(schema):
     return json_schema.read(schema, "schema", whole_name="value")
 
 
@@ -21,12 +21,12 @@ def stored(shape):
 
 
 def the_property(schema, **members):
-    (parameter,) = read({"type": "object", "properties": {"a": schema}, **members}).parameters
+    (parameter,) = read_shape({"type": "object", "properties": {"a": schema}, **members}).parameters
     return parameter
 
 
 def keeps(schema):
-    assert canonical(json_schema.write(*stored(read(schema)))) == canonical(schema)
+    assert canonical(json_schema.write(*stored(read_shape(schema)))) == canonical(schema)
 
 
 @given(schemas.schemas)
@@ -81,7 +81,7 @@ def test_odd_schemas_are_written_as_they_were_read(schema):
 
 
 def test_properties_become_parameters():
-    shape = read(
+    shape = read_shape(
         {
             "type": "object",
             "properties": {
@@ -170,7 +170,7 @@ def test_reference_that_shows_nothing_is_kept_all_the_same(reference):
 )
 def test_reference_to_another_document_costs_the_tool(schema):
     with pytest.raises(UnreadableItemError, match="those are never fetched") as refused:
-        read(schema)
+        read_shape(schema)
     assert refused.value.code == "REMOTE_REF"
 
 
@@ -190,7 +190,7 @@ def test_reference_within_the_schema_is_kept(schema):
 
 def test_more_properties_than_the_limit_cost_the_tool():
     with pytest.raises(UnreadableItemError, match="1,001 properties; the limit is 1,000") as refused:
-        read({"type": "object", "properties": {f"p{number}": {} for number in range(1001)}})
+        read_shape({"type": "object", "properties": {f"p{number}": {} for number in range(1001)}})
     assert refused.value.code == "SCHEMA_TOO_BIG"
 
 
@@ -218,7 +218,7 @@ def test_rest_says_what_is_beside_the_properties():
         "definitions": {"a": {"type": "string"}},
         "additionalProperties": False,
     }
-    assert read(schema).rest == {
+    assert read_shape(schema).rest == {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "definitions": {"a": {"type": "string"}},
         "additionalProperties": False,
@@ -239,7 +239,7 @@ def test_rest_says_what_is_beside_the_properties():
     ids=str,
 )
 def test_schema_that_has_no_properties_to_show_is_one_parameter(schema):
-    (parameter,) = read(schema).parameters
+    (parameter,) = read_shape(schema).parameters
     assert (parameter.name, parameter.is_whole, parameter.required) == ("value", True, True)
     assert parameter.schema == schema
 
@@ -267,7 +267,7 @@ def nested(depth):
 )
 def test_schema_out_of_bounds_costs_its_item(schema, code):
     with pytest.raises(UnreadableItemError) as refused:
-        read(schema)
+        read_shape(schema)
     assert refused.value.code == code
     assert refused.value.reason.endswith(".")
 

@@ -55,9 +55,9 @@ class Door:
 
     def ask(self, client: APIClient, ask: Ask) -> Heard:
         path, headers, body = self.request(ask)
-        return self.sent(client, ask, path, headers, body)
+        return self.send(client, ask, path, headers, body)
 
-    def sent(self, client: APIClient, ask: Ask, path: str, headers: Mapping[str, str], body: Any) -> Heard:
+    def send(self, client: APIClient, ask: Ask, path: str, headers: Mapping[str, str], body: Any) -> Heard:
         raw = json.dumps(body).encode() if ask.raw is None else ask.raw
         headers = {**headers, **({"Pegboard-On-Behalf-Of": ask.user} if ask.user else {})}
         answer = client.generic(ask.method, path, raw, content_type="application/json", headers=headers)
@@ -70,7 +70,7 @@ class Door:
             return replace(reply, said=reply.said.strip(), headers=answer.headers)
         assert answer["Content-Type"].startswith("application/json"), answer
         document = answer.json()
-        reply = self.heard(answer.status_code, document)
+        reply = self.parse_reply(answer.status_code, document)
         if answer.status_code == 401:
             assert answer["WWW-Authenticate"].startswith("Bearer")
         if answer.status_code == 429:
@@ -81,7 +81,7 @@ class Door:
         """The path, the headers and the body."""
         raise NotImplementedError
 
-    def heard(self, status: int, document: Any) -> Heard:
+    def parse_reply(self, status: int, document: Any) -> Heard:
         raise NotImplementedError
 
     def of_event(self, document: Any) -> Heard:
@@ -110,7 +110,7 @@ class Rest(Door):
         path = f"/api/v1/agents/{ask.slug}/releases/{ask.named}{ask.below}/tools/{ask.tool}/invoke/"
         return path, {}, body
 
-    def heard(self, status: int, document: Any) -> Heard:
+    def parse_reply(self, status: int, document: Any) -> Heard:
         if status >= 400:
             assert document["message"]
             return Heard(f"{status} {document['code']}")
@@ -120,10 +120,10 @@ class Rest(Door):
         return Heard(line, document["outputs"] if document["outcome"] == "ok" else None)
 
     def of_event(self, document: Any) -> Heard:
-        return self.heard(200, document)
+        return self.parse_reply(200, document)
 
     def answer(self, client: APIClient, ask: Ask, before: Any, answers: Mapping[str, Any]) -> Heard:
-        return self.sent(client, ask, before["resume"], {}, {"answers": answers})
+        return self.send(client, ask, before["resume"], {}, {"answers": answers})
 
 
 class A2T(Door):
@@ -138,7 +138,7 @@ class A2T(Door):
         path = f"{self._root(ask)}/tools/{_uuid_of(ask)}{version}:invoke"
         return path, headers, {"input_parameters": input_parameters}
 
-    def heard(self, status: int, document: Any) -> Heard:
+    def parse_reply(self, status: int, document: Any) -> Heard:
         if status == 200:
             outputs = {output["name"]: output["value"] for output in document["output_parameters"]}
             return Heard("200", outputs)
@@ -161,7 +161,7 @@ class OXP(Door):
             more["context"] = {"user_id": ask.user}
         return f"{self._root(ask)}/tools/call", headers, call | more
 
-    def heard(self, status: int, document: Any) -> Heard:
+    def parse_reply(self, status: int, document: Any) -> Heard:
         if status == 200 and document["success"]:
             value = document.get("value", {})
             return Heard("200 success", value)
@@ -182,7 +182,7 @@ class ACP(Door):
         where = {"wait": "/wait", "async": "", "stream": "/stream"}[ask.mode]
         return f"{self._root(ask)}/runs{where}", headers, body
 
-    def heard(self, status: int, document: Any) -> Heard:
+    def parse_reply(self, status: int, document: Any) -> Heard:
         if status != 200:
             assert isinstance(document, str)
             assert document
@@ -201,11 +201,11 @@ class ACP(Door):
         ((name, answer),) = answers.items()
         path = f"{self._root(ask)}/runs/{before['run']['run_id']}"
         body = {"interrupt_type": name, **answer} if answer is not None else None
-        first = self.sent(client, ask, path, {}, body)
+        first = self.send(client, ask, path, {}, body)
         if first.said.startswith("4"):
             return first
         waited = f"{self._root(ask)}/runs/{first.document['run_id']}/wait"
-        return self.sent(client, replace(ask, method="GET", raw=b""), waited, {}, None)
+        return self.send(client, replace(ask, method="GET", raw=b""), waited, {}, None)
 
 
 class MCP(Door):
@@ -228,7 +228,7 @@ class MCP(Door):
         }
         return self._root(ask), headers, {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
 
-    def heard(self, status: int, document: Any) -> Heard:
+    def parse_reply(self, status: int, document: Any) -> Heard:
         if "error" in document:
             error = document["error"]
             assert error["message"]
@@ -249,7 +249,7 @@ class MCP(Door):
             for name, answer in answers.items()
         }
         goes_on = {"requestState": before["result"]["requestState"], "inputResponses": responses}
-        return self.sent(
+        return self.send(
             client, ask, *self._message(ask, {"name": ask.tool, "arguments": ask.arguments, **goes_on})
         )
 

@@ -16,7 +16,7 @@ EAST, WEST = ({"branch": {"branch": name}} for name in ("East", "West"))
 
 
 @pytest.fixture
-def asked(lending):
+def open_call(lending):
     modern(lending, "tools/call", {"name": "sky", "arguments": {}}, can=FORMS)
     return Call.objects.get()
 
@@ -30,33 +30,38 @@ def runs(vendor):
     return sum("inputResponses" in request.json().get("params", {}) for request in vendor.requests)
 
 
-def test_over_rest_the_tool_runs_once(lending, asked, vendor):
-    bodies = [answer(lending, asked, EAST).json() for _ in range(3)]
+def test_over_rest_the_tool_runs_once(lending, open_call, vendor):
+    bodies = [answer(lending, open_call, EAST).json() for _ in range(3)]
     assert {body["outcome"] for body in bodies} == {"ok"}
     assert len({body["call"] for body in bodies}) == runs(vendor) == 1
 
 
-def test_over_mcp_the_tool_runs_once(lending, asked, vendor):
+def test_over_mcp_the_tool_runs_once(lending, open_call, vendor):
     responses = {"branch": {"action": "accept", "content": EAST["branch"]}}
-    params = {"name": "sky", "arguments": {}, "requestState": f"call-{asked.pk}", "inputResponses": responses}
+    params = {
+        "name": "sky",
+        "arguments": {},
+        "requestState": f"call-{open_call.pk}",
+        "inputResponses": responses,
+    }
     one, two = (modern(lending, "tools/call", params, can=FORMS).json()["result"] for _ in range(2))
     assert (one, runs(vendor)) == (two, 1)
 
 
-def test_another_answer_is_refused(lending, asked, vendor):
-    first = answer(lending, asked, EAST).json()
+def test_another_answer_is_refused(lending, open_call, vendor):
+    first = answer(lending, open_call, EAST).json()
     for other in (WEST, {"branch": None}):
-        refused = answer(lending, asked, other)
+        refused = answer(lending, open_call, other)
         assert (refused.status_code, refused.json()["code"]) == (409, "already_continued")
         assert f"as call {first['call']}" in refused.json()["message"]
     assert runs(vendor) == 1
 
 
-def test_answers_that_come_at_once_run_the_tool_once(lending, asked, vendor):
+def test_answers_that_come_at_once_run_the_tool_once(lending, open_call, vendor):
     bodies = []
 
     def send():
-        bodies.append(answer(lending, asked, EAST).json())
+        bodies.append(answer(lending, open_call, EAST).json())
         connection.close()
 
     threads = [threading.Thread(target=send) for _ in range(4)]
@@ -71,28 +76,28 @@ def test_answers_that_come_at_once_run_the_tool_once(lending, asked, vendor):
 @pytest.mark.parametrize(
     ("status", "headers"), [(429, {"Retry-After": "0"}), (401, {"WWW-Authenticate": "Bearer"})]
 )
-def test_what_the_vendor_did_not_take_may_be_answered_again(lending, asked, vendor, status, headers):
+def test_what_the_vendor_did_not_take_may_be_answered_again(lending, open_call, vendor, status, headers):
     def away(line, request):
         if "inputResponses" in request.json().get("params", {}):
             return reply(b"", status=status, headers=headers)(line, request)
         return library(line, request)
 
     vendor.script = away
-    assert answer(lending, asked, EAST).json()["outcome"] != "ok"
+    assert answer(lending, open_call, EAST).json()["outcome"] != "ok"
     vendor.script = library
-    assert answer(lending, asked, WEST).json()["outcome"] == "ok"
+    assert answer(lending, open_call, WEST).json()["outcome"] == "ok"
 
 
-def test_what_may_have_run_is_not_answered_again(lending, asked, vendor):
-    def lost(line, request):
+def test_what_may_have_run_is_not_answered_again(lending, open_call, vendor):
+    def lose_reply(line, request):
         if "inputResponses" in request.json().get("params", {}):
             return json_reply({"odd": True}, status=500)(line, request)
         return library(line, request)
 
-    vendor.script = lost
-    first = answer(lending, asked, EAST).json()
+    vendor.script = lose_reply
+    first = answer(lending, open_call, EAST).json()
     assert first["outcome"] == "unavailable"
     before = runs(vendor)
     vendor.script = library
-    assert answer(lending, asked, EAST).json()["call"] == first["call"]
+    assert answer(lending, open_call, EAST).json()["call"] == first["call"]
     assert runs(vendor) == before

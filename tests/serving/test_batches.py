@@ -17,7 +17,7 @@ from people.models import ApiKey, AuditEntry
 from protocols.signature import Annotations
 from tests.factories import make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply, then_waits
-from tests.serving.test_calls import ANSWER, GIVEN, OUTPUTS, desk_with, owner, runtime, sent, vendor
+from tests.serving.test_calls import ANSWER, GIVEN, OUTPUTS, desk_with, owner, runtime, sent_inputs, vendor
 
 __all__ = ["owner", "vendor"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,7 +34,7 @@ def calls(*changes, **members):
     return {"calls": [{"tool": "sky", **GIVEN, **change} for change in changes], **members}
 
 
-def said(results) -> list[tuple[int, str]]:
+def outcomes_of(results) -> list[tuple[int, str]]:
     """By index: the status, and the outcome or the code of the error."""
     assert [row["index"] for row in results] == list(range(len(results)))
     for row in results:
@@ -69,7 +69,7 @@ def test_each_call_is_made_and_refused_as_if_it_came_alone(owner, vendor, desk):
     first, again = (client.post(URL, body, headers={"Idempotency-Key": "turn 7"}) for _ in range(2))
     results = first.json()["results"]
     assert first.status_code == 200, first.json()
-    assert said(results) == [
+    assert outcomes_of(results) == [
         (200, "ok"),
         (404, "not_found"),
         (200, "invalid_arguments"),
@@ -116,7 +116,7 @@ def test_the_calls_that_a_model_wrote_are_taken_as_they_are(owner, vendor, desk)
     ]
     first, again = (client.post(URL, written_calls, headers={"Idempotency-Key": "turn 8"}) for _ in range(2))
     results = first.json()["results"]
-    assert said(results) == [
+    assert outcomes_of(results) == [
         (200, "ok"),
         (400, "invalid"),
         (400, "invalid"),
@@ -135,8 +135,8 @@ def test_the_calls_that_a_model_wrote_are_taken_as_they_are(owner, vendor, desk)
     assert results[4]["error"]["fields"]["_activity"].startswith("“sky” is carried out by “sky”")
     assert results[0]["answer"]["outputs"] == {"Sky_now": "fair"}
     assert [row["answer"]["reasoning"] for row in results if row["answer"]] == [reasoning, "", ""]
-    assert said(again.json()["results"]) == said(results)
-    assert sent(vendor) == [{"Zip code": "0150"}] * 2
+    assert outcomes_of(again.json()["results"]) == outcomes_of(results)
+    assert sent_inputs(vendor) == [{"Zip code": "0150"}] * 2
     assert list(Call.objects.order_by("pk").values_list("reasoning", flat=True)).count(reasoning) == 1
     stored_call = client.get(f"/api/v1/agents/desk/calls/{results[0]['answer']['call']}/").json()
     assert stored_call["reasoning"] == reasoning
@@ -147,15 +147,15 @@ def test_the_whole_answer_of_a_model_is_taken_as_its_calls_are(owner, vendor, de
     written_calls = [{"_tool": "sky", "Zip_code": "0150"}, {"_tool": "earth"}, {"tool": "sky", **GIVEN}]
     for until in ({"until": "any"}, {}):
         answer = client.post(URL, {"calls": written_calls, **until}).json()
-        assert said(answer["results"])[1:] == [(404, "not_found"), (400, "invalid")]
-        assert said(answer["results"])[0] == (200, "ok")
+        assert outcomes_of(answer["results"])[1:] == [(404, "not_found"), (400, "invalid")]
+        assert outcomes_of(answer["results"])[0] == (200, "ok")
         assert answer["first"] == (0 if until else None)
     assert client.post(f"{URL}?until=race", {"calls": written_calls[:1]}).json()["first"] == 0
     # What a model writes does not say where it runs, nor that it is confirmed.
     refused = client.post(URL, {"calls": written_calls, "environment": "production"})
     assert (refused.status_code, list(refused.json()["fields"])) == (400, ["environment"])
     confirming = client.post(URL, {"calls": [{**written_calls[0], "confirm": True}]}).json()["results"]
-    assert said(confirming) == [(200, "invalid_arguments")]
+    assert outcomes_of(confirming) == [(200, "invalid_arguments")]
 
 
 def test_calls_are_made_side_by_side_as_far_as_the_key_may(owner, vendor, desk):
@@ -167,14 +167,14 @@ def test_calls_are_made_side_by_side_as_far_as_the_key_may(owner, vendor, desk):
         return ANSWER(line, request)
 
     vendor.script = answers
-    assert said(client.post(URL, calls({}, {}, {})).json()["results"]) == [(200, "ok")] * 3
+    assert outcomes_of(client.post(URL, calls({}, {}, {})).json()["results"]) == [(200, "ok")] * 3
     # One at a time, and nothing later than the batch may take.
     ApiKey.objects.update(calls_at_once=1)
     vendor.script = ANSWER
-    assert said(client.post(URL, calls({}, {}, {})).json()["results"]) == [(200, "ok")] * 3
+    assert outcomes_of(client.post(URL, calls({}, {}, {})).json()["results"]) == [(200, "ok")] * 3
     vendor.script = then_waits(b"")
     late = client.post(URL, calls({}, {}, deadline_seconds=1)).json()["results"]
-    assert said(late) == [(200, "unavailable"), (503, "no_time")]
+    assert outcomes_of(late) == [(200, "unavailable"), (503, "no_time")]
     assert late[0]["answer"]["error"]["code"] == "DEADLINE"
     assert late[1]["error"]["retry_after"] == 1
     assert len(vendor.requests) == 7
@@ -215,8 +215,8 @@ def test_the_batch_of_the_document_runs(owner, vendor, desk):
     publishing.publish(agent, actor=owner, channel="live")
     client = runtime(owner, agent)
     models, own_results = (client.post(path, body).json()["results"] for body in bodies)
-    assert (said(models), said(own_results)) == ([(200, "ok")] * 2, [(200, "ok"), (202, None)])
-    assert [arguments["medicines"] for arguments in sent(vendor)].count("lisinopril, ibuprofen") == 2
+    assert (outcomes_of(models), outcomes_of(own_results)) == ([(200, "ok")] * 2, [(200, "ok"), (202, None)])
+    assert [arguments["medicines"] for arguments in sent_inputs(vendor)].count("lisinopril, ibuprofen") == 2
 
 
 def test_what_a_model_writes_confirms_nothing_and_the_request_does(owner, vendor):
@@ -227,16 +227,16 @@ def test_what_a_model_writes_confirms_nothing_and_the_request_does(owner, vendor
     call = {"_tool": "sky", "Zip_code": "0150"}
     transfer = {"_tool": "transfer_to_helper"}
     answer = client.post(URL, [call, call | {"_confirm": True}, transfer]).json()["results"]
-    assert said(answer) == [(409, "confirm_needed"), (400, "invalid"), (200, "transfer")]
+    assert outcomes_of(answer) == [(409, "confirm_needed"), (400, "invalid"), (200, "transfer")]
     assert answer[2]["answer"]["next"]["tools"].endswith("/agents/helper/tools/?format=tool-system")
     assert vendor.requests == []
     headers = {"Pegboard-Confirm": "true", "Pegboard-On-Behalf-Of": "u-1"}
     confirmed = client.post(URL, [call], headers=headers).json()["results"]
-    assert said(confirmed) == [(200, "ok")]
+    assert outcomes_of(confirmed) == [(200, "ok")]
     assert Call.objects.get().on_behalf_of
     later = client.post(f"{URL}?mode=async", [call], headers=headers).json()["results"]
-    assert said(later) == [(202, None)]
-    assert said(client.post(f"{URL}?mode=stream", [call]).json()["results"]) == [(400, "invalid")]
+    assert outcomes_of(later) == [(202, None)]
+    assert outcomes_of(client.post(f"{URL}?mode=stream", [call]).json()["results"]) == [(400, "invalid")]
 
 
 def by_city(**scripts):
@@ -290,13 +290,13 @@ def test_others_are_cancelled_once_one_has_come_first(owner, vendor, desk, until
     body["calls"].append({"tool": 7})
     headers = {"Idempotency-Key": "turn 9"}
     answer = client.post(URL, body, headers=headers).json()
-    assert said(answer["results"]) == came
+    assert outcomes_of(answer["results"]) == came
     assert answer["first"] == first
     cancelled_count = sum(outcome == "cancelled" for _, outcome in came)
     assert AuditEntry.objects.filter(action="cancel").count() == cancelled_count
     assert "came first" in AuditEntry.objects.filter(action="cancel").first().why
     again = client.post(URL, body, headers=headers).json()
-    assert (said(again["results"]), again["first"]) == (came, first)
+    assert (outcomes_of(again["results"]), again["first"]) == (came, first)
     assert len(vendor.requests) == Call.objects.count() == 3
 
 
@@ -307,13 +307,13 @@ def test_what_has_had_no_turn_when_another_comes_first_is_not_made(owner, vendor
     for _ in range(2):
         answer = client.post(URL, to("a", "b", "c", until="race"), headers=headers).json()
         assert answer["first"] == 0
-        assert said(answer["results"]) == [(200, "ok"), (409, "cancelled"), (409, "cancelled")]
+        assert outcomes_of(answer["results"]) == [(200, "ok"), (409, "cancelled"), (409, "cancelled")]
     assert len(vendor.requests) == Call.objects.count() == 1
     # Where none works, each says why.
     vendor.script = FAILS
     none = client.post(URL, to("a", "b", until="any")).json()
     assert none["first"] is None
-    assert said(none["results"]) == [(200, "invalid_arguments")] * 2
+    assert outcomes_of(none["results"]) == [(200, "invalid_arguments")] * 2
 
 
 def test_the_array_of_a_model_is_raced_and_runs_in_an_environment(owner, vendor, desk):
@@ -324,20 +324,20 @@ def test_the_array_of_a_model_is_raced_and_runs_in_an_environment(owner, vendor,
     written_calls = [{"_tool": "sky", "Zip_code": zip_code} for zip_code in ("a", "b")]
     latent = client.post(f"{URL}?environment=prototype&until=race", written_calls).json()
     # A latent call waits for its output, so it has not ended.
-    assert (said(latent["results"]), latent["first"]) == ([(200, "latent")] * 2, None)
+    assert (outcomes_of(latent["results"]), latent["first"]) == ([(200, "latent")] * 2, None)
     assert vendor.requests == []
     completed_calls = [written_calls[0], written_calls[1] | {"_output": {"Sky_now": "clear"}}]
     answered = client.post(f"{URL}?environment=prototype&until=any", completed_calls).json()
     assert answered["first"] == 1
     assert answered["results"][1]["answer"]["outputs"] == {"Sky_now": "clear"}
     results_outside = client.post(URL, calls({}, environment="prototype")).json()["results"]
-    assert said(results_outside) == [(200, "latent")]
+    assert outcomes_of(results_outside) == [(200, "latent")]
     results_of_unknown = client.post(URL, calls({"environment": "nowhere"}, environment="prototype")).json()[
         "results"
     ]
-    assert said(results_of_unknown) == [(400, "unknown_environment")]
+    assert outcomes_of(results_of_unknown) == [(400, "unknown_environment")]
     for odd in ("?until=first", "?until="):
         assert client.post(URL + odd, written_calls).json()["fields"].keys() == {"until"}
     later = client.post(f"{URL}?until=any&mode=async", written_calls).json()["results"]
-    assert said(later) == [(400, "invalid")] * 2
+    assert outcomes_of(later) == [(400, "invalid")] * 2
     assert vendor.requests == []

@@ -37,23 +37,23 @@ def client(owner):
         yield runtime(owner, agent)
 
 
-def begun(client, listener, **more) -> dict:
+def begin_call(client, listener, **more) -> dict:
     answer = client.post(url(), GIVEN | {"mode": "async", "callback": listener.url} | more)
     assert answer.status_code == 202
     return answer.json()
 
 
-def sent() -> Callback:
+def deliver_callback() -> Callback:
     callbacks.send(str(Callback.objects.get().pk))
     return Callback.objects.get()
 
 
 def test_the_end_of_a_call_is_posted_once_and_signed(client, listener):
-    started = begun(client, listener)
-    assert sent().state == "waiting"
+    started = begin_call(client, listener)
+    assert deliver_callback().state == "waiting"
     perform_call(started["call"])
-    assert sent().state == "sent"
-    assert sent().sealed == ""
+    assert deliver_callback().state == "sent"
+    assert deliver_callback().sealed == ""
     ((headers, body),) = listener.requests
     event = json.loads(body)
     assert (event["type"], event["data"]["call"], event["data"]["outcome"]) == (
@@ -72,23 +72,23 @@ def test_the_end_of_a_call_is_posted_once_and_signed(client, listener):
 
 def test_an_address_that_does_not_take_it_is_asked_again_later(client, listener):
     listener.answer = lambda number: (503, {}) if number == 1 else (204, {})
-    perform_call(begun(client, listener)["call"])
-    first = sent()
+    perform_call(begin_call(client, listener)["call"])
+    first = deliver_callback()
     assert (first.state, first.attempts) == ("waiting", 1)
-    assert sent().attempts == 1
+    assert deliver_callback().attempts == 1
     Callback.objects.update(next_at=timezone.now() - timedelta(seconds=1))
-    assert sent().state == "sent"
+    assert deliver_callback().state == "sent"
     assert listener.ids[0] == listener.ids[1]
 
 
 def test_a_receiver_that_is_gone_is_left_alone(client, listener):
     listener.answer = lambda number: (410, {})
-    perform_call(begun(client, listener)["call"])
-    assert (sent().state, len(listener.requests)) == ("failed", 1)
+    perform_call(begin_call(client, listener)["call"])
+    assert (deliver_callback().state, len(listener.requests)) == ("failed", 1)
 
 
 def test_the_scheduler_finds_what_is_to_be_told(client, listener):
-    perform_call(begun(client, listener)["call"])
+    perform_call(begin_call(client, listener)["call"])
     redis_client.client().delete("enumeration")
     dispatch.tick()
     assert wakes.count_wakes(callbacks.TASK, "enumeration") == 1
@@ -97,17 +97,17 @@ def test_the_scheduler_finds_what_is_to_be_told(client, listener):
 
 
 def test_a_cancelled_call_is_told_too(client, listener):
-    call = begun(client, listener)["call"]
+    call = begin_call(client, listener)["call"]
     client.post(f"/api/v1/calls/{call}/cancel/")
-    assert sent().state == "sent"
+    assert deliver_callback().state == "sent"
     assert json.loads(listener.requests[0][1])["data"]["outcome"] == "cancelled"
 
 
 def test_the_rules_of_the_way_out_hold_for_callbacks(client, listener, settings):
-    perform_call(begun(client, listener)["call"])
+    perform_call(begin_call(client, listener)["call"])
     # Networks that are open to vendors are closed to what a key of a runtime names.
     settings.CALLBACK_ALLOW = ""
-    callback = sent()
+    callback = deliver_callback()
     assert (callback.state, callback.attempts, listener.requests) == ("waiting", 1, [])
     assert callback.error
     refused = client.post(url(), GIVEN | {"mode": "async", "callback": "http://127.0.0.1:8000/"})
@@ -126,9 +126,9 @@ def test_what_is_no_address_is_refused_before_anything_is_written(client):
 def test_a_call_is_kept_until_its_end_was_told(client, listener, monkeypatch):
     monkeypatch.setattr(requesting, "MAX_CALLS_PER_TOOL", 0)
     monkeypatch.setattr(requesting, "FORGET_EVERY", 1)
-    perform_call(begun(client, listener)["call"])
+    perform_call(begin_call(client, listener)["call"])
     client.post(url(), GIVEN)
     assert Callback.objects.count() == 1
-    sent()
+    deliver_callback()
     client.post(url(), GIVEN)
     assert not Callback.objects.exists()

@@ -92,7 +92,7 @@ def url(slug="desk", number="live", name="sky") -> str:
 GIVEN = {"arguments": {"Zip_code": "0150"}}
 
 
-def sent(vendor) -> list[dict[str, object]]:
+def sent_inputs(vendor) -> list[dict[str, object]]:
     return [
         {
             input_parameter["name"]: input_parameter["value"]
@@ -134,7 +134,7 @@ def test_a_runtime_calls_by_the_names_of_the_release_and_hears_them_back(owner, 
         "continued_by": None,
         "duration_ms": call.duration_ms,
     }
-    assert sent(vendor) == [{"Zip code": "0150"}]
+    assert sent_inputs(vendor) == [{"Zip code": "0150"}]
     assert (call.agent, call.release, call.requested_name) == (agent.pk, 1, "ada, key Desk key")
     entry = AuditEntry.objects.get(action="run")
     assert (entry.actor, entry.agent) == (owner, agent.pk)
@@ -152,7 +152,7 @@ def test_presets_and_hidden_inputs_are_added_here_and_cannot_be_given(owner, ven
     client = runtime(owner, agent)
     client.post(url(), GIVEN)
     client.post(url(), {"arguments": {"Zip_code": "0150", "units": "imperial", "days": None}})
-    assert sent(vendor) == [
+    assert sent_inputs(vendor) == [
         {"Zip code": "0150", "units": "metric", "trace": "pegboard"},
         {"Zip code": "0150", "units": "imperial", "trace": "pegboard"},
     ]
@@ -724,7 +724,7 @@ def test_a_renamed_input_goes_out_by_the_vendors_name_and_a_hidden_value_never(o
         client.post(f"{url()}?format={name}", {"arguments": {"place": "1"}})
     refused = client.post(url(), {"arguments": {"place": "0150", "units": "US"}}).json()
 
-    assert sent(vendor) == [{"Zip code": "0150", "units": "METRIC"}, *[{"Zip code": "1"}] * 3]
+    assert sent_inputs(vendor) == [{"Zip code": "0150", "units": "METRIC"}, *[{"Zip code": "1"}] * 3]
     assert refused["outcome"] == "invalid_arguments"
     assert refused["error"]["fields"].keys() == {"units"}
 
@@ -781,7 +781,7 @@ def test_a_rule_that_no_export_states_refuses_nothing(owner, vendor):
 
     answer = runtime(owner, agent).post(url(), {"arguments": {}}).json()
 
-    assert sent(vendor) == [{}]
+    assert sent_inputs(vendor) == [{}]
     assert "secret_code" not in json.dumps(answer)
 
 
@@ -841,7 +841,7 @@ def test_a_tool_of_a_sub_agent_runs_as_the_release_of_the_tree_has_it(owner, ven
     answer = client.post(of_night("stars"), GIVEN | {"id": str(uuid.uuid4())}).json()
 
     assert (answer["outcome"], answer["tool"], answer["outputs"]) == ("ok", "stars", {"Sky_now": "fair"})
-    assert sent(vendor) == [{"Zip code": "0150", "days": 3}]
+    assert sent_inputs(vendor) == [{"Zip code": "0150", "days": 3}]
     call = Call.objects.get()
     assert (call.agent, call.sub_agent, call.release) == (tree.pk, "night", 2)
     assert client.get(f"/api/v1/agents/desk/calls/{call.pk}/").json()["tool"] == "stars"
@@ -863,7 +863,7 @@ def test_a_blocked_version_does_not_run_below_either(owner, vendor, tree):
     answer = runtime(owner, tree).post(of_night("stars"), GIVEN)
 
     assert (answer.status_code, answer.json()["code"]) == (409, "version_blocked")
-    assert sent(vendor) == []
+    assert sent_inputs(vendor) == []
 
 
 def test_a_transfer_answers_who_takes_over_and_sends_nothing(owner, vendor, tree):
@@ -876,7 +876,7 @@ def test_a_transfer_answers_who_takes_over_and_sends_nothing(owner, vendor, tree
     tools = client.get(answer["next"]["tools"]).json()["tools"]
     assert [tool["name"] for tool in tools] == ["stars"]
     assert client.get(answer["next"]["procedures"]).json() == {"results": []}
-    assert sent(vendor) == []
+    assert sent_inputs(vendor) == []
     assert not Call.objects.exists()
     entry = AuditEntry.objects.get(action="hand over")
     assert entry.after == {"from": "desk", "to": "night", "as": "transfer_to_night"}

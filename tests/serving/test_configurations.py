@@ -59,11 +59,11 @@ def api(owner):
     return client
 
 
-def at(pin, path=""):
+def url_of(pin, path=""):
     return f"/api/v1/tools/{pin.tool_id}/configurations/{path}"
 
 
-def sent(runs):
+def sent_configurations(runs):
     return [body["config"]["configurable"] for body in runs.started.values()]
 
 
@@ -71,15 +71,15 @@ def test_a_chosen_configuration_is_sealed_and_sent_and_hidden_from_models(api, o
     agent, pin = desk
     before = Release.objects.get().document
     assert "configuration" not in before
-    saved = api.post(at(pin), {"name": "Letters", "values": {"tone": "warm"}}, format="json").json()
+    saved = api.post(url_of(pin), {"name": "Letters", "values": {"tone": "warm"}}, format="json").json()
     assert (saved["name"], saved["number"]) == ("Letters", 1)
     values = {"tone": "dry", "pages": 2}
-    other = api.post(at(pin), {"name": "letters", "values": values}, format="json").json()
+    other = api.post(url_of(pin), {"name": "letters", "values": values}, format="json").json()
     assert (other["name"], other["number"]) == ("Letters", 2)
-    again = api.post(at(pin), {"name": "Letters", "values": values}, format="json").json()
+    again = api.post(url_of(pin), {"name": "Letters", "values": values}, format="json").json()
     assert again["number"] == 2
-    assert [row["number"] for row in api.get(at(pin)).json()["results"]] == [2]
-    assert [state["number"] for state in api.get(at(pin, "letters/")).json()["states"]] == [2, 1]
+    assert [row["number"] for row in api.get(url_of(pin)).json()["results"]] == [2]
+    assert [state["number"] for state in api.get(url_of(pin, "letters/")).json()["states"]] == [2, 1]
 
     body = api.patch(f"{AGENT}pins/{pin.pk}/", {"configuration": "Letters@1"}).json()
     assert body["configuration"] == "Letters@1"
@@ -102,16 +102,16 @@ def test_a_chosen_configuration_is_sealed_and_sent_and_hidden_from_models(api, o
     third = {"tone": "dry", "pages": 9}
     for diff in ("letters", "Letters@2", third):
         assert client.post(url(), GIVEN | {"configuration": diff}).json()["outcome"] == "ok"
-    assert sent(runs) == [{"tone": "warm"}, values, values, third]
+    assert sent_configurations(runs) == [{"tone": "warm"}, values, values, third]
     wrong = client.post(url(), GIVEN | {"configuration": {"tone": "loud"}}).json()
     assert (wrong["outcome"], len(runs.started)) == ("invalid_arguments", 4)
     for diff in ("none", "Letters@7", 7, ""):
         assert "configuration" in client.post(url(), GIVEN | {"configuration": diff}).json()["fields"]
     assert client.post(url(number="1"), GIVEN).json()["outcome"] == "ok"
-    assert (sent(runs)[-1], Release.objects.get(number=1).document) == ({}, before)
+    assert (sent_configurations(runs)[-1], Release.objects.get(number=1).document) == ({}, before)
 
-    assert api.delete(at(pin, "Letters/")).status_code == 204
-    assert api.get(at(pin)).json()["results"] == []
+    assert api.delete(url_of(pin, "Letters/")).status_code == 204
+    assert api.get(url_of(pin)).json()["results"] == []
     assert client.post(url(), GIVEN).json()["outcome"] == "ok"
     assert api.patch(f"{AGENT}pins/{pin.pk}/", {"configuration": None}).json()["configuration"] is None
     entries = AuditEntry.objects.filter(kind="tool", action__contains="config")
@@ -125,9 +125,9 @@ def test_a_chosen_configuration_is_sealed_and_sent_and_hidden_from_models(api, o
 def test_values_are_judged_by_the_vendors_schema(api, desk):
     _, pin = desk
     for values in ({"tone": "loud"}, {}, {"tone": "dry", "more": 1}, "dry", None):
-        refused = api.post(at(pin), {"name": "Letters", "values": values}, format="json")
+        refused = api.post(url_of(pin), {"name": "Letters", "values": values}, format="json")
         assert (refused.status_code, list(refused.json()["fields"])) == (400, ["values"]), values
-    odd = api.post(at(pin), {"name": "a@b", "values": {"tone": "dry"}}, format="json")
+    odd = api.post(url_of(pin), {"name": "a@b", "values": {"tone": "dry"}}, format="json")
     assert list(odd.json()["fields"]) == ["name"]
     plain = make_tool(endpoint=make_endpoint())
     nothing = api.post(
@@ -135,13 +135,13 @@ def test_values_are_judged_by_the_vendors_schema(api, desk):
     )
     assert "nothing to configure" in nothing.json()["fields"]["values"]
     assert not Configuration.objects.exists()
-    assert api.get(at(pin, "none/")).status_code == 404
+    assert api.get(url_of(pin, "none/")).status_code == 404
     assert api.patch(f"{AGENT}pins/{pin.pk}/", {"configuration": "none"}).status_code == 400
 
 
 def test_a_version_that_does_not_take_the_configuration_is_told(api, desk):
     _, pin = desk
-    api.post(at(pin), {"name": "Letters", "values": {"tone": "warm"}}, format="json")
+    api.post(url_of(pin), {"name": "Letters", "values": {"tone": "warm"}}, format="json")
     api.patch(f"{AGENT}pins/{pin.pk}/", {"configuration": "Letters"})
     Configuration.objects.update(values={"tone": "loud"})
     (misfit,) = api.get(f"{AGENT}pins/{pin.pk}/").json()["misfits"]
@@ -155,8 +155,8 @@ def test_a_viewer_reads_and_keeps_nothing(desk):
     _, pin = desk
     client = APIClient()
     client.force_authenticate(make_user(Role.VIEWER))
-    assert client.get(at(pin)).status_code == 200
-    refused = client.post(at(pin), {"name": "x", "values": {"tone": "dry"}}, format="json")
+    assert client.get(url_of(pin)).status_code == 200
+    refused = client.post(url_of(pin), {"name": "x", "values": {"tone": "dry"}}, format="json")
     assert refused.status_code == 403
 
 

@@ -33,7 +33,7 @@ from people.models import ApiKey, AuditEntry, Role
 from protocols.signature import AllowedValue, Annotations, Requirements
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import make_client
-from tests.execution.calls.test_odd_replies import said
+from tests.execution.calls.test_odd_replies import odd_reply
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, Request, Script, json_reply, reply, then_waits
 from tests.protocols.openapi import documents
@@ -125,7 +125,7 @@ class World:
     protocol: str = "a2t"
 
     def __post_init__(self) -> None:
-        self.vendor.script = said(self.protocol, OUTPUTS if self.protocol == "oxp" else "fair")
+        self.vendor.script = odd_reply(self.protocol, OUTPUTS if self.protocol == "oxp" else "fair")
         self.vendor.requests.clear()
         self.agent = agents.create_agent(actor=self.owner, name="desk", slug="desk")
         fields = {"inputs": INPUTS, "outputs": (make_parameter("answer"),), **self.signature}
@@ -234,7 +234,7 @@ def never_again(world: World) -> None:
     answers(503)(world)
 
 
-def judged(state: str) -> Prepare:
+def set_state(state: str) -> Prepare:
     def prepare(world: World) -> None:
         version = world.pin.version
         Finding.objects.create(
@@ -350,7 +350,7 @@ def openapi() -> dict[str, Any]:
     inputs = [{"name": "zip", "in": "query", "required": True, "schema": {"type": "string"}}]
     outputs = {"type": "object", "properties": {"answer": {"type": "string"}}}
     operation = documents.operation("sky", parameters=inputs, responses=documents.answers(outputs))
-    signature = documents.read(operation, "/sky", "get")
+    signature = documents.read_signature(operation, "/sky", "get")
     return {
         name: getattr(signature, name)
         for name in ("inputs", "outputs", "rest", "schema_rest", "outputs_rest")
@@ -501,10 +501,10 @@ SITUATIONS = {
     ),
     # What stands in the way.
     "a version that waits for review": Situation(
-        comes="conflict", code="waits_for_review", prepare=judged("open")
+        comes="conflict", code="waits_for_review", prepare=set_state("open")
     ),
     "a version that was blocked": Situation(
-        comes="conflict", code="version_blocked", prepare=judged("blocked")
+        comes="conflict", code="version_blocked", prepare=set_state("blocked")
     ),
     "an endpoint that was removed": Situation(
         comes="conflict", code="endpoint_removed", prepare=remove_endpoint
@@ -561,10 +561,10 @@ SITUATIONS = {
         prepare=answers_with(reply(b'"' + b"x" * 6 * 1024**2 + b'"', keep=False)),
     ),
     "the vendor answers 2 MB": Situation(
-        comes="too long", code="TOO_LONG", prepare=answers_with(said("a2t", "x" * 2 * 1024**2))
+        comes="too long", code="TOO_LONG", prepare=answers_with(odd_reply("a2t", "x" * 2 * 1024**2))
     ),
     "an output that does not fit": Situation(
-        comes="misfit", code="UNFIT_OUTPUT", prepare=answers_with(said("a2t", {"no": 1}))
+        comes="misfit", code="UNFIT_OUTPUT", prepare=answers_with(odd_reply("a2t", {"no": 1}))
     ),
     # What a person has to do.
     "the tool asks": Situation(comes="needs_input", code="INPUT_REQUIRED", **ASKING),
@@ -759,7 +759,7 @@ def test_a_client_that_hangs_up_loses_nothing(live_server, behind, monkeypatch):
         ) -> bool | None:
             has_arrived.set()
             has_left.wait(10)
-            return said("a2t", "fair")(line, request)
+            return odd_reply("a2t", "fair")(line, request)
 
         world.vendor.script = answers
         path, headers, body = door.request(Ask())

@@ -188,14 +188,14 @@ def test_a_batch_of_the_release_before_is_not_run_again(two_teams, vendor):
     ada, bob = two_teams
     calls = {"calls": [{"tool": "sky", "arguments": {"zip": "0150"}}]}
 
-    def sent(team: Team) -> int:
+    def send_batch(team: Team) -> int:
         path = f"/api/v1/agents/{team.slug}/releases/live/calls/"
         answer = team.client.post(path, calls, headers={"Idempotency-Key": "turn-1"})
         return answer.json()["results"][0]["answer"]["call"]
 
-    first = sent(ada)
+    first = send_batch(ada)
     give_earlier_key(first, ClientCallId("turn-1", call_keys.batch_part(0)), ada)
-    assert (sent(ada), sent(bob) != first, len(vendor.requests)) == (first, True, 2)
+    assert (send_batch(ada), send_batch(bob) != first, len(vendor.requests)) == (first, True, 2)
 
 
 def sent_by(team: Team, body: dict[str, object]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from designer.releases import publishing
 from tests.acp_runs import Runs
 from tests.factories import make_endpoint, make_tool
 from tests.hostile_vendor import HostileVendor, json_reply
-from tests.protocols.openapi.documents import answers, operation, read
+from tests.protocols.openapi.documents import answers, operation, read_signature
 from tests.serving.test_calls import GIVEN, desk_with, owner, runtime, url, vendor
 
 __all__ = ["owner", "vendor"]
@@ -32,7 +32,7 @@ OPERATION = operation(
 
 
 def test_the_list_names_our_codes_and_what_the_vendor_declares(owner, vendor):
-    signature = read(OPERATION, components={"schemas": {"Problem": PROBLEM}})
+    signature = read_signature(OPERATION, components={"schemas": {"Problem": PROBLEM}})
     tool = make_tool(signature, endpoint=make_endpoint(url=vendor.url, protocol="openapi"))
     parent = agents.create_agent(actor=owner, name="desk", slug="desk")
     child = agents.create_agent(actor=owner, name="till", slug="till", parent=parent)

@@ -56,11 +56,11 @@ def client(owner, vendor):
     return runtime(owner, agent)
 
 
-def at(call: int, path: str = "") -> str:
+def url_of(call: int, path: str = "") -> str:
     return f"/api/v1/agents/desk/calls/{call}/{path}"
 
 
-def begun(client, **more) -> int:
+def begin_call(client, **more) -> int:
     answer = client.post(url(), ASYNC | more)
     assert (answer.status_code, answer.json()["status"], answer.json()["outcome"]) == (202, "queued", None)
     return answer.json()["call"]
@@ -72,16 +72,16 @@ def let_go(call: int) -> None:
 
 
 def test_a_run_is_started_once_and_looked_after_until_it_ends(client, runs):
-    call = begun(client)
+    call = begin_call(client)
     perform_call(call)
     (run,) = runs.started
-    assert client.get(at(call)).json()["status"] == "running"
+    assert client.get(url_of(call)).json()["status"] == "running"
     assert Call.objects.get().remote_run == run
     # While the lease lasts, no other worker may have it.
     perform_call(call)
     runs.end({"Sky now": "fair"})
     perform_call(call)
-    assert client.get(at(call)).json()["status"] == "running"
+    assert client.get(url_of(call)).json()["status"] == "running"
     let_go(call)
     queue.sweep()
     perform_call(call)
@@ -92,12 +92,12 @@ def test_a_run_is_started_once_and_looked_after_until_it_ends(client, runs):
 
 def test_an_end_is_heard_by_those_who_wait_for_it(client, runs, monkeypatch):
     monkeypatch.setattr(queue, "LOOK_EVERY", 60.0)
-    call = begun(client)
+    call = begin_call(client)
     replies = {}
 
     def waits():
         began = time.monotonic()
-        replies["answer"] = client.get(at(call), {"wait": 30}).json()
+        replies["answer"] = client.get(url_of(call), {"wait": 30}).json()
         replies["took"] = time.monotonic() - began
         connection.close()
 
@@ -109,14 +109,14 @@ def test_an_end_is_heard_by_those_who_wait_for_it(client, runs, monkeypatch):
     thread.join(30)
     assert replies["answer"]["outcome"] == "ok"
     assert replies["took"] < 25
-    assert client.get(at(call), {"wait": 61}).json()["code"] == "invalid"
-    assert client.get(at(call), {"wait": "long"}).status_code == 400
+    assert client.get(url_of(call), {"wait": 61}).json()["code"] == "invalid"
+    assert client.get(url_of(call), {"wait": "long"}).status_code == 400
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("point", ["run-begun", "run-started"])
 def test_a_run_whose_worker_was_killed_goes_on_with_the_next(client, runs, process_environment, point):
-    call = begun(client)
+    call = begin_call(client)
     crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
     worker = subprocess.run(
         [sys.executable, "-c", PERFORM, str(call)], env=process_environment | crash, check=False
@@ -127,7 +127,7 @@ def test_a_run_whose_worker_was_killed_goes_on_with_the_next(client, runs, proce
     let_go(call)
     queue.sweep()
     perform_call(call)
-    assert client.get(at(call)).json()["outcome"] == "ok"
+    assert client.get(url_of(call)).json()["outcome"] == "ok"
     assert len(runs.started) == 1
 
 
@@ -136,7 +136,7 @@ def test_a_call_whose_worker_was_killed_is_a_doubt_where_no_run_is_kept(owner, p
     with HostileVendor(ANSWER) as vendor:
         agent, _ = desk_with(owner, vendor)
         client = runtime(owner, agent)
-        call = begun(client)
+        call = begin_call(client)
         crash = {"CRASHPOINT": "call-answered", "DEBUG_CRASH": "1"}
         subprocess.run(
             [sys.executable, "-c", PERFORM, str(call)], env=process_environment | crash, check=False
@@ -144,53 +144,53 @@ def test_a_call_whose_worker_was_killed_is_a_doubt_where_no_run_is_kept(owner, p
         let_go(call)
         queue.sweep()
         perform_call(call)
-        assert client.get(at(call)).json()["error"]["code"] == "WORKER_LOST"
+        assert client.get(url_of(call)).json()["error"]["code"] == "WORKER_LOST"
     assert len(vendor.requests) == 1
 
 
 def test_a_worker_that_died_before_anything_was_sent_leaves_a_doubt(client, runs):
-    call = begun(client)
+    call = begin_call(client)
     Call.objects.update(status="running", started_at=timezone.now())
     let_go(call)
     perform_call(call)
-    assert client.get(at(call)).json()["error"]["code"] == "WORKER_LOST"
+    assert client.get(url_of(call)).json()["error"]["code"] == "WORKER_LOST"
     assert runs.started == {}
 
 
 def test_a_run_that_takes_too_long_is_told_to_stop(client, runs):
-    call = begun(client, deadline_seconds=1)
+    call = begin_call(client, deadline_seconds=1)
     perform_call(call)
     Call.objects.update(started_at=timezone.now() - timedelta(seconds=2))
     let_go(call)
     perform_call(call)
-    result = client.get(at(call)).json()
+    result = client.get(url_of(call)).json()
     assert (result["outcome"], result["error"]["code"]) == ("unavailable", "DEADLINE")
     assert runs.stopped == list(runs.started)
 
 
 def test_what_no_worker_looks_at_any_more_is_ended(client, runs):
-    call = begun(client, deadline_seconds=5)
+    call = begin_call(client, deadline_seconds=5)
     perform_call(call)
     Call.objects.update(started_at=timezone.now() - timedelta(hours=1))
     let_go(call)
     queue.sweep()
-    assert client.get(at(call)).json()["error"]["code"] == "WORKER_LOST"
+    assert client.get(url_of(call)).json()["error"]["code"] == "WORKER_LOST"
 
 
 def test_a_call_is_cancelled_before_it_is_sent(client, owner, runs):
-    call = begun(client)
-    result = client.post(at(call, "cancel/")).json()
+    call = begin_call(client)
+    result = client.post(url_of(call, "cancel/")).json()
     assert (result["outcome"], result["status"]) == ("cancelled", "finished")
     assert result["error"]["message"] == "The call was cancelled before anything was sent."
     perform_call(call)
     assert runs.started == {}
     entry = AuditEntry.objects.get(action="cancel")
     assert (entry.actor, entry.after["call"]) == (owner, call)
-    assert client.post(at(call, "cancel/")).json() == result
+    assert client.post(url_of(call, "cancel/")).json() == result
 
 
 def test_a_run_is_cancelled_at_its_vendor(client, runs):
-    call = begun(client)
+    call = begin_call(client)
     perform_call(call)
     result = client.post(f"/api/v1/calls/{call}/cancel/").json()
     assert result["outcome"] == "cancelled"
@@ -199,7 +199,7 @@ def test_a_run_is_cancelled_at_its_vendor(client, runs):
     runs.end({"Sky now": "fair"})
     let_go(call)
     perform_call(call)
-    assert client.get(at(call)).json()["outcome"] == "cancelled"
+    assert client.get(url_of(call)).json()["outcome"] == "cancelled"
 
 
 def cancelled_while_it_begins(owner, script) -> dict:
@@ -220,12 +220,12 @@ def cancelled_while_it_begins(owner, script) -> dict:
         worker.start()
         assert is_asked.wait(20)
 
-        assert client.post(at(call, "cancel/")).json()["outcome"] == "cancelled"
+        assert client.post(url_of(call, "cancel/")).json()["outcome"] == "cancelled"
         goes_on.set()
         worker.join(20)
 
     assert not worker.is_alive()
-    return client.get(at(call)).json()
+    return client.get(url_of(call)).json()
 
 
 def test_a_run_that_begins_while_its_call_is_cancelled_is_stopped(owner, runs, monkeypatch):
@@ -259,11 +259,11 @@ def test_a_run_is_stopped_once_though_its_worker_learns_of_the_end_meanwhile(own
 
 def test_what_has_ended_is_not_cancelled(client, runs):
     runs.end({"Sky now": "fair"})
-    call = begun(client)
+    call = begin_call(client)
     perform_call(call)
-    refused = client.post(at(call, "cancel/"))
+    refused = client.post(url_of(call, "cancel/"))
     assert (refused.status_code, refused.json()["code"]) == (409, "call_ended")
-    assert client.get(at(call)).json()["outcome"] == "ok"
+    assert client.get(url_of(call)).json()["outcome"] == "ok"
 
 
 def test_a_worker_hangs_up_on_its_vendor_when_the_call_is_cancelled(owner):
@@ -276,12 +276,12 @@ def test_a_worker_hangs_up_on_its_vendor_when_the_call_is_cancelled(owner):
     with HostileVendor(slow) as vendor:
         agent, _ = desk_with(owner, vendor)
         client = runtime(owner, agent)
-        call = begun(client)
+        call = begin_call(client)
         worker = threading.Thread(target=lambda: (perform_call(call), connection.close()))
         worker.start()
         assert event.wait(20)
         began = time.monotonic()
-        assert client.post(at(call, "cancel/")).json()["outcome"] == "cancelled"
+        assert client.post(url_of(call, "cancel/")).json()["outcome"] == "cancelled"
         worker.join(30)
         assert not worker.is_alive()
         assert time.monotonic() - began < 25
@@ -324,11 +324,11 @@ def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode)
             maker.start()
             assert waits.wait(20)
             newest = Call.objects.latest("pk").pk
-            assert client.post(at(newest, "cancel/")).json()["outcome"] == "cancelled"
+            assert client.post(url_of(newest, "cancel/")).json()["outcome"] == "cancelled"
             goes_on.set()
             maker.join(20)
             assert not maker.is_alive()
-            assert (len(vendor.requests), client.get(at(newest)).json()["outcome"]) == (
+            assert (len(vendor.requests), client.get(url_of(newest)).json()["outcome"]) == (
                 sent_count,
                 "cancelled",
             )
@@ -391,14 +391,14 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
             answer = client.post(url(), GIVEN | {"mode": mode}).json()
             if mode == "async":
                 perform_call(answer["call"])
-            last_answer.update(client.get(at(answer["call"])).json())
+            last_answer.update(client.get(url_of(answer["call"])).json())
             connection.close()
 
         maker = threading.Thread(target=make)
         maker.start()
         assert event.wait(20)
         if ended_by == "cancel":
-            cancelled = client.post(at(Call.objects.get().pk, "cancel/")).json()
+            cancelled = client.post(url_of(Call.objects.get().pk, "cancel/")).json()
             assert cancelled["error"]["message"].endswith("The vendor is being notified.")
         maker.join(20)
     assert last_answer["outcome"] == ("cancelled" if ended_by == "cancel" else "unavailable")
@@ -417,9 +417,9 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
 
 
 def test_a_call_of_another_key_is_not_there(client, owner, runs):
-    call = begun(client)
+    call = begin_call(client)
     other = runtime(owner, Agent.objects.get())
-    for address in (at(call), at(call, "cancel/"), f"/api/v1/calls/{call}/"):
+    for address in (url_of(call), url_of(call, "cancel/"), f"/api/v1/calls/{call}/"):
         ask = other.post if address.endswith("cancel/") else other.get
         assert ask(address).status_code == 404
     assert Call.objects.get().status == "queued"
@@ -429,13 +429,13 @@ def test_how_long_a_call_may_take_depends_on_how_it_is_made(client):
     refused = client.post(url(), GIVEN | {"deadline_seconds": 121})
     assert refused.json()["fields"].keys() == {"deadline_seconds"}
     assert client.post(url(), ASYNC | {"deadline_seconds": 86_401}).status_code == 400
-    begun(client, deadline_seconds=86_400)
+    begin_call(client, deadline_seconds=86_400)
 
 
 def test_events_are_no_more_than_a_hint(client, runs, monkeypatch):
     monkeypatch.setattr(events, "publish", lambda *event: None)
     monkeypatch.setattr(queue, "LOOK_EVERY", 0.1)
     runs.end({"Sky now": "fair"})
-    call = begun(client)
+    call = begin_call(client)
     perform_call(call)
-    assert client.get(at(call), {"wait": 5}).json()["outcome"] == "ok"
+    assert client.get(url_of(call), {"wait": 5}).json()["outcome"] == "ok"

@@ -49,7 +49,7 @@ def desk(owner, vendor, **fields):
     return desk_with(owner, vendor, protocol="oxp", **{"inputs": INPUTS, "outputs": ()} | fields)
 
 
-def asked(client, *, name=NAME, slug="desk", **more):
+def call_for_user(client, *, name=NAME, slug="desk", **more):
     body = {"arguments": {"zip": "0150"}, "on_behalf_of": {"id": name}, **more}
     return client.post(url(slug), body, format="json")
 
@@ -70,7 +70,7 @@ def challenge(vendor, check="/check"):
     return json_reply(refusal, status=400)
 
 
-def said(status):
+def status_reply(status):
     return json_reply({"status": status})
 
 
@@ -84,7 +84,7 @@ def check_now():
 def test_the_vendor_is_told_the_user_and_the_call_keeps_a_digest(owner, vendor):
     vendor.script = DONE
     agent, _ = desk(owner, vendor)
-    answer = asked(runtime(owner, agent)).json()
+    answer = call_for_user(runtime(owner, agent)).json()
     assert (answer["outcome"], contexts(vendor)) == ("ok", [{"user_id": NAME}])
     call = Call.objects.get()
     assert call.on_behalf_of == end_users.digest_of(agent.pk, NAME)
@@ -159,9 +159,9 @@ def test_the_same_id_for_another_user_is_another_call(owner, vendor):
     vendor.script = DONE
     agent, _ = desk(owner, vendor)
     client, call_id = runtime(owner, agent), "6f1d0c2e-0000-4000-8000-000000000001"
-    first, again = (asked(client, id=call_id).json()["call"] for _ in range(2))
+    first, again = (call_for_user(client, id=call_id).json()["call"] for _ in range(2))
     assert first == again
-    assert asked(client, id=call_id, name="bob").json()["code"] == "key_taken"
+    assert call_for_user(client, id=call_id, name="bob").json()["code"] == "key_taken"
     assert len(vendor.requests) == 1
 
 
@@ -183,12 +183,12 @@ def test_a_challenge_opens_a_grant_that_is_asked_about_until_it_is_settled(owner
     vendor.script = by_path(
         {
             "/tools/call": in_turn(challenge(vendor), DONE),
-            "/check": in_turn(said("pending"), said("completed")),
+            "/check": in_turn(status_reply("pending"), status_reply("completed")),
         }
     )
     agent, _ = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client = runtime(owner, agent)
-    answer = asked(client).json()
+    answer = call_for_user(client).json()
     assert answer["outcome"] == "needs_authorization"
     assert [(ask["id"], ask["url"]) for ask in answer["asks"]] == [
         ("google", "https://auth.example/go?state=1")
@@ -217,10 +217,12 @@ def test_a_challenge_opens_a_grant_that_is_asked_about_until_it_is_settled(owner
 
 
 def test_a_completed_grant_takes_the_call_on_once_if_the_runtime_asked_for_it(owner, vendor):
-    vendor.script = by_path({"/tools/call": in_turn(challenge(vendor), DONE), "/check": said("completed")})
+    vendor.script = by_path(
+        {"/tools/call": in_turn(challenge(vendor), DONE), "/check": status_reply("completed")}
+    )
     agent, _ = desk(owner, vendor)
     client = runtime(owner, agent)
-    answer = asked(client, resume_when_granted=True).json()
+    answer = call_for_user(client, resume_when_granted=True).json()
     check_now()
     (following,) = Call.objects.filter(continues=answer["call"])
     assert (following.status, following.resumes_when_granted) == (CallStatus.QUEUED, False)
@@ -239,10 +241,12 @@ def test_a_completed_grant_takes_the_call_on_once_if_the_runtime_asked_for_it(ow
 
 
 def test_a_call_that_its_runtime_took_on_does_not_go_on_by_itself(owner, vendor):
-    vendor.script = by_path({"/tools/call": in_turn(challenge(vendor), DONE), "/check": said("completed")})
+    vendor.script = by_path(
+        {"/tools/call": in_turn(challenge(vendor), DONE), "/check": status_reply("completed")}
+    )
     agent, _ = desk(owner, vendor)
     client = runtime(owner, agent)
-    answer = asked(client, resume_when_granted=True).json()
+    answer = call_for_user(client, resume_when_granted=True).json()
     UserGrant.objects.update(state="completed", settled_at=Now())
     by_hand = client.post(answer["resume"], {}, format="json").json()
     resumed_calls.tick()
@@ -256,7 +260,7 @@ def test_a_call_that_could_not_go_on_yet_goes_on_once_it_can(owner, vendor, auth
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    asks = asked(client, resume_when_granted=True).json()
+    asks = call_for_user(client, resume_when_granted=True).json()
     too_early = client.post(asks["resume"], {}, format="json").json()
     assert too_early["error"]["code"] == "GRANT_MISSING"
     authorize(authorization, asks["asks"][0]["url"])
@@ -273,7 +277,7 @@ def test_a_call_that_waits_for_two_providers_goes_on_after_both_however_they_are
     stopped = json_reply({"missing_requirements": {"authorization": both}}, status=400)
     vendor.script = by_path({"/tools/call": in_turn(stopped, DONE)})
     agent, _ = desk(owner, vendor)
-    answer = asked(runtime(owner, agent), resume_when_granted=True).json()
+    answer = call_for_user(runtime(owner, agent), resume_when_granted=True).json()
     # Two processes settle at one moment: neither has looked when both are settled.
     for number, grant in enumerate(UserGrant.objects.order_by("provider")):
         resumed_calls.tick()
@@ -298,9 +302,9 @@ def taken_out_of_the_key(agent, owner):
 
 @pytest.mark.parametrize("meanwhile", [archived, demoted, taken_out_of_the_key])
 def test_a_call_goes_on_only_if_its_runtime_might_do_that(owner, vendor, meanwhile):
-    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": said("completed")})
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": status_reply("completed")})
     agent, _ = desk(owner, vendor)
-    asked(runtime(owner, agent), resume_when_granted=True)
+    call_for_user(runtime(owner, agent), resume_when_granted=True)
     meanwhile(agent, owner)
     check_now()
     grant = UserGrant.objects.get()
@@ -309,9 +313,9 @@ def test_a_call_goes_on_only_if_its_runtime_might_do_that(owner, vendor, meanwhi
 
 
 def test_a_call_does_not_go_on_at_another_version_than_was_released(owner, vendor, monkeypatch):
-    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": said("completed")})
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": status_reply("completed")})
     agent, _ = desk(owner, vendor)
-    asked(runtime(owner, agent), resume_when_granted=True)
+    call_for_user(runtime(owner, agent), resume_when_granted=True)
     monkeypatch.setattr(versions, "find", lambda *_: None)
     check_now()
     assert "not the one that was released" in UserGrant.objects.get().message
@@ -319,9 +323,9 @@ def test_a_call_does_not_go_on_at_another_version_than_was_released(owner, vendo
 
 
 def test_a_key_without_room_for_another_call_has_it_go_on_later(owner, vendor):
-    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": said("completed")})
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": status_reply("completed")})
     agent, _ = desk(owner, vendor)
-    answer = asked(runtime(owner, agent), resume_when_granted=True).json()
+    answer = call_for_user(runtime(owner, agent), resume_when_granted=True).json()
     ApiKey.objects.update(calls_at_once=0)
     check_now()
     assert (UserGrant.objects.get().resumes, Call.objects.count()) == (True, 1)
@@ -331,9 +335,9 @@ def test_a_key_without_room_for_another_call_has_it_go_on_later(owner, vendor):
 
 
 def test_a_call_does_not_go_on_with_a_key_that_was_revoked(owner, vendor):
-    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": said("completed")})
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": status_reply("completed")})
     agent, _ = desk(owner, vendor)
-    asked(runtime(owner, agent), resume_when_granted=True)
+    call_for_user(runtime(owner, agent), resume_when_granted=True)
     api_keys.revoke(ApiKey.objects.get(), actor=owner)
     check_now()
     grant = UserGrant.objects.get()
@@ -344,15 +348,15 @@ def test_a_call_does_not_go_on_with_a_key_that_was_revoked(owner, vendor):
 @pytest.mark.parametrize(
     ("reply", "state", "message"),
     [
-        (said("failed"), "failed", "The vendor reports that it was not authorized."),
-        (said("perhaps"), "pending", "a state that Pegboard does not know"),
+        (status_reply("failed"), "failed", "The vendor reports that it was not authorized."),
+        (status_reply("perhaps"), "pending", "a state that Pegboard does not know"),
         (json_reply([], status=500), "pending", "500"),
     ],
 )
 def test_what_a_vendor_says_otherwise(owner, vendor, reply, state, message):
     vendor.script = by_path({"/tools/call": challenge(vendor), "/check": reply})
     agent, _ = desk(owner, vendor)
-    asked(runtime(owner, agent))
+    call_for_user(runtime(owner, agent))
     check_now()
     grant = UserGrant.objects.get()
     assert grant.state == state
@@ -365,13 +369,13 @@ def test_nothing_is_asked_on_another_host_unless_an_administrator_allows_it(owne
     vendor.script = json_reply({"missing_requirements": {"authorization": [visit]}}, status=400)
     agent, pin = desk(owner, vendor)
     client = runtime(owner, agent)
-    asked(client)
+    call_for_user(client)
     grant = UserGrant.objects.get()
     assert (grant.next_check_at, "another host" in grant.message) == (None, True)
     endpoint = pin.tool.endpoint
     endpoint.settings = {"check_hosts": ["auth.example"]}
     endpoint.save()
-    asked(client)
+    call_for_user(client)
     grant = UserGrant.objects.get()
     assert grant.next_check_at is not None
     assert grant.message == ""
@@ -384,7 +388,7 @@ def test_a_host_that_is_allowed_no_more_is_not_asked_again(owner, vendor):
     endpoint = pin.tool.endpoint
     endpoint.settings = {"check_hosts": ["auth.example"]}
     endpoint.save()
-    asked(runtime(owner, agent))
+    call_for_user(runtime(owner, agent))
     assert UserGrant.objects.get().next_check_at is not None
     endpoint.settings = {}
     endpoint.save()
@@ -396,7 +400,7 @@ def test_a_host_that_is_allowed_no_more_is_not_asked_again(owner, vendor):
 def test_a_grant_that_is_forgotten_while_it_is_claimed_ends_the_question(owner, vendor, monkeypatch):
     vendor.script = challenge(vendor)
     agent, _ = desk(owner, vendor)
-    asked(runtime(owner, agent))
+    call_for_user(runtime(owner, agent))
     UserGrant.objects.update(next_check_at=Now() - timedelta(seconds=1))
     grant, claim = UserGrant.objects.get(), QuerySet.update
 
@@ -413,7 +417,7 @@ def test_a_grant_that_is_forgotten_while_it_is_claimed_ends_the_question(owner, 
 def test_a_grant_that_no_user_answers_ends_after_an_hour(owner, vendor):
     vendor.script = challenge(vendor)
     agent, _ = desk(owner, vendor)
-    asked(runtime(owner, agent))
+    call_for_user(runtime(owner, agent))
     challenges.tick()
     assert UserGrant.objects.get().state == "pending"
     UserGrant.objects.update(expires_at=Now() - timedelta(seconds=1))
@@ -431,9 +435,9 @@ def test_two_users_and_two_teams_never_share_a_grant(vendor):
         teams.add_member(team, person, actor=admin)
         agent, _ = desk(person, vendor, slug=f"desk-{name}", team=team)
         clients[name] = runtime(person, agent), person
-    asked(clients["one"][0], slug="desk-one", name="ada")
-    asked(clients["one"][0], slug="desk-one", name="bob")
-    asked(clients["two"][0], slug="desk-two", name="ada")
+    call_for_user(clients["one"][0], slug="desk-one", name="ada")
+    call_for_user(clients["one"][0], slug="desk-one", name="bob")
+    call_for_user(clients["two"][0], slug="desk-two", name="ada")
     assert (UserGrant.objects.count(), EndUser.objects.count()) == (3, 3)
     grants_by_user = {}
     for name, (_, person) in clients.items():
@@ -454,7 +458,7 @@ def test_two_users_and_two_teams_never_share_a_grant(vendor):
     # What one user has authorized is settled for that user alone.
     (own_grant,) = grants_by_user["two"]
     UserGrant.objects.exclude(pk=own_grant).update(check_url="")
-    vendor.script = said("completed")
+    vendor.script = status_reply("completed")
     UserGrant.objects.filter(pk=own_grant).update(next_check_at=Now() - timedelta(seconds=1))
     challenges.check(UserGrant.objects.get(pk=own_grant).pk)
     assert sorted(UserGrant.objects.values_list("state", flat=True)) == ["completed", "pending", "pending"]
@@ -463,7 +467,7 @@ def test_two_users_and_two_teams_never_share_a_grant(vendor):
 def test_a_grant_is_forgotten_on_the_page_with_the_name_of_the_user(owner, vendor):
     vendor.script = challenge(vendor)
     agent, _ = desk(owner, vendor)
-    answer = asked(runtime(owner, agent))
+    answer = call_for_user(runtime(owner, agent))
     pages = Client()
     pages.force_login(owner)
     page = pages.get("/grants/")
@@ -487,7 +491,7 @@ def test_a_missing_secret_is_said_before_anything_is_sent_and_then_goes_along(ow
     vendor.script = DONE
     agent, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin",)))
     client = runtime(owner, agent)
-    refused = asked(client).json()
+    refused = call_for_user(client).json()
     assert (refused["outcome"], refused["error"]["code"]) == ("refused", "SECRET_MISSING")
     assert "“api-pin”" in refused["error"]["message"]
     assert vendor.requests == []
@@ -495,7 +499,7 @@ def test_a_missing_secret_is_said_before_anything_is_sent_and_then_goes_along(ow
     assert [obstacle["code"] for obstacle in preflight["tools"][0]["obstacles"]] == ["secret_missing"]
     assert preflight["can_run"] is False
     vault.set_secret(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
-    assert asked(client).json()["outcome"] == "ok"
+    assert call_for_user(client).json()["outcome"] == "ok"
     assert contexts(vendor) == [{"user_id": NAME, "secrets": [{"id": "api-pin", "value": SECRET}]}]
     assert client.get(PREFLIGHT).json()["can_run"] is True
     assert SECRET not in json.dumps(list(Call.objects.values()), default=str)
@@ -505,7 +509,7 @@ def test_a_vendor_that_sends_a_secret_back_is_not_believed(owner, vendor):
     vendor.script = json_reply({"call_id": "v", "success": True, "value": {"sky": f"heard {SECRET}"}})
     agent, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin",)))
     vault.set_secret(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
-    answer = asked(runtime(owner, agent))
+    answer = call_for_user(runtime(owner, agent))
     assert answer.json()["error"]["code"] == "ECHO"
     assert SECRET not in answer.content.decode() + json.dumps(list(Call.objects.values()), default=str)
 
@@ -515,7 +519,7 @@ def test_a_secret_does_not_follow_its_endpoint_to_another_address(owner, vendor)
     agent, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin",)))
     vault.set_secret(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
     EndpointSecret.objects.update(origin="https://elsewhere.example")
-    assert asked(runtime(owner, agent)).json()["error"]["code"] == "SECRET_MISSING"
+    assert call_for_user(runtime(owner, agent)).json()["error"]["code"] == "SECRET_MISSING"
     assert vendor.requests == []
 
 
@@ -585,11 +589,11 @@ def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     row = client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    asks = asked(client, resume_when_granted=True).json()
+    asks = call_for_user(client, resume_when_granted=True).json()
     assert (asks["outcome"], asks["error"]["code"]) == ("needs_authorization", "GRANT_MISSING")
     assert vendor.requests == []
     (link,) = [ask["url"] for ask in asks["asks"]]
-    again = asked(client).json()["asks"][0]["url"]
+    again = call_for_user(client).json()["asks"][0]["url"]
     assert again == link  # two calls that ask do not end each other's link
     done, _ = authorize(authorization, link)
     assert "act for you at “google” now" in text_of(done)
@@ -609,7 +613,7 @@ def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor
     assert token not in stored_text
     assert NAME not in stored_text
     # Another user has authorized nothing, and the link counts once.
-    assert asked(client, name="bob").json()["error"]["code"] == "GRANT_MISSING"
+    assert call_for_user(client, name="bob").json()["error"]["code"] == "GRANT_MISSING"
     assert len(contexts(vendor)) == 1
     assert Client().get(urlsplit(link).path).status_code == 404
 
@@ -631,10 +635,10 @@ def test_a_call_that_a_worker_makes_answers_a_whole_link(owner, vendor, authoriz
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    asks = asked(client, resume_when_granted=True).json()
+    asks = call_for_user(client, resume_when_granted=True).json()
     authorize(authorization, asks["asks"][0]["url"])
     UserGrant.objects.all().delete()
-    in_background = asked(client, mode="async").json()["call"]
+    in_background = call_for_user(client, mode="async").json()["call"]
     by_itself = Call.objects.get(continues=asks["call"]).pk
     for pk in (in_background, by_itself):
         invocation.perform_due_calls()
@@ -649,7 +653,7 @@ def test_nothing_is_sent_for_a_call_that_ended_while_its_token_was_renewed(
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     original = context.context_of
 
     def slowly(call, protocol):
@@ -659,7 +663,7 @@ def test_nothing_is_sent_for_a_call_that_ended_while_its_token_was_renewed(
         return original(call, protocol)
 
     monkeypatch.setattr(context, "context_of", slowly)
-    assert asked(client).json()["error"]["code"] == "WORKER_LOST"
+    assert call_for_user(client).json()["error"]["code"] == "WORKER_LOST"
     assert vendor.requests == []
 
 
@@ -668,23 +672,23 @@ def test_a_token_is_renewed_once_and_ends_with_its_refusal(owner, vendor, author
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
-    assert asked(client).json()["outcome"] == "ok"
+    assert call_for_user(client).json()["outcome"] == "ok"
     first, second = authorization.access
     assert [context["authorization"][0]["token"] for context in contexts(vendor)] == [second]
     assert first != second
     # The server does not renew it any more.
     UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
     authorization.scripts.append(json_reply({"error": "invalid_grant"}, status=400))
-    assert asked(client).json()["error"]["code"] == "GRANT_MISSING"
+    assert call_for_user(client).json()["error"]["code"] == "GRANT_MISSING"
     assert AuditEntry.objects.filter(action="expire", kind="usergrant").count() == 1
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     # The vendor does not take it.
     vendor.script = challenge(vendor)
-    assert asked(client).json()["outcome"] == "needs_authorization"
+    assert call_for_user(client).json()["outcome"] == "needs_authorization"
     vendor.script = DONE
-    assert asked(client).json()["error"]["code"] == "GRANT_MISSING"
+    assert call_for_user(client).json()["error"]["code"] == "GRANT_MISSING"
 
 
 def with_tool(owner, agent, pin, alias, scopes):
@@ -708,7 +712,7 @@ def test_what_was_authorized_goes_on_while_the_user_is_asked_for_more(owner, ven
     client_at_google(pin, authorization)
     client, pages = runtime(owner, agent), Client()
     pages.force_login(owner)
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     link = runs(client, "send")["asks"][0]["url"]
     assert runs(client, "sky")["outcome"] == "ok"
     # Also when the token is renewed meanwhile, which changes no link.
@@ -776,7 +780,7 @@ def test_a_grant_from_before_scopes_were_kept_goes_on_while_more_is_asked(owner,
     with_tool(owner, agent, pin, "send", ["mail.read", "mail.send"])
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     UserGrant.objects.update(granted_scopes=None, sent_scopes=None)
     assert runs(client, "send")["error"]["code"] == "GRANT_MISSING"
     assert runs(client, "sky")["outcome"] == "ok"
@@ -791,7 +795,7 @@ def test_a_renewal_that_is_overtaken_is_not_used(owner, vendor, authorization, i
     row.grant.revocation_url = f"{authorization.url}/revoke"
     row.grant.save()
     client = runtime(owner, agent)
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     stale = UserGrant.objects.get()
     UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
 
@@ -804,7 +808,7 @@ def test_a_renewal_that_is_overtaken_is_not_used(owner, vendor, authorization, i
         connection.close()  # that of the server's thread
 
     authorization.before_reply = meanwhile
-    answer = asked(client).json()
+    answer = call_for_user(client).json()
     first, second = authorization.access
     used = [{"user_id": NAME, "authorization": [{"id": "google", "token": first}]}]
     ended = {form["token"] for form in authorization.revocations}
@@ -824,7 +828,7 @@ def test_a_user_grants_less_than_was_asked_for(owner, vendor, authorization):
     client_at_google(pin, authorization)
     client, pages = runtime(owner, agent), Client()
     pages.force_login(owner)
-    asked(client)
+    call_for_user(client)
     asks = runs(client, "send")
     authorization.grants_scope = "profile mail.read"
     done, _ = authorize(authorization, asks["asks"][0]["url"])
@@ -861,7 +865,7 @@ def test_what_is_asked_for_after_the_browser_went_away_was_not_authorized(owner,
     with_tool(owner, agent, pin, "send", ["mail.send"])
     client_at_google(pin, authorization)
     client, browser = runtime(owner, agent), Client()
-    address = provider_page(asked(client).json()["asks"][0]["url"], browser)
+    address = provider_page(call_for_user(client).json()["asks"][0]["url"], browser)
     assert runs(client, "send")["outcome"] == "needs_authorization"
     back = {name: values[0] for name, values in authorization.visit(address).items()}
     assert browser.get("/grants/callback/", back).status_code == 200
@@ -895,7 +899,7 @@ def test_the_provider_is_told_of_a_grant_that_is_forgotten(owner, vendor, author
     row = client_at_google(pin, authorization)
     row.grant.revocation_url = door and authorization.url + door
     row.grant.save()
-    authorize(authorization, asked(runtime(owner, agent)).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(runtime(owner, agent)).json()["asks"][0]["url"])
     pages = Client()
     pages.force_login(owner)
     answer = pages.post(f"/grants/{UserGrant.objects.get().pk}/forget/")
@@ -915,7 +919,7 @@ def test_names_of_users_who_authorized_nothing_are_forgotten_in_time(owner, vend
     agent, _ = desk(owner, vendor)
     client = runtime(owner, agent)
     for name in ("never asked", "in vain", "waits", "comes again", "new"):
-        asked(client, name=name)
+        call_for_user(client, name=name)
     users = {
         name: EndUser.objects.get(digest=end_users.digest_of(agent.pk, name))
         for name in ("never asked", "in vain", "waits", "comes again", "new")
@@ -926,12 +930,12 @@ def test_names_of_users_who_authorized_nothing_are_forgotten_in_time(owner, vend
         UserGrant.objects.filter(end_user=users[name]).update(state=state)
     long_ago = Now() - timedelta(days=31)
     EndUser.objects.exclude(pk=users["new"].pk).update(first_seen_at=long_ago, last_seen_at=long_ago)
-    asked(client, name="comes again")
+    call_for_user(client, name="comes again")
     for _ in range(2):
         tasks.forget_end_users()
         remaining = set(EndUser.objects.values_list("pk", flat=True))
         assert remaining == {users[name].pk for name in ("waits", "comes again", "new")}
-    assert asked(client, name="never asked").json()["outcome"] == "ok"
+    assert call_for_user(client, name="never asked").json()["outcome"] == "ok"
 
 
 def test_a_refresh_token_never_goes_to_the_server_of_another_client(owner, vendor, authorization):
@@ -939,11 +943,11 @@ def test_a_refresh_token_never_goes_to_the_server_of_another_client(owner, vendo
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     assert UserGrant.objects.get().refresh_token
     with AuthorizationServer() as other:
         client_at_google(pin, other)
-        link = asked(client).json()["asks"][0]["url"]
+        link = call_for_user(client).json()["asks"][0]["url"]
         grant = UserGrant.objects.get()
         assert (grant.access_token, grant.refresh_token, grant.token_expires_at) == ("", "", None)
         # The other server gives nothing to renew its token with.
@@ -951,7 +955,7 @@ def test_a_refresh_token_never_goes_to_the_server_of_another_client(owner, vendo
         authorize(other, link)
         assert UserGrant.objects.get().refresh_token == ""
         UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
-        assert asked(client).json()["error"]["code"] == "GRANT_MISSING"
+        assert call_for_user(client).json()["error"]["code"] == "GRANT_MISSING"
         assert [form["grant_type"] for form in other.forms] == ["authorization_code"]
 
 
@@ -960,10 +964,10 @@ def test_a_new_authorization_without_a_refresh_token_keeps_no_old_one(owner, ven
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     UserGrant.objects.update(scopes="", granted_scopes="")  # more is needed than was asked for
     authorization.scripts.append(json_reply({"access_token": "the-second", "token_type": "Bearer"}))
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     assert UserGrant.objects.get().refresh_token == ""
 
 
@@ -971,7 +975,7 @@ def test_only_the_browser_that_went_away_comes_back_and_once(owner, vendor, auth
     vendor.script = DONE
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client_at_google(pin, authorization)
-    link = asked(runtime(owner, agent)).json()["asks"][0]["url"]
+    link = call_for_user(runtime(owner, agent)).json()["asks"][0]["url"]
     browser = Client()
     back = {name: values[0] for name, values in authorization.visit(provider_page(link, browser)).items()}
     assert Client().get("/grants/callback/", back).status_code == 400
@@ -989,9 +993,9 @@ def test_users_tokens_go_only_where_the_client_was_entered_for(owner, vendor, au
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     row = client_at_google(pin, authorization)
     client = runtime(owner, agent)
-    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    authorize(authorization, call_for_user(client).json()["asks"][0]["url"])
     Credential.objects.filter(pk=row.pk).update(origin="https://elsewhere.example")
-    assert asked(client).json()["outcome"] == "ok"
+    assert call_for_user(client).json()["outcome"] == "ok"
     assert contexts(vendor) == [{"user_id": NAME}]
 
 

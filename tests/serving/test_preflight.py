@@ -25,7 +25,7 @@ URL = "/api/v1/agents/desk/releases/live/preflight/"
 
 
 @pytest.fixture
-def asked(owner, desk):
+def preflight(owner, desk):
     client = runtime(owner, desk[0], scopes=["runtime"])
 
     def ask():
@@ -40,8 +40,8 @@ def codes(report):
     return {tool["tool"]: [one["code"] for one in tool["obstacles"]] for tool in report["tools"]}
 
 
-def test_a_release_that_runs_says_so_and_asks_no_vendor(asked, desk, vendor):
-    assert asked() == {
+def test_a_release_that_runs_says_so_and_asks_no_vendor(preflight, desk, vendor):
+    assert preflight() == {
         "release": 1,
         "served_at": "http://testserver/serve/desk/live/",
         "environment": "",
@@ -113,9 +113,11 @@ def refuse_credential(pin, owner):
         (refuse_credential, "credential_ended", False),
     ],
 )
-def test_what_stands_in_the_way_is_told_with_what_to_do(asked, desk, owner, vendor, happens, code, can_run):
+def test_what_stands_in_the_way_is_told_with_what_to_do(
+    preflight, desk, owner, vendor, happens, code, can_run
+):
     happens(desk[1], owner)
-    report = asked()
+    report = preflight()
     assert codes(report) == {"sky": [code]}
     assert report["can_run"] is report["tools"][0]["can_run"] is can_run
     (obstacle,) = report["tools"][0]["obstacles"]
@@ -138,13 +140,13 @@ def test_what_a_caller_has_to_add_is_told_before_the_call(owner, vendor):
     assert report["can_run"] is True
 
 
-def test_what_is_said_to_stop_a_call_stops_it(asked, desk, owner, vendor):
+def test_what_is_said_to_stop_a_call_stops_it(preflight, desk, owner, vendor):
     """By the same codes, for those that are refusals of ours."""
     invoke = "/api/v1/agents/desk/releases/live/tools/sky/invoke/"
     client = runtime(owner, desk[0])
     for happens in (block, remove_endpoint):
         happens(desk[1], owner)
-        (code,) = codes(asked())["sky"]
+        (code,) = codes(preflight())["sky"]
         refused = client.post(invoke, {"arguments": {"Zip_code": "0150"}})
         assert (refused.status_code, refused.json()["code"]) == (409, code)
         Finding.objects.all().delete()
@@ -179,16 +181,16 @@ def test_a_tool_that_is_never_sent_cannot_run(owner, vendor, fields, arguments, 
     assert obstacle["message"] in text_of(browser.get("/agents/desk/releases/1/preflight/"))
 
 
-def test_sub_agents_are_told_and_queries_do_not_grow(owner, desk, asked):
+def test_sub_agents_are_told_and_queries_do_not_grow(owner, desk, preflight):
     agent, _ = desk
     with CaptureQueriesContext(connection) as few:
-        asked()
+        preflight()
     child = agents.create_agent(actor=owner, name="Helper", slug="helper", parent=agent)
     for number in range(8):
         make_pin(child, make_tool(endpoint=make_endpoint()), name=f"tool_{number}")
     publishing.publish(agent, actor=owner, channel="live")
     with CaptureQueriesContext(connection) as many:
-        report = asked()
+        report = preflight()
     assert [tool["agent"] for tool in report["tools"]] == ["desk", *["helper"] * 8]
     assert len(many) <= len(few) + 1
 

@@ -20,7 +20,7 @@ from execution.calls import cancellation, invocation
 from execution.tasks import perform_call
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 from tests.serving.test_calls import GIVEN, desk_with, owner, runtime, url
-from tests.serving.test_streams import STREAM, read
+from tests.serving.test_streams import STREAM, read_events
 
 __all__ = ["owner"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -184,7 +184,7 @@ def client(owner, vendor):
     return runtime(owner, agent)
 
 
-def asked(client):
+def open_question(client):
     answer = client.post(url(), GIVEN).json()
     assert (answer["outcome"], [ask["message"] for ask in answer["asks"]]) == (
         "needs_input",
@@ -197,7 +197,7 @@ def resumed(client, answer, **answers):
     return client.post(answer["resume"], {"answers": answers}, format="json").json()
 
 
-def said(answer):
+def output_text(answer):
     return json.loads(answer["outputs"]["text"])
 
 
@@ -213,13 +213,13 @@ def keys() -> list[str]:
 
 
 def test_the_answer_of_a_later_request_reaches_the_call_that_asked(client, library):
-    answer = asked(client)
+    answer = open_question(client)
     assert library.client == {"elicitation": {"form": {}, "url": {}}}
     assert answer["asks"][0]["schema"] == FORM
     assert [note["code"] for note in answer["notes"]] == ["ANSWER_SOON"]
     assert library.others == ["notifications/initialized"]
     done = resumed(client, answer, question={"branch": "East"})
-    assert (done["outcome"], said(done)) == (
+    assert (done["outcome"], output_text(done)) == (
         "ok",
         [{"action": "accept", "content": {"branch": "East"}}],
     )
@@ -234,38 +234,38 @@ def test_the_answer_of_a_later_request_reaches_the_call_that_asked(client, libra
 
 
 def test_an_answer_has_to_fit_its_form_and_may_be_refused(client, library):
-    answer = asked(client)
+    answer = open_question(client)
     unfit = resumed(client, answer, question={"branch": 7})
     assert (unfit["outcome"], unfit["error"]["code"]) == ("invalid_arguments", "ARGUMENTS")
     assert not library.answers
-    assert said(resumed(client, answer, question=None)) == [{"action": "decline"}]
+    assert output_text(resumed(client, answer, question=None)) == [{"action": "decline"}]
 
 
 def test_a_question_waits_for_longer_than_its_call_might(client, library):
     answer = client.post(url(), GIVEN | {"deadline_seconds": 1}).json()
     assert answer["outcome"] == "needs_input"
     time.sleep(1.5)
-    assert said(resumed(client, answer, question={"branch": "East"}))[0]["action"] == "accept"
+    assert output_text(resumed(client, answer, question={"branch": "East"}))[0]["action"] == "accept"
 
 
 def test_one_question_after_the_other(client, library):
     library.questions.append(question("Which branch?", FORM | {"description": "Once more."}))
     library.keeps_open = True
-    first = resumed(client, asked(client), question={"branch": "East"})
+    first = resumed(client, open_question(client), question={"branch": "East"})
     assert first["outcome"] == "needs_input"
     assert library.others == ["notifications/initialized"]
     done = resumed(client, first, question={"branch": "West"})
-    assert [response["content"]["branch"] for response in said(done)] == ["East", "West"]
+    assert [response["content"]["branch"] for response in output_text(done)] == ["East", "West"]
     assert len(library.calls) == 1
 
 
 def test_a_question_on_the_stream_of_no_request_is_heard(client, library, vendor):
     library.asks_apart = True
     library.questions.append(question())
-    first = resumed(client, asked(client), question={"branch": "East"})
+    first = resumed(client, open_question(client), question={"branch": "East"})
     assert first["outcome"] == "needs_input"
     done = resumed(client, first, question={"branch": "West"})
-    assert [response["content"]["branch"] for response in said(done)] == ["East", "West"]
+    assert [response["content"]["branch"] for response in output_text(done)] == ["East", "West"]
     assert len(library.calls) == 1
     until(lambda: not open_replies._beats._open and vendor.open_connections <= 1)
     assert Endpoint.objects.get().memory.get("listens") is None
@@ -274,10 +274,10 @@ def test_a_question_on_the_stream_of_no_request_is_heard(client, library, vendor
 def test_a_question_is_heard_before_the_reply_to_its_call_has_begun(client, library, vendor):
     library.asks_apart = library.is_json = True
     library.questions.append(question())
-    first = resumed(client, asked(client), question={"branch": "East"})
+    first = resumed(client, open_question(client), question={"branch": "East"})
     assert first["outcome"] == "needs_input"
     done = resumed(client, first, question={"branch": "West"})
-    assert [response["content"]["branch"] for response in said(done)] == ["East", "West"]
+    assert [response["content"]["branch"] for response in output_text(done)] == ["East", "West"]
     assert len(library.calls) == 1
     until(lambda: not open_replies._beats._open and vendor.open_connections <= 1)
 
@@ -285,7 +285,7 @@ def test_a_question_is_heard_before_the_reply_to_its_call_has_begun(client, libr
 def test_a_vendor_that_fails_after_its_question_says_so(client, library, vendor):
     library.asks_apart = library.is_json = True
     library.ends_with = 500
-    answer = resumed(client, asked(client), question={"branch": "East"})
+    answer = resumed(client, open_question(client), question={"branch": "East"})
     assert (answer["outcome"], answer["error"]["code"]) == ("unavailable", "HTTP_500")
 
 
@@ -324,23 +324,23 @@ def test_a_call_that_is_over_listens_no_longer(client, library, vendor):
 
 def test_a_person_is_sent_to_an_address(client, library):
     library.questions[0] = question(mode="url", url="https://library.example/consent", elicitationId="e-1")
-    answer = asked(client)
+    answer = open_question(client)
     assert answer["asks"][0]["url"] == "https://library.example/consent"
-    assert said(resumed(client, answer)) == [{"action": "accept"}]
+    assert output_text(resumed(client, answer)) == [{"action": "accept"}]
 
 
 def test_a_vendor_that_did_not_wait_has_its_answer_taken(client, library):
     library.waits = 0.05
-    answer = asked(client)
+    answer = open_question(client)
     until(lambda: library.calls and len(redis_client.client().keys("pegboard:open-replies:*:pieces")) == 1)
     time.sleep(0.3)
     done = resumed(client, answer, question={"branch": "East"})
-    assert (done["outcome"], said(done)) == ("ok", [{"action": "nothing"}])
+    assert (done["outcome"], output_text(done)) == ("ok", [{"action": "nothing"}])
     assert not library.answers
 
 
 def test_who_answers_when_the_process_is_gone_hears_that_it_is_too_late(client, library, monkeypatch):
-    answer = asked(client)
+    answer = open_question(client)
     # A process that is gone has no heartbeat, which would write the key again.
     monkeypatch.setattr(open_replies._Open, "is_over", lambda self: False)
     for key in redis_client.client().scan_iter("pegboard:open-replies:*:alive"):
@@ -353,7 +353,7 @@ def test_who_answers_when_the_process_is_gone_hears_that_it_is_too_late(client, 
 
 def test_a_process_that_dies_while_the_vendor_works_leaves_the_outcome_unknown(client, library, monkeypatch):
     library.questions.append(question())
-    answer = asked(client)
+    answer = open_question(client)
     monkeypatch.setattr(open_replies.OpenReply, "_is_alive", lambda self: False)
     monkeypatch.setattr(open_replies._Open, "send", lambda self, piece: None)
     unknown = resumed(client, answer, question={"branch": "East"})
@@ -362,7 +362,7 @@ def test_a_process_that_dies_while_the_vendor_works_leaves_the_outcome_unknown(c
 
 def test_what_no_one_answers_is_cancelled_at_the_vendor(client, library, monkeypatch):
     monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
-    asked(client)
+    open_question(client)
     for key in redis_client.client().scan_iter("pegboard:open-replies:*:wanted"):
         redis_client.client().delete(key)
     until(lambda: library.answers and "DELETE" in library.others)
@@ -372,7 +372,7 @@ def test_what_no_one_answers_is_cancelled_at_the_vendor(client, library, monkeyp
 def test_of_two_questions_the_one_that_is_open_is_cancelled(client, library, monkeypatch):
     monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
     library.questions.append(question())
-    assert resumed(client, asked(client), question={"branch": "East"})["outcome"] == "needs_input"
+    assert resumed(client, open_question(client), question={"branch": "East"})["outcome"] == "needs_input"
     for key in redis_client.client().scan_iter("pegboard:open-replies:*:wanted"):
         redis_client.client().delete(key)
     until(lambda: "DELETE" in library.others)
@@ -383,7 +383,7 @@ def test_of_two_questions_the_one_that_is_open_is_cancelled(client, library, mon
 def test_what_was_answered_does_not_stay_open(client, library, monkeypatch, vendor):
     monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
     library.keeps_open = True
-    resumed(client, asked(client), question={"branch": "East"})
+    resumed(client, open_question(client), question={"branch": "East"})
     until(lambda: not open_replies._beats._open and not open_replies._beats._slots)
     assert library.others == ["notifications/initialized", "DELETE"]
 
@@ -407,18 +407,18 @@ def test_a_question_that_cannot_be_asked_ends_the_call(client, library, asks, co
 
 def test_a_vendor_has_no_more_than_its_places(client, library, monkeypatch):
     monkeypatch.setattr(open_replies, "MAX_OPEN_PER_VENDOR", 1)
-    first = asked(client)
+    first = open_question(client)
     full = client.post(url(), GIVEN).json()
     assert (full["outcome"], full["error"]["code"]) == ("refused", "NO_ROOM_TO_ASK")
-    assert said(resumed(client, first, question={"branch": "East"}))
+    assert output_text(resumed(client, first, question={"branch": "East"}))
 
 
 def test_a_caller_who_does_not_answer_leaves_places_to_others(client, owner, library, monkeypatch):
     monkeypatch.setattr(open_replies, "MAX_OPEN_PER_CALLER", 1)
-    asked(client)
+    open_question(client)
     assert client.post(url(), GIVEN).json()["error"]["code"] == "NO_ROOM_TO_ASK"
     other = runtime(owner, Agent.objects.get())
-    assert said(resumed(other, asked(other), question={"branch": "East"}))
+    assert output_text(resumed(other, open_question(other), question={"branch": "East"}))
 
 
 def test_without_the_brokers_server_the_question_cannot_wait(client, library, monkeypatch):
@@ -433,7 +433,7 @@ def test_without_the_brokers_server_the_question_cannot_wait(client, library, mo
 
 def test_nothing_of_it_lies_in_the_open(client, library):
     library.echo = "a-word-to-look-for"
-    asked(client)
+    open_question(client)
     broker = redis_client.client()
     until(lambda: len(keys()) == 4)
     (parts,) = broker.scan_iter("pegboard:open-replies:*:pieces")
@@ -446,19 +446,19 @@ def test_nothing_of_it_lies_in_the_open(client, library):
 
 def test_a_question_has_one_answer(client, library):
     library.questions.append(question())
-    asks = asked(client)
+    asks = open_question(client)
     second = resumed(client, asks, question={"branch": "East"})
     assert resumed(client, asks, question={"branch": "West"})["code"] == "already_continued"
     assert resumed(client, asks, question={"branch": "East"})["call"] == second["call"]
     # The other question still waits.
     done = resumed(client, second, question={"branch": "South"})
-    assert [response["content"]["branch"] for response in said(done)] == ["East", "South"]
+    assert [response["content"]["branch"] for response in output_text(done)] == ["East", "South"]
     assert resumed(client, asks, question=None)["code"] == "already_continued"
 
 
 def test_an_answer_is_not_sent_twice(client, library):
     library.status = 503
-    asks = asked(client)
+    asks = open_question(client)
     answer = resumed(client, asks, question={"branch": "East"})
     assert (answer["outcome"], answer["error"]["code"]) == ("unavailable", "HTTP_503")
     assert answer["retry"]["can_retry"] is False
@@ -467,11 +467,11 @@ def test_an_answer_is_not_sent_twice(client, library):
 
 def test_an_answer_that_was_not_taken_may_be_sent_again(client, library):
     library.status = 429
-    asks = asked(client)
+    asks = open_question(client)
     answer = resumed(client, asks, question={"branch": "East"})
     assert (answer["outcome"], answer["error"]["code"]) == ("unavailable", "RATE_LIMITED")
     library.status = 202
-    assert said(resumed(client, asks, question={"branch": "East"}))[0]["action"] == "accept"
+    assert output_text(resumed(client, asks, question={"branch": "East"}))[0]["action"] == "accept"
 
 
 @pytest.mark.parametrize("code", ["CONNECT", "CONNECT_TIMEOUT", "DNS", "PROXY"])
@@ -479,16 +479,16 @@ def test_an_answer_that_was_not_sent_may_be_sent_again(client, library, monkeypa
     def fails(*_, **__):
         raise UnavailableError(code, "No connection was made.")
 
-    asks = asked(client)
+    asks = open_question(client)
     with monkeypatch.context() as patch:
         patch.setattr(Session, "post", fails)
         assert resumed(client, asks, question={"branch": "East"})["error"]["code"] == code
-    assert said(resumed(client, asks, question={"branch": "East"}))[0]["action"] == "accept"
+    assert output_text(resumed(client, asks, question={"branch": "East"}))[0]["action"] == "accept"
 
 
 def test_a_call_that_is_cancelled_while_it_goes_on_tells_the_vendor(client, library):
     library.works_for = 20
-    asks = asked(client)
+    asks = open_question(client)
     result = {}
 
     def go_on():
@@ -517,13 +517,13 @@ def test_a_call_that_is_cancelled_before_its_question_is_kept_tells_the_vendor(c
 
 def test_a_result_that_has_come_is_taken_whatever_breaks_after_it(client, library):
     library.breaks_off, library.waits = True, 0.05
-    asks = asked(client)
+    asks = open_question(client)
     time.sleep(0.5)
-    assert said(resumed(client, asks, question={"branch": "East"})) == [{"action": "nothing"}]
+    assert output_text(resumed(client, asks, question={"branch": "East"})) == [{"action": "nothing"}]
 
 
 def test_an_answer_goes_to_the_origin_that_asked(client, library):
-    asks = asked(client)
+    asks = open_question(client)
     with HostileVendor(Asking()) as other:
         Endpoint.objects.update(url=other.url)
         late = resumed(client, asks, question={"branch": "East"})
@@ -540,7 +540,7 @@ def test_our_own_credential_in_what_follows_is_not_taken(owner, vendor, library)
     client = runtime(owner, agent)
     library.echo = "a-secret-of-ours"
     library.waits = 0.05
-    asks = asked(client)
+    asks = open_question(client)
     time.sleep(0.5)
     answer = resumed(client, asks, question={"branch": "East"})
     assert (answer["outcome"], answer["error"]["code"]) == ("refused", "ECHO")
@@ -549,11 +549,11 @@ def test_our_own_credential_in_what_follows_is_not_taken(owner, vendor, library)
 
 def test_what_trickles_is_passed_on_in_larger_pieces(client, library):
     library.trickle = b": a comment\n" * 2_000
-    asks = asked(client)
+    asks = open_question(client)
     time.sleep(0.5)
     (pieces,) = redis_client.client().scan_iter("pegboard:open-replies:*:pieces")
     assert redis_client.client().xlen(pieces) < 10
-    assert said(resumed(client, asks, question={"branch": "East"}))
+    assert output_text(resumed(client, asks, question={"branch": "East"}))
 
 
 @pytest.mark.parametrize("number", ["q" * 201, 2**63])
@@ -570,7 +570,7 @@ def performed():
 
 
 def progress_in(answer) -> list[str]:
-    return [data["progress"]["message"] for event, data in read(answer) if event == "partial"]
+    return [data["progress"]["message"] for event, data in read_events(answer) if event == "partial"]
 
 
 def test_who_streams_hears_after_an_answer_what_comes_after_the_question(client, library):
@@ -591,9 +591,9 @@ def test_who_streams_hears_after_an_answer_what_comes_after_the_question(client,
 
 
 def test_an_answer_may_be_given_without_waiting_for_what_comes_of_it(client, library):
-    answer = asked(client)
+    answer = open_question(client)
     body = {"answers": {"question": {"branch": "East"}}, "mode": "async"}
     accepted = client.post(answer["resume"], body, format="json")
     assert (accepted.status_code, accepted.json()["status"]) == (202, "queued")
     done = client.get(f"/api/v1/calls/{performed()}/").json()
-    assert said(done) == [{"action": "accept", "content": {"branch": "East"}}]
+    assert output_text(done) == [{"action": "accept", "content": {"branch": "East"}}]

@@ -50,20 +50,20 @@ def client(owner, runs):
         yield runtime(owner, agent)
 
 
-def said(body: str) -> list[tuple[str, str, dict]]:
+def split_events(body: str) -> list[tuple[str, str, dict]]:
     """Id, event and data of each."""
     blocks = [block.split("\n") for block in body.split("\n\n") if block and not block.startswith(":")]
     return [tuple(line.partition(": ")[2] for line in lines) for lines in blocks]
 
 
-def read(answer) -> list[tuple[str, dict]]:
+def read_events(answer) -> list[tuple[str, dict]]:
     assert answer["Content-Type"] == "text/event-stream"
     body = b"".join(answer.streaming_content).decode()
     answer.close()
-    return [(event, json.loads(data)) for _, event, data in said(body)]
+    return [(event, json.loads(data)) for _, event, data in split_events(body)]
 
 
-def at(call: int, path: str = "") -> str:
+def url_of(call: int, path: str = "") -> str:
     return f"/api/v1/agents/desk/calls/{call}/{path}"
 
 
@@ -77,7 +77,7 @@ def test_what_a_vendor_streams_is_passed_on_and_ends_with_the_call(client, runs)
     runs.end({"Sky now": "fair"})
     answer = client.post(url(), STREAM, headers={"accept": "text/event-stream"})
     worker = performed(Call.objects.get())
-    events = read(answer)
+    events = read_events(answer)
     worker.join(20)
     assert [event for event, _ in events] == ["started", "partial", "partial", "final"]
     assert events[0][1]["status"] == "queued"
@@ -92,13 +92,13 @@ def test_a_follower_comes_back_where_it_left(client, runs):
     client.post(url(), STREAM).close()
     call = Call.objects.get()
     perform_call(call.pk)
-    whole_stream = client.get(at(call.pk, "events/"))
-    events = said(b"".join(whole_stream.streaming_content).decode())
+    whole_stream = client.get(url_of(call.pk, "events/"))
+    events = split_events(b"".join(whole_stream.streaming_content).decode())
     assert [event for _, event, _ in events] == ["started", "partial", "partial", "final"]
     remainder = client.get(f"/api/v1/calls/{call.pk}/events/", headers={"Last-Event-ID": events[1][0]})
-    assert [event for event, _ in read(remainder)] == ["partial", "final"]
-    last = client.get(at(call.pk, "events/"), headers={"Last-Event-ID": events[3][0]})
-    assert [event for event, _ in read(last)] == ["final"]
+    assert [event for event, _ in read_events(remainder)] == ["partial", "final"]
+    last = client.get(url_of(call.pk, "events/"), headers={"Last-Event-ID": events[3][0]})
+    assert [event for event, _ in read_events(last)] == ["final"]
 
 
 def test_a_stream_that_breaks_off_goes_on_with_the_run(client, runs):
@@ -110,7 +110,7 @@ def test_a_stream_that_breaks_off_goes_on_with_the_run(client, runs):
     runs.end({"Sky now": "fair"})
     Call.objects.update(gives_up_at=call.queued_at)
     perform_call(call.pk)
-    assert [event for event, _ in read(client.get(at(call.pk, "events/")))][-1] == "final"
+    assert [event for event, _ in read_events(client.get(url_of(call.pk, "events/")))][-1] == "final"
     assert len(runs.started) == 1
 
 
@@ -128,7 +128,7 @@ def test_what_a_designer_hid_is_not_streamed_either(owner, runs):
         client.post(url(), STREAM).close()
         call = Call.objects.get()
         perform_call(call.pk)
-        events = read(client.get(at(call.pk, "events/")))
+        events = read_events(client.get(url_of(call.pk, "events/")))
     assert [event for event, _ in events] == ["started", "partial", "final"]
     assert "secret" not in json.dumps(events)
 
@@ -139,7 +139,7 @@ def test_a_vendor_that_does_not_stream_is_told_at_its_end(owner):
         client = runtime(owner, agent)
         answer = client.post(url(), STREAM)
         worker = performed(Call.objects.get())
-        assert [event for event, _ in read(answer)] == ["started", "final"]
+        assert [event for event, _ in read_events(answer)] == ["started", "final"]
         worker.join(20)
 
 
@@ -147,13 +147,13 @@ def test_a_failure_is_an_error_and_a_question_an_interrupt(client, runs):
     runs.end(output={"type": "error", "errcode": 7, "description": "No sky."})
     client.post(url(), STREAM).close()
     perform_call(Call.objects.get().pk)
-    events = read(client.get(at(Call.objects.get().pk, "events/")))
+    events = read_events(client.get(url_of(Call.objects.get().pk, "events/")))
     assert (events[-1][0], events[-1][1]["outcome"]) == ("error", "tool_error")
     runs.end(output={"type": "interrupt", "interrupt": {"interrupt_type": "town", "message": "Which?"}})
     client.post(url(), STREAM).close()
     asking = Call.objects.latest("pk")
     perform_call(asking.pk)
-    events = read(client.get(at(asking.pk, "events/")))
+    events = read_events(client.get(url_of(asking.pk, "events/")))
     assert (events[-1][0], events[-1][1]["asks"][0]["message"]) == ("interrupted", "Which?")
 
 
@@ -163,7 +163,7 @@ def test_the_end_is_told_when_no_event_came(client, runs, monkeypatch):
     runs.end({"Sky now": "fair"})
     answer = client.post(url(), STREAM)
     worker = performed(Call.objects.get())
-    assert [event for event, _ in read(answer)] == ["started", "final"]
+    assert [event for event, _ in read_events(answer)] == ["started", "final"]
     worker.join(20)
 
 
@@ -213,7 +213,7 @@ def test_a_call_that_cannot_be_followed_is_not_made(client, monkeypatch):
         assert (refused.status_code, refused["Retry-After"]) == (503, "1")
         assert Call.objects.count() == 0
     followed = client.post(url(), STREAM)
-    busy = client.get(at(Call.objects.get().pk, "events/"))
+    busy = client.get(url_of(Call.objects.get().pk, "events/"))
     assert (busy.status_code, busy.json()["code"]) == (503, "busy")
     followed.close()
     # What is refused or answered at once gives its place back.

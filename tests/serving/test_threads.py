@@ -24,7 +24,7 @@ from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor, json_reply
 from tests.pages import text_of
 from tests.serving.test_calls import GIVEN, desk_with, owner, runtime, url
-from tests.serving.test_long_calls import PERFORM, at, let_go
+from tests.serving.test_long_calls import PERFORM, let_go, url_of
 
 __all__ = ["owner"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -66,14 +66,14 @@ def of_vendor(thread: str) -> str:
     return f"theirs-{call_keys.key_for(owner, thread, 'at its vendor')}"
 
 
-def begun(client, **body) -> str:
+def begin_thread(client, **body) -> str:
     answer = client.post(BEGIN, body)
     assert answer.status_code == 201, answer.json()
     return answer.json()["id"]
 
 
 def test_runs_on_a_thread_go_on_from_each_other(client, runs, owner):
-    thread = begun(client, metadata={"about": "weather"})
+    thread = begin_thread(client, metadata={"about": "weather"})
     for zip_code in ("0150", "0151"):
         answer = client.post(url(), {"arguments": {"Zip_code": zip_code}, "thread": thread}).json()
         assert (answer["outcome"], answer["thread"]) == ("ok", thread)
@@ -106,15 +106,15 @@ def test_runs_on_a_thread_go_on_from_each_other(client, runs, owner):
 
 
 def test_the_list_of_threads_asks_as_much_for_many(client):
-    def asked():
+    def count_queries():
         with CaptureQueriesContext(connection) as queries:
             rows = client.get(THREADS).json()["results"]
         assert all(row["tool"] == "sky" for row in rows)
         return len(rows), len(queries)
 
-    begun(client)
-    asked()
-    one, queries = asked()
+    begin_thread(client)
+    count_queries()
+    one, queries = count_queries()
     row = Thread.objects.get()
     Thread.objects.bulk_create(
         Thread(
@@ -126,12 +126,12 @@ def test_the_list_of_threads_asks_as_much_for_many(client):
         )
         for _ in range(6)
     )
-    assert (one, asked()) == (1, (7, queries))
+    assert (one, count_queries()) == (1, (7, queries))
 
 
 def test_a_thread_is_begun_once_by_its_id(client, runs, owner):
     client_id = str(uuid.uuid4())
-    assert begun(client, id=client_id) == begun(client, id=client_id) == client_id
+    assert begin_thread(client, id=client_id) == begin_thread(client, id=client_id) == client_id
     assert (Thread.objects.count(), len(runs.threads)) == (1, 1)
     other = runtime(owner, Agent.objects.get())
     response = other.post(BEGIN, {"id": client_id})
@@ -147,7 +147,7 @@ def test_a_thread_is_begun_once_by_its_id(client, runs, owner):
 def test_agents_begin_threads_of_their_own_by_the_same_id(client, runs, owner, vendor):
     agent, _ = desk_with(owner, vendor, slug="desk2", protocol="acp", outputs_rest={}, rest=REST)
     other, client_id = runtime(owner, agent), str(uuid.uuid4())
-    assert begun(client, id=client_id) == client_id
+    assert begin_thread(client, id=client_id) == client_id
     answer = other.post(BEGIN.replace("/desk/", "/desk2/"), {"id": client_id})
     assert (answer.status_code, answer.json()["id"]) == (201, client_id)
     assert len({thread.remote_id for thread in Thread.objects.filter(key=client_id)}) == 2
@@ -157,7 +157,7 @@ def test_agents_begin_threads_of_their_own_by_the_same_id(client, runs, owner, v
 
 
 def test_a_call_sent_again_hears_its_outcome_after_its_thread_is_gone(client, runs):
-    thread, client_id = begun(client), str(uuid.uuid4())
+    thread, client_id = begin_thread(client), str(uuid.uuid4())
     call = GIVEN | {"thread": thread, "id": client_id}
     first = client.post(url(), call).json()
     assert client.delete(f"{THREADS}{thread}/").status_code == 204
@@ -169,7 +169,7 @@ def test_a_call_sent_again_hears_its_outcome_after_its_thread_is_gone(client, ru
 
 
 def test_threads_that_are_gone_or_unused_are_forgotten(client):
-    removed, unused, used = (begun(client) for _ in range(3))
+    removed, unused, used = (begin_thread(client) for _ in range(3))
     call = client.post(url(), GIVEN | {"thread": removed}).json()["call"]
     client.delete(f"{THREADS}{removed}/")
     forget_threads()
@@ -182,8 +182,8 @@ def test_threads_that_are_gone_or_unused_are_forgotten(client):
     Thread.objects.filter(key=used).update(used_at=old)
     forget_threads()
     assert [str(key) for key in Thread.objects.values_list("key", flat=True)] == [used]
-    assert client.get(at(call)).json()["thread"] is None
-    client.post(at(busy, "cancel/"))
+    assert client.get(url_of(call)).json()["thread"] is None
+    client.post(url_of(busy, "cancel/"))
     forget_threads()
     assert not Thread.objects.exists()
 
@@ -192,7 +192,7 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     pages = Client()
     pages.force_login(owner)
     assert "No thread yet" in text_of(pages.get("/agents/desk/threads/"))
-    thread = begun(client)
+    thread = begin_thread(client)
     client.post(url(), GIVEN | {"thread": thread})
     page_text = text_of(pages.get("/agents/desk/threads/"))
     assert all(word in page_text for word in (f"Thread {thread[:8]}", "sky", "Desk key", "Idle"))
@@ -205,7 +205,7 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     client.post(url(), GIVEN | {"thread": thread, "mode": "async"})
     busy = pages.post(f"{at_page}end/", follow=True)
     assert "A call is running on this thread" in text_of(busy)
-    client.post(at(Call.objects.latest("pk").pk, "cancel/"))
+    client.post(url_of(Call.objects.latest("pk").pk, "cancel/"))
     assert "was deleted" in text_of(pages.post(f"{at_page}end/", follow=True))
     assert runs.removed == [of_vendor(thread)]
     assert pages.get(at_page).status_code == 404
@@ -214,7 +214,7 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
 def test_the_history_says_which_state_is_the_one_of_now(client, runs, owner, monkeypatch):
     pages = Client()
     pages.force_login(owner)
-    thread = begun(client)
+    thread = begin_thread(client)
     for zip_code in ("0150", "0151"):
         client.post(url(), {"arguments": {"Zip_code": zip_code}, "thread": thread})
     page = f"/agents/desk/threads/{thread}/?ask=1"
@@ -260,13 +260,13 @@ def test_a_tool_is_tried_on_a_thread(client, runs, owner):
 
 
 def test_one_call_at_a_time_runs_on_a_thread(client, runs):
-    thread = begun(client)
+    thread = begin_thread(client)
     first = client.post(url(), GIVEN | {"mode": "async", "thread": thread}).json()["call"]
     busy = client.post(url(), GIVEN | {"thread": thread})
     assert (busy.status_code, busy.json()["code"]) == (409, "thread_busy")
     assert client.delete(f"{THREADS}{thread}/").json()["code"] == "thread_busy"
     assert client.get(THREADS).json()["results"][0]["status"] == "busy"
-    client.post(at(first, "cancel/"))
+    client.post(url_of(first, "cancel/"))
     assert client.post(url(), GIVEN | {"thread": thread}).json()["outcome"] == "ok"
     assert len(runs.started) == 1
 
@@ -279,7 +279,7 @@ def test_tools_without_threads_have_none(owner, vendor):
 
 
 def test_what_the_vendor_does_not_tell_is_said(client, vendor, runs):
-    thread = begun(client)
+    thread = begin_thread(client)
     runs.threads[of_vendor(thread)] = {"odd": 1}
     (note,) = client.get(f"{THREADS}{thread}/").json()["state"]["notes"]
     assert note["code"] == "THREAD_STATE"
@@ -295,7 +295,7 @@ def test_what_the_vendor_does_not_tell_is_said(client, vendor, runs):
 @pytest.mark.faults
 @pytest.mark.parametrize("point", ["run-begun", "run-started"])
 def test_a_run_on_a_thread_outlives_its_worker(client, runs, process_environment, point):
-    thread = begun(client)
+    thread = begin_thread(client)
     call = client.post(url(), GIVEN | {"mode": "async", "thread": thread}).json()["call"]
     crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
     worker = subprocess.run(
@@ -305,7 +305,7 @@ def test_a_run_on_a_thread_outlives_its_worker(client, runs, process_environment
     let_go(call)
     queue.sweep()
     perform_call(call)
-    assert client.get(at(call)).json()["outcome"] == "ok"
+    assert client.get(url_of(call)).json()["outcome"] == "ok"
     assert (len(runs.started), list(runs.on_thread.values())) == (1, [of_vendor(thread)])
 
 
@@ -327,6 +327,6 @@ def test_a_word_of_the_vendor_has_its_run_looked_at_sooner(client, runs, setting
         assert client.post(hint, {"status": "error"}).status_code == 200
     assert woken == [call]
     perform_call(call)
-    assert client.get(at(call)).json()["outcome"] == "ok"
+    assert client.get(url_of(call)).json()["outcome"] == "ok"
     assert client.post(hint).status_code == 200
     assert woken == [call]

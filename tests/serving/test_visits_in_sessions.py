@@ -70,7 +70,7 @@ def library():
     return Remembering()
 
 
-def asked(client):
+def open_question(client):
     answer = client.post(url(), GIVEN).json()
     assert (answer["outcome"], [ask["url"] for ask in answer["asks"]]) == ("needs_input", [VISIT["url"]])
     return answer
@@ -81,7 +81,7 @@ def resumed(client, answer):
 
 
 def test_the_call_goes_on_in_the_session_that_asked(client, library):
-    answer = asked(client)
+    answer = open_question(client)
     done = resumed(client, answer)
     assert done["outcome"] == "ok"
     first, again = library.calls()
@@ -92,7 +92,7 @@ def test_the_call_goes_on_in_the_session_that_asked(client, library):
 
 
 def test_where_the_session_has_ended_another_is_begun(client, library):
-    answer = asked(client)
+    answer = open_question(client)
     library.open.clear()
     again = resumed(client, answer)
     assert again["outcome"] == "needs_input"
@@ -101,7 +101,7 @@ def test_where_the_session_has_ended_another_is_begun(client, library):
 
 
 def test_without_what_was_kept_another_session_is_begun(client, library):
-    answer = asked(client)
+    answer = open_question(client)
     for key in redis_client.client().scan_iter("pegboard:open-replies:*"):
         redis_client.client().delete(key)
     assert resumed(client, answer)["outcome"] == "needs_input"
@@ -113,12 +113,12 @@ def test_without_the_brokers_server_the_session_ends_at_once(client, library, mo
         raise redis.ConnectionError
 
     monkeypatch.setattr(open_replies.redis_client, "client", away)
-    asked(client)
+    open_question(client)
     assert library.heard[-1][0] == "DELETE"
 
 
 def test_another_origin_does_not_hear_of_the_session(client, library):
-    answer = asked(client)
+    answer = open_question(client)
     with HostileVendor(Remembering("another")) as other:
         Endpoint.objects.update(url=other.url)
         assert resumed(client, answer)["outcome"] == "needs_input"
@@ -128,7 +128,7 @@ def test_another_origin_does_not_hear_of_the_session(client, library):
 
 
 def test_the_session_is_shown_nowhere(client, library, caplog):
-    answer = asked(client)
+    answer = open_question(client)
     done = resumed(client, answer)
     (session, _) = library.calls()
     texts = [json.dumps([answer, done]), caplog.text, *Call.objects.values_list("result", flat=True)]
@@ -141,7 +141,7 @@ def test_the_session_is_shown_nowhere(client, library, caplog):
 
 
 def test_a_call_that_is_wanted_no_more_ends_its_session(client, library):
-    asked(client)
+    open_question(client)
     call = Call.objects.get()
     cancellation.abandon_question(call, call.decoded().resume)
     assert library.heard[-1] == ("DELETE", library.calls()[0])

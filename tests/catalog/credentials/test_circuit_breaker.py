@@ -228,19 +228,19 @@ def test_sign_in_server_that_is_away_is_no_failure_of_the_tool():
 
 @pytest.mark.django_db
 def test_person_who_has_the_endpoint_read_ends_the_wait_of_its_tools(vendor):
-    def read(trigger):
+    def run_enumeration(trigger):
         run = enumeration_runs.request_run(endpoint, trigger=trigger, actor=make_user(Role.ADMIN))
         assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
 
     endpoint = make_endpoint(url=vendor.url)
-    read(Trigger.PERSON)
+    run_enumeration(Trigger.PERSON)
     tool, elsewhere = endpoint.tools.first(), make_tool()
     for tool_row in (tool, elsewhere):
         failing(tool_row, 6)
-    read(Trigger.SCHEDULE)
+    run_enumeration(Trigger.SCHEDULE)
     with pytest.raises(UnavailableError):
         circuit_breaker.admit(tool, 30)
-    read(Trigger.PERSON)
+    run_enumeration(Trigger.PERSON)
     circuit_breaker.admit(tool, 30)
     with pytest.raises(UnavailableError):
         circuit_breaker.admit(elsewhere, 30)

@@ -38,7 +38,7 @@ def state_of(api: APIClient, pk: object) -> dict:
     return api.get(f"{API}{pk}/").json()["status"]
 
 
-def read(endpoint: Endpoint) -> str:
+def run_enumeration(endpoint: Endpoint) -> str:
     fresh = Endpoint.objects.select_related("credential", "vendor").get(pk=endpoint.pk)
     return enumeration_runs.perform(
         enumeration_runs.request_run(fresh, trigger=Trigger.COMMAND).pk
@@ -68,7 +68,7 @@ def test_a_secret_that_the_vendor_refuses_says_so_and_is_replaced_in_place(guard
     pk = guarded.credential_id
     assert state_of(admin_api, pk)["state"] == "new"
 
-    assert read(guarded) == "AUTH"
+    assert run_enumeration(guarded) == "AUTH"
 
     credential_state = state_of(admin_api, pk)
     assert (credential_state["state"], credential_state["remedy"], credential_state["error"]["code"]) == (
@@ -89,7 +89,7 @@ def test_a_secret_that_the_vendor_refuses_says_so_and_is_replaced_in_place(guard
 
     admin.post(f"/credentials/{pk}/", {"secret": "the right one"})
     assert state_of(admin_api, pk)["state"] == "new"
-    assert read(guarded) == ""
+    assert run_enumeration(guarded) == ""
 
     assert state_of(admin_api, pk)["state"] == "ok"
     trail = AuditEntry.objects.filter(kind="credential").order_by("pk")
@@ -99,9 +99,9 @@ def test_a_secret_that_the_vendor_refuses_says_so_and_is_replaced_in_place(guard
 
 def test_a_secret_that_is_taken_again_is_no_longer_refused(guarded, vendor, admin_api):
     for _ in range(2):
-        assert read(guarded) == "AUTH"
+        assert run_enumeration(guarded) == "AUTH"
     vendor.script = None
-    assert read(guarded) == ""
+    assert run_enumeration(guarded) == ""
 
     assert state_of(admin_api, guarded.credential_id)["state"] == "ok"
     trail = AuditEntry.objects.filter(kind="credential").order_by("pk")
@@ -215,13 +215,13 @@ def test_a_sign_in_that_is_over_asks_for_the_next_one(admin, admin_api, server):
     credential = enter(admin, server)
     go_and_come_back(admin, server, credential)
     endpoint = make_endpoint(url=f"{server.url}/", credential=credential)
-    assert read(endpoint) == ""
+    assert run_enumeration(endpoint) == ""
     assert state_of(admin_api, credential.pk)["state"] == "ok"
     assert state_of(admin_api, credential.pk)["used_at"]
 
     wear_out(credential)
     server.scripts.append(scripted({"error": "invalid_grant"}, status=400))
-    assert read(endpoint) == "NEEDS_SIGN_IN"
+    assert run_enumeration(endpoint) == "NEEDS_SIGN_IN"
 
     credential_state = state_of(admin_api, credential.pk)
     assert (credential_state["state"], credential_state["remedy"]) == ("needs_sign_in", "sign_in")
@@ -388,7 +388,7 @@ def test_everything_is_there_over_rest_too(admin_api, server):
     assert response.status_code == 201, response.json()
     path = f"{API}{response.json()['id']}/"
     endpoint = make_endpoint(url=f"{server.url}/", credential_id=response.json()["id"])
-    assert read(endpoint) == ""
+    assert run_enumeration(endpoint) == ""
     credential_reply = admin_api.get(path)
     row = credential_reply.json()
     assert row["status"]["state"] == "ok"

@@ -33,7 +33,7 @@ def modern_vendor():
 
 
 @pytest.fixture
-def rest():
+def rest_api():
     client = APIClient()
     client.force_login(make_user(Role.ADMIN))
     return client
@@ -43,7 +43,7 @@ def connected(vendor, **fields):
     return make_endpoint(protocol="mcp", url=vendor.url, **fields)
 
 
-def read(endpoint):
+def run_enumeration(endpoint):
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     endpoint.refresh_from_db()
     return run
@@ -55,11 +55,11 @@ def kinds(endpoint, **fields):
 
 def test_every_kind_is_read_and_stays_as_it_is(vendor):
     endpoint = connected(vendor)
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     assert (run.status, run.added, run.rejections.count(), run.notes) == ("succeeded", 4, 0, [])
     assert kinds(endpoint) == IDS
     assert [tool.current.losses() for tool in Tool.objects.filter(endpoint=endpoint)] == [[], [], [], []]
-    again = read(endpoint)
+    again = run_enumeration(endpoint)
     assert (again.unchanged, again.changed, again.added, again.withdrawn) == (4, 0, 0, 0)
 
 
@@ -72,14 +72,14 @@ def test_pages_of_every_list_are_read(modern_vendor):
     ]:
         modern_vendor.lists[method] = [entry | {identity: f"{entry[identity]}{n}"} for n in range(3)]
     endpoint = connected(modern_vendor)
-    assert (read(endpoint).status, len(kinds(endpoint))) == ("succeeded", 10)
-    again = read(endpoint)
+    assert (run_enumeration(endpoint).status, len(kinds(endpoint))) == ("succeeded", 10)
+    again = run_enumeration(endpoint)
     assert (again.status, again.unchanged) == ("succeeded", 10)
 
 
 def test_arguments_are_inputs_and_a_template_takes_an_address(modern_vendor):
     endpoint = connected(modern_vendor)
-    read(endpoint)
+    run_enumeration(endpoint)
     prompt = Tool.objects.get(endpoint=endpoint, kind="prompt").current.decoded()
     assert [(parameter.name, parameter.type, parameter.required) for parameter in prompt.inputs] == [
         ("reader", "string", True),
@@ -91,34 +91,34 @@ def test_arguments_are_inputs_and_a_template_takes_an_address(modern_vendor):
 
 def test_a_change_is_a_version_and_what_no_client_is_shown_is_none(modern_vendor):
     endpoint = connected(modern_vendor)
-    read(endpoint)
+    run_enumeration(endpoint)
     modern_vendor.lists["resources/list"] = [RESOURCE | {"size": 10, "_meta": {"nonce": 1}}]
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     assert (run.changed, run.unchanged) == (0, 4)
     required = [{"name": "reader", "required": True}, {"name": "mood", "required": True}]
     modern_vendor.lists["prompts/list"] = [PROMPT | {"arguments": required}]
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     assert (run.changed, run.unchanged) == (1, 3)
     assert Tool.objects.get(endpoint=endpoint, kind="prompt").version_count == 2
 
 
-def test_a_change_is_classified_over_rest(modern_vendor, rest):
+def test_a_change_is_classified_over_rest(modern_vendor, rest_api):
     endpoint = connected(modern_vendor)
-    read(endpoint)
+    run_enumeration(endpoint)
     required = [PROMPT["arguments"][0], PROMPT["arguments"][1] | {"required": True}]
     modern_vendor.lists["prompts/list"] = [PROMPT | {"arguments": required}]
-    read(endpoint)
+    run_enumeration(endpoint)
     prompt = Tool.objects.get(endpoint=endpoint, kind="prompt")
-    diff = rest.get(f"/api/v1/tools/{prompt.pk}/diff/", {"from": 1, "to": 2}).json()
+    diff = rest_api.get(f"/api/v1/tools/{prompt.pk}/diff/", {"from": 1, "to": 2}).json()
     assert diff["class"] == "breaking"
 
 
 def test_a_policy_holds_a_changed_prompt_as_it_holds_a_tool(modern_vendor):
     endpoint = connected(modern_vendor, policy={"breaks_callers": "hold"})
-    read(endpoint)
+    run_enumeration(endpoint)
     required = [PROMPT["arguments"][0], PROMPT["arguments"][1] | {"required": True}]
     modern_vendor.lists["prompts/list"] = [PROMPT | {"arguments": required}]
-    read(endpoint)
+    run_enumeration(endpoint)
     prompt = Tool.objects.get(endpoint=endpoint, kind="prompt")
     assert (prompt.current.ordinal, prompt.stopped.ordinal) == (1, 2)
 
@@ -128,7 +128,7 @@ def test_texts_of_prompts_are_inspected_and_a_name_like_a_tools_is_no_finding(mo
     modern_vendor.lists["prompts/list"] = [PROMPT | {"description": poison}]
     modern_vendor.lists["resources/list"] = [RESOURCE | {"name": "lend"}]
     endpoint = connected(modern_vendor)
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     inspector.inspect_run(run)
     findings = Finding.objects.filter(endpoint=endpoint)
     assert findings.filter(tool__kind="prompt").exists()
@@ -138,10 +138,10 @@ def test_texts_of_prompts_are_inspected_and_a_name_like_a_tools_is_no_finding(mo
 @pytest.mark.parametrize("code", [-32603, -32000])
 def test_a_list_that_fails_costs_no_tool_and_withdraws_nothing(modern_vendor, code):
     endpoint = connected(modern_vendor)
-    read(endpoint)
+    run_enumeration(endpoint)
     modern_vendor.broken = {"prompts/list": code}
     modern_vendor.lists["resources/list"] = []
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     assert (run.status, run.withdrawn) == ("succeeded", 1)
     assert [note["code"] for note in run.notes] == ["LIST_NOT_READ"]
     assert kinds(endpoint, status="withdrawn") == {"resource://library://rules": "resource"}
@@ -150,16 +150,16 @@ def test_a_list_that_fails_costs_no_tool_and_withdraws_nothing(modern_vendor, co
 def test_a_server_that_declares_resources_and_knows_no_templates_is_no_odd_one(modern_vendor):
     modern_vendor.broken = {"resources/templates/list": -32601}
     endpoint = connected(modern_vendor)
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     assert (run.status, run.added, run.notes) == ("succeeded", 3, [])
 
 
 def test_a_server_without_tools_is_read_if_it_declares_something_else(vendor):
     vendor.broken = {"tools/list": -32601}
     endpoint = connected(vendor)
-    assert (read(endpoint).status, len(kinds(endpoint))) == ("succeeded", 3)
+    assert (run_enumeration(endpoint).status, len(kinds(endpoint))) == ("succeeded", 3)
     vendor.capabilities = {}
-    assert read(endpoint).error_code == "NO_TOOL_LIST"
+    assert run_enumeration(endpoint).error_code == "NO_TOOL_LIST"
 
 
 def test_a_bad_entry_costs_itself_alone(modern_vendor):
@@ -173,7 +173,7 @@ def test_a_bad_entry_costs_itself_alone(modern_vendor):
     modern_vendor.lists["resources/templates/list"] += [{"uriTemplate": "library://none", "name": "none"}]
     modern_vendor.lists["tools/list"] = [TOOL, TOOL | {"name": "prompt://lend"}]
     endpoint = connected(modern_vendor)
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     assert kinds(endpoint) == IDS
     assert sorted(run.rejections.values_list("code", flat=True)) == [
         *("BAD_ID", "BAD_ID", "BAD_ID", "BAD_TEMPLATE"),
@@ -181,30 +181,30 @@ def test_a_bad_entry_costs_itself_alone(modern_vendor):
     ]
 
 
-def test_the_list_of_tools_shows_other_kinds_where_they_are_asked_for(modern_vendor, rest):
+def test_the_list_of_tools_shows_other_kinds_where_they_are_asked_for(modern_vendor, rest_api):
     endpoint = connected(modern_vendor)
-    read(endpoint)
+    run_enumeration(endpoint)
 
-    def listed(**query):
-        rows = rest.get("/api/v1/tools/", {"endpoint": endpoint.pk, **query}).json()["results"]
+    def list_tools(**query):
+        rows = rest_api.get("/api/v1/tools/", {"endpoint": endpoint.pk, **query}).json()["results"]
         return sorted((row["kind"], row["name"]) for row in rows)
 
-    assert listed() == [("tool", "lend")]
-    assert listed(kind="prompt") == [("prompt", "lend")]
-    assert listed(kind=["resource", "resource_template"]) == [
+    assert list_tools() == [("tool", "lend")]
+    assert list_tools(kind="prompt") == [("prompt", "lend")]
+    assert list_tools(kind=["resource", "resource_template"]) == [
         ("resource", "House rules"),
         ("resource_template", "Shelf"),
     ]
-    assert len(listed(kind="any")) == 4
-    assert listed(kind="prompt", q="recommends a book") == [("prompt", "lend")]
-    assert listed(q="recommends a book") in ([], [("tool", "lend")])
-    assert rest.get("/api/v1/tools/", {"kind": "song"}).status_code == 400
+    assert len(list_tools(kind="any")) == 4
+    assert list_tools(kind="prompt", q="recommends a book") == [("prompt", "lend")]
+    assert list_tools(q="recommends a book") in ([], [("tool", "lend")])
+    assert rest_api.get("/api/v1/tools/", {"kind": "song"}).status_code == 400
 
 
 def test_the_pages_show_other_kinds(modern_vendor, client):
     client.force_login(make_user(Role.ADMIN))
     endpoint = connected(modern_vendor)
-    read(endpoint)
+    run_enumeration(endpoint)
     tools = client.get("/tools/", {"endpoint": endpoint.pk, "kind": "any"}).content.decode()
     assert all(name in tools for name in ("House rules", "Shelf", "Resource template"))
     assert "House rules" not in client.get("/tools/", {"endpoint": endpoint.pk}).content.decode()

@@ -55,17 +55,17 @@ class Mcp:
         return frame | {"result": more | {"tools": [mcp_tool(name) for name in page[0]]} | page[1]}
 
 
-def read(endpoint):
+def run_enumeration(endpoint):
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
-def told(run):
+def run_body(run):
     """What REST tells of the run."""
     return signed_in(Role.VIEWER).get(f"/api/v1/runs/{run.pk}/").json()
 
 
 def codes(run):
-    return [note["code"] for note in told(run)["notes"]]
+    return [note["code"] for note in run_body(run)["notes"]]
 
 
 def active():
@@ -79,27 +79,27 @@ def test_an_empty_cursor_of_2026_leads_to_the_next_page():
     speak = Mcp(PAGES.get)
     with HostileVendor(speak) as vendor:
         endpoint = make_endpoint(url=vendor.url, protocol="mcp")
-        run = read(endpoint)
+        run = run_enumeration(endpoint)
         assert (run.status, run.pages, run.seen, codes(run)) == ("succeeded", 2, 4, [])
         speak.cursors.clear()
-        assert read(endpoint).unchanged == 4
+        assert run_enumeration(endpoint).unchanged == 4
         assert speak.cursors[:2] == [None, ""]
         speak.page = {None: PAGES[None], "": (["t2"], {})}.get
-        assert read(endpoint).withdrawn == 1
+        assert run_enumeration(endpoint).withdrawn == 1
         assert active() == ["t0", "t1", "t2"]
 
 
 def test_an_empty_cursor_may_come_after_another_one():
     pages = {None: (["t0"], {"nextCursor": "a"}), "a": (["t1"], {"nextCursor": ""}), "": (["t2"], {})}
     with HostileVendor(Mcp(pages.get)) as vendor:
-        run = read(make_endpoint(url=vendor.url, protocol="mcp"))
+        run = run_enumeration(make_endpoint(url=vendor.url, protocol="mcp"))
     assert (run.status, run.seen, run.pages) == ("succeeded", 3, 3)
 
 
 def test_an_empty_cursor_before_2026_is_the_end():
     speak = Mcp(PAGES.get, is_modern=False)
     with HostileVendor(speak) as vendor:
-        run = read(make_endpoint(url=vendor.url, protocol="mcp"))
+        run = run_enumeration(make_endpoint(url=vendor.url, protocol="mcp"))
     assert (run.status, run.seen, codes(run)) == ("succeeded", 2, [])
     assert set(speak.cursors) == {None}
 
@@ -112,9 +112,9 @@ def test_an_empty_cursor_that_means_the_end_all_the_same_is_noted(takes_empty):
     names = ["t0", "t1"]
     with HostileVendor(Mcp(page)) as vendor:
         endpoint = make_endpoint(url=vendor.url, protocol="mcp")
-        assert (read(endpoint).status, active()) == ("succeeded", ["t0", "t1"])
+        assert (run_enumeration(endpoint).status, active()) == ("succeeded", ["t0", "t1"])
         names = ["t1"]
-        run = read(endpoint)
+        run = run_enumeration(endpoint)
     assert (run.status, run.withdrawn, codes(run)) == ("succeeded", 0, ["LIST_END_UNKNOWN"])
     assert active() == ["t0", "t1"]
 
@@ -122,7 +122,7 @@ def test_an_empty_cursor_that_means_the_end_all_the_same_is_noted(takes_empty):
 def test_an_empty_cursor_that_comes_back_is_a_loop():
     pages = {None: (["t0"], {"nextCursor": ""}), "": (["t1"], {"nextCursor": ""})}
     with HostileVendor(Mcp(pages.get)) as vendor:
-        run = read(make_endpoint(url=vendor.url, protocol="mcp"))
+        run = run_enumeration(make_endpoint(url=vendor.url, protocol="mcp"))
     assert (run.status, run.error_code) == ("failed", "CURSOR_LOOP")
 
 
@@ -151,9 +151,9 @@ def test_pages_without_a_tool_are_passed(vendor_of, empty):
     protocol, script = vendor_of([[1, 2], *[[]] * empty, [3, 4]])
     with HostileVendor(script) as vendor:
         endpoint = make_endpoint(url=vendor.url, protocol=protocol)
-        run = read(endpoint)
+        run = run_enumeration(endpoint)
         assert (run.status, run.seen, codes(run)) == ("succeeded", 4, [])
-        assert read(endpoint).unchanged == 4
+        assert run_enumeration(endpoint).unchanged == 4
 
 
 @pytest.mark.parametrize("vendor_of", [a2t_of, mcp_of])
@@ -161,7 +161,7 @@ def test_pages_without_a_tool_are_passed(vendor_of, empty):
 def test_many_pages_without_a_new_tool_end_the_run(vendor_of, pages):
     protocol, script = vendor_of(pages)
     with HostileVendor(script) as vendor:
-        run = read(make_endpoint(url=vendor.url, protocol=protocol))
+        run = run_enumeration(make_endpoint(url=vendor.url, protocol=protocol))
     assert (run.status, run.error_code, run.pages) == ("failed", "NO_PROGRESS", 21)
 
 
@@ -188,18 +188,18 @@ def test_a_server_of_agents_may_cap_its_replies(cap):
     speak = Acp(AGENT_IDS, cap)
     with HostileVendor(speak) as vendor:
         endpoint = make_endpoint(url=vendor.url, protocol="acp")
-        run = read(endpoint)
+        run = run_enumeration(endpoint)
         assert (run.status, run.seen, run.pages, codes(run)) == ("succeeded", 25, -(-25 // cap), [])
         speak.ids = AGENT_IDS[:-1]
-        assert read(endpoint).withdrawn == 1
+        assert run_enumeration(endpoint).withdrawn == 1
 
 
 def test_a_server_of_agents_that_heeds_no_offset_withdraws_nothing():
     speak = Acp(AGENT_IDS[:5], 5, heeds_offset=False)
     with HostileVendor(speak) as vendor:
         endpoint = make_endpoint(url=vendor.url, protocol="acp")
-        assert read(endpoint).seen == 5
+        assert run_enumeration(endpoint).seen == 5
         speak.ids = AGENT_IDS[:4]
-        run = read(endpoint)
+        run = run_enumeration(endpoint)
     assert (run.status, run.withdrawn, codes(run)) == ("succeeded", 0, ["LIST_END_UNKNOWN"])
     assert Tool.objects.filter(status=ToolStatus.ACTIVE).count() == 5

@@ -27,7 +27,7 @@ def long_list():
         yield vendor
 
 
-def read(vendor):
+def run_enumeration(vendor):
     endpoint = make_endpoint(url=vendor.url)
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
@@ -37,7 +37,7 @@ def test_a_list_that_takes_longer_than_any_statement_may_is_read_whole(long_list
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = '2s'")
         try:
-            run = read(long_list)
+            run = run_enumeration(long_list)
         finally:
             cursor.execute("RESET statement_timeout")
     assert (run.status, run.error, run.added) == ("succeeded", None, PAGES * PAGE)
@@ -55,7 +55,7 @@ def test_nothing_is_open_in_the_database_while_the_vendor_is_waited_for(long_lis
             states.append(cursor.fetchone()[0])
 
         long_list.script = look
-        assert read(long_list).status == "succeeded"
+        assert run_enumeration(long_list).status == "succeeded"
     assert len(states) > PAGES
     assert set(states) == {"idle"}
     assert Tool.objects.count() == PAGES * PAGE
@@ -79,23 +79,23 @@ def cursors(vendor):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def sent_pks(monkeypatch):
     """The runs that workers were told of."""
     run_pks = []
     monkeypatch.setattr(enumeration_runs, "send", lambda pk: run_pks.append(pk) or True)
     return run_pks
 
 
-def test_a_long_reading_goes_on_in_parts_and_asks_for_each_page_once(long_list, told, monkeypatch):
+def test_a_long_reading_goes_on_in_parts_and_asks_for_each_page_once(long_list, sent_pks, monkeypatch):
     run, parts = in_parts(long_list, monkeypatch)
     assert (run.status, run.added, run.pages, run.attempt) == ("succeeded", PAGES * PAGE, PAGES, 1)
     assert parts == PAGES
     assert cursors(long_list) == ["0", "100", "200", "300", "400", "500", "0"]
-    assert told == [run.pk] * PAGES, "told when it was asked for, and by each part but the last"
+    assert sent_pks == [run.pk] * PAGES, "told when it was asked for, and by each part but the last"
     assert not KeptReply.objects.exists()
 
 
-def test_two_whole_readings_agree_about_a_missing_tool_over_all_their_parts(long_list, told, monkeypatch):
+def test_two_whole_readings_agree_about_a_missing_tool_over_all_their_parts(long_list, sent_pks, monkeypatch):
     first, _ = in_parts(long_list, monkeypatch)
     del long_list.listed[-1]
     long_list.requests.clear()
@@ -107,7 +107,7 @@ def test_two_whole_readings_agree_about_a_missing_tool_over_all_their_parts(long
     assert cursors(long_list).count("300") == 2
 
 
-def test_a_list_that_never_rests_ends_in_parts_too(long_list, told, monkeypatch):
+def test_a_list_that_never_rests_ends_in_parts_too(long_list, sent_pks, monkeypatch):
     count = iter(range(10_000))
 
     def reword(number, document):
@@ -119,7 +119,9 @@ def test_a_list_that_never_rests_ends_in_parts_too(long_list, told, monkeypatch)
     assert (run.status, run.error_code) == ("failed", "UNSTABLE")
 
 
-def test_the_time_of_all_parts_together_has_a_bound_that_says_how_to_raise_it(long_list, told, monkeypatch):
+def test_the_time_of_all_parts_together_has_a_bound_that_says_how_to_raise_it(
+    long_list, sent_pks, monkeypatch
+):
     def age(seconds):
         return lambda: KeptReply.objects.update(since=timezone.now() - timedelta(seconds=seconds))
 
@@ -132,7 +134,7 @@ def test_the_time_of_all_parts_together_has_a_bound_that_says_how_to_raise_it(lo
     assert "raise “Minutes for a sync, at most” in the endpoint's settings, up to 1,440" in run.error_message
 
 
-def test_what_another_process_reads_now_is_not_read_on(long_list, told, monkeypatch):
+def test_what_another_process_reads_now_is_not_read_on(long_list, sent_pks, monkeypatch):
     """A worker that slept through its lease stops before its next request."""
     monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.01)
 
@@ -143,7 +145,7 @@ def test_what_another_process_reads_now_is_not_read_on(long_list, told, monkeypa
             time.sleep(0.2)
 
     long_list.script = steal
-    run = read(long_list)
+    run = run_enumeration(long_list)
     assert (run.status, run.attempt, len(long_list.requests)) == ("running", 7, 2)
 
 
@@ -156,7 +158,7 @@ def test_who_lost_the_lease_asks_for_nothing_more_in_the_middle_of_a_page():
         part.go_on()
 
 
-def kept(endpoint, minutes):
+def age_known_pages(endpoint, minutes):
     since = timezone.now() - timedelta(minutes=minutes)
     facts = {
         "reader": "r",
@@ -171,7 +173,7 @@ def kept(endpoint, minutes):
 
 
 def test_what_was_kept_is_forgotten_once_it_is_old_and_no_reading_goes_on():
-    young, _, read_now = (kept(make_endpoint(max_minutes=60), minutes) for minutes in (58, 62, 62))
+    young, _, read_now = (age_known_pages(make_endpoint(max_minutes=60), minutes) for minutes in (58, 62, 62))
     Run.objects.create(endpoint=read_now, status="queued", in_parts=True)
     kept_replies.forget_old()
     assert {row.endpoint for row in KeptReply.objects.all()} == {young, read_now}
@@ -180,7 +182,7 @@ def test_what_was_kept_is_forgotten_once_it_is_old_and_no_reading_goes_on():
 def test_old_replies_are_deleted_in_portions(monkeypatch):
     monkeypatch.setattr(kept_replies, "DELETED_AT_ONCE", 2)
     for _ in range(5):
-        kept(make_endpoint(max_minutes=60), 62)
+        age_known_pages(make_endpoint(max_minutes=60), 62)
     reply_counts = []
     for _ in range(3):
         kept_replies.forget_old()
@@ -189,8 +191,8 @@ def test_old_replies_are_deleted_in_portions(monkeypatch):
 
 
 def test_a_reading_that_ends_leaves_what_was_kept_of_other_vendors(long_list):
-    other = kept(make_endpoint(), 1)
-    assert read(long_list).status == "succeeded"
+    other = age_known_pages(make_endpoint(), 1)
+    assert run_enumeration(long_list).status == "succeeded"
     assert KeptReply.objects.get().endpoint == other
 
 

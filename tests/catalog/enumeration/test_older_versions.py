@@ -36,7 +36,7 @@ class Archive(Vendor):
 @pytest.fixture
 def archive():
     """Tools 1 to 12, all in version 3."""
-    archive = Archive([at(number, 3) for number in range(1, 13)])
+    archive = Archive([make_document(number, 3) for number in range(1, 13)])
     archive.troubles = {}
     for number in range(1, 13):
         keep(archive, number, *versions_of(number))
@@ -53,12 +53,12 @@ def identity(number: int) -> str:
     return tool(number)["toolId"]
 
 
-def at(number: int, version: int, newest: int = 0) -> Document:
+def make_document(number: int, version: int, newest: int = 0) -> Document:
     return tool(number, version=version, currentVersion=newest or version, description=f"As of {version}")
 
 
 def versions_of(number: int, newest: int = 3) -> list[Document]:
-    return [at(number, version, newest) for version in range(newest, 0, -1)]
+    return [make_document(number, version, newest) for version in range(newest, 0, -1)]
 
 
 def keep(archive: Vendor, number: int, *documents: Document) -> None:
@@ -69,11 +69,11 @@ def page(*items: Document, after: str | None = None) -> tuple[int, bytes]:
     return 200, json.dumps({"items": items, "paging": {"next": after}}).encode()
 
 
-def read(endpoint: Endpoint) -> Run:
+def run_enumeration(endpoint: Endpoint) -> Run:
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
-def asked(archive: Vendor) -> list[str]:
+def requested_histories(archive: Vendor) -> list[str]:
     return [path.split("/")[2] for path in archive.requests if "/versions" in path]
 
 
@@ -88,7 +88,7 @@ def notes(endpoint: Endpoint) -> dict[str, tuple[int, str]]:
 
 
 def test_older_versions_come_behind_the_current_one(endpoint):
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     assert versions(5) == [(1, "3")]
 
     older_versions.read_all(endpoint.pk)
@@ -107,13 +107,13 @@ def test_older_versions_come_behind_the_current_one(endpoint):
 
 
 def test_older_version_can_be_pinned_and_stays(endpoint, archive):
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
     row = Tool.objects.get(tool_id=identity(5))
     pin = make_pin(tool=row, version=row.versions.get(label="1"))
 
-    archive.listed[4] = at(5, 4)
-    read(endpoint)
+    archive.listed[4] = make_document(5, 4)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
 
     pin.refresh_from_db()
@@ -122,7 +122,7 @@ def test_older_version_can_be_pinned_and_stays(endpoint, archive):
 
 
 def test_list_of_versions_shows_the_newest_label_first(endpoint):
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
     row = Tool.objects.get(tool_id=identity(5))
 
@@ -137,58 +137,58 @@ def test_list_of_versions_shows_the_newest_label_first(endpoint):
 
 def test_tools_in_their_first_version_are_not_asked(archive, endpoint):
     archive.listed = [tool(1), tool(2, version=2)]
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
-    assert asked(archive) == [identity(2)]
+    assert requested_histories(archive) == [identity(2)]
 
 
 def test_history_is_read_once_until_there_is_a_new_version(archive, endpoint):
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
     archive.requests.clear()
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
-    assert asked(archive) == []
+    assert requested_histories(archive) == []
 
-    archive.listed[4] = at(5, 6)
+    archive.listed[4] = make_document(5, 6)
     keep(archive, 5, *versions_of(5, newest=6))
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
 
-    assert asked(archive) == [identity(5)]
+    assert requested_histories(archive) == [identity(5)]
     assert [label for _, label in versions(5)] == ["3", "1", "2", "6", "4", "5"]
 
 
 def test_vendor_without_any_history_is_asked_five_times(archive, endpoint):
     archive.history = {}
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
-    assert asked(archive) == [identity(number) for number in range(1, 6)]
+    assert requested_histories(archive) == [identity(number) for number in range(1, 6)]
     assert not Tool.objects.filter(versions_read_at=None).exists()
     assert notes(endpoint) == {}
     archive.requests.clear()
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
-    assert asked(archive) == []
+    assert requested_histories(archive) == []
 
 
 def test_four_tools_without_history_do_not_speak_for_the_others(archive, endpoint):
     for number in (1, 2, 3, 4, 6, 7):
         del archive.history[identity(number)]
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
-    assert len(asked(archive)) == 12
+    assert len(requested_histories(archive)) == 12
     assert len(versions(12)) == 3
 
 
 def test_version_newer_than_the_listed_one_waits_for_the_listing(archive, endpoint):
-    read(endpoint)
+    run_enumeration(endpoint)
     keep(archive, 5, *versions_of(5, newest=4))
     older_versions.read_all(endpoint.pk)
     row = Tool.objects.select_related("current").get(tool_id=identity(5))
@@ -196,7 +196,7 @@ def test_version_newer_than_the_listed_one_waits_for_the_listing(archive, endpoi
     assert (4, "4") in versions(5)
 
     archive.listed[4] = versions_of(5, newest=4)[0]
-    read(endpoint)
+    run_enumeration(endpoint)
 
     row.refresh_from_db()
     assert (row.current.label, row.current.ordinal, row.version_count) == ("4", 4, 4)
@@ -205,7 +205,7 @@ def test_version_newer_than_the_listed_one_waits_for_the_listing(archive, endpoi
 def test_other_bytes_under_a_known_label_are_drift(archive, endpoint):
     changed = tool(5, version=3, description="Not what was listed")
     keep(archive, 5, changed, *versions_of(5)[1:])
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
     Tool.objects.update(versions_read_at=None)
@@ -223,7 +223,7 @@ def test_other_bytes_under_a_known_label_are_drift(archive, endpoint):
 def test_unreadable_old_version_costs_only_itself_and_is_told(archive, endpoint):
     new, _, old = versions_of(5)
     keep(archive, 5, new, tool(5, version=2, name=""), old, {"version": 1}, tool(6, version=1))
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
@@ -238,7 +238,7 @@ def test_unreadable_old_version_costs_only_itself_and_is_told(archive, endpoint)
 def test_every_unreadable_version_is_counted_on_the_run_page(archive, endpoint):
     for number in (5, 6):
         keep(archive, number, *versions_of(number)[:2], tool(number, version=1, name=""))
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
@@ -252,7 +252,7 @@ def test_every_unreadable_version_is_counted_on_the_run_page(archive, endpoint):
 NONSENSE = {
     "not JSON": (200, b"<p>Sorry</p>"),
     "no list": (200, b'{"versions": []}'),
-    "a loop": [page(at(5, 2), after="1"), page(at(5, 1), after="1")],
+    "a loop": [page(make_document(5, 2), after="1"), page(make_document(5, 1), after="1")],
     "nothing, and more": [page(after=str(number)) for number in range(1, 30)],
 }
 
@@ -260,7 +260,7 @@ NONSENSE = {
 @pytest.mark.parametrize("trouble", NONSENSE)
 def test_broken_history_of_one_tool_costs_no_other(archive, endpoint, trouble):
     archive.troubles[identity(5)] = NONSENSE[trouble]
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
@@ -268,12 +268,12 @@ def test_broken_history_of_one_tool_costs_no_other(archive, endpoint, trouble):
     assert notes(endpoint)["HISTORY_FAILED"][1].startswith("Older versions of “tool_5” could not be read. ")
     archive.requests.clear()
     older_versions.read_all(endpoint.pk)
-    assert asked(archive) == []
+    assert requested_histories(archive) == []
 
 
 def test_pages_before_the_broken_one_are_kept(archive, endpoint):
     archive.troubles[identity(5)] = [page(*versions_of(5)[:2], after="1"), (200, b"{")]
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
@@ -283,7 +283,7 @@ def test_pages_before_the_broken_one_are_kept(archive, endpoint):
 def test_history_in_pages_is_read_to_its_end(archive, endpoint):
     new, middle, old = versions_of(5)
     archive.troubles[identity(5)] = [page(new, after="1"), page(middle, after="2"), page(old)]
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
@@ -291,8 +291,8 @@ def test_history_in_pages_is_read_to_its_end(archive, endpoint):
 
 
 def test_a_history_that_does_not_begin_with_version_1_is_noted(archive, endpoint):
-    keep(archive, 5, at(5, 3), at(5, 2, 3))
-    read(endpoint)
+    keep(archive, 5, make_document(5, 3), make_document(5, 2, 3))
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
     count, message = notes(endpoint)["FIRST_VERSION"]
     assert count == 1
@@ -307,7 +307,7 @@ def test_endless_history_is_cut(archive, endpoint, monkeypatch, is_one_page):
     archive.listed[4] = documents[0]
     pages = [page(document, after=str(number)) for number, document in enumerate(documents, start=1)]
     archive.troubles[identity(5)] = page(*documents) if is_one_page else pages
-    read(endpoint)
+    run_enumeration(endpoint)
 
     older_versions.read_all(endpoint.pk)
 
@@ -317,31 +317,31 @@ def test_endless_history_is_cut(archive, endpoint, monkeypatch, is_one_page):
 
 def test_vendor_that_is_away_for_one_tool_is_asked_again_after_the_next_run(archive, endpoint):
     archive.troubles[identity(5)] = (400, b"{}")
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
-    assert len(asked(archive)) == 12
+    assert len(requested_histories(archive)) == 12
     assert len(versions(12)) == 3
     assert "asks again" in notes(endpoint)["HISTORY_FAILED"][1]
 
     del archive.troubles[identity(5)]
     archive.requests.clear()
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
 
-    assert asked(archive) == [identity(5)]
+    assert requested_histories(archive) == [identity(5)]
     assert len(versions(5)) == 3
     assert notes(endpoint) == {}
 
 
 def test_vendor_that_is_away_altogether_is_left_alone_soon_and_asked_again_later(archive, endpoint):
     archive.troubles = {identity(number): (401, b"{}") for number in range(1, 13)}
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
-    assert len(asked(archive)) == 5
+    assert len(requested_histories(archive)) == 5
     assert notes(endpoint)["HISTORY_FAILED"][0] == 5
 
     archive.troubles = {}
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
 
     assert ToolVersion.objects.count() == 36
@@ -351,7 +351,7 @@ def test_locked_credential_is_told_and_asks_nobody(archive, endpoint, settings):
     from catalog.credentials import operations as credential_operations
     from tests.factories import make_user
 
-    read(endpoint)
+    run_enumeration(endpoint)
     credential = credential_operations.create_credential(
         actor=make_user(Role.ADMIN), name="Key", kind="bearer", url=archive.url, secret="s3cret"
     )
@@ -360,28 +360,28 @@ def test_locked_credential_is_told_and_asks_nobody(archive, endpoint, settings):
 
     older_versions.read_all(endpoint.pk)
 
-    assert asked(archive) == []
+    assert requested_histories(archive) == []
     assert "“Key”" in notes(endpoint)["HISTORY_FAILED"][1]
 
 
 def test_batches_go_on_where_the_one_before_ended(archive, endpoint, monkeypatch):
     monkeypatch.setattr(older_versions, "BATCH", 5)
     archive.troubles[identity(2)] = (400, b"{}")
-    read(endpoint)
+    run_enumeration(endpoint)
     order = list(Tool.objects.order_by("pk").values_list("pk", flat=True))
 
     assert older_versions.read_pending(endpoint.pk) == order[4]
     assert older_versions.read_pending(endpoint.pk, order[4]) == order[9]
     assert older_versions.read_pending(endpoint.pk, order[9]) is None
 
-    assert len(asked(archive)) == 12
+    assert len(requested_histories(archive)) == 12
     assert ToolVersion.objects.count() == 34
 
 
 @pytest.mark.parametrize("limit", ["BATCH_SECONDS", "BATCH_BYTES"])
 def test_batch_that_takes_too_much_is_cut_short(archive, endpoint, monkeypatch, limit):
     monkeypatch.setattr(older_versions, limit, 0)
-    read(endpoint)
+    run_enumeration(endpoint)
 
     assert older_versions.read_pending(endpoint.pk) == Tool.objects.order_by("pk").first().pk
     older_versions.read_all(endpoint.pk)
@@ -427,7 +427,7 @@ def test_failed_run_sends_nobody_into_history(archive, endpoint, monkeypatch):
 
 
 def test_reading_twice_adds_nothing(endpoint):
-    read(endpoint)
+    run_enumeration(endpoint)
     for _ in range(2):
         Tool.objects.update(versions_read_at=None)
         older_versions.read_all(endpoint.pk)
@@ -437,7 +437,7 @@ def test_reading_twice_adds_nothing(endpoint):
 
 
 def test_second_reader_leaves_at_once(archive, endpoint):
-    read(endpoint)
+    run_enumeration(endpoint)
     inside, leave = threading.Event(), threading.Event()
     answer = archive.answer
 
@@ -455,7 +455,7 @@ def test_second_reader_leaves_at_once(archive, endpoint):
     leave.set()
     first.join()
 
-    assert len(asked(archive)) == 12
+    assert len(requested_histories(archive)) == 12
     assert ToolVersion.objects.count() == 36
 
 
@@ -467,24 +467,24 @@ def in_thread(work, *arguments) -> None:
 
 
 def test_removed_endpoint_is_not_asked(archive, endpoint):
-    read(endpoint)
+    run_enumeration(endpoint)
     Endpoint.objects.update(removed_at="2026-01-01T00:00Z")
 
     assert older_versions.read_pending(endpoint.pk) is None
-    assert asked(archive) == []
+    assert requested_histories(archive) == []
 
 
 def test_version_that_arrives_while_history_is_being_read_is_not_forgotten(archive, endpoint):
-    read(endpoint)
+    run_enumeration(endpoint)
     answer = archive.answer
     runs = []
 
     def publish_meanwhile(path, query):
         reply = answer(path, query)
         if "/versions" in path and not runs:
-            archive.listed[0] = at(1, 6)
+            archive.listed[0] = make_document(1, 6)
             keep(archive, 1, *versions_of(1, newest=6))
-            runs.append(threading.Thread(target=in_thread, args=(read, endpoint)))
+            runs.append(threading.Thread(target=in_thread, args=(run_enumeration, endpoint)))
             runs[0].start()
             runs[0].join()
         return reply
@@ -498,7 +498,7 @@ def test_version_that_arrives_while_history_is_being_read_is_not_forgotten(archi
 
 
 def test_runs_and_histories_side_by_side_never_wait_for_each_other_for_ever(archive, endpoint):
-    read(endpoint)
+    run_enumeration(endpoint)
     failures = []
 
     def again_and_again(work) -> None:
@@ -514,8 +514,8 @@ def test_runs_and_histories_side_by_side_never_wait_for_each_other_for_ever(arch
 
     def publish() -> None:
         version = next(newest)
-        archive.listed = [at(number, version) for number in range(1, 13)]
-        assert read(endpoint).error_code == ""
+        archive.listed = [make_document(number, version) for number in range(1, 13)]
+        assert run_enumeration(endpoint).error_code == ""
 
     def look_back() -> None:
         Tool.objects.update(versions_read_at=None)
@@ -535,9 +535,9 @@ def test_runs_and_histories_side_by_side_never_wait_for_each_other_for_ever(arch
 
 
 def test_run_waits_for_a_history_that_holds_the_tool(archive, endpoint):
-    read(endpoint)
-    archive.listed[4] = at(5, 4)
-    recording = threading.Thread(target=in_thread, args=(read, endpoint))
+    run_enumeration(endpoint)
+    archive.listed[4] = make_document(5, 4)
+    recording = threading.Thread(target=in_thread, args=(run_enumeration, endpoint))
 
     with transaction.atomic():
         row = Tool.objects.select_for_update(no_key=True).get(tool_id=identity(5))

@@ -33,40 +33,40 @@ def ended(endpoint, *, ago: timedelta, pages: int = 1) -> Run:
     )
 
 
-def read(api, endpoint):
+def request_enumeration(api, endpoint):
     return api.post(f"/api/v1/endpoints/{endpoint.pk}/enumerate/")
 
 
 def test_a_designer_has_an_endpoint_read(designer_api, endpoint):
-    reply = read(designer_api, endpoint)
+    reply = request_enumeration(designer_api, endpoint)
     assert reply.status_code == 202
     run = Run.objects.get(pk=reply.json()["run"])
     assert run.requested_by.role == Role.DESIGNER
     assert AuditEntry.objects.get(action="enumerate").actor == run.requested_by
     # Who asks again while it is active gets the same run.
-    assert read(designer_api, endpoint).json() == reply.json()
+    assert request_enumeration(designer_api, endpoint).json() == reply.json()
 
 
 def test_a_designer_waits_for_the_pace_and_an_administrator_does_not(designer_api, admin_api, endpoint):
     ended(endpoint, ago=timedelta(seconds=5))
-    refused = read(designer_api, endpoint)
+    refused = request_enumeration(designer_api, endpoint)
     assert (refused.status_code, refused.json()["code"]) == (429, "too_soon")
     assert 1 <= int(refused.headers["Retry-After"]) <= 10
     assert "An administrator can at once." in refused.json()["message"]
     assert not endpoint.runs.exclude(status=RunStatus.SUCCEEDED).exists()
-    assert read(admin_api, endpoint).status_code == 202
+    assert request_enumeration(admin_api, endpoint).status_code == 202
 
 
 def test_a_long_list_is_read_less_often(designer_api, endpoint):
     ended(endpoint, ago=timedelta(minutes=8), pages=60)
-    assert read(designer_api, endpoint).status_code == 429
+    assert request_enumeration(designer_api, endpoint).status_code == 429
     endpoint.runs.update(finished_at=timezone.now() - timedelta(minutes=10))
-    assert read(designer_api, endpoint).status_code == 202
+    assert request_enumeration(designer_api, endpoint).status_code == 202
 
 
 def test_a_vendor_that_asked_to_wait_is_not_asked(designer_api, endpoint):
     Circuit.objects.create(endpoint=endpoint, open_until=timezone.now() + timedelta(minutes=5))
-    assert read(designer_api, endpoint).status_code == 429
+    assert request_enumeration(designer_api, endpoint).status_code == 429
 
 
 def test_the_page_says_when(client, endpoint):

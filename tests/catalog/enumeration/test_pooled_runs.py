@@ -18,7 +18,7 @@ pytestmark = needs_pgbouncer
 ENDPOINTS = 6
 
 
-def listed(number, version=1):
+def make_tools(number, version=1):
     """The tools of one vendor; each version has other texts, and older ones in its history."""
     return [tool(n, version, description=f"Thing {n} of vendor {number}, {version}.") for n in range(1, 26)]
 
@@ -35,18 +35,18 @@ def read_twice(vendors):
     """Read all endpoints at the same time, change what their vendors list, and read them again."""
     endpoints = list(Endpoint.objects.order_by("name"))
 
-    def read(number):
+    def run_enumeration(number):
         run = enumeration_runs.request_run(endpoints[number], trigger=Trigger.COMMAND)
         enumeration_runs.perform(run.pk)
         older_versions.read_all(endpoints[number].pk)
 
-    in_threads(ENDPOINTS, read)
+    in_threads(ENDPOINTS, run_enumeration)
     for number, vendor in enumerate(vendors):
-        vendor.history = {tool["toolId"]: [tool | {"version": 2}] for tool in listed(number)[:3]}
+        vendor.history = {tool["toolId"]: [tool | {"version": 2}] for tool in make_tools(number)[:3]}
         # A tool twice with two contents is refused, others are withdrawn.
-        changed = listed(number, 3)
+        changed = make_tools(number, 3)
         vendor.listed = [*changed[:20], changed[4] | {"description": "Another."}]
-    in_threads(ENDPOINTS, read)
+    in_threads(ENDPOINTS, run_enumeration)
     assert set(Run.objects.values_list("status", flat=True)) <= {RunStatus.SUCCEEDED}
     assert Rejection.objects.count() == ENDPOINTS
     facts_before = facts()
@@ -60,12 +60,12 @@ def read_twice(vendors):
 @pytest.fixture
 def vendors(transactional_db):
     with ExitStack() as stack:
-        yield [stack.enter_context(serving(Vendor(listed(number)))) for number in range(ENDPOINTS)]
+        yield [stack.enter_context(serving(Vendor(make_tools(number)))) for number in range(ENDPOINTS)]
 
 
 def connect(vendors):
     for number, vendor in enumerate(vendors):
-        vendor.listed, vendor.history = listed(number), {}
+        vendor.listed, vendor.history = make_tools(number), {}
         make_endpoint(url=vendor.url, name=f"vendor {number}")
 
 

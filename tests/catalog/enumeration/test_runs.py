@@ -35,15 +35,15 @@ def endpoint(vendor: Vendor) -> Endpoint:
 
 
 @pytest.fixture(autouse=True)
-def sent(monkeypatch) -> list[int]:
+def sent_pks(monkeypatch) -> list[int]:
     messages: list[int] = []
     monkeypatch.setattr(current_app, "send_task", lambda name, args, **options: messages.append(*args))
     return messages
 
 
-def test_the_row_comes_first_and_the_message_carries_only_its_number(endpoint, sent):
+def test_the_row_comes_first_and_the_message_carries_only_its_number(endpoint, sent_pks):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
-    assert sent == [run.pk]
+    assert sent_pks == [run.pk]
     assert run.status == "queued"
     assert AuditEntry.objects.get().action == "enumerate"
 
@@ -72,11 +72,11 @@ def test_a_worker_waits_for_a_queued_run_that_somebody_is_changing(endpoint):
         assert performed.result(timeout=5).status == "succeeded"
 
 
-def test_a_second_wish_gets_the_run_that_is_active(endpoint, sent):
+def test_a_second_wish_gets_the_run_that_is_active(endpoint, sent_pks):
     first = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     second = enumeration_runs.request_run(endpoint, trigger=Trigger.SCHEDULE)
     assert first == second
-    assert sent == [first.pk]
+    assert sent_pks == [first.pk]
 
 
 def test_eight_at_once_start_one_run(endpoint):
@@ -102,7 +102,7 @@ def test_a_message_delivered_twice_reads_once(endpoint, vendor):
     assert len(vendor.requests) == requests
 
 
-def test_tick_starts_what_is_due_at_its_own_interval(endpoint, sent):
+def test_tick_starts_what_is_due_at_its_own_interval(endpoint, sent_pks):
     later = make_endpoint(next_due_at=timezone.now() + timedelta(minutes=5))
     make_endpoint(is_paused=True)
     make_endpoint(removed_at=timezone.now())
@@ -116,20 +116,20 @@ def test_tick_starts_what_is_due_at_its_own_interval(endpoint, sent):
     assert later.runs.count() == 0
 
 
-def test_a_run_whose_worker_died_is_taken_up_again(endpoint, sent):
+def test_a_run_whose_worker_died_is_taken_up_again(endpoint, sent_pks):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=1, lease_until=timezone.now() - timedelta(seconds=1))
     schedule.tick()
-    assert sent == [run.pk, run.pk]
+    assert sent_pks == [run.pk, run.pk]
     assert enumeration_runs.perform(run.pk).status == "succeeded"
     assert Run.objects.get().attempt == 2
 
 
-def test_a_run_with_a_live_lease_is_left_alone(endpoint, sent):
+def test_a_run_with_a_live_lease_is_left_alone(endpoint, sent_pks):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON)
     Run.objects.update(status="running", attempt=1, lease_until=timezone.now() + timedelta(seconds=20))
     schedule.tick()
-    assert sent == [run.pk]
+    assert sent_pks == [run.pk]
     assert enumeration_runs.perform(run.pk).status == "running"
 
 
@@ -150,16 +150,16 @@ def test_a_message_that_comes_late_does_not_claim_a_run_that_is_given_up(endpoin
     assert not vendor.requests
 
 
-def test_a_worker_leaves_the_run_of_a_command_to_it_for_a_while(endpoint, sent):
+def test_a_worker_leaves_the_run_of_a_command_to_it_for_a_while(endpoint, sent_pks):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     schedule.tick()
-    assert sent == []
+    assert sent_pks == []
     Run.objects.update(sent_at=timezone.now() - timedelta(seconds=30))
     schedule.tick()
-    assert sent == [run.pk]
+    assert sent_pks == [run.pk]
 
 
-def test_a_run_waits_for_a_broker_that_is_away_and_goes_out_first_thing(endpoint, sent, monkeypatch):
+def test_a_run_waits_for_a_broker_that_is_away_and_goes_out_first_thing(endpoint, sent_pks, monkeypatch):
     make_endpoint(next_due_at=timezone.now())
     tries = []
 
@@ -172,7 +172,7 @@ def test_a_run_waits_for_a_broker_that_is_away_and_goes_out_first_thing(endpoint
         schedule.tick()
     assert len(tries) == 1, "the second one would have waited for nothing as well"
     schedule.tick()
-    assert sorted(sent) == sorted(Run.objects.values_list("pk", flat=True))
+    assert sorted(sent_pks) == sorted(Run.objects.values_list("pk", flat=True))
 
 
 def test_a_broker_that_is_away_holds_nobody_up():
@@ -324,10 +324,10 @@ def ended_as_moved(run, sent_pks):
     return queued
 
 
-def test_a_list_of_an_address_that_the_endpoint_has_left_is_not_recorded(endpoint, vendor, sent, move):
+def test_a_list_of_an_address_that_the_endpoint_has_left_is_not_recorded(endpoint, vendor, sent_pks, move):
     vendor.script = lambda number, document: move() if number == 2 else None
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON).pk)
-    queued = ended_as_moved(run, sent)
+    queued = ended_as_moved(run, sent_pks)
     assert not Tool.objects.exists()
     with serving(Vendor([tool(90)])) as other:
         Endpoint.objects.update(url=other.url)
@@ -335,26 +335,26 @@ def test_a_list_of_an_address_that_the_endpoint_has_left_is_not_recorded(endpoin
     assert [row.name for row in Tool.objects.all()] == ["tool_90"]
 
 
-def test_nor_when_it_leaves_while_the_run_is_recorded(endpoint, sent, move, monkeypatch):
+def test_nor_when_it_leaves_while_the_run_is_recorded(endpoint, sent_pks, move, monkeypatch):
     monkeypatch.setattr(
         enumeration_runs.store, "failpoint", lambda point: move() if point == "record-versions" else None
     )
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    ended_as_moved(run, sent)
+    ended_as_moved(run, sent_pks)
     assert not Tool.objects.exists()
 
 
 @pytest.mark.parametrize("answer", [(503, b"{}"), (200, b'{"items": [], "paging": {"pageLimit": 10}}')])
-def test_what_the_old_address_did_is_not_held_against_the_new_one(endpoint, vendor, sent, move, answer):
+def test_what_the_old_address_did_is_not_held_against_the_new_one(endpoint, vendor, sent_pks, move, answer):
     make_tool(endpoint=endpoint)
     vendor.script = lambda number, document: move(ELSEWHERE) or answer
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON).pk)
-    ended_as_moved(run, sent)
+    ended_as_moved(run, sent_pks)
     assert Tool.objects.get().status == "active"
 
 
 def test_an_address_that_the_endpoint_has_left_is_not_asked_for_more(
-    endpoint, vendor, sent, move, monkeypatch
+    endpoint, vendor, sent_pks, move, monkeypatch
 ):
     monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.05)
 
@@ -364,7 +364,7 @@ def test_an_address_that_the_endpoint_has_left_is_not_asked_for_more(
 
     vendor.script = script
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON).pk)
-    ended_as_moved(run, sent)
+    ended_as_moved(run, sent_pks)
     assert len(vendor.requests) == 1
 
 

@@ -71,12 +71,12 @@ def test_list_shows_the_newest_first_and_filters_by_endpoint(admin_api):
     first, other, last = make_run(), make_run(), make_run(rejections=2)
     again = make_run(first.endpoint)
 
-    def listed(query: str) -> list[int]:
+    def list_ids(query: str) -> list[int]:
         return [row["id"] for row in admin_api.get(URL + query).json()["results"]]
 
-    assert listed("") == [again.pk, last.pk, other.pk, first.pk]
-    assert listed(f"?endpoint={first.endpoint_id}") == [again.pk, first.pk]
-    assert listed("?endpoint=999999") == []
+    assert list_ids("") == [again.pk, last.pk, other.pk, first.pk]
+    assert list_ids(f"?endpoint={first.endpoint_id}") == [again.pk, first.pk]
+    assert list_ids("?endpoint=999999") == []
 
 
 @pytest.mark.parametrize("value", ["x", "0", "-1", "1.5", str(2**63), "9" * 2000, "1,2", ""])

@@ -17,7 +17,7 @@ def admin():
 
 
 @pytest.fixture
-def held():
+def held_run():
     endpoint = make_endpoint(vendor=make_vendor(name="Fair Weather", slug="weather"))
     run = Run.objects.create(endpoint=endpoint, status="failed", error_code="SHRINK_HELD", would_withdraw=3)
     endpoint.held_run = run
@@ -25,56 +25,58 @@ def held():
     return run
 
 
-def test_a_held_run_waits_for_a_decision_on_every_page(admin, held):
-    for path in ("/", "/vendors/", "/vendors/weather/", f"/runs/{held.pk}/"):
+def test_a_held_run_waits_for_a_decision_on_every_page(admin, held_run):
+    for path in ("/", "/vendors/", "/vendors/weather/", f"/runs/{held_run.pk}/"):
         assert "Waiting for your decision" in text_of(admin.get(path)), path
-    page_text = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    page_text = text_of(admin.get(f"/endpoints/{held_run.endpoint_id}/"))
     assert page_text.count("Waiting for your decision") == 2
     assert "Failed" not in page_text
 
 
-def test_a_reading_that_fails_after_a_held_one_is_told_apart_from_it(admin, held):
-    Run.objects.filter(pk=held.pk).update(error_message="3 of 4 tools are missing from the vendor's list.")
+def test_a_reading_that_fails_after_a_held_one_is_told_apart_from_it(admin, held_run):
+    Run.objects.filter(pk=held_run.pk).update(
+        error_message="3 of 4 tools are missing from the vendor's list."
+    )
     Endpoint.objects.update(failures=1, error_code="CONNECT", error_message="It could not be reached.")
 
-    page_text = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    page_text = text_of(admin.get(f"/endpoints/{held_run.endpoint_id}/"))
     home = text_of(admin.get("/"))
 
     assert "A sync waits for your decision 3 of 4 tools are missing from the vendor's list." in page_text
     assert "The last sync failed It could not be reached." in page_text
     assert "It could not be reached." not in home
-    assert f'href="/runs/{held.pk}/">Decide</a>' in admin.get("/").content.decode()
+    assert f'href="/runs/{held_run.pk}/">Decide</a>' in admin.get("/").content.decode()
 
 
-def test_a_reading_that_is_held_has_not_failed_beside_that(admin, held):
+def test_a_reading_that_is_held_has_not_failed_beside_that(admin, held_run):
     failure = {"error_code": "SHRINK_HELD", "error_message": "3 of 4 tools are missing."}
-    Run.objects.filter(pk=held.pk).update(**failure)
+    Run.objects.filter(pk=held_run.pk).update(**failure)
     Endpoint.objects.update(failures=2, **failure)
 
-    assert "runs failed" not in text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    assert "runs failed" not in text_of(admin.get(f"/endpoints/{held_run.endpoint_id}/"))
 
 
-def test_a_held_run_waits_for_a_decision_over_rest(admin, held):
-    row = admin.get(f"/api/v1/runs/{held.pk}/").json()
+def test_a_held_run_waits_for_a_decision_over_rest(admin, held_run):
+    row = admin.get(f"/api/v1/runs/{held_run.pk}/").json()
 
     assert (row["status"], row["state"]) == ("failed", "held")
     assert admin.get("/api/v1/runs/").json()["results"][0]["state"] == "held"
-    assert admin.get(f"/api/v1/endpoints/{held.endpoint_id}/").json()["status"] == "held"
+    assert admin.get(f"/api/v1/endpoints/{held_run.endpoint_id}/").json()["status"] == "held"
 
 
-def test_a_run_that_was_held_once_has_not_failed(admin, held):
+def test_a_run_that_was_held_once_has_not_failed(admin, held_run):
     Endpoint.objects.update(held_run=None)
 
-    page_text = text_of(admin.get(f"/endpoints/{held.endpoint_id}/"))
+    page_text = text_of(admin.get(f"/endpoints/{held_run.endpoint_id}/"))
 
     assert "Held back" in page_text
     assert "Failed" not in page_text
-    assert admin.get(f"/api/v1/runs/{held.pk}/").json()["state"] == "was_held"
+    assert admin.get(f"/api/v1/runs/{held_run.pk}/").json()["state"] == "was_held"
 
 
-def test_other_runs_of_a_held_endpoint_are_as_they_were(admin, held):
+def test_other_runs_of_a_held_endpoint_are_as_they_were(admin, held_run):
     for code in ("HTTP_503", "EMPTY_HELD"):
-        Run.objects.create(endpoint=held.endpoint, status="failed", error_code=code)
+        Run.objects.create(endpoint=held_run.endpoint, status="failed", error_code=code)
     rows = admin.get("/api/v1/runs/").json()["results"]
     assert [row["state"] for row in rows] == ["was_held", "failed", "held"]
 

@@ -98,11 +98,11 @@ def reread(bench, before, after):
     """Return the run, the tool and the number of versions that the second of two forms added."""
     shop = bench.shop
     shop.tools[-1] = before
-    bench.read()
+    bench.enumerate()
     row = Tool.objects.get(endpoint=bench.endpoint, tool_id=bench.dialect.id_of(before))
     count = row.version_count
     shop.tools[-1] = after
-    run = bench.read()
+    run = bench.enumerate()
     assert run.status == "succeeded", run.error_message
     row.refresh_from_db()
     return run, row, row.version_count - count
@@ -121,7 +121,7 @@ def test_an_unseen_change_of_a_schema_makes_no_version(bench, case):
     assert not Finding.objects.filter(run=run).exists()
     is_written_otherwise = case.startswith(("order of required", "order of members"))
     assert ListedDocument.objects.filter(tool=row).exists() is not is_written_otherwise
-    again = bench.read()
+    again = bench.enumerate()
     assert (again.changed, again.unchanged) == (0, len(bench.shop.tools))
     assert "REST_CHANGED" not in {note["code"] for note in again.notes}
 
@@ -253,7 +253,7 @@ def test_a_document_that_is_as_its_version_again_is_stored_beside_it_no_more(ben
     _, row, added = reread(bench, tool, tool | {"x-trace": {"a": 1}})
     assert (added, ListedDocument.objects.filter(tool=row).count()) == (0, 1)
     bench.shop.tools[-1] = tool
-    assert bench.read().changed == 0
+    assert bench.enumerate().changed == 0
     assert not ListedDocument.objects.filter(tool=row).exists()
 
 
@@ -261,7 +261,7 @@ def test_a_new_version_takes_the_place_of_the_listed_document(bench):
     tool = bench.shop.tools[-1]
     _, row, _ = reread(bench, tool, tool | {"x-trace": {"a": 1}})
     bench.shop.tools[-1] = bench.dialect.described(tool, "Does another thing.")
-    assert bench.read().changed == 1
+    assert bench.enumerate().changed == 1
     assert not ListedDocument.objects.filter(tool=row).exists()
 
 
@@ -281,13 +281,13 @@ def with_new_nonces(bench):
 def test_a_list_with_a_nonce_in_each_reading_is_stable(bench):
     bench.shop.tools += [bench.dialect.tool(number) for number in range(3, 8)]
     with_new_nonces(bench)
-    first = bench.read()
+    first = bench.enumerate()
     assert (first.status, first.added) == ("succeeded", 5)
-    second = bench.read()
+    second = bench.enumerate()
     assert (second.status, second.changed, second.unchanged) == ("succeeded", 0, 7)
     del bench.shop.tools[2]
     bench.shop.tools.append(bench.dialect.tool(9))
-    third = bench.read()
+    third = bench.enumerate()
     assert (third.status, third.added, third.withdrawn) == ("succeeded", 1, 1)
 
 
@@ -302,7 +302,7 @@ def test_a_runtime_that_reads_one_tool_makes_no_version_of_an_unseen_change(benc
     row.refresh_from_db()
     assert (row.version_count, Run.objects.count()) == (1, count)
     assert ListedDocument.objects.filter(tool=row).count() == 1
-    assert bench.read().unchanged == len(bench.shop.tools)
+    assert bench.enumerate().unchanged == len(bench.shop.tools)
 
 
 @pytest.mark.parametrize("bench", ["mcp"], indirect=True)
@@ -310,11 +310,11 @@ def test_a_runtime_that_reads_one_tool_makes_no_version_of_an_unseen_change(benc
 def test_caution_that_is_withdrawn_is_held_where_risk_is(bench, after):
     tool = bench.dialect.tool(9)
     bench.shop.tools.append(tool | {"annotations": {"destructiveHint": True}})
-    bench.read()
+    bench.enumerate()
     bench.endpoint.policy = {"widens_risk": "hold"}
     bench.endpoint.save()
     bench.shop.tools[-1] = tool | after
-    bench.read()
+    bench.enumerate()
     row = Tool.objects.get(endpoint=bench.endpoint, tool_id=tool["name"])
     assert row.version_count == 2
     assert row.stopped_id not in (None, row.current_id)

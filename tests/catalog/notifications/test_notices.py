@@ -44,7 +44,7 @@ with_threads = pytest.mark.django_db(transaction=True)
 AN_HOUR = timedelta(hours=1, minutes=1)
 
 
-def read(endpoint: Endpoint) -> Run:
+def run_enumeration(endpoint: Endpoint) -> Run:
     endpoint.refresh_from_db()
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
@@ -70,7 +70,7 @@ def tick() -> None:
         webhooks.send_waiting(str(pk))
 
 
-def told() -> list[str]:
+def announced_events() -> list[str]:
     return list(Notice.objects.exclude(told_at=None).order_by("told_at").values_list("event", flat=True))
 
 
@@ -93,7 +93,7 @@ def test_an_endpoint_that_stays_broken_is_told_by_mail_and_webhook(broken, post_
     ada = make_user(Role.VIEWER)
     reader(ada)
     subscriptions.choose(ada, [Event.BROKEN])
-    assert read(broken).error_code == "CONNECT"
+    assert run_enumeration(broken).error_code == "CONNECT"
     tick()
     assert (listener.requests, post_office.mails) == ([], [])
 
@@ -117,7 +117,7 @@ def test_an_endpoint_that_stays_broken_is_told_by_mail_and_webhook(broken, post_
 
 @with_threads
 def test_a_delivery_is_signed_as_standard_webhooks_has_it(broken, listener, hook):
-    read(broken)
+    run_enumeration(broken)
     let_pass(timedelta(minutes=3))
     tick()
     ((headers, body),) = listener.requests
@@ -147,27 +147,27 @@ def test_signature_agrees_with_the_published_example():
 
 @with_threads
 def test_what_works_again_soon_wakes_nobody(broken, listener, hook):
-    read(broken)
+    run_enumeration(broken)
     vendor = Vendor(tools(2))
     with serving(vendor):
         Endpoint.objects.filter(pk=broken.pk).update(url=vendor.url)
-        assert read(broken).error_code == ""
+        assert run_enumeration(broken).error_code == ""
     let_pass(AN_HOUR)
     tick()
-    assert told() == []
+    assert announced_events() == []
     assert listener.requests == []
 
 
 @with_threads
 def test_whoever_heard_of_the_trouble_hears_that_it_is_over(broken, listener, hook):
-    read(broken)
+    run_enumeration(broken)
     let_pass(timedelta(minutes=3))
     tick()
     vendor = Vendor(tools(2))
     with serving(vendor):
         Endpoint.objects.filter(pk=broken.pk).update(url=vendor.url)
-        read(broken)
-        read(broken)
+        run_enumeration(broken)
+        run_enumeration(broken)
     tick()
     assert [json.loads(body)["type"] for _, body in listener.requests] == [
         "endpoint.broken",
@@ -181,19 +181,19 @@ def test_a_flapping_endpoint_gives_one_pair_an_hour(broken, listener, hook):
     with serving(vendor):
         for _ in range(4):  # every ten minutes
             Endpoint.objects.filter(pk=broken.pk).update(url="http://127.0.0.1:9/")
-            read(broken)
+            run_enumeration(broken)
             let_pass(timedelta(minutes=5))
             tick()
             Endpoint.objects.filter(pk=broken.pk).update(url=vendor.url)
-            read(broken)
+            run_enumeration(broken)
             let_pass(timedelta(minutes=4))
             tick()
-    assert told() == ["endpoint.broken", "endpoint.recovered"]
+    assert announced_events() == ["endpoint.broken", "endpoint.recovered"]
 
 
 @with_threads
 def test_a_slow_worker_is_told_once_and_again_of_what_comes_later(broken, listener, hook):
-    read(broken)
+    run_enumeration(broken)
     let_pass(timedelta(minutes=3))
 
     for _ in range(5):
@@ -224,10 +224,10 @@ def test_trouble_that_stays_is_told_after_the_pause(broken, listener, hook):
         outbox.broke(broken)
     let_pass(timedelta(minutes=10))
     tick()
-    assert told() == ["endpoint.broken", "endpoint.recovered"]
+    assert announced_events() == ["endpoint.broken", "endpoint.recovered"]
     let_pass(AN_HOUR)
     tick()
-    assert told() == ["endpoint.broken", "endpoint.recovered", "endpoint.broken"]
+    assert announced_events() == ["endpoint.broken", "endpoint.recovered", "endpoint.broken"]
 
 
 def test_fifty_failures_are_one_mail(post_office):
@@ -274,14 +274,14 @@ def test_a_held_reading_is_told_once(listener, hook):
     vendor = Vendor(tools(10))
     with serving(vendor):
         endpoint = make_endpoint(url=vendor.url)
-        read(endpoint)
+        run_enumeration(endpoint)
         vendor.listed = []
-        run = read(endpoint)
-        read(endpoint)
+        run = run_enumeration(endpoint)
+        run_enumeration(endpoint)
     tick()
     let_pass(AN_HOUR)
     tick()
-    assert told() == ["endpoint.held"]
+    assert announced_events() == ["endpoint.held"]
     body = json.loads(listener.requests[0][1])
     assert body["data"]["run"] == Endpoint.objects.get().held_run_id
     assert run.error_code == body["data"]["error"]["code"] == "EMPTY_HELD"
@@ -304,7 +304,7 @@ def test_review_is_told_with_how_much_waits(listener, hook):
         outbox.review_waits(tool.endpoint_id)
     let_pass(AN_HOUR)
     tick()
-    assert told() == ["review.waiting"]
+    assert announced_events() == ["review.waiting"]
 
 
 @with_threads
@@ -312,13 +312,13 @@ def test_findings_of_a_real_reading_are_told(listener, hook):
     vendor = Vendor(tools(2))
     with serving(vendor):
         endpoint = make_endpoint(url=vendor.url)
-        read(endpoint)
+        run_enumeration(endpoint)
         vendor.listed[0]["description"] = "Quite another thing."
-        read(endpoint)
+        run_enumeration(endpoint)
     assert Finding.objects.filter(state="open").exists()
     let_pass(timedelta(minutes=1))
     tick()
-    assert "review.waiting" in told()
+    assert "review.waiting" in announced_events()
 
 
 @with_threads
@@ -424,7 +424,7 @@ def test_a_webhook_that_fails_is_tried_later_in_order_and_then_paused(listener, 
     request_count = len(listener.requests)
     tick()
     assert len(listener.requests) == request_count, "nothing is sent while it is paused"
-    assert "webhook.paused" in told()
+    assert "webhook.paused" in announced_events()
 
     listener.answer = lambda number: (204, {})
     webhooks.resume(hook, actor=make_user(Role.ADMIN))
@@ -545,7 +545,7 @@ def test_a_notice_that_cannot_be_told_holds_up_no_other(hook):
         outbox.broke(broken)
     let_pass(timedelta(minutes=3))
     dispatch.settle_due()
-    assert told() == ["endpoint.broken"]
+    assert announced_events() == ["endpoint.broken"]
     assert Notice.objects.get(event="no.such.event").settled_at is None
     assert dispatch.settle_due() == 0, "it is tried again later"
 

@@ -17,7 +17,7 @@ WORD = "T024-very-secret-path"
 URL = f"https://hooks.example/services/{WORD}"
 
 
-def made(url: str = URL) -> Webhook:
+def make_webhook(url: str = URL) -> Webhook:
     row, _ = webhooks.create(actor=make_user(Role.ADMIN), name="Chat", url=url, events=[Event.BROKEN])
     return row
 
@@ -32,10 +32,10 @@ def everything_stored() -> str:
 
 
 def test_address_is_encrypted_and_opens_again():
-    row = made()
+    row = make_webhook()
     assert WORD not in everything_stored()
     assert webhooks.address(Webhook.objects.get()).reveal() == URL
-    other = made()
+    other = make_webhook()
     Webhook.objects.filter(pk=other.pk).update(sealed_url=row.sealed_url)
     with pytest.raises(encryption.UndecryptableError):
         webhooks.address(Webhook.objects.get(pk=other.pk))
@@ -61,14 +61,14 @@ def test_address_is_shown_in_full_nowhere(admin, api):  # noqa: F811
 
 
 def test_shown_form_cannot_be_saved_as_an_address(api):  # noqa: F811
-    row = made()
+    row = make_webhook()
     answer = api.patch(f"/api/v1/webhooks/{row.pk}/", {"url": "https://hooks.example/…"}, format="json")
     assert (answer.status_code, "url" in answer.json()["fields"]) == (400, True)
     assert webhooks.address(Webhook.objects.get()).reveal() == URL
 
 
 def test_empty_field_keeps_the_address_and_another_takes_its_place(admin):  # noqa: F811
-    row = made()
+    row = make_webhook()
     form = {"name": "Chat", "events": [Event.BROKEN]}
     page = f"/notifications/webhooks/{row.pk}/"
     assert admin.post(page, form | {"url": ""}).status_code == 302
@@ -83,7 +83,7 @@ def test_empty_field_keeps_the_address_and_another_takes_its_place(admin):  # no
 
 
 def test_error_of_a_delivery_does_not_hold_the_path(admin, listener):  # noqa: F811
-    row = made(f"{listener.url}/{WORD}")
+    row = make_webhook(f"{listener.url}/{WORD}")
     listener.answer = lambda number: (404, {})
     page = admin.post(f"/notifications/webhooks/{row.pk}/test/", follow=True)
     assert "has nothing at /…" in text_of(page)
@@ -91,7 +91,7 @@ def test_error_of_a_delivery_does_not_hold_the_path(admin, listener):  # noqa: F
 
 
 def test_keys_change_and_addresses_go_on(settings):
-    row = made()
+    row = make_webhook()
     key = f"new:{encryption.base64.b64encode(bytes(range(32))).decode()}"
     settings.KEYS = (key, *settings.KEYS)
     rotation.rotate()
@@ -100,7 +100,7 @@ def test_keys_change_and_addresses_go_on(settings):
 
 
 def test_address_from_before_is_used_and_then_encrypted():
-    row = made()
+    row = make_webhook()
     Webhook.objects.update(url=f"{URL}-old", sealed_url="")
     row.refresh_from_db()
     assert webhooks.address(row).reveal() == f"{URL}-old"
@@ -113,7 +113,7 @@ def test_address_from_before_is_used_and_then_encrypted():
 
 
 def test_lost_key_is_said_and_another_address_mends_it(admin, settings):  # noqa: F811
-    row = made()
+    row = make_webhook()
     Webhook.objects.update(sealed_url="v1:gone:AAAA")
     notice = Notice.objects.create(event=Event.BROKEN, subject="1")
     delivery = Delivery.objects.create(webhook=row, notice=notice)
@@ -128,7 +128,7 @@ def test_lost_key_is_said_and_another_address_mends_it(admin, settings):  # noqa
 
 
 def test_removed_webhook_keeps_no_address():
-    row = made()
+    row = make_webhook()
     webhooks.remove(row, actor=make_user(Role.ADMIN))
     row.refresh_from_db()
     assert (row.url, row.sealed_url, row.sealed) == ("", "", "")

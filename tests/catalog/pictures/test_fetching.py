@@ -46,7 +46,7 @@ def with_images(bench, *addresses):
     for number, address in enumerate(addresses):
         member = {"icons": [{"src": address}]} if bench.dialect.name == "mcp" else {"img": address}
         bench.shop.tools[number] = bench.shop.tools[number] | member
-    run = bench.read()
+    run = bench.enumerate()
     assert run.status == "succeeded", run.error_message
     return run
 

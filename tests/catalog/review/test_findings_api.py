@@ -27,21 +27,25 @@ def drifted():
     ]
 
 
-def listed(api, **query) -> list[int]:
+def list_findings(api, **query) -> list[int]:
     return [row["id"] for row in api.get(URL, query).json()["results"]]
 
 
 def test_findings_are_listed_newest_first_and_filtered(designer_api, drifted):
     first, second, other, decided = [finding.pk for finding in drifted]
 
-    assert listed(designer_api) == [decided, other, second, first]
-    assert listed(designer_api, state="open") == [other, second, first]
-    assert listed(designer_api, tool=drifted[0].tool_id) == [decided, second, first]
-    assert listed(designer_api, tool=drifted[0].tool_id, state="blocked") == [decided]
-    assert listed(designer_api, tool=999999) == []
-    assert listed(designer_api, severity="high", code="DRIFT") == [decided, other, second, first]
-    assert listed(designer_api, severity="low") == []
-    assert listed(designer_api, endpoint=drifted[0].endpoint_id, state="open") == [other, second, first]
+    assert list_findings(designer_api) == [decided, other, second, first]
+    assert list_findings(designer_api, state="open") == [other, second, first]
+    assert list_findings(designer_api, tool=drifted[0].tool_id) == [decided, second, first]
+    assert list_findings(designer_api, tool=drifted[0].tool_id, state="blocked") == [decided]
+    assert list_findings(designer_api, tool=999999) == []
+    assert list_findings(designer_api, severity="high", code="DRIFT") == [decided, other, second, first]
+    assert list_findings(designer_api, severity="low") == []
+    assert list_findings(designer_api, endpoint=drifted[0].endpoint_id, state="open") == [
+        other,
+        second,
+        first,
+    ]
 
 
 def test_row_says_what_it_is_about(designer_api, drifted):

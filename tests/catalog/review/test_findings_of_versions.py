@@ -15,7 +15,7 @@ def tool():
     return make_tool(name="forecast")
 
 
-def found(version, code="BIDI_CONTROL", severity="high", **fields) -> Finding:
+def make_finding(version, code="BIDI_CONTROL", severity="high", **fields) -> Finding:
     facts = {"subject": version.digest, "message": code, "endpoint": version.tool.endpoint}
     return Finding.objects.create(
         tool=version.tool, version=version, code=code, severity=severity, **{**facts, **fields}
@@ -37,9 +37,9 @@ def states(*rows):
 def test_accepting_covers_what_is_no_more_severe(tool):
     version = hold(tool)
     held_finding, low, high = (
-        found(version, "HELD", "medium"),
-        found(version, "STEERING", "low", state="noted"),
-        found(version, "OVERRIDE", "high"),
+        make_finding(version, "HELD", "medium"),
+        make_finding(version, "STEERING", "low", state="noted"),
+        make_finding(version, "OVERRIDE", "high"),
     )
 
     decisions.resolve(held_finding, actor=make_user(Role.ADMIN), decision="accept")
@@ -51,7 +51,7 @@ def test_accepting_covers_what_is_no_more_severe(tool):
 
 def test_accepting_a_trifle_lets_nothing_through(tool):
     version = hold(tool)
-    held_finding, low = found(version, "HELD", "high"), found(version, "STEERING", "low")
+    held_finding, low = make_finding(version, "HELD", "high"), make_finding(version, "STEERING", "low")
 
     decisions.resolve(low, actor=make_user(Role.ADMIN), decision="accept")
 
@@ -61,8 +61,8 @@ def test_accepting_a_trifle_lets_nothing_through(tool):
 
 def test_blocking_covers_everything_about_the_bytes(tool):
     version = hold(tool)
-    rows = found(version, "HELD", "high"), found(version, "STEERING", "low", state="noted")
-    other = found(tool.current, "OVERRIDE")
+    rows = make_finding(version, "HELD", "high"), make_finding(version, "STEERING", "low", state="noted")
+    other = make_finding(tool.current, "OVERRIDE")
 
     decisions.resolve(rows[1], actor=make_user(Role.ADMIN), decision="block")
 
@@ -72,9 +72,9 @@ def test_blocking_covers_everything_about_the_bytes(tool):
 
 def test_accepting_the_alarm_lets_the_held_version_through(tool):
     version = hold(tool)
-    found(version, "HELD", "high")
+    make_finding(version, "HELD", "high")
 
-    decisions.resolve(found(version), actor=make_user(Role.ADMIN), decision="accept")
+    decisions.resolve(make_finding(version), actor=make_user(Role.ADMIN), decision="accept")
 
     tool.refresh_from_db()
     assert (tool.current, tool.stopped, tool.description) == (version, None, "New words")
@@ -84,7 +84,7 @@ def test_accepting_the_alarm_lets_the_held_version_through(tool):
 def test_blocking_what_is_current_brings_back_the_version_before(tool):
     first = tool.current
     second = make_version(tool, make_signature(tool.name, description="New words"))
-    finding = found(second, "DRIFT")
+    finding = make_finding(second, "DRIFT")
 
     decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="block")
     tool.refresh_from_db()
@@ -99,7 +99,7 @@ def test_a_blocked_version_is_not_brought_back(tool):
     admin, first = make_user(Role.ADMIN), tool.current
     second = make_version(tool, make_signature(tool.name, description="New words"))
     for version in (first, second):
-        decisions.resolve(found(version), actor=admin, decision="block")
+        decisions.resolve(make_finding(version), actor=admin, decision="block")
     tool.refresh_from_db()
     assert (tool.current, tool.stopped) == (second, second)
 
@@ -111,14 +111,14 @@ def test_blocking_what_the_vendor_went_back_to_brings_back_the_later_one_unless_
     admin, first = make_user(Role.ADMIN), tool.current
     later = make_version(tool, make_signature(tool.name, description="New words"), is_current=False)
     if is_blocked:
-        decisions.resolve(found(later), actor=admin, decision="block")
-    decisions.resolve(found(first), actor=admin, decision="block")
+        decisions.resolve(make_finding(later), actor=admin, decision="block")
+    decisions.resolve(make_finding(first), actor=admin, decision="block")
     tool.refresh_from_db()
     assert (tool.current, tool.stopped) == (first if is_blocked else later, first)
 
 
 def test_blocking_the_only_version_leaves_it_listed_and_not_offered(tool):
-    decisions.resolve(found(tool.current), actor=make_user(Role.ADMIN), decision="block")
+    decisions.resolve(make_finding(tool.current), actor=make_user(Role.ADMIN), decision="block")
 
     tool.refresh_from_db()
     assert tool.current == tool.stopped
@@ -127,7 +127,7 @@ def test_blocking_the_only_version_leaves_it_listed_and_not_offered(tool):
 
 def test_accepting_what_the_vendor_has_left_behind_moves_nothing(tool):
     older = hold(tool)
-    held_finding = found(older, "HELD", "medium")
+    held_finding = make_finding(older, "HELD", "medium")
     newer = hold(tool, "Newer words")
 
     decisions.resolve(held_finding, actor=make_user(Role.ADMIN), decision="accept")
@@ -140,6 +140,6 @@ def test_accepting_what_the_vendor_has_left_behind_moves_nothing(tool):
 def test_review_state_is_that_of_the_bytes_whatever_their_label(tool):
     document = tool.current.decoded()
     same = make_version(tool, document, label="again", is_current=False)
-    found(tool.current, state="blocked")
+    make_finding(tool.current, state="blocked")
 
     assert holds.review_states([tool.current, same]) == {tool.current.pk: "blocked", same.pk: "blocked"}

@@ -30,7 +30,7 @@ def endpoint():
     return make_endpoint(vendor=make_vendor(name="Fair Weather", slug="weather"))
 
 
-def found(name="forecast", code="DRIFT", severity="high", *, endpoint=None, **fields) -> Finding:
+def make_finding(name="forecast", code="DRIFT", severity="high", *, endpoint=None, **fields) -> Finding:
     """About the second version of a tool of its own."""
     tool = make_tool(name=name, endpoint=endpoint or make_endpoint())
     version = make_version(tool, make_signature(name, description="Sends a copy elsewhere"))
@@ -50,42 +50,42 @@ def about(version, code="HELD", severity="high", **fields) -> Finding:
 
 
 def many(count: int, endpoint, code="TOOL_ORDER", severity="medium") -> list[Finding]:
-    return [found(f"tool_{n:03}", code, severity, endpoint=endpoint) for n in range(count)]
+    return [make_finding(f"tool_{n:03}", code, severity, endpoint=endpoint) for n in range(count)]
 
 
-def listed(response) -> list[str]:
+def list_items(response) -> list[str]:
     """Names of the tools in the list, in its order."""
     page = response.content.decode()
     return re.findall(r'data-item="\d+"[^>]*><span class="clip mono strong">([^<]+)</span>', page)
 
 
-def shown(response) -> int:
+def shown_item(response) -> int:
     """Which finding stands beside the list."""
     return int(re.search(r'data-shows="(\d+)"', response.content.decode())[1])
 
 
 def test_one_detail_stands_beside_the_list(admin):
-    first, second = found("first"), found("second")
+    first, second = make_finding("first"), make_finding("second")
 
     response = admin.get("/review/")
 
-    assert sorted(listed(response)) == ["first", "second"]
+    assert sorted(list_items(response)) == ["first", "second"]
     assert response.content.decode().count("<article") == 1
-    assert shown(admin.get(f"/review/?item={first.pk}")) == first.pk
-    assert shown(admin.get(f"/review/?item={second.pk}")) == second.pk
+    assert shown_item(admin.get(f"/review/?item={first.pk}")) == first.pk
+    assert shown_item(admin.get(f"/review/?item={second.pk}")) == second.pk
 
 
 def test_the_heaviest_stand_first_and_one_vendor_and_cause_together(admin, endpoint):
     other = make_endpoint(vendor=make_vendor(name="Acme"))
-    found("mild", "ROLE", "medium", endpoint=endpoint)
-    found("hides", "ZERO_WIDTH", endpoint=endpoint)
-    found("orders", "OVERRIDE", endpoint=other)
-    found("hides_too", "BIDI_CONTROL", endpoint=endpoint)
-    found("low", "STEERING", "low", endpoint=other)
+    make_finding("mild", "ROLE", "medium", endpoint=endpoint)
+    make_finding("hides", "ZERO_WIDTH", endpoint=endpoint)
+    make_finding("orders", "OVERRIDE", endpoint=other)
+    make_finding("hides_too", "BIDI_CONTROL", endpoint=endpoint)
+    make_finding("low", "STEERING", "low", endpoint=other)
 
     response = admin.get("/review/")
 
-    assert listed(response) == ["orders", "hides_too", "hides", "mild", "low"]
+    assert list_items(response) == ["orders", "hides_too", "hides", "mild", "low"]
     page_text = text_of(response)
     assert "High Acme · Instructions to a model" in page_text
     assert "High Fair Weather · Hidden text 2" in page_text
@@ -93,14 +93,14 @@ def test_the_heaviest_stand_first_and_one_vendor_and_cause_together(admin, endpo
 
 
 def test_a_decision_stands_once_under_its_heaviest_reason(admin, endpoint):
-    held_finding = found("forecast", HELD, "high", endpoint=endpoint)
+    held_finding = make_finding("forecast", HELD, "high", endpoint=endpoint)
     about(held_finding.version, "ROLE", "medium")
     reason = about(held_finding.version, "ZERO_WIDTH", "high")
     about(held_finding.version, "STEERING", "low")
 
     response = admin.get("/review/")
 
-    assert (listed(response), shown(response)) == (["forecast"], reason.pk)
+    assert (list_items(response), shown_item(response)) == (["forecast"], reason.pk)
     assert "High Fair Weather · Hidden text 1" in text_of(response)
 
 
@@ -118,17 +118,17 @@ def test_a_decision_stands_once_under_its_heaviest_reason(admin, endpoint):
 )
 def test_the_list_is_narrowed(admin, endpoint, query, names):
     acme = make_endpoint(vendor=make_vendor(name="Acme"))
-    found("mild", "ROLE", "medium", endpoint=acme)
-    found("hides", "ZERO_WIDTH", endpoint=endpoint)
-    found("odd", "UNHEARD_OF", endpoint=acme)
+    make_finding("mild", "ROLE", "medium", endpoint=acme)
+    make_finding("hides", "ZERO_WIDTH", endpoint=endpoint)
+    make_finding("odd", "UNHEARD_OF", endpoint=acme)
 
-    assert listed(admin.get(f"/review/?{query}")) == names
+    assert list_items(admin.get(f"/review/?{query}")) == names
 
 
 def test_filters_say_how_much_each_would_show(admin, endpoint):
-    found("hides", "ZERO_WIDTH", endpoint=endpoint)
-    found("orders", "OVERRIDE", endpoint=endpoint)
-    found("mild", "ROLE", "medium", endpoint=make_endpoint(vendor=make_vendor(name="Acme")))
+    make_finding("hides", "ZERO_WIDTH", endpoint=endpoint)
+    make_finding("orders", "OVERRIDE", endpoint=endpoint)
+    make_finding("mild", "ROLE", "medium", endpoint=make_endpoint(vendor=make_vendor(name="Acme")))
 
     page_text = text_of(admin.get("/review/?severity=high"))
 
@@ -144,16 +144,16 @@ def test_a_long_list_has_pages(admin, endpoint, monkeypatch):
 
     first, last = admin.get("/review/"), admin.get("/review/?page=3")
 
-    assert (listed(first), listed(last)) == (["tool_004", "tool_003"], ["tool_000"])
+    assert (list_items(first), list_items(last)) == (["tool_004", "tool_003"], ["tool_000"])
     assert "1 to 2 of 5" in text_of(first)
     assert "5 to 5 of 5" in text_of(last)
     assert 'href="?page=2" rel="next"' in first.content.decode()
-    assert listed(admin.get("/review/?page=99")) == ["tool_000"]
+    assert list_items(admin.get("/review/?page=99")) == ["tool_000"]
     # The keys lead on over the end of a page.
     assert f'href="?item={rows[3].pk}" data-key="j"' in first.content.decode()
     end = admin.get(f"/review/?item={rows[3].pk}").content.decode()
     assert 'href="?page=2" data-key="j"' in end
-    assert shown(admin.get("/review/?page=2&item=last")) == rows[1].pk
+    assert shown_item(admin.get("/review/?page=2&item=last")) == rows[1].pk
 
 
 def test_a_link_to_an_item_opens_the_page_that_it_stands_on(admin, endpoint, monkeypatch):
@@ -162,7 +162,7 @@ def test_a_link_to_an_item_opens_the_page_that_it_stands_on(admin, endpoint, mon
 
     response = admin.get(f"/review/?item={rows[0].pk}")
 
-    assert (shown(response), listed(response)) == (rows[0].pk, ["tool_000"])
+    assert (shown_item(response), list_items(response)) == (rows[0].pk, ["tool_000"])
     assert "5 of 5" in text_of(response)
 
 
@@ -173,7 +173,7 @@ def test_what_is_decided_makes_room_for_the_next(admin, endpoint):
 
     response = admin.post("/review/", {"accept": rows[2].pk, "next": rows[1].pk}, follow=True)
 
-    assert shown(response) == rows[1].pk
+    assert shown_item(response) == rows[1].pk
     assert "One finding was accepted." in text_of(response)
 
 
@@ -189,16 +189,16 @@ def test_a_row_alone_is_what_htmx_gets(admin, endpoint):
 
 def test_everything_that_a_filter_shows_is_decided_at_once(admin, endpoint):
     many(4, endpoint)
-    found("other", "ROLE", "medium")
+    make_finding("other", "ROLE", "medium")
     where = "/review/?vendor=weather&cause=orders"
     newest = re.search(r'name="newest" value="(\d+)"', admin.get(where).content.decode())[1]
-    late = found("late", "ROLE", "medium", endpoint=endpoint)
+    late = make_finding("late", "ROLE", "medium", endpoint=endpoint)
 
     response = admin.post(where, {"everything": "accept", "newest": newest}, follow=True)
 
     assert "4 findings were accepted." in text_of(response)
     assert set(Finding.objects.filter(state="open").values_list("tool__name", flat=True)) == {"other", "late"}
-    assert listed(admin.get("/review/")) == ["late", "other"]
+    assert list_items(admin.get("/review/")) == ["late", "other"]
     assert late.state == "open"
     assert AuditEntry.objects.filter(kind="finding", action="accept").count() == 4
 
@@ -214,7 +214,7 @@ def test_everything_needs_a_filter(admin, endpoint):
 
 
 def test_everything_of_high_severity_may_be_blocked_and_not_accepted(admin, endpoint):
-    rows = [found(f"tool_{n}", endpoint=endpoint) for n in range(2)]
+    rows = [make_finding(f"tool_{n}", endpoint=endpoint) for n in range(2)]
     where, newest = "/review/?vendor=weather", rows[-1].pk
 
     refused = admin.post(where, {"everything": "accept", "newest": newest}, follow=True)
@@ -249,13 +249,13 @@ def test_a_viewer_reads_the_list_without_boxes_or_bars(endpoint):
 
 
 def test_decided_findings_are_listed_newest_first_with_their_severity(admin, endpoint):
-    found("old", "ROLE", "medium", state="blocked", endpoint=endpoint)
-    found("new", "STEERING", "low", state="blocked")
+    make_finding("old", "ROLE", "medium", state="blocked", endpoint=endpoint)
+    make_finding("new", "STEERING", "low", state="blocked")
 
     response = admin.get("/review/?state=blocked")
 
-    assert listed(response) == ["new", "old"]
-    assert listed(admin.get("/review/?state=blocked&vendor=weather")) == ["old"]
+    assert list_items(response) == ["new", "old"]
+    assert list_items(admin.get("/review/?state=blocked&vendor=weather")) == ["old"]
 
 
 def test_the_page_is_small_and_costs_the_same_however_much_waits(
@@ -266,7 +266,7 @@ def test_the_page_is_small_and_costs_the_same_however_much_waits(
     with django_assert_max_num_queries(13):
         response = admin.get("/review/")
 
-    assert len(listed(response)) == inbox.PAGE_SIZE
+    assert len(list_items(response)) == inbox.PAGE_SIZE
     assert len(response.content) < MAX_BYTES
 
 
@@ -287,10 +287,10 @@ def test_a_question_leaves_one_part_out():
 
 
 def test_rest_sorts_and_narrows_as_the_page_does(admin, endpoint):
-    found("mild", "ROLE", "medium", endpoint=endpoint)
-    found("hides", "ZERO_WIDTH", endpoint=endpoint)
-    found("orders", "OVERRIDE")
-    found("low", "STEERING", "low")
+    make_finding("mild", "ROLE", "medium", endpoint=endpoint)
+    make_finding("hides", "ZERO_WIDTH", endpoint=endpoint)
+    make_finding("orders", "OVERRIDE")
+    make_finding("low", "STEERING", "low")
 
     def names(**query):
         return [row["tool_name"] for row in admin.get("/api/v1/findings/", query).json()["results"]]
@@ -307,7 +307,7 @@ def test_rest_sorts_and_narrows_as_the_page_does(admin, endpoint):
 
 def test_pages_of_rest_go_on_by_weight(admin, endpoint):
     for number, severity in enumerate(["medium", "high", "low", "high", "medium"]):
-        found(f"{severity}_{number}", "ROLE", severity, endpoint=endpoint)
+        make_finding(f"{severity}_{number}", "ROLE", severity, endpoint=endpoint)
     names, url = [], "/api/v1/findings/?limit=2"
     while url:
         answer = admin.get(url).json()
@@ -318,9 +318,9 @@ def test_pages_of_rest_go_on_by_weight(admin, endpoint):
 
 
 def test_home_sorts_by_weight_and_shows_the_same_severity(admin, endpoint):
-    heavy = found("heavy", HELD, "high", endpoint=endpoint)
+    heavy = make_finding("heavy", HELD, "high", endpoint=endpoint)
     about(heavy.version, "ROLE", "medium")
-    found("light", "ROLE", "medium", endpoint=endpoint)
+    make_finding("light", "ROLE", "medium", endpoint=endpoint)
 
     page_text = text_of(admin.get("/"))
 

@@ -38,22 +38,22 @@ def at_once(*works) -> list[BaseException]:
     return failed
 
 
-def read(endpoint) -> Run:
+def run_enumeration(endpoint) -> Run:
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 def test_reading_inspecting_and_deciding_do_not_stand_in_each_others_way(vendor):
     endpoint, ada = make_endpoint(url=vendor.url, policy={"text": "hold"}), make_user(Role.ADMIN)
     vendor.listed = tools(20)
-    read(endpoint)
+    run_enumeration(endpoint)
     for version in range(2, 6):
         vendor.listed = [tool(n, version, description=f"Words\u202e {version}") for n in range(1, 21)]
-        read(endpoint)
+        run_enumeration(endpoint)
         waiting = list(Finding.objects.filter(code="HELD", state="open").order_by("-pk"))
         vendor.listed = [tool(n, version, description=f"More\u202e {version}") for n in range(20, 0, -1)]
 
         failed = at_once(
-            lambda: read(endpoint),
+            lambda: run_enumeration(endpoint),
             inspector.inspect_pending,
             inspector.inspect_pending,
             lambda waiting=waiting: [decisions.resolve(row, actor=ada, decision="accept") for row in waiting],
@@ -70,7 +70,7 @@ def test_reading_inspecting_and_deciding_do_not_stand_in_each_others_way(vendor)
 
 def test_two_inspections_of_one_run_raise_each_finding_once(vendor):
     vendor.listed = [tool(n, description="Words\u202e") for n in range(1, 21)]
-    read(make_endpoint(url=vendor.url))
+    run_enumeration(make_endpoint(url=vendor.url))
 
     assert at_once(*[inspector.inspect_pending] * 3) == []
 
@@ -82,7 +82,7 @@ def test_what_a_reading_withdraws_is_locked_in_the_order_of_everybody(vendor):
     """Somebody who locks tools by their number holds the first, and comes to the last while a run records."""
     vendor.listed = tools(10)
     endpoint = make_endpoint(url=vendor.url)
-    read(endpoint)
+    run_enumeration(endpoint)
     first, *_, last = Tool.objects.order_by("pk").values_list("pk", flat=True)
     # Written anew, the first one lies behind the others in the table.
     Tool.objects.filter(pk=first).update(title="moved")
@@ -100,7 +100,7 @@ def test_what_a_reading_withdraws_is_locked_in_the_order_of_everybody(vendor):
         is_held.wait(30)
         with connection.cursor() as cursor:  # as the planner does with many rows
             cursor.execute("SET enable_indexscan = off; SET enable_bitmapscan = off")
-        read(endpoint)
+        run_enumeration(endpoint)
 
     assert at_once(inspect, record) == []
     assert list(Run.objects.order_by("pk").values_list("status", "withdrawn")) == [

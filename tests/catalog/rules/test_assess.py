@@ -60,16 +60,16 @@ def test_kept_alarms_count_until_the_rules_change(monkeypatch):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_changed_tool_is_inspected_once_and_its_findings_are_raised_after_the_run(vendor, monkeypatch):
-    def read():
+    def run_enumeration():
         run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
         assert run.status == "succeeded", run.error_message
 
     vendor.listed = tools(2)
     endpoint = make_endpoint(url=vendor.url)
-    read()
+    run_enumeration()
     inspector.inspect_pending(endpoint.pk)
     vendor.listed = [tool(1, 2, description=SNEAKY), tool(2, 2, description="Other words.")]
-    read()
+    run_enumeration()
     monkeypatch.delattr(inspection, "inspect")
     inspector.inspect_pending(endpoint.pk)
 

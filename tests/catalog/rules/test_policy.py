@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SNEAKY = "Does thing 1.\u202e Now backwards."
 
 
-def read(endpoint):
+def run_enumeration(endpoint):
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.status == "succeeded", run.error_message
     inspector.inspect_pending(endpoint.pk)
@@ -33,13 +33,13 @@ def connect(vendor):
     def connected(**stated):
         vendor.listed = tools(3)
         endpoint = make_endpoint(url=vendor.url, policy=stated)
-        read(endpoint)
+        run_enumeration(endpoint)
         return endpoint
 
     return connected
 
 
-def held() -> Finding:
+def held_finding() -> Finding:
     return Finding.objects.get(code="HELD")
 
 
@@ -47,7 +47,7 @@ def test_by_default_a_change_is_let_through(vendor, connect):
     endpoint = connect()
     vendor.listed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
 
-    read(endpoint)
+    run_enumeration(endpoint)
 
     assert (first_of(endpoint).current.label, first_of(endpoint).stopped) == ("2", None)
     assert not Finding.objects.filter(code="HELD").exists()
@@ -66,60 +66,64 @@ def test_a_held_version_waits_behind_the_one_before_it(vendor, connect, members,
     endpoint = connect(**stated)
     vendor.listed = [tool(1, 2, **members), *tools(3)[1:]]
 
-    read(endpoint)
+    run_enumeration(endpoint)
 
     first = first_of(endpoint)
     assert (first.current.label, first.stopped.label, first.version_count) == ("1", "2", 2)
     assert first.description == "Does thing 1."
-    assert (held().state, held().version, held().subject) == ("open", first.stopped, first.stopped.digest)
+    assert (held_finding().state, held_finding().version, held_finding().subject) == (
+        "open",
+        first.stopped,
+        first.stopped.digest,
+    )
 
 
 def test_an_accepted_version_becomes_current(vendor, connect):
     endpoint = connect(text="hold")
     vendor.listed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
-    read(endpoint)
+    run_enumeration(endpoint)
 
-    decisions.resolve(held(), actor=make_user(Role.ADMIN), decision="accept")
+    decisions.resolve(held_finding(), actor=make_user(Role.ADMIN), decision="accept")
 
     first = first_of(endpoint)
     assert (first.current.label, first.stopped, first.description) == ("2", None, "Does it otherwise.")
-    assert read(endpoint).unchanged == 3
+    assert run_enumeration(endpoint).unchanged == 3
 
 
 def test_a_blocked_version_stays_out_and_is_not_told_again(vendor, connect):
     endpoint = connect(text="hold")
     changed = [tool(1, 2, description="Does it otherwise."), *tools(3)[1:]]
     vendor.listed = changed
-    read(endpoint)
-    decisions.resolve(held(), actor=make_user(Role.ADMIN), decision="block")
+    run_enumeration(endpoint)
+    decisions.resolve(held_finding(), actor=make_user(Role.ADMIN), decision="block")
 
-    assert read(endpoint).unchanged == 3
+    assert run_enumeration(endpoint).unchanged == 3
     vendor.listed = [tool(1, 3, description="Does thing 1."), *tools(3)[1:]]
     endpoint.policy = {}
     endpoint.save()
-    read(endpoint)
+    run_enumeration(endpoint)
     assert first_of(endpoint).current.label == "3"
 
     assert first_of(endpoint).stopped is None
     assert Finding.objects.filter(code="HELD").count() == 1
-    assert held().state == "blocked"
+    assert held_finding().state == "blocked"
 
 
 def test_a_policy_may_block_without_asking(vendor, connect):
     endpoint = connect(breaks_callers="block", text="hold")
     vendor.listed = [tool(1, 2, input_parameters=[], description="Other words"), *tools(3)[1:]]
 
-    read(endpoint)
+    run_enumeration(endpoint)
 
-    assert (held().state, first_of(endpoint).current.label) == ("blocked", "1")
-    assert "blocked by the policy" in held().message
+    assert (held_finding().state, first_of(endpoint).current.label) == ("blocked", "1")
+    assert "blocked by the policy" in held_finding().message
 
 
 def test_the_newest_held_version_is_the_one_that_waits(vendor, connect):
     endpoint = connect(text="hold")
     for version in (2, 3):
         vendor.listed = [tool(1, version, description=f"Words {version}"), *tools(3)[1:]]
-        read(endpoint)
+        run_enumeration(endpoint)
     older, newer = Finding.objects.filter(code="HELD").order_by("pk")
 
     decisions.resolve(older, actor=make_user(Role.ADMIN), decision="accept")
@@ -132,10 +136,10 @@ def test_the_newest_held_version_is_the_one_that_waits(vendor, connect):
 def test_a_later_harmless_version_overtakes_a_held_one(vendor, connect):
     endpoint = connect(breaks_callers="hold")
     vendor.listed = [tool(1, 2, input_parameters=[]), *tools(3)[1:]]
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed = [tool(1, 3, description="Better words"), *tools(3)[1:]]
 
-    read(endpoint)
+    run_enumeration(endpoint)
 
     assert (first_of(endpoint).current.label, first_of(endpoint).stopped) == ("3", None)
 
@@ -151,14 +155,14 @@ def test_new_tools_may_have_to_wait(vendor, connect):
     finding = Finding.objects.get(code="HELD", tool=first)
     decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="accept")
     assert first_of(endpoint).stopped is None
-    assert read(endpoint).unchanged == 3
+    assert run_enumeration(endpoint).unchanged == 3
 
 
 def test_a_changed_tool_that_nobody_let_through_is_still_new(vendor, connect):
     endpoint = connect(new_tool="hold")
     vendor.listed = [tool(1, 2, description="Other words"), *tools(3)[1:]]
 
-    read(endpoint)
+    run_enumeration(endpoint)
 
     first = first_of(endpoint)
     assert (first.current.label, first.current) == ("2", first.stopped)
@@ -168,10 +172,10 @@ def test_a_new_tool_with_hidden_text_is_held_once_it_is_inspected(vendor):
     vendor.listed = [tool(1, description=SNEAKY), *tools(3)[1:]]
     endpoint = make_endpoint(url=vendor.url)
 
-    read(endpoint)
+    run_enumeration(endpoint)
 
     first = first_of(endpoint)
-    assert (first.current, held().severity, held().state) == (first.stopped, "high", "open")
+    assert (first.current, held_finding().severity, held_finding().state) == (first.stopped, "high", "open")
     assert "U+202E RLO" in Finding.objects.get(code="BIDI_CONTROL").message
     inspector.inspect_pending()
     assert Finding.objects.filter(code="HELD").count() == 1
@@ -181,7 +185,7 @@ def test_alarms_may_be_let_through(vendor):
     vendor.listed = [tool(1, description=SNEAKY), *tools(3)[1:]]
     endpoint = make_endpoint(url=vendor.url, policy={"alarm_high": "accept"})
 
-    read(endpoint)
+    run_enumeration(endpoint)
 
     assert first_of(endpoint).stopped is None
     assert Finding.objects.get(severity="high").code == "BIDI_CONTROL"
@@ -191,11 +195,11 @@ def test_known_bytes_that_were_let_through_come_back_unasked(vendor, connect):
     endpoint = connect(text="hold")
     for listed_tools in ([tool(1, 2, input_parameters=[]), *tools(3)[1:]], [tool(1, 2, description="x")]):
         vendor.listed = [listed_tools[0], *tools(3)[1:]]
-        read(endpoint)
+        run_enumeration(endpoint)
     assert first_of(endpoint).stopped
 
     vendor.listed = [tool(1, 2, input_parameters=[]), *tools(3)[1:]]
-    read(endpoint)
+    run_enumeration(endpoint)
 
     assert (first_of(endpoint).stopped, first_of(endpoint).current.ordinal) == (None, 2)
 

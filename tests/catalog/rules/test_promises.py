@@ -16,7 +16,7 @@ from tests.vendor import Vendor, serving, tool
 EVERY = frozenset(promises.PROMISES)
 
 
-def told(old, new, *, labels=("1", "2"), promised=EVERY):
+def breaches_by_code(old, new, *, labels=("1", "2"), promised=EVERY):
     update = Update(old, new, *labels, "d" * 64, diff.compare(old, new))
     return {breach.code: breach for breach in find_breaches(update, promised)}
 
@@ -31,25 +31,25 @@ def test_every_code_belongs_to_one_promise():
 
 
 def test_a_version_that_takes_something_away_says_what():
-    breach = told(make_signature(), make_signature(inputs=()))["BREAKING"]
+    breach = breaches_by_code(make_signature(), make_signature(inputs=()))["BREAKING"]
     assert (breach.severity, breach.waits, breach.subject) == ("medium", True, "d" * 64)
     assert breach.message == "“forecast” 2 breaks agents that use 1: The input “city” was removed."
 
 
 def test_only_the_first_reasons_are_told_and_the_rest_counted():
     many = make_signature(inputs=tuple(make_parameter(name) for name in "abcde"))
-    message = told(many, make_signature(inputs=()))["BREAKING"].message
+    message = breaches_by_code(many, make_signature(inputs=()))["BREAKING"].message
     assert message.count("was removed") == 3
     assert message.endswith("And 2 more.")
 
 
 def test_a_version_that_adds_breaks_no_promise():
     more = make_signature(inputs=(make_parameter(), make_parameter("day", required=False)))
-    assert told(make_signature(), more) == {}
+    assert breaches_by_code(make_signature(), more) == {}
 
 
 def test_a_version_changed_in_place_is_told_where_it_is_written():
-    assert told(make_signature(), make_signature(inputs=()), labels=("1", "1")) == {}
+    assert breaches_by_code(make_signature(), make_signature(inputs=()), labels=("1", "1")) == {}
 
 
 @pytest.mark.parametrize(
@@ -61,33 +61,35 @@ def test_a_version_changed_in_place_is_told_where_it_is_written():
     ],
 )
 def test_a_change_without_versions_is_told_as_such(change, severity, waits):
-    findings_by_code = told(make_signature(), make_signature(**change), labels=("", ""), promised=frozenset())
+    findings_by_code = breaches_by_code(
+        make_signature(), make_signature(**change), labels=("", ""), promised=frozenset()
+    )
     assert list(findings_by_code) == ["CHANGED"]
     assert (findings_by_code["CHANGED"].severity, findings_by_code["CHANGED"].waits) == (severity, waits)
 
 
 def test_the_gravest_reason_of_a_change_comes_first():
     new = make_signature(description="Other words.", inputs=())
-    message = told(make_signature(), new, labels=("", ""))["CHANGED"].message
+    message = breaches_by_code(make_signature(), new, labels=("", ""))["CHANGED"].message
     assert message.index("was removed") < message.index("The description of the tool")
 
 
 def test_another_way_to_write_a_tool_without_versions_is_no_finding():
-    assert told(make_signature(), make_signature(rest={"icons": []}), labels=("", "")) == {}
+    assert breaches_by_code(make_signature(), make_signature(rest={"icons": []}), labels=("", "")) == {}
 
 
 def test_a_parameter_with_a_new_id_and_its_old_name_is_told():
     old, new = (make_signature(inputs=(make_parameter(id=number),)) for number in ("p1", "p9"))
-    breach = told(old, new)["NEW_PARAMETER_ID"]
+    breach = breaches_by_code(old, new)["NEW_PARAMETER_ID"]
     assert "“city” was “p1” and is now “p9”" in breach.message
-    assert "NEW_PARAMETER_ID" not in told(old, new, promised=frozenset())
+    assert "NEW_PARAMETER_ID" not in breaches_by_code(old, new, promised=frozenset())
 
 
 def test_two_parameters_that_swap_names_keep_their_ids():
     one, other = make_parameter("a", id="p1"), make_parameter("b", id="p2")
     old = make_signature(inputs=(one, other))
     new = make_signature(inputs=(make_parameter("b", id="p1"), make_parameter("a", id="p2")))
-    assert "NEW_PARAMETER_ID" not in told(old, new)
+    assert "NEW_PARAMETER_ID" not in breaches_by_code(old, new)
 
 
 @pytest.fixture
@@ -95,7 +97,7 @@ def endpoint(vendor):
     return make_endpoint(url=vendor.url)
 
 
-def read(endpoint) -> Run:
+def run_enumeration(endpoint) -> Run:
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
@@ -108,9 +110,9 @@ in_database = pytest.mark.django_db(transaction=True)
 
 @in_database
 def test_a_version_number_written_as_text_is_no_drift(endpoint, vendor):
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed[4] = tool(5, version="1", currentVersion="1")
-    read(endpoint)
+    run_enumeration(endpoint)
     assert findings() == []
     assert Tool.objects.get(name="tool_5").versions.count() == 1
 
@@ -118,21 +120,21 @@ def test_a_version_number_written_as_text_is_no_drift(endpoint, vendor):
 @in_database
 def test_a_member_that_no_model_sees_and_no_call_needs_is_no_drift(endpoint, vendor):
     """It cannot reach an agent: a version is served as it was read."""
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed[4] = tool(5, price="10 EUR")
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
     assert findings() == []
     assert [(note["code"], note["count"]) for note in run.notes] == [("REST_CHANGED", 1)]
     vendor.listed[4] = tool(5, price="10 EUR", description="Something else.")
-    read(endpoint)
+    run_enumeration(endpoint)
     assert findings() == [("DRIFT", "tool_5"), ("HELD", "tool_5")]
 
 
 @in_database
 def test_an_older_version_written_another_way_is_no_drift(endpoint, vendor):
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed[4] = tool(5, version=2)
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.history[tool(5)["toolId"]] = [tool(5, version=2), tool(5, version="1", currentVersion=2)]
     older_versions.read_all(endpoint.pk)
     assert findings() == []
@@ -141,20 +143,20 @@ def test_an_older_version_written_another_way_is_no_drift(endpoint, vendor):
 
 @in_database
 def test_drift_after_another_way_of_writing_is_still_drift(endpoint, vendor):
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed[4] = tool(5, version="1", currentVersion="1")
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed[4] = tool(5, version="1", currentVersion="1", description="Something else.")
-    read(endpoint)
+    run_enumeration(endpoint)
     assert findings() == [("DRIFT", "tool_5"), ("HELD", "tool_5")]
 
 
 @in_database
 def test_two_tools_of_one_name_are_told_once(endpoint, vendor):
     vendor.listed[4] = tool(5, name="tool_4")
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed[9] = tool(10, version=2, description="Better.")
-    read(endpoint)
+    run_enumeration(endpoint)
     finding = Finding.objects.get()
     assert (finding.code, finding.tool.tool_id) == ("SAME_NAME", vendor.listed[4]["toolId"])
     assert vendor.listed[3]["toolId"] in finding.message
@@ -163,43 +165,43 @@ def test_two_tools_of_one_name_are_told_once(endpoint, vendor):
 @in_database
 def test_names_that_are_equal_after_normalization_are_found(endpoint, vendor):
     vendor.listed[4] = tool(5, name="caf\u00e9")
-    read(endpoint)
+    run_enumeration(endpoint)
     assert findings() == []
     vendor.listed[6] = tool(7, version=2, name="cafe\u0301")
-    read(endpoint)
+    run_enumeration(endpoint)
     assert [code for code, _ in findings()].count("SAME_NAME") == 1
     vendor.listed[9] = tool(10, version=2, description="Better.")
-    read(endpoint)
+    run_enumeration(endpoint)
     assert [code for code, _ in findings()].count("SAME_NAME") == 1
 
 
 @in_database
 def test_a_name_that_comes_back_under_another_id_is_told(endpoint, vendor):
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed[4] = tool(500, name="tool_5")
-    read(endpoint)
+    run_enumeration(endpoint)
     finding = Finding.objects.get()
     assert (finding.code, finding.tool.tool_id) == ("NEW_TOOL_ID", vendor.listed[4]["toolId"])
     assert tool(5)["toolId"] in finding.message
-    read(endpoint)
+    run_enumeration(endpoint)
     assert Finding.objects.count() == 1
 
 
 @in_database
 def test_a_breaking_version_is_found_beside_what_it_breaks(endpoint, vendor):
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed[4] = tool(5, version=2, input_parameters=[])
-    read(endpoint)
+    run_enumeration(endpoint)
     finding = Finding.objects.get()
     assert (finding.code, finding.version) == ("BREAKING", Tool.objects.get(name="tool_5").current)
 
 
 @in_database
 def test_a_parameter_that_changes_its_id_is_found(endpoint, vendor):
-    read(endpoint)
+    run_enumeration(endpoint)
     renumbered = [{"id": "p7", "name": "city", "type": "string", "required": True, "description": "A city"}]
     vendor.listed[4] = tool(5, version=2, input_parameters=renumbered)
-    read(endpoint)
+    run_enumeration(endpoint)
     assert ("NEW_PARAMETER_ID", "tool_5") in findings()
 
 
@@ -229,12 +231,12 @@ def shelf():
 @in_database
 def test_a_tool_without_versions_raises_its_own_finding_once_per_change(shelf):
     endpoint = make_endpoint(protocol="openapi", url=f"{shelf.url}/openapi.json")
-    read(endpoint)
+    run_enumeration(endpoint)
     shelf.summary = "Lists all books."
-    read(endpoint)
+    run_enumeration(endpoint)
     shelf.limit = {"type": "string"}
-    read(endpoint)
-    read(endpoint)
+    run_enumeration(endpoint)
+    run_enumeration(endpoint)
     findings = Finding.objects.order_by("pk").values_list("code", "severity", "state", "version__ordinal")
     assert list(findings) == [("CHANGED", "low", "noted", 2), ("CHANGED", "medium", "open", 3)]
     assert "type of input “limit”" in Finding.objects.latest("pk").message

@@ -20,7 +20,7 @@ from tests.factories import make_endpoint, make_signature, make_tool, make_user,
 pytestmark = pytest.mark.django_db
 
 
-def found(text: str, **more) -> list[str]:
+def find_names(text: str, **more) -> list[str]:
     return [row["name"] for row in search.search(Query(q=text, **more)).rows]
 
 
@@ -35,8 +35,8 @@ def test_a_new_version_is_found_by_its_new_words_and_not_by_the_old():
     search.index_pending()
     make_version(tool, make_signature("lookup", description="Finds penguins."))
     assert search.index_pending() == 1
-    assert found("penguins") == ["lookup"]
-    assert found("albatrosses") == []
+    assert find_names("penguins") == ["lookup"]
+    assert find_names("albatrosses") == []
     assert search.search(Query(q="albatrosses")).unmatched == ["albatrosses"]
 
 
@@ -45,10 +45,10 @@ def test_a_new_version_is_found_by_its_new_words_before_it_is_indexed():
     make_tool(make_signature("lookup_fish", description="Finds herrings."))
     search.index_pending()
     make_version(tool, make_signature("lookup_animal", description="Finds penguins."))
-    assert found("penguins") == ["lookup_animal"]
-    assert found("lookup") == ["lookup_animal", "lookup_fish"]
+    assert find_names("penguins") == ["lookup_animal"]
+    assert find_names("lookup") == ["lookup_animal", "lookup_fish"]
     search.index_pending()
-    assert found("penguins") == ["lookup_animal"]
+    assert find_names("penguins") == ["lookup_animal"]
 
 
 def test_tools_of_a_removed_endpoint_leave_the_index():
@@ -71,9 +71,9 @@ def test_the_tools_of_a_renamed_vendor_are_indexed_again():
     assert search.index_pending() == 0
     update_vendor(vendor, actor=make_user(Role.ADMIN), name="Bramble")
     assert search.index_pending() == 1
-    assert found("bramble") == [tool.name]
-    assert found("oldname") == []
-    assert found("other") == [other.name]
+    assert find_names("bramble") == [tool.name]
+    assert find_names("oldname") == []
+    assert find_names("other") == [other.name]
     assert search.index_pending() == 0
 
 
@@ -90,8 +90,8 @@ def test_a_vendor_that_is_renamed_while_its_tools_are_indexed_is_found_by_its_ne
 
     monkeypatch.setattr(index, "_write", renamed_before_it_is_written)
     search.index_pending()
-    assert found("bramble") == [tool.name]
-    assert found("oldname") == []
+    assert find_names("bramble") == [tool.name]
+    assert find_names("oldname") == []
 
 
 def test_many_small_batches_stay_searchable():
@@ -99,7 +99,7 @@ def test_many_small_batches_stay_searchable():
     for number in range(30):
         make_tool(make_signature(f"task_number_{number}"), endpoint=endpoint)
         search.index_pending()
-    assert len(found("task", limit=100)) == 30
+    assert len(find_names("task", limit=100)) == 30
     assert current_engine().open().holder_counts({"task"})["task"] >= 30
 
 
@@ -110,9 +110,9 @@ def test_one_vendor_is_searched_alone():
         for name in ("send_letter", "open_letter"):
             make_tool(make_signature(f"{name}_{vendor.slug}", tags=("post",)), endpoint=endpoint)
     search.index_pending()
-    assert found("open letter", vendor=("bramble",)) == ["open_letter_bramble", "send_letter_bramble"]
-    assert found("open letter", vendor=("bramble",), tag=("post",))[0] == "open_letter_bramble"
-    assert set(found("letter")) == set(Tool.objects.values_list("name", flat=True))
+    assert find_names("open letter", vendor=("bramble",)) == ["open_letter_bramble", "send_letter_bramble"]
+    assert find_names("open letter", vendor=("bramble",), tag=("post",))[0] == "open_letter_bramble"
+    assert set(find_names("letter")) == set(Tool.objects.values_list("name", flat=True))
 
 
 def test_filters_find_what_has_all_of_them():
@@ -160,8 +160,8 @@ def test_a_tool_with_odd_text_is_indexed():
     text = "tab\there \\N \\x41 'quote' \"two\" {curly} 药房 🙂 " + "x" * 5000
     make_tool(make_signature("odd\ttool \\N", description=text, tags=("#a\\b", 'c"d', "é" * 300)))
     assert search.index_pending() == 1
-    assert found("药房") == ["odd\ttool \\N"]
-    assert found("tool", tag=("é" * 300,)) == ["odd\ttool \\N"]
+    assert find_names("药房") == ["odd\ttool \\N"]
+    assert find_names("tool", tag=("é" * 300,)) == ["odd\ttool \\N"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -202,7 +202,7 @@ def test_a_transaction_indexes_what_it_changes_after_another_one_has_ended():
         thread.join()
         assert search.index_pending() == 1
         make_tool(make_signature("refund"))
-        assert found("refund") == ["refund"]
+        assert find_names("refund") == ["refund"]
         assert search.index_pending() == 1
 
 
@@ -224,12 +224,12 @@ def test_a_damaged_index_is_built_again_and_searches_answer_meanwhile(kind):
     for number in range(3):
         make_tool(make_signature(f"refill_{number}"))
     search.index_pending()
-    assert len(found("refill")) == 3
+    assert len(find_names("refill")) == 3
     harm_the_files(kind)
     current_engine.cache_clear()  # as another process opens it
-    assert len(found("refill")) == 3
+    assert len(find_names("refill")) == 3
     search.index_pending()
-    assert len(found("refill")) == 3
+    assert len(find_names("refill")) == 3
     assert index.index_state().filled_through is None
 
 
@@ -250,10 +250,10 @@ def test_a_disk_without_room_loses_nothing(monkeypatch):
     monkeypatch.setattr(tantivy_index, "HEAP_BYTES", 1)  # the library refuses it, as it refuses a full disk
     with pytest.raises(IndexUnusableError):
         search.index_pending()
-    assert (found("refill"), found("refund")) == (["refill"], ["refund"])
+    assert (find_names("refill"), find_names("refund")) == (["refill"], ["refund"])
     monkeypatch.undo()
     assert search.index_pending() == 1
-    assert found("refund") == ["refund"]
+    assert find_names("refund") == ["refund"]
 
 
 def test_a_rebuilt_index_replaces_the_former_one_when_it_is_complete(monkeypatch):
@@ -264,7 +264,7 @@ def test_a_rebuilt_index_replaces_the_former_one_when_it_is_complete(monkeypatch
     steps = []
     for state in index.rebuild():
         steps.append(state.filled_through is None)
-        assert len(found("refill")) == 8
+        assert len(find_names("refill")) == 8
         assert index.index_state().filled_through is None
     assert len(steps) > 2
     assert current_engine().open().document_count() == 8

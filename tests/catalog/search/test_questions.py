@@ -8,7 +8,7 @@ STOPS = {"how", "do", "i", "a", "the", "it", "what", "can", "you", "with", "my",
 HELD = {"refill", "prescription", "email", "delete", "it", "github"}
 
 
-def known(question_read: question.Question) -> dict[str, Known]:
+def known_words_of(question_read: question.Question) -> dict[str, Known]:
     return {
         word: Known(word, 10 if word in HELD else 0, is_stop=word in STOPS) for word in question_read.words
     }
@@ -16,7 +16,7 @@ def known(question_read: question.Question) -> dict[str, Known]:
 
 def weigh(text: str, **spellings: list[Spelling]) -> question.Terms:
     question_read = question.read(text)
-    return question.weigh(question_read, known(question_read), spellings)
+    return question.weigh(question_read, known_words_of(question_read), spellings)
 
 
 def test_stop_words_are_dropped_while_something_remains():
@@ -92,7 +92,7 @@ def test_words_nobody_knows_are_named_as_typed():
 
 def test_only_telling_words_are_looked_for_in_other_spellings():
     question_read = question.read("please remove the emial")
-    assert question.unknown(question_read, known(question_read)) == ["emial"]
+    assert question.unknown(question_read, known_words_of(question_read)) == ["emial"]
 
 
 def test_a_very_long_question_is_cut():
@@ -137,7 +137,7 @@ def test_a_word_of_another_language_counts_more():
 
 def test_a_time_a_number_or_a_letter_decides_nothing():
     question_read = question.read("refill from A to B 12 on Friday")
-    known_words = known(question_read)
+    known_words = known_words_of(question_read)
     concepts = question.find_concepts(
         question_read, known_words, question.weigh(question_read, known_words, {}), 100
     )

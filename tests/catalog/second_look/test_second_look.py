@@ -25,7 +25,7 @@ PAST, FUTURE = timedelta(seconds=-5), timedelta(minutes=4)
 
 
 @pytest.fixture(autouse=True)
-def sent(monkeypatch) -> list[int]:
+def sent_pks(monkeypatch) -> list[int]:
     messages: list[int] = []
     monkeypatch.setattr(current_app, "send_task", lambda name, args, **options: messages.append(*args))
     return messages
@@ -70,13 +70,13 @@ def is_good_for_others(vendor: Vendor) -> None:
     vendor.script = script
 
 
-def test_no_endpoint_is_looked_at_before_an_administrator_turns_it_on(sent):
+def test_no_endpoint_is_looked_at_before_an_administrator_turns_it_on(sent_pks):
     endpoint = known_endpoint()
     second_look.tick()
-    assert (sent, SecondLook.objects.exists()) == ([], False)
+    assert (sent_pks, SecondLook.objects.exists()) == ([], False)
     turned_on(endpoint)
     second_look.tick()
-    assert sent == [endpoint.pk]
+    assert sent_pks == [endpoint.pk]
 
 
 def test_off_ends_a_look_that_is_under_way(endpoint, vendor, monkeypatch):
@@ -94,7 +94,7 @@ def test_off_ends_a_look_that_is_under_way(endpoint, vendor, monkeypatch):
     assert not Finding.objects.filter(code="CLOAKING").exists()
 
 
-def test_only_what_is_due_and_well_is_looked_at_unasked(sent):
+def test_only_what_is_due_and_well_is_looked_at_unasked(sent_pks):
     due_look = due(known_endpoint())
     due(known_endpoint(), due_at=timezone.now() + FUTURE)
     due(known_endpoint(), is_on=False)
@@ -108,17 +108,17 @@ def test_only_what_is_due_and_well_is_looked_at_unasked(sent):
     read_now = due(known_endpoint())
     Run.objects.create(endpoint=read_now.endpoint)
     second_look.tick()
-    assert sent == [due_look.pk]
+    assert sent_pks == [due_look.pk]
 
 
-def test_a_few_at_a_time(sent):
+def test_a_few_at_a_time(sent_pks):
     for _ in range(5):
         due(known_endpoint())
     second_look.tick()
-    assert len(sent) == second_look.AT_ONCE
-    SecondLook.objects.filter(pk__in=sent).update(lease_until=timezone.now() + FUTURE)
+    assert len(sent_pks) == second_look.AT_ONCE
+    SecondLook.objects.filter(pk__in=sent_pks).update(lease_until=timezone.now() + FUTURE)
     second_look.tick()
-    assert len(sent) == second_look.AT_ONCE
+    assert len(sent_pks) == second_look.AT_ONCE
 
 
 def test_a_message_that_comes_twice_looks_once(endpoint, vendor):
@@ -157,11 +157,11 @@ def test_four_workers_look_once(endpoint, vendor):
     assert (len(vendor.requests), SecondLook.objects.get().attempt) == (1, 1)
 
 
-def test_a_look_whose_worker_died_is_taken_up_and_ends_once(endpoint, vendor, sent):
+def test_a_look_whose_worker_died_is_taken_up_and_ends_once(endpoint, vendor, sent_pks):
     is_good_for_others(vendor)
     due(endpoint, attempt=1, tries=1, lease_until=timezone.now() + PAST)
     second_look.tick()
-    assert sent == [endpoint.pk]
+    assert sent_pks == [endpoint.pk]
     second_look.perform(endpoint.pk)
     look = SecondLook.objects.get()
     assert (look.result, look.attempt) == ("other", 2)
@@ -191,11 +191,11 @@ def test_whoever_wakes_up_late_writes_nothing(endpoint, vendor, monkeypatch, poi
     assert not AuditEntry.objects.filter(action="look again").exists()
 
 
-def test_a_look_that_ends_its_worker_again_and_again_is_given_up(endpoint, sent):
+def test_a_look_that_ends_its_worker_again_and_again_is_given_up(endpoint, sent_pks):
     due(endpoint, attempt=3, tries=3, lease_until=timezone.now() + PAST)
     second_look.tick()
     look = SecondLook.objects.get()
-    assert sent == []
+    assert sent_pks == []
     assert look.says == "Looking ended the worker 3 times, so it is given up for now. Its log says more."
     assert (look.result, look.tries, look.due_at > timezone.now() + timedelta(days=6)) == ("failed", 0, True)
 
@@ -279,7 +279,7 @@ def test_nothing_is_told_of_an_endpoint_that_was_removed_meanwhile(endpoint, ven
 
 
 def test_an_administrator_turns_it_on_asks_for_it_and_turns_it_off(
-    endpoint, vendor, sent, admin_api, django_capture_on_commit_callbacks
+    endpoint, vendor, sent_pks, admin_api, django_capture_on_commit_callbacks
 ):
     url = f"/api/v1/endpoints/{endpoint.pk}/second-look/"
     nothing = {"result": "", "says": "", "looked_at": None, "due_at": None, "is_on": False, "other_name": ""}
@@ -297,7 +297,7 @@ def test_an_administrator_turns_it_on_asks_for_it_and_turns_it_off(
         first, second = admin_api.post(url), admin_api.post(url)
     assert (first.status_code, first.json()["is_under_way"]) == (202, True)
     assert second.json() == first.json()
-    assert sent == [endpoint.pk]
+    assert sent_pks == [endpoint.pk]
     assert AuditEntry.objects.filter(action="ask for a second look").count() == 1
 
     second_look.perform(endpoint.pk)
@@ -307,7 +307,7 @@ def test_an_administrator_turns_it_on_asks_for_it_and_turns_it_off(
     SecondLook.objects.update(due_at=timezone.now() + PAST)
     second_look.tick()
     second_look.perform(endpoint.pk)
-    assert (sent, len(vendor.requests)) == ([endpoint.pk], 1)
+    assert (sent_pks, len(vendor.requests)) == ([endpoint.pk], 1)
     assert admin_api.post(url).status_code == 409
     edits = AuditEntry.objects.filter(action="edit").order_by("pk")
     assert [(edit.before, edit.after) for edit in edits] == [
@@ -395,7 +395,7 @@ def test_without_its_credential_nothing_is_asked(endpoint, vendor):
     assert look.due_at < timezone.now() + timedelta(days=2)
 
 
-def test_a_list_that_was_entered_by_hand_is_shown_to_nobody(sent):
+def test_a_list_that_was_entered_by_hand_is_shown_to_nobody(sent_pks):
     document = '{"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "paths": {}}'
     endpoint = make_endpoint(protocol="openapi", last_success_at=timezone.now())
     endpoint.take_settings({"document": document})

@@ -39,14 +39,14 @@ def api():
     return signed_in(Role.DESIGNER)
 
 
-def made(api, **changes):
+def make_definition(api, **changes):
     reply = api.post(URL, SEND | changes, format="json")
     assert reply.status_code == 201, reply.json()
     return reply.json()
 
 
 def test_a_definition_is_made_changed_and_read_back(api):
-    first = made(api)
+    first = make_definition(api)
     assert {name: first[name] for name in SEND} == SEND
     assert (first["version"], first["status"], first["activity"]) == ("1", "active", None)
 
@@ -83,7 +83,7 @@ def test_a_definition_is_made_changed_and_read_back(api):
 
 
 def test_a_definition_that_is_withdrawn_can_be_offered_again(api):
-    first = made(api)
+    first = make_definition(api)
     url, desk = f"{URL}{first['id']}/", make_agent(slug="desk")
     assert api.delete(url).status_code == 204
     assert api.delete(url).status_code == 204
@@ -95,7 +95,7 @@ def test_a_definition_that_is_withdrawn_can_be_offered_again(api):
     assert refused.json()["message"] == "“sendEmail” was withdrawn. Choose another tool."
     assert check() == []
 
-    second = made(api)
+    second = make_definition(api)
     refused_restore = api.post(f"{url}restore/")
     assert (refused_restore.status_code, refused_restore.json()["code"]) == (409, "name_taken")
     api.delete(f"{URL}{second['id']}/")
@@ -107,8 +107,8 @@ def test_a_definition_that_is_withdrawn_can_be_offered_again(api):
 
 def test_names_are_unique_among_definitions_alone(api):
     make_tool(name="sendEmail")
-    made(api)
-    other = made(api, name="sendLetter")
+    make_definition(api)
+    other = make_definition(api, name="sendLetter")
     for reply in (
         api.post(URL, SEND, format="json"),
         api.patch(f"{URL}{other['id']}/", {"name": "sendEmail"}, format="json"),
@@ -138,7 +138,7 @@ def test_a_definition_is_pinned_like_a_vendors_tool(api):
     desk, trusted = make_agent(slug="desk"), make_vendor(slug="trusted")
     reply = api.patch("/api/v1/agents/desk/", {"vendors": [trusted.slug]}, format="json")
     assert reply.status_code == 200, reply.json()
-    first = made(api)
+    first = make_definition(api)
     pinned = api.post("/api/v1/agents/desk/pins/", {"definition": first["id"]}, format="json")
     assert pinned.status_code == 201, pinned.json()
     assert (pinned.json()["tool"], pinned.json()["name"]) == (first["id"], "sendEmail")
@@ -158,7 +158,7 @@ def test_a_definition_is_pinned_like_a_vendors_tool(api):
 
 
 def test_definitions_are_found_among_all_tools_and_by_themselves(api):
-    made(api)
+    make_definition(api)
     make_tool(name="send_letter", description="Sends a mail by post")
     search.index_pending()
     both = {row["name"] for row in search.search(Query(q="send a mail")).rows}
@@ -170,7 +170,7 @@ def test_definitions_are_found_among_all_tools_and_by_themselves(api):
 
 
 def test_what_definitions_belong_to_is_no_vendor(api):
-    made(api)
+    make_definition(api)
     endpoint = definitions.home()
     admin = signed_in(Role.ADMIN)
     assert admin.get("/api/v1/vendors/").json()["results"] == []
@@ -185,7 +185,7 @@ def test_what_definitions_belong_to_is_no_vendor(api):
 
 
 def test_a_call_of_a_definition_goes_nowhere(api):
-    tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=made(api)["id"])
+    tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=make_definition(api)["id"])
     with pytest.raises(ArgumentsError) as refused:
         requesting.request_call(
             tool.current, actor=make_user(Role.DESIGNER), arguments={"recipient": "a@b.example"}

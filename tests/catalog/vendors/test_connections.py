@@ -305,10 +305,10 @@ def test_endpoint_that_moves_to_another_origin_loses_its_credential(admin, url, 
     moved = vendor_operations.update_endpoint(endpoint, actor=admin, url=url)
 
     assert (moved.credential is not None) is keeps
-    assert last_audit()[2] == {"url": URL} | ({} if keeps else lost(endpoint))
+    assert last_audit()[2] == {"url": URL} | ({} if keeps else removed_credential(endpoint))
 
 
-def lost(endpoint: Endpoint) -> dict[str, str]:
+def removed_credential(endpoint: Endpoint) -> dict[str, str]:
     return {"credential": "Main key", "credential_id": str(endpoint.credential_id)}
 
 

@@ -26,17 +26,17 @@ def make_credential(url: str = ADDRESS) -> Credential:
 
 
 @pytest.fixture
-def given():
+def payload():
     make_vendor(slug="acme")
     return {"vendor": "acme", "protocol": "a2t", "url": ADDRESS}
 
 
-def test_endpoint_is_connected_with_everything_it_takes(admin_api, given):
+def test_endpoint_is_connected_with_everything_it_takes(admin_api, payload):
     credential = make_credential()
 
     created = admin_api.post(
         URL,
-        given
+        payload
         | {
             "name": "Main",
             "credential": str(credential.pk),
@@ -83,16 +83,16 @@ def test_endpoint_is_connected_with_everything_it_takes(admin_api, given):
         ({"settings": {"unknown": 1}}, "settings"),
     ],
 )
-def test_bad_member_is_refused_at_its_field(admin_api, given, body, field):
-    assert refusal(admin_api.post(URL, given | body)) == (400, "invalid", {field})
+def test_bad_member_is_refused_at_its_field(admin_api, payload, body, field):
+    assert refusal(admin_api.post(URL, payload | body)) == (400, "invalid", {field})
     assert not Endpoint.objects.exists()
 
 
 @pytest.mark.parametrize("missing", ["vendor", "protocol", "url"])
-def test_missing_member_is_asked_for(admin_api, given, missing):
-    del given[missing]
+def test_missing_member_is_asked_for(admin_api, payload, missing):
+    del payload[missing]
 
-    assert refusal(admin_api.post(URL, given)) == (400, "invalid", {missing})
+    assert refusal(admin_api.post(URL, payload)) == (400, "invalid", {missing})
 
 
 @pytest.mark.parametrize("body", [b'{"\\u0000": "http://127.0.0.1/"}', b"{", b"null"])
@@ -102,23 +102,23 @@ def test_body_that_is_no_plain_json_object_is_refused(admin_api, body):
     assert refusal(answer) == (400, "invalid_json", set())
 
 
-def test_unknown_setting_with_an_endless_name_is_told_shortly(admin_api, given):
-    answer = admin_api.post(URL, given | {"settings": {"x" * 5000: 1}})
+def test_unknown_setting_with_an_endless_name_is_told_shortly(admin_api, payload):
+    answer = admin_api.post(URL, payload | {"settings": {"x" * 5000: 1}})
 
     assert len(answer.json()["fields"]["settings"]) < 200
 
 
-def test_removed_vendor_takes_no_endpoint(admin_api, given):
+def test_removed_vendor_takes_no_endpoint(admin_api, payload):
     admin_api.delete("/api/v1/vendors/acme/")
 
-    assert refusal(admin_api.post(URL, given)) == (400, "invalid", {"vendor"})
+    assert refusal(admin_api.post(URL, payload)) == (400, "invalid", {"vendor"})
 
 
-def test_credential_for_another_origin_is_refused(admin_api, given):
+def test_credential_for_another_origin_is_refused(admin_api, payload):
     elsewhere = make_credential("http://127.0.0.1:9200/")
     endpoint = make_endpoint(url=ADDRESS)
 
-    response = admin_api.post(URL, given | {"credential": str(elsewhere.pk)})
+    response = admin_api.post(URL, payload | {"credential": str(elsewhere.pk)})
     edited = admin_api.patch(f"{URL}{endpoint.pk}/", {"credential": str(elsewhere.pk)})
 
     assert refusal(response) == refusal(edited) == (400, "invalid", {"credential"})

@@ -168,7 +168,7 @@ def test_two_who_connect_one_address_at_once_do_not_both(transactional_db):
     assert sum(isinstance(outcome, Endpoint) for outcome in outcomes) == 1
 
 
-def read(endpoint: Endpoint) -> None:
+def run_enumeration(endpoint: Endpoint) -> None:
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     inspector.inspect_pending(run.endpoint_id)
 
@@ -178,11 +178,11 @@ def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
     listed_tools = [tool(1, name="lookup_weather"), tool(2, name="send_money")]
     with HostileVendor(json_reply({"items": listed_tools, "paging": {"pageLimit": 30}})) as vendor:
         first = make_endpoint(vendor=make_vendor(name="One"), url=vendor.url)
-        read(first)
+        run_enumeration(first)
         used = list(first.tools.values_list("pk", flat=True))
         monkeypatch.setattr(inspector, "USED_TOOLS", [lambda: used])
         copy = make_endpoint(vendor=make_vendor(name="Two"), url=f"{vendor.url}/tools")
-        read(copy)
+        run_enumeration(copy)
     assert copy.tools.count() == 2
     assert not Finding.objects.filter(
         code__in=["COLLISION", "LOOK_ALIKE", "NEAR_MISS", "OTHER_TOOL"]
@@ -190,7 +190,7 @@ def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
 
     with HostileVendor(json_reply({"items": listed_tools, "paging": {"pageLimit": 30}})) as stranger:
         staging = make_endpoint(vendor=make_vendor(name="Three"), url=stranger.url)
-        read(staging)
+        run_enumeration(staging)
     # The same tools at another address are one note.
     assert list(Finding.objects.filter(endpoint=staging).values_list("code", "state")) == [
         ("SAME_TOOLS", "noted")
@@ -199,7 +199,7 @@ def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
     reworded = [tool(1, name="lookup_weather", description="Another weather."), tool(2, name="send_m0ney")]
     with HostileVendor(json_reply({"items": reworded, "paging": {"pageLimit": 30}})) as stranger:
         other = make_endpoint(vendor=make_vendor(name="Four"), url=stranger.url)
-        read(other)
+        run_enumeration(other)
     findings = Finding.objects.filter(endpoint=other, code="COLLISION")
     assert dict(findings.values_list("tool__name", "state")) == {
         "lookup_weather": "noted",

@@ -109,7 +109,7 @@ def test_a_failed_run_says_what_to_do(admin):
 
 
 @pytest.fixture
-def held():
+def held_run():
     run = make_run(
         status="failed",
         error_code="SHRINK_HELD",
@@ -122,26 +122,26 @@ def held():
     return run
 
 
-def test_a_held_run_asks_before_it_withdraws(admin, held):
-    assert "Yes, withdraw 88 tools" in text_of(admin.get(f"/runs/{held.pk}/"))
+def test_a_held_run_asks_before_it_withdraws(admin, held_run):
+    assert "Yes, withdraw 88 tools" in text_of(admin.get(f"/runs/{held_run.pk}/"))
 
 
-def test_confirming_starts_a_run_that_may_withdraw(admin, held):
-    response = admin.post(f"/runs/{held.pk}/confirm/")
+def test_confirming_starts_a_run_that_may_withdraw(admin, held_run):
+    response = admin.post(f"/runs/{held_run.pk}/confirm/")
 
     run = Run.objects.latest("pk")
     assert response["Location"] == f"/runs/{run.pk}/"
     assert run.may_withdraw == 88
 
 
-def test_confirming_too_late_says_so(admin, held):
-    held.endpoint.held_run = None
-    held.endpoint.save()
+def test_confirming_too_late_says_so(admin, held_run):
+    held_run.endpoint.held_run = None
+    held_run.endpoint.save()
 
-    response = admin.post(f"/runs/{held.pk}/confirm/", follow=True)
+    response = admin.post(f"/runs/{held_run.pk}/confirm/", follow=True)
 
     assert "does not wait for a decision any more" in text_of(response)
 
 
-def test_only_an_administrator_may_confirm(held):
-    assert signed_in(Role.DESIGNER).post(f"/runs/{held.pk}/confirm/").status_code == 403
+def test_only_an_administrator_may_confirm(held_run):
+    assert signed_in(Role.DESIGNER).post(f"/runs/{held_run.pk}/confirm/").status_code == 403

@@ -69,7 +69,7 @@ def schemas(draft: str, references: list[str] | None = None, leaves: int = 8) ->
     if references:
         plain["$ref"] = st.sampled_from(references)
 
-    def around(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    def nest(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         lists = st.lists(inner, min_size=1, max_size=3)
         named_members = st.dictionaries(st.sampled_from(NAMES), inner, max_size=2)
         names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True)
@@ -107,4 +107,4 @@ def schemas(draft: str, references: list[str] | None = None, leaves: int = 8) ->
             return bounded | flags
         return bounded | st.booleans()
 
-    return st.recursive(_choose(plain), around, max_leaves=leaves)
+    return st.recursive(_choose(plain), nest, max_leaves=leaves)

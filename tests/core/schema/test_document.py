@@ -12,7 +12,7 @@ from core.schema import Dialect, SchemaBoundsError, read_document
 from tests.core.schema.spellings import DRAFTS, URIS, VALIDATORS, schemas, values
 
 
-def whole(draft, root, anchored, identified, escaped):
+def document_for(draft, root, anchored, identified, escaped):
     """A document in which references of every kind have somewhere to lead."""
     definitions = {"A": anchored, "B": identified, "x/y%": escaped}
     if draft in ("draft-06", "draft-07"):
@@ -43,7 +43,7 @@ def test_the_internal_form_accepts_what_the_vendors_schema_accepts(draft):
     @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
     @given(drawn, drawn, drawn, drawn, st.lists(values, min_size=5, max_size=8))
     def check(root, anchored, identified, escaped, values):
-        schema = whole(draft, root, anchored, identified, escaped)
+        schema = document_for(draft, root, anchored, identified, escaped)
         try:
             original = VALIDATORS[draft](schema, offline=True)
         except jsonschema_rs.ValidationError:

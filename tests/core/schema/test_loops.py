@@ -8,24 +8,24 @@ TREE = {"type": "object", "properties": {"children": {"type": "array", "items": 
 NEEDED = TREE | {"required": ["children"]}
 
 
-def at(name, **definitions):
+def schema_at(name, **definitions):
     return {"properties": {"a": {"$ref": f"#/$defs/{name}"}}, "$defs": definitions}
 
 
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (at("X", X={"$ref": "#/$defs/Y"}, Y={"$ref": "#/$defs/X"}), 3),
-        (at("X", X={"$ref": "#/$defs/X"}), 2),
-        (at("X", X={"allOf": [{"$ref": "#/$defs/X"}]}), 1),
-        (at("X", X={"anyOf": [{"$ref": "#/$defs/X"}, {"type": "string"}]}), 1),
-        (at("X", X={"not": {"$ref": "#/$defs/X"}}), 1),
+        (schema_at("X", X={"$ref": "#/$defs/Y"}, Y={"$ref": "#/$defs/X"}), 3),
+        (schema_at("X", X={"$ref": "#/$defs/X"}), 2),
+        (schema_at("X", X={"allOf": [{"$ref": "#/$defs/X"}]}), 1),
+        (schema_at("X", X={"anyOf": [{"$ref": "#/$defs/X"}, {"type": "string"}]}), 1),
+        (schema_at("X", X={"not": {"$ref": "#/$defs/X"}}), 1),
         ({"$ref": "#"}, 1),
         # The search enters the loop in its middle.
         ({"$ref": "#/$defs/A/allOf/0", "$defs": {"A": {"allOf": [{"$ref": "#/$defs/A"}]}}}, 1),
-        (at("T", T=TREE), 0),
+        (schema_at("T", T=TREE), 0),
         ({"properties": {"a": {"$ref": "#"}}}, 0),
-        (at("X", X={"type": "string"}), 0),
+        (schema_at("X", X={"type": "string"}), 0),
     ],
     ids=str,
 )
@@ -36,11 +36,11 @@ def test_reference_that_leads_back_to_the_same_value_is_endless(document, expect
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (at("T", T=NEEDED), 1),
-        (at("T", T=TREE), 0),
+        (schema_at("T", T=NEEDED), 1),
+        (schema_at("T", T=TREE), 0),
         ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, 1),
         ({"type": "object", "properties": {"a": {"$ref": "#"}}}, 0),
-        (at("T", T={"additionalProperties": {"$ref": "#/$defs/T"}}), 1),
+        (schema_at("T", T={"additionalProperties": {"$ref": "#/$defs/T"}}), 1),
     ],
     ids=str,
 )

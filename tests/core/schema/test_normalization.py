@@ -16,7 +16,7 @@ from tests.hostile_vendor import HostileVendor, reply
 from tests.vendor import Vendor, serving, tool
 
 
-def read(endpoint):
+def run_enumeration(endpoint):
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     return enumeration_runs.perform(run.pk)
 
@@ -123,21 +123,21 @@ def bench(request, db):
 def test_another_form_makes_neither_a_version_nor_a_finding(bench):
     usual, otherwise = FORMS[bench.dialect.name]
     bench.shop.tools = [usual(tool) for tool in bench.shop.tools]
-    assert bench.read().changed == 6
+    assert bench.enumerate().changed == 6
     Finding.objects.all().delete()
     versions = set(ToolVersion.objects.values_list("pk", flat=True))
     tools = list(Tool.objects.order_by("pk").values())
 
     bench.shop.tools = [otherwise(copy.deepcopy(tool)) for tool in bench.shop.tools]
-    run = bench.read()
+    run = bench.enumerate()
     assert (run.status, run.changed, run.unchanged, run.rejected) == ("succeeded", 0, 6, 0)
     assert set(ToolVersion.objects.values_list("pk", flat=True)) == versions
     assert list(Tool.objects.order_by("pk").values()) == tools
     assert not Finding.objects.exists()
-    assert bench.read().unchanged == 6
+    assert bench.enumerate().unchanged == 6
 
     bench.shop.tools[0] = bench.dialect.described(bench.shop.tools[0], "Does something else.")
-    assert bench.read().changed == 1, "and what is said in that form is still heard"
+    assert bench.enumerate().changed == 1, "and what is said in that form is still heard"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -145,9 +145,9 @@ def test_an_older_version_in_another_form_is_the_one_we_hold():
     first = tool(1)
     with serving(Vendor([first])) as vendor:
         endpoint = make_endpoint(url=vendor.url)
-        read(endpoint)
+        run_enumeration(endpoint)
         vendor.listed = [tool(1, version=2, description="Better.")]
-        read(endpoint)
+        run_enumeration(endpoint)
         vendor.history[first["toolId"]] = [{**first, "version": "1", "img": None}, *vendor.listed]
         older_versions.read_all(endpoint.pk)
     assert list(ToolVersion.objects.order_by("pk").values_list("label", "rewrite")) == [("1", 0), ("2", 0)]
@@ -158,9 +158,9 @@ def test_an_older_version_in_another_form_is_the_one_we_hold():
 def test_going_back_to_an_older_wording_in_another_form_adds_no_version():
     with serving(Vendor([tool(1)])) as vendor:
         endpoint = make_endpoint(url=vendor.url)
-        read(endpoint)
+        run_enumeration(endpoint)
         vendor.listed = [tool(1, description="Does another thing.")]
-        read(endpoint)
+        run_enumeration(endpoint)
         vendor.listed = [{**tool(1), "version": "1"}]
-        run = read(endpoint)
+        run = run_enumeration(endpoint)
     assert (run.changed, Tool.objects.get().current.ordinal, ToolVersion.objects.count()) == (1, 1, 2)

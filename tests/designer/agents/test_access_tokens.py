@@ -46,7 +46,7 @@ def desk(signed, owner, vendor):
     return desk_with(owner, vendor)[0]
 
 
-def listed(token, path=SERVED):
+def list_tools(token, path=SERVED):
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
     if token is not None:
@@ -60,7 +60,7 @@ def runs(token, path="/api/v1/agents/desk/releases/live/tools/sky/invoke/"):
 
 
 def test_a_client_finds_the_provider_and_calls_as_its_user(desk, signed, owner):
-    refused = listed(None)
+    refused = list_tools(None)
     assert refused.status_code == 401
     metadata = f"{METADATA}{SERVED}"
     assert refused.headers["WWW-Authenticate"] == f'Bearer realm="pegboard", resource_metadata="{metadata}"'
@@ -83,7 +83,7 @@ def test_a_client_finds_the_provider_and_calls_as_its_user(desk, signed, owner):
         "Access-Control-Allow-Headers": "*",
     }
     token = signed.access_token(AUDIENCE)
-    assert [tool["name"] for tool in listed(token).json()["result"]["tools"]] == ["sky"]
+    assert [tool["name"] for tool in list_tools(token).json()["result"]["tools"]] == ["sky"]
     # One key for user and agent, whichever door is taken; calls are its calls.
     assert runs(token).json()["outcome"] == "ok"
     key = ApiKey.objects.get()
@@ -98,7 +98,7 @@ def test_a_client_finds_the_provider_and_calls_as_its_user(desk, signed, owner):
     # It is known for a minute, and then costs what an API key costs.
     request_count = len(signed.asked)
     with time_machine.travel(timezone.now() + timedelta(seconds=30), tick=True):
-        assert listed(token).status_code == 200
+        assert list_tools(token).status_code == 200
     assert len(signed.asked) == request_count
 
 
@@ -106,15 +106,15 @@ def test_a_token_that_is_known_costs_no_more_queries_than_a_key(
     desk, signed, owner, django_assert_max_num_queries
 ):
     token = signed.access_token(AUDIENCE)
-    listed(token)
+    list_tools(token)
     with django_assert_max_num_queries(3):
-        assert listed(token).status_code == 200
+        assert list_tools(token).status_code == 200
 
 
 def test_a_path_is_no_audience(desk, signed, settings):
     settings.PUBLIC_URL, settings.RUNTIMES_URL = "", "https://run.example"
-    assert listed(signed.access_token(SERVED)).status_code == 401
-    assert listed(signed.access_token(f"https://run.example{SERVED}")).status_code == 200
+    assert list_tools(signed.access_token(SERVED)).status_code == 401
+    assert list_tools(signed.access_token(f"https://run.example{SERVED}")).status_code == 200
 
 
 def without_algorithm(idp):
@@ -160,16 +160,16 @@ HOSTILE = {
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_token_that_is_not_valid_opens_nothing(desk, signed, hostile):
     token = HOSTILE[hostile](signed)
-    for answer in (listed(token), runs(token)):
+    for answer in (list_tools(token), runs(token)):
         assert answer.status_code == 401, answer.content
-    assert 'error="invalid_token"' in listed(token).headers["WWW-Authenticate"]
+    assert 'error="invalid_token"' in list_tools(token).headers["WWW-Authenticate"]
     assert not ApiKey.objects.exists()
     assert not Call.objects.exists()
 
 
 def test_a_valid_token_of_an_unknown_user_is_forbidden_and_asks_for_no_sign_in(desk, signed):
     token = signed.access_token(AUDIENCE, sub="ada-2")
-    for answer in (listed(token), runs(token)):
+    for answer in (list_tools(token), runs(token)):
         assert answer.status_code == 403, answer.content
         assert "WWW-Authenticate" not in answer.headers
     assert runs(token).json()["code"] == "unknown_user"
@@ -179,23 +179,23 @@ def test_a_valid_token_of_an_unknown_user_is_forbidden_and_asks_for_no_sign_in(d
 
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
 def test_keys_of_every_kind_that_is_believed_and_no_weaker_one(desk, signed):
-    assert listed(signed.access_token(AUDIENCE, key=EC_KEY, alg="ES256", kid="e1")).status_code == 200
+    assert list_tools(signed.access_token(AUDIENCE, key=EC_KEY, alg="ES256", kid="e1")).status_code == 200
     signed.keys = [jwk(WEAK_KEY, "w1")]
     provider.clear_cache()
-    assert listed(signed.access_token(AUDIENCE, key=WEAK_KEY, kid="w1")).status_code == 401
+    assert list_tools(signed.access_token(AUDIENCE, key=WEAK_KEY, kid="w1")).status_code == 401
 
 
 def test_a_token_is_good_for_the_addresses_of_its_agent_alone(desk, signed, owner, vendor):
     desk_with(owner, vendor, slug="other")
     agents.create_agent(actor=owner, name="Unpublished", slug="unpublished")
     token = signed.access_token([AUDIENCE, "https://elsewhere.example"])
-    assert listed(token, "/serve/desk/1/mcp").status_code == 200
-    assert listed(token, "/serve/other/live/mcp").status_code == 401
+    assert list_tools(token, "/serve/desk/1/mcp").status_code == 200
+    assert list_tools(token, "/serve/other/live/mcp").status_code == 401
     assert runs(token, "/api/v1/agents/other/releases/live/tools/sky/invoke/").status_code == 401
     headers = {"Authorization": f"Bearer {token}"}
     assert APIClient().get("/api/v1/tools/", headers=headers).status_code == 401
     assert APIClient().get("/api/v1/agents/desk/pins/", headers=headers).status_code == 403
-    assert listed(signed.access_token(f"{SITE}/serve/desk")).status_code == 200
+    assert list_tools(signed.access_token(f"{SITE}/serve/desk")).status_code == 200
 
 
 def test_an_agent_that_the_user_may_not_see_is_not_there(signed, vendor):
@@ -203,8 +203,8 @@ def test_an_agent_that_the_user_may_not_see_is_not_there(signed, vendor):
     team = teams.create_team(actor=admin, name="Others")
     desk_with(admin, vendor, team=team)
     token = signed.access_token(AUDIENCE)
-    unknown = listed(signed.access_token(f"{SITE}/serve/nothing"), "/serve/nothing/live/mcp")
-    answer = listed(token)
+    unknown = list_tools(signed.access_token(f"{SITE}/serve/nothing"), "/serve/nothing/live/mcp")
+    answer = list_tools(token)
     assert (answer.status_code, answer.content) == (404, unknown.content)
     assert not ApiKey.objects.exists()
 
@@ -212,9 +212,9 @@ def test_an_agent_that_the_user_may_not_see_is_not_there(signed, vendor):
 def test_an_agent_that_got_a_new_address_is_found_at_the_old_one(desk, signed, owner):
     agents.update_agent(desk, actor=owner, slug="front")
     token = signed.access_token(AUDIENCE)
-    assert (listed(token).status_code, runs(token).json()["outcome"]) == (200, "ok")
+    assert (list_tools(token).status_code, runs(token).json()["outcome"]) == (200, "ok")
     # The token was issued for the old address and for no other one.
-    assert listed(token, "/serve/front/live/mcp").status_code == 401
+    assert list_tools(token, "/serve/front/live/mcp").status_code == 401
     assert KeyAgent.objects.get().agent == desk
 
 
@@ -241,16 +241,16 @@ def is_revoked(user, desk):
 )
 def test_access_ends_at_once(desk, signed, owner, happens, status):
     token = signed.access_token(AUDIENCE)
-    assert listed(token).status_code == 200
+    assert list_tools(token).status_code == 200
     happens(owner, desk)
     for access_token in (token, signed.access_token(AUDIENCE, jti="another")):
-        assert listed(access_token).status_code == status
+        assert list_tools(access_token).status_code == status
         assert runs(access_token).status_code == status
 
 
 def test_an_administrator_lets_in_again_what_was_revoked(desk, signed, owner):
     token = signed.access_token(AUDIENCE)
-    listed(token)
+    list_tools(token)
     is_revoked(owner, desk)
     key, browser, admin = ApiKey.objects.get(), Client(), Client()
     browser.force_login(owner)
@@ -258,70 +258,70 @@ def test_an_administrator_lets_in_again_what_was_revoked(desk, signed, owner):
     assert browser.post(f"/keys/{key.pk}/restore/").status_code == 403
     assert "Restore" in text_of(admin.get("/keys/"))
     admin.post(f"/keys/{key.pk}/restore/")
-    assert listed(token).status_code == 200
+    assert list_tools(token).status_code == 200
     _, plain = access_tokens.agent_keys.issue(owner, actor=owner, name="K", scopes=["invoke"], agents=[desk])
     usual = ApiKey.objects.exclude(pk=key.pk).get()
     admin.delete(f"/api/v1/keys/{usual.pk}/")
     assert admin.post(f"/api/v1/keys/{usual.pk}/restore/").json()["code"] == "key_revoked"
-    assert listed(plain).status_code == 401
+    assert list_tools(plain).status_code == 401
     assert admin.post(f"/api/v1/keys/{key.pk}/restore/").json()["is_of_signed_in"] is True
 
 
 def test_a_user_who_is_unlinked_loses_access_within_a_minute(desk, signed):
     token = signed.access_token(AUDIENCE)
-    assert listed(token).status_code == 200
+    assert list_tools(token).status_code == 200
     Identity.objects.all().delete()
     access_tokens._cache.clear()  # as time does
-    assert listed(token).status_code == 403
+    assert list_tools(token).status_code == 403
 
 
 def test_a_viewer_lists_and_does_not_run(desk, signed):
     viewer = make_user(Role.VIEWER)
     Identity.objects.create(user=viewer, issuer=signed.issuer, subject="viewer")
     token = signed.access_token(AUDIENCE, sub="viewer")
-    assert listed(token).status_code == 200
+    assert list_tools(token).status_code == 200
     assert runs(token).status_code == 403
 
 
 def test_what_a_deployment_says_of_tokens(desk, signed, settings):
     settings.OIDC |= {"audiences": ["pegboard-runtimes"], "runtime_scopes": ["pegboard.run"]}
     token = signed.access_token("pegboard-runtimes")
-    refused = listed(token)
+    refused = list_tools(token)
     assert refused.status_code == 403
     assert 'error="insufficient_scope"' in refused.headers["WWW-Authenticate"]
-    assert 'scope="pegboard.run"' in listed(None).headers["WWW-Authenticate"]
+    assert 'scope="pegboard.run"' in list_tools(None).headers["WWW-Authenticate"]
     metadata = Client().get(f"/.well-known/oauth-protected-resource{SERVED}").json()
     assert metadata["scopes_supported"] == ["pegboard.run"]
     for scope in ({"scope": "openid pegboard.run"}, {"scope": None, "scp": ["pegboard.run"]}):
-        assert listed(signed.access_token("pegboard-runtimes", **scope)).status_code == 200
+        assert list_tools(signed.access_token("pegboard-runtimes", **scope)).status_code == 200
     plain = {"typ": "JWT", "client_id": None, "scope": "pegboard.run"}
-    assert listed(signed.access_token("pegboard-runtimes", **plain)).status_code == 401
+    assert list_tools(signed.access_token("pegboard-runtimes", **plain)).status_code == 401
     settings.OIDC |= {"runtimes": "unmarked"}
-    assert listed(signed.access_token("pegboard-runtimes", **plain)).status_code == 200
+    assert list_tools(signed.access_token("pegboard-runtimes", **plain)).status_code == 200
     page = Client()
     page.force_login(make_user(Role.VIEWER))
     assert "Or let users sign in" in text_of(page.get("/agents/desk/releases/1/connect/"))
     settings.OIDC |= {"runtimes": "off"}
-    assert listed(signed.access_token(AUDIENCE)).status_code == 401
-    assert "resource_metadata" not in listed(None).headers["WWW-Authenticate"]
+    assert list_tools(signed.access_token(AUDIENCE)).status_code == 401
+    assert "resource_metadata" not in list_tools(None).headers["WWW-Authenticate"]
     assert Client().get(f"/.well-known/oauth-protected-resource{SERVED}").status_code == 404
     assert "Or let users sign in" not in text_of(page.get("/agents/desk/releases/1/connect/"))
 
 
 def test_made_up_key_ids_stop_no_token_while_the_provider_is_away(desk, signed, monkeypatch):
-    assert listed(signed.access_token(AUDIENCE)).status_code == 200
+    assert list_tools(signed.access_token(AUDIENCE)).status_code == 200
     monkeypatch.setattr(provider, "REFETCH_SECONDS", -1.0)
     signed.stop()
-    assert listed(signed.access_token(AUDIENCE, kid="made-up")).status_code == 503
+    assert list_tools(signed.access_token(AUDIENCE, kid="made-up")).status_code == 503
     assert access_tokens._away_until > time.monotonic()
-    assert listed(signed.access_token(AUDIENCE, jti="another")).status_code == 200
-    assert listed(signed.access_token(AUDIENCE, kid="made-up")).status_code == 503
+    assert list_tools(signed.access_token(AUDIENCE, jti="another")).status_code == 200
+    assert list_tools(signed.access_token(AUDIENCE, kid="made-up")).status_code == 503
 
 
 def test_a_provider_that_is_away_is_not_asked_for_each_token(desk, signed):
     signed.stop()
     provider.clear_cache()
     token = signed.access_token(AUDIENCE)
-    answers = [listed(token), listed(token), runs(token)]
+    answers = [list_tools(token), list_tools(token), runs(token)]
     assert [answer.status_code for answer in answers] == [503, 503, 503]
     assert access_tokens._away_until > time.monotonic()

@@ -48,7 +48,7 @@ def restore(api, slug: str) -> None:
     assert (reply.status_code, reply.json()["archived_at"]) == (200, None), reply.json()
 
 
-def listed(api, query: str = "") -> list[str]:
+def list_slugs(api, query: str = "") -> list[str]:
     return [row["slug"] for row in api.get(f"{URL}{query}").json()["results"]]
 
 
@@ -56,12 +56,12 @@ def test_all_that_is_below_is_archived_and_comes_back_in_one(api, desk):
     archive(api, "desk")
 
     assert len(set(Agent.objects.values_list("archived_at", flat=True))) == 1
-    assert listed(api) == []
-    assert listed(api, "?archived=1") == ["desk", "orders", "refills"]
+    assert list_slugs(api) == []
+    assert list_slugs(api, "?archived=1") == ["desk", "orders", "refills"]
 
     restore(api, "desk")
 
-    assert listed(api) == ["desk", "orders", "refills"]
+    assert list_slugs(api) == ["desk", "orders", "refills"]
     audit_entries = AuditEntry.objects.filter(kind="agent", action__in=["archive", "restore"]).order_by("pk")
     assert [(row.action, row.why) for row in audit_entries] == [
         (action, reason)
@@ -78,9 +78,9 @@ def test_what_was_archived_before_stays_archived(api, desk):
     assert (reply.status_code, reply.json()["code"]) == (409, "parent_archived")
     restore(api, "desk")
 
-    assert listed(api) == ["desk", "refills"]
+    assert list_slugs(api) == ["desk", "refills"]
     restore(api, "orders")
-    assert listed(api) == ["desk", "orders", "refills"]
+    assert list_slugs(api) == ["desk", "orders", "refills"]
 
 
 def test_nothing_of_an_archived_agent_changes(api, alice, desk):
@@ -202,7 +202,7 @@ def test_an_archived_agent_is_removed_without_bringing_it_back(api, desk):
     archive(api, "orders")
 
     assert api.delete(f"{URL}orders/").status_code == 204
-    assert listed(api, "?archived=1") == []
+    assert list_slugs(api, "?archived=1") == []
 
 
 def test_what_is_not_archived_is_not_brought_back(api, desk):

@@ -191,7 +191,7 @@ def stop(tool, version, state="open"):
     )
 
 
-def chosen(page, tool) -> str:
+def chosen_option(page, tool) -> str:
     """The version that the form to pin begins with, as a browser shows it."""
     select = re.search(
         r'<select name="ordinal".*?</select>', page.get(f"/tools/{tool.pk}/").content.decode(), re.S
@@ -205,16 +205,16 @@ def test_a_version_that_cannot_be_pinned_is_never_chosen_beforehand(page, tool, 
     stop(tool, tool.current, state)
     Tool.objects.update(stopped=tool.current)
 
-    assert chosen(page, tool) == ""
+    assert chosen_option(page, tool) == ""
 
 
 def test_the_newest_version_that_may_be_pinned_is_chosen_beforehand(page, tool):
     make_version(tool)
-    assert chosen(page, tool) == "2"
+    assert chosen_option(page, tool) == "2"
 
     stop(tool, tool.current)
 
-    assert chosen(page, tool) == "1"
+    assert chosen_option(page, tool) == "1"
 
 
 def test_a_preset_of_an_enum_or_a_yes_and_no_is_a_choice(page, alice):

@@ -36,7 +36,7 @@ def desk(db):
     return agent
 
 
-def asked(desk, name: str, **wish) -> Call:
+def call_tool(desk, name: str, **wish) -> Call:
     """A call that the mock of the tool answers."""
     pin = desk.pins.get(name=name)
     activity = Activity.objects.get(agent=desk.pk, tool=pin.tool)
@@ -151,7 +151,7 @@ def test_assertions_are_kept_and_judged_with_the_calls_that_show_it(api, desk):
     for name in ("authenticate", "look_up", "create", "delete"):
         api.put(f"{URL}mocks/{name}/", {"seed": 1})
     early, login, late, first, second = (
-        asked(desk, name) for name in ("look_up", "authenticate", "look_up", "create", "create")
+        call_tool(desk, name) for name in ("look_up", "authenticate", "look_up", "create", "create")
     )
     saved = api.put(f"{URL}mock-assertions/", {"assertions": SAID})
     verdict_body = api.post(f"{URL}mock-assertions/judge/", {}).json()
@@ -177,7 +177,7 @@ def test_assertions_are_kept_and_judged_with_the_calls_that_show_it(api, desk):
 
 def test_a_call_that_was_gone_on_with_counts_once(api, desk):
     api.put(f"{URL}mocks/create/", {"situations": [{"name": "interrupt", "switch": True}]})
-    stopped = asked(desk, "create")
+    stopped = call_tool(desk, "create")
     invocation.continue_now(stopped, actor=stopped.requested_by, answers={"answer": {"approved": True}})
 
     payload = {"assertions": [{"is": "called", "tool": "create", "times": 1}]}
@@ -189,18 +189,18 @@ def test_a_call_that_was_gone_on_with_counts_once(api, desk):
 
 def test_the_log_is_told_apart_by_key_environment_and_agent(api, desk):
     api.put(f"{URL}mocks/create/", {})
-    staging, other = asked(desk, "create", environment="staging"), asked(desk, "create")
+    staging, other = call_tool(desk, "create", environment="staging"), call_tool(desk, "create")
     elsewhere = make_agent(slug="elsewhere")
     make_pin(elsewhere, desk.pins.get(name="create").tool)
 
-    def listed(agent="desk", **filters):
+    def list_calls(agent="desk", **filters):
         rows = api.get(f"/api/v1/agents/{agent}/mock-calls/", filters).json()["results"]
         return [(row["call"], row["tool"]) for row in rows]
 
-    assert listed() == [(other.pk, "create"), (staging.pk, "create")]
-    assert listed(environment="staging") == [(staging.pk, "create")]
-    assert listed(key=1) == []
-    assert listed(agent="elsewhere") == []
+    assert list_calls() == [(other.pk, "create"), (staging.pk, "create")]
+    assert list_calls(environment="staging") == [(staging.pk, "create")]
+    assert list_calls(key=1) == []
+    assert list_calls(agent="elsewhere") == []
 
 
 @pytest.mark.parametrize(

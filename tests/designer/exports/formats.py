@@ -44,7 +44,7 @@ class Listed(NamedTuple):
     outputs: Any
 
 
-def listed(format_: str, document: Any) -> Iterator[Listed]:
+def tools_in_format(format_: str, document: Any) -> Iterator[Listed]:
     places = TARGETS[format_]["x-tools"]
     for tool in pointed(document, places["at"]):
         outputs = pointed(tool, places["outputs"]) if "outputs" in places else None

@@ -15,7 +15,7 @@ MAX_DEFINITIONS = 40
 
 def public_schemas(*, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield at most `count` schemas of objects, each with its name, spread evenly over all there are."""
-    names = list(_named())
+    names = list(_named_schemas())
     for path, name in names[:: max(len(names) // count, 1)][:count]:
         definitions = _definitions(path)
         needed = _needed(definitions, name)
@@ -25,7 +25,7 @@ def public_schemas(*, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{path.parent.name}/{name}", {**schema, "$defs": inside}
 
 
-def _named() -> Iterator[tuple[Path, str]]:
+def _named_schemas() -> Iterator[tuple[Path, str]]:
     spec = find_spec("kubernetes_validate")
     assert spec
     assert spec.origin

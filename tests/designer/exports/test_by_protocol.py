@@ -5,7 +5,7 @@ import pytest
 import protocols
 from designer.exports.base import carried
 from tests.designer.exports.formats import FORMATS, PROVED, VALIDATORS
-from tests.designer.exports.test_exports import make_release, written
+from tests.designer.exports.test_exports import export, make_release
 from tests.protocols.test_contract import Scene
 
 
@@ -20,7 +20,7 @@ def release(request):
 def test_recorded_tools_keep_the_rules_of_every_target(release, name):
     fitting = carried(release, FORMATS[name].limits).fitting
     if fitting.tools:
-        VALIDATORS[name].validate(written(name, fitting))
+        VALIDATORS[name].validate(export(name, fitting))
 
 
 def test_our_own_format_carries_every_tool(release):

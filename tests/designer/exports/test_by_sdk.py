@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from designer.exports.base import carried
 from tests.designer.exports.formats import FORMATS
-from tests.designer.exports.test_exports import written
+from tests.designer.exports.test_exports import export
 from tests.designer.strategies import releases
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -83,5 +83,5 @@ JUDGES: dict[str, Callable[[Any], Any]] = {
 def test_the_providers_own_package_takes_the_whole_document(name, release):
     fitting = carried(release, FORMATS[name].limits).fitting
     if fitting.tools:
-        document = written(name, fitting)
+        document = export(name, fitting)
         assert JUDGES[name](document) == document

@@ -19,8 +19,8 @@ from people.models import Role
 from protocols.calls import arguments
 from protocols.signature import Parameter, Signature
 from tests.designer.exports import real_tools
-from tests.designer.exports.formats import FORMATS, PROVED, REFUSING, SCHEMA_FORMATS, listed, names
-from tests.designer.exports.test_exports import make_release, written
+from tests.designer.exports.formats import FORMATS, PROVED, REFUSING, SCHEMA_FORMATS, names, tools_in_format
+from tests.designer.exports.test_exports import export, make_release
 from tests.designer.exports.test_schemas import signature_of
 from tests.designer.strategies import releases as any_release
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
@@ -46,7 +46,7 @@ def test_every_format_is_understood_by_its_own_names_whether_it_is_said_or_not(r
         for tool in release.tools:
             if not is_plain(tool.signature) or not carried(one(release, tool), format_.limits).is_whole:
                 continue
-            (shown_tool,) = listed(name, written(name, one(release, tool)))
+            (shown_tool,) = tools_in_format(name, export(name, one(release, tool)))
             ins, outs = names(shown_tool.inputs), names(shown_tool.outputs)
             codes = {remark.code for remark in carried(one(release, tool), format_.limits).remarks}
             back = format_.wire(tool.signature).inputs
@@ -135,7 +135,7 @@ def call_all_by_every_format(api, owner, signatures: list[Signature], slug: str 
         }
         address = f"/api/v1/agents/{slug}/releases/1/tools/"
         for name in PROVED:
-            shown_tools = list(listed(name, api.get(f"{address}?format={name}").json()))
+            shown_tools = list(tools_in_format(name, api.get(f"{address}?format={name}").json()))
             assert len(shown_tools) == len(signatures)
             for tool in shown_tools:
                 ins, outs = names(tool.inputs), names(tool.outputs)

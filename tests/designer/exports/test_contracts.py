@@ -14,7 +14,7 @@ from designer.exports import contracts, judge
 from designer.exports.base import carried
 from tests.core.schema import schemas
 from tests.designer.exports.formats import FORMATS, TARGETS
-from tests.designer.exports.test_exports import make_release, schema_in, written
+from tests.designer.exports.test_exports import export, make_release, schema_in
 from tests.designer.exports.test_schemas import signature_of
 
 OPENAI = ("openai-chat", "openai-responses")
@@ -244,7 +244,7 @@ def test_one_tool_that_a_target_refuses_silences_no_other():
     result = carried(release, FORMATS["gemini"].limits)
     assert result.left_out == ["tool_1"]
     assert [tool.signature.name for tool in result.fitting.tools] == ["tool_2"]
-    assert written("gemini", result.fitting)
+    assert export("gemini", result.fitting)
 
 
 # Inputs that stand elsewhere than among the properties.

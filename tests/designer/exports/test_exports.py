@@ -13,7 +13,14 @@ from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, Re
 from designer.signatures.effective import effective
 from designer.signatures.words import ParameterWords, Words
 from protocols.signature import AllowedValue, Annotations
-from tests.designer.exports.formats import FORMATS, OF_TOOLS, PROVED, SCHEMA_FORMATS, VALIDATORS, listed
+from tests.designer.exports.formats import (
+    FORMATS,
+    OF_TOOLS,
+    PROVED,
+    SCHEMA_FORMATS,
+    VALIDATORS,
+    tools_in_format,
+)
 from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature
 
@@ -21,7 +28,7 @@ from tests.factories import make_parameter, make_signature
 FEW = settings(max_examples=6)
 
 
-def written(name, release):
+def export(name, release):
     return json.loads(msgspec.json.encode(FORMATS[name].write(release)))
 
 
@@ -46,7 +53,7 @@ def make_release(*signatures, tool_id="7d2fb3c1-5c3e-4d0b-9a64-6c6d1a1f3c11", la
 
 def schema_in(name, release):
     """The input schema of the first tool, wherever the format keeps it."""
-    return next(listed(name, written(name, release))).inputs
+    return next(tools_in_format(name, export(name, release))).inputs
 
 
 @pytest.mark.parametrize("name", PROVED)
@@ -55,7 +62,7 @@ def schema_in(name, release):
 def test_every_export_keeps_its_targets_rules(name, release):
     fitting = carried(release, FORMATS[name].limits).fitting
     if fitting.tools:
-        VALIDATORS[name].validate(written(name, fitting))
+        VALIDATORS[name].validate(export(name, fitting))
 
 
 @pytest.mark.parametrize("name", SCHEMA_FORMATS)
@@ -72,7 +79,7 @@ def test_schemas_are_schemas_and_presets_fit_them(name, release):
 @FEW
 @given(release=releases())
 def test_the_stored_document_gives_the_same_export(name, release):
-    assert written(name, release_document.decode(release_document.encode(release))) == written(name, release)
+    assert export(name, release_document.decode(release_document.encode(release))) == export(name, release)
 
 
 @pytest.mark.parametrize("name", SCHEMA_FORMATS)
@@ -145,7 +152,7 @@ def test_limits_of_another_type_are_not_written():
     ],
 )
 def test_strict_is_said_of_schemas_within_the_strict_subset_only(parameter, is_strict):
-    document = written("openai-chat", make_release(make_signature(inputs=(parameter,))))
+    document = export("openai-chat", make_release(make_signature(inputs=(parameter,))))
 
     assert document[0]["function"]["strict"] is is_strict
     VALIDATORS["openai-chat"].validate(document)
@@ -159,7 +166,7 @@ def test_mcp_carries_outputs_hints_and_picture():
         annotations=Annotations(read_only=True),
     )
 
-    (tool,) = written("mcp", make_release(signature))["tools"]
+    (tool,) = export("mcp", make_release(signature))["tools"]
 
     assert tool["title"] == "Forecast"
     assert tool["annotations"] == {"readOnlyHint": True}
@@ -172,7 +179,7 @@ def test_mcp_carries_outputs_hints_and_picture():
 def test_json_schema_shows_the_way_back_to_the_wire():
     signature = make_signature("Lookup Weather", inputs=(make_parameter("Due date"), make_parameter("key")))
 
-    document = written("json-schema", make_release(signature, key={"hidden": True, "preset": "k"}))
+    document = export("json-schema", make_release(signature, key={"hidden": True, "preset": "k"}))
 
     assert document["tools"][0]["wire"] == {
         "id": 1,
@@ -200,7 +207,7 @@ def test_a2t_writes_the_vendors_parameter_names_and_only_the_limits_it_sent():
         tags=("weather",),
     )
 
-    assert written("a2t", make_release(signature)) == {
+    assert export("a2t", make_release(signature)) == {
         "items": [
             {
                 "toolId": "7d2fb3c1-5c3e-4d0b-9a64-6c6d1a1f3c11",
@@ -242,7 +249,7 @@ def test_a2t_lists_illegal_values_in_words():
     )
     release = make_release(make_signature(inputs=(unit,), outputs=(unit,)))
 
-    (tool,) = written("a2t", release)["items"]
+    (tool,) = export("a2t", release)["items"]
 
     for parameter in (*tool["input_parameters"], *tool["output_parameters"]):
         assert parameter["type"] == "string"
@@ -253,28 +260,28 @@ def test_a2t_lists_illegal_values_in_words():
 def test_a2t_gives_a_tool_without_outputs_one():
     release = make_release(make_signature())
 
-    (tool,) = written("a2t", release)["items"]
+    (tool,) = export("a2t", release)["items"]
 
     assert [(o["name"], o["type"]) for o in tool["output_parameters"]] == [("result", "json")]
     assert [r.code for r in remarks(release, FORMATS["a2t"].limits)] == ["output_added"]
 
 
 def test_a2t_derives_a_uuid_for_an_id_that_is_none():
-    one, again = (written("a2t", make_release(make_signature(), tool_id="get_weather")) for _ in range(2))
+    one, again = (export("a2t", make_release(make_signature(), tool_id="get_weather")) for _ in range(2))
 
     assert one == again
     VALIDATORS["a2t"].validate(one)
 
 
 def test_a2t_tells_two_tools_of_one_id_apart():
-    items = written("a2t", make_release(make_signature(), make_signature()))["items"]
+    items = export("a2t", make_release(make_signature(), make_signature()))["items"]
 
     assert len({item["toolId"] for item in items}) == 2
 
 
 @pytest.mark.parametrize(("label", "version"), [("12", 12), ("", 1), ("0", 1), ("2026-11-21", 1), ("²", 1)])
 def test_a2t_version_is_the_vendors_number_or_else_ours(label, version):
-    assert written("a2t", make_release(make_signature(), label=label))["items"][0]["version"] == version
+    assert export("a2t", make_release(make_signature(), label=label))["items"][0]["version"] == version
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,20 @@ import protocols
 from designer.exports import oxp
 from designer.exports.document import ReleaseDocument
 from protocols.signature import Requirements
-from tests.designer.exports.test_exports import make_release, written
+from tests.designer.exports.test_exports import export, make_release
 from tests.designer.exports.test_schemas import signature_of
 from tests.factories import make_parameter, make_signature
 
 A = {"type": "string"}
 
 
-def listed(release: ReleaseDocument, **members):
+def write_items(release: ReleaseDocument, **members):
     """The items of a release whose tools have these members."""
     tools = tuple(
         type(tool)(**{**{m: getattr(tool, m) for m in tool.__struct_fields__}, **members})
         for tool in release.tools
     )
-    document = written(
-        "oxp", type(release)(schema=release.schema, agent=release.agent, number=1, tools=tools)
-    )
+    document = export("oxp", type(release)(schema=release.schema, agent=release.agent, number=1, tools=tools))
     return document["items"]
 
 
@@ -30,7 +28,7 @@ def test_a_tool_is_defined_with_both_schemas():
         inputs=(make_parameter("Due date"),), outputs=(make_parameter("sky"),), tags=("weather",)
     )
 
-    assert written("oxp", make_release(signature)) == {
+    assert export("oxp", make_release(signature)) == {
         "items": [
             {
                 "id": "acme.tool_1@3.0.0",
@@ -53,7 +51,7 @@ def test_a_tool_is_defined_with_both_schemas():
 
 
 def test_tool_without_outputs_may_answer_anything():
-    assert listed(make_release(make_signature()))[0]["output_schema"] == {}
+    assert write_items(make_release(make_signature()))[0]["output_schema"] == {}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +66,7 @@ def test_tool_without_outputs_may_answer_anything():
     ],
 )
 def test_version_has_three_numbers(label, version):
-    (item,) = listed(make_release(make_signature(), label=label))
+    (item,) = write_items(make_release(make_signature(), label=label))
     assert (item["version"], item["id"]) == (version, f"acme.tool_1@{version}")
 
 
@@ -82,7 +80,9 @@ def test_version_has_three_numbers(label, version):
     ],
 )
 def test_id_is_the_vendors_own_where_it_is_one_of_this_protocol(protocol, tool_id, identity):
-    (item,) = listed(make_release(make_signature()), protocol=protocol, tool_id=tool_id, vendor="big-vendor")
+    (item,) = write_items(
+        make_release(make_signature()), protocol=protocol, tool_id=tool_id, vendor="big-vendor"
+    )
     assert item["id"] == f"{identity}@3.0.0"
 
 
@@ -99,7 +99,7 @@ def test_ids_that_two_tools_want_both_get_a_tail():
         )
         for signature, tool_id in ((one, "Sky.Now"), (other, "sky.now"))
     ]
-    document = written(
+    document = export(
         "oxp", type(release)(schema=release.schema, agent=release.agent, number=1, tools=tuple(shared))
     )
     ids = [item["id"] for item in document["items"]]
@@ -109,7 +109,7 @@ def test_ids_that_two_tools_want_both_get_a_tail():
 
 def test_what_a_call_needs_beside_its_inputs_is_told():
     needs = Requirements(scopes=("read",), secrets=("token",), user=True)
-    (item,) = listed(make_release(make_signature(requirements=needs)))
+    (item,) = write_items(make_release(make_signature(requirements=needs)))
     assert item["requirements"] == {"secrets": [{"id": "token"}], "user_id": True}
 
 
@@ -121,7 +121,7 @@ def test_our_own_reader_takes_what_is_written():
         "anyOf": [{"required": ["a"]}, {"required": ["n"]}],
         "$defs": {"a": {"type": "array", "items": A}},
     }
-    (item,) = listed(make_release(signature_of(inputs, {"type": "object", "properties": {"b": A}})))
+    (item,) = write_items(make_release(signature_of(inputs, {"type": "object", "properties": {"b": A}})))
 
     signature = protocols.get("oxp")({}).read(item)
 

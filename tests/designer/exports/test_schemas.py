@@ -17,7 +17,7 @@ from protocols import parameters as json_schema
 from protocols.signature import Signature
 from tests.core.schema import schemas
 from tests.designer.exports.formats import FORMATS, REFUSING, SCHEMA_FORMATS, VALIDATORS
-from tests.designer.exports.test_exports import make_release, schema_in, written
+from tests.designer.exports.test_exports import export, make_release, schema_in
 from tests.designer.strategies import SCHEMAS
 
 REFUSED = openai_chat.CONTRACT.keywords_at_top()
@@ -226,7 +226,7 @@ def test_input_that_is_no_object_becomes_the_only_property(name):
 
 
 def test_the_way_back_says_which_input_stands_for_all():
-    (tool,) = written("json-schema", make_release(signature_of({"type": "array"})))["tools"]
+    (tool,) = export("json-schema", make_release(signature_of({"type": "array"})))["tools"]
 
     assert tool["wire"]["whole"] == "input"
     assert tool["outputs"] == {"type": "object", "properties": {}}
@@ -270,7 +270,7 @@ def test_no_reference_ever_leads_nowhere(case):
 def test_mcp_output_that_is_no_object_goes_below_one_member(outputs):
     release = make_release(signature_of({"type": "object"}, outputs))
 
-    document = written("mcp", release)
+    document = export("mcp", release)
 
     (tool,) = document["tools"]
     assert tool["outputSchema"] == {"type": "object", "properties": {"value": outputs}}
@@ -282,7 +282,7 @@ def test_mcp_output_that_is_no_object_goes_below_one_member(outputs):
 def test_mcp_output_that_may_be_null_goes_below_one_member():
     outputs = {"type": ["object", "null"], "properties": {"value": {"type": "integer"}}}
 
-    (tool,) = written("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
+    (tool,) = export("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
 
     assert tool["outputSchema"] == {"type": "object", "properties": {"value_": outputs}}
     assert tool["_meta"] == {"pegboard/wire": {"whole_output": "value_"}}
@@ -291,7 +291,7 @@ def test_mcp_output_that_may_be_null_goes_below_one_member():
 def test_plain_format_puts_whatever_stands_for_all_below_itself():
     outputs = {"$ref": "#/$defs/row", "$defs": {"row": {"type": "object"}}}
 
-    (tool,) = written("json-schema", make_release(signature_of({"type": "array"}, outputs)))["tools"]
+    (tool,) = export("json-schema", make_release(signature_of({"type": "array"}, outputs)))["tools"]
 
     assert tool["outputs"]["properties"] == {"value": {"type": "object", "$ref": "#/$defs/row"}}
     assert (tool["wire"]["whole"], tool["wire"]["whole_output"]) == ("input", "value")
@@ -311,7 +311,7 @@ def test_plain_format_puts_whatever_stands_for_all_below_itself():
 )
 def test_output_that_is_a_reference_to_an_object_says_so_at_the_top(defined, type_):
     outputs = {"$ref": "#/$defs/row", "$defs": {"row": defined, "other": {"type": "object"}}}
-    (tool,) = written("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
+    (tool,) = export("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
 
     if type_:
         assert tool["outputSchema"] == outputs | {"type": type_}
@@ -320,7 +320,7 @@ def test_output_that_is_a_reference_to_an_object_says_so_at_the_top(defined, typ
 
 
 def test_mcp_keeps_an_output_schema_without_properties():
-    (tool,) = written("mcp", make_release(signature_of({"type": "object"}, {"type": "object"})))["tools"]
+    (tool,) = export("mcp", make_release(signature_of({"type": "object"}, {"type": "object"})))["tools"]
 
     assert tool["outputSchema"] == {"type": "object"}
 
@@ -332,7 +332,7 @@ def test_outputs_are_required_and_closed_only_as_the_vendor_says():
         "required": ["t"],
         "additionalProperties": False,
     }
-    (tool,) = written("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
+    (tool,) = export("mcp", make_release(signature_of({"type": "object"}, outputs)))["tools"]
 
     assert tool["outputSchema"] == outputs
 
@@ -347,7 +347,7 @@ def test_a2t_names_the_rules_it_has_no_place_for():
     inputs = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^a"}}}
     release = make_release(signature_of(inputs, {"type": "object", "properties": {"b": {}}}))
 
-    (tool,) = written("a2t", release)["items"]
+    (tool,) = export("a2t", release)["items"]
 
     assert [(p["name"], p["type"]) for p in tool["input_parameters"]] == [("a", "string")]
     assert [r.code for r in remarks(release, FORMATS["a2t"].limits)] == ["no_schemas"]
@@ -374,7 +374,7 @@ def test_a2t_refuses_inputs_that_are_json(inputs):
 )
 def test_closed_schemas_of_vendors_are_strict(members, is_strict):
     inputs = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], **members}
-    document = written("openai-chat", make_release(signature_of(inputs)))
+    document = export("openai-chat", make_release(signature_of(inputs)))
 
     assert document[0]["function"]["strict"] is is_strict
     VALIDATORS["openai-chat"].validate(document)
@@ -415,7 +415,7 @@ def test_schema_that_is_broken_is_repaired_or_warned_of(name):
 def test_agents_are_exported_as_tools():
     signature = Signature(name="trip_planner", description="Plans", kind="agent")
 
-    assert written("anthropic", make_release(signature))[0]["name"] == "tool_1"
+    assert export("anthropic", make_release(signature))[0]["name"] == "tool_1"
     assert effective(signature, name="t").kind == "agent"
 
 

@@ -13,7 +13,7 @@ from designer.exports import nulls, openai_strict, strict, wire
 from designer.exports.base import carried, remarks
 from tests.core.schema import schemas
 from tests.designer.exports.formats import VALIDATORS
-from tests.designer.exports.test_exports import make_release, schema_in, written
+from tests.designer.exports.test_exports import export, make_release, schema_in
 from tests.designer.exports.test_schemas import signature_of
 from tests.factories import make_parameter, make_signature
 
@@ -170,7 +170,7 @@ def test_schema_that_is_too_large_is_refused_by_its_size(properties, expected_te
 def test_tool_that_takes_nothing_is_strict():
     for inputs in ({"type": "object"}, {"type": "object", "properties": {}}):
         assert schema_in(NAME, make_release(signature_of(inputs))) == closed()
-    (tool,) = written(NAME, make_release(make_signature(inputs=(), description="")))
+    (tool,) = export(NAME, make_release(make_signature(inputs=(), description="")))
     assert tool == {
         "type": "function",
         "function": {"name": "tool_1", "parameters": closed(), "strict": True},
@@ -183,7 +183,7 @@ def test_tool_that_takes_nothing_is_strict():
 def test_whatever_a_vendor_writes_is_strict_or_refused(members, own_properties):
     release = make_release(signature_of(members | {"type": "object", "properties": own_properties}))
     if carried(release, LIMITS).is_whole:
-        VALIDATORS[NAME].validate(written(NAME, release))
+        VALIDATORS[NAME].validate(export(NAME, release))
 
 
 # What loses nothing on the way: a value that fits the strict form fits the vendor's schema when its nulls go.

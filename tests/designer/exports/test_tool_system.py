@@ -8,7 +8,7 @@ from designer.exports import tool_system, wire
 from designer.exports.base import carried, remarks
 from designer.signatures.effective import effective
 from tests.designer.exports.formats import NO_INPUTS, OF_TOOLS
-from tests.designer.exports.test_exports import make_release, written
+from tests.designer.exports.test_exports import export, make_release
 from tests.designer.exports.test_schemas import signature_of
 from tests.factories import make_parameter, make_signature
 
@@ -17,7 +17,7 @@ ANY = {"type": "object", "properties": {}}
 
 
 def branches(release):
-    return written(NAME, release)["calls"]["items"]["anyOf"]
+    return export(NAME, release)["calls"]["items"]["anyOf"]
 
 
 def branch_of(inputs, outputs=None, **words):
@@ -32,7 +32,7 @@ def test_a_release_is_an_array_of_calls():
         outputs=(make_parameter("degrees", type="number"),),
     )
 
-    document = written(NAME, make_release(weather, make_signature(inputs=())))
+    document = export(NAME, make_release(weather, make_signature(inputs=())))
 
     assert document == {"calls": {"type": "array", "items": {"anyOf": document["calls"]["items"]["anyOf"]}}}
     first, second = branches(make_release(weather, make_signature(inputs=())))
@@ -60,7 +60,7 @@ def test_a_release_is_an_array_of_calls():
 
 def test_each_call_fits_the_branch_of_its_tool_alone():
     release = make_release(make_signature(), make_signature(inputs=(make_parameter("zip"),)))
-    judge = jsonschema_rs.Draft202012Validator({"type": "object", "properties": written(NAME, release)})
+    judge = jsonschema_rs.Draft202012Validator({"type": "object", "properties": export(NAME, release)})
     for tool, members, fits in (
         ("tool_1", {"city": "Oslo"}, True),
         ("tool_1", {"city": "Oslo", "_output": {"any": 1}, "_reasoningForCall": "It was asked for."}, True),

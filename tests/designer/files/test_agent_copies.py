@@ -46,7 +46,7 @@ def copy_of(api, **payload) -> Agent:
     return Agent.objects.get(slug=reply.json()["slug"])
 
 
-def shown(agent: Agent) -> list[str]:
+def procedure_texts(agent: Agent) -> list[str]:
     """The procedures as they are read, in their order."""
     rows = list(agent.procedures.live())
     known_names = vocabulary.vocabulary_of(agent, texts=[row.text for row in rows])
@@ -111,7 +111,7 @@ def test_its_sub_agents_are_copied_on_request(api, desk):
     child = copy.children.get()
     assert (child.name, child.slug, child.transfer.name) == ("Refills", "refills-2", "to_refills")
     assert child.transfer.description == "For refills."
-    assert shown(copy) == shown(desk)
+    assert procedure_texts(copy) == procedure_texts(desk)
     assert f"{{agent:{child.pk}}}" in copy.procedures.get().text
     assert child.procedures.get().text == f"Call {{tool:{child.pins.get().pk}}}."
 
@@ -125,8 +125,8 @@ def test_a_change_of_the_copy_leaves_the_original_as_it_is(api, alice, desk):
 
     assert (list(desk.pins.values()), list(desk.procedures.values())) == before
     assert tunings.tuning_of(desk.pins.live().get()).description == "Finds an account."
-    assert shown(copy)[0].startswith("Call seek(city)")
-    assert shown(desk)[0].startswith("Call find_account(city)")
+    assert procedure_texts(copy)[0].startswith("Call seek(city)")
+    assert procedure_texts(desk)[0].startswith("Call find_account(city)")
 
 
 def test_each_row_of_the_copy_is_audited(api, desk):

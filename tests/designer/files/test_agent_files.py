@@ -232,7 +232,7 @@ def test_agent_cannot_take_the_address_of_the_import(api, db):
     assert api.post("/api/v1/agents/", {"name": "X", "slug": "import"}).json()["code"] == "slug_taken"
 
 
-def sent(browser, file, **more):
+def upload(browser, file, **more):
     body = file if isinstance(file, bytes) else json.dumps(file).encode()
     return browser.post(PAGE, {"file": SimpleUploadedFile("desk.agent.json", body), "act": "check"} | more)
 
@@ -242,7 +242,7 @@ def test_page_shows_what_is_missing_and_imports_on_the_second_press(file):
     browser = signed_in(Role.DESIGNER)
     count = Agent.objects.count()
 
-    page = sent(browser, file)
+    page = upload(browser, file)
 
     assert "2 agents with 2 tools and 2 procedures: Desk, Bills." in text_of(page)
     assert "which no vendor here has" in text_of(page)
@@ -268,7 +268,7 @@ def test_page_shows_what_is_missing_and_imports_on_the_second_press(file):
     ],
 )
 def test_page_says_what_is_wrong_with_a_file(db, body, expected_text):
-    page = sent(signed_in(Role.DESIGNER), body)
+    page = upload(signed_in(Role.DESIGNER), body)
     assert page.status_code == 200
     assert expected_text in text_of(page)
     assert not Agent.objects.exists()

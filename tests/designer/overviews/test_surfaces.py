@@ -20,11 +20,11 @@ URL = "/api/v1/agents/desk"
 OWNERS = ("agent", "catalog", "vendor")
 
 
-def said(number, what, owner):
+def text_for(number, what, owner):
     return f"[{owner} says of {what} {number}]"
 
 
-def written(number, what, owners):
+def writers_of(number, what, owners):
     """Who has words about this one: every mixture comes."""
     turn = number if what == "tool" else number // 4
     return {owner for bit, owner in enumerate(owners) if turn >> bit & 1}
@@ -32,9 +32,9 @@ def written(number, what, owners):
 
 def tune(target, number, owner, actor):
     words = {
-        what: said(number, what, owner)
+        what: text_for(number, what, owner)
         for what in ("tool", "input")
-        if owner in written(number, what, OWNERS[:2])
+        if owner in writers_of(number, what, OWNERS[:2])
     }
     if words:
         parameters = {"city": {"description": words["input"]}} if "input" in words else {}
@@ -45,9 +45,9 @@ def tune(target, number, owner, actor):
 def pins(alice):
     agent, pins_by_number = make_agent(slug="desk", name="Desk"), {}
     for number in range(COUNT):
-        city = make_parameter("city", description=said(number, "input", "vendor"))
+        city = make_parameter("city", description=text_for(number, "input", "vendor"))
         signature = make_signature(
-            f"tool_{number}", description=said(number, "tool", "vendor"), inputs=(city,)
+            f"tool_{number}", description=text_for(number, "tool", "vendor"), inputs=(city,)
         )
         pin = make_pin(agent, make_tool(signature))
         tune(pin.tool, number, "catalog", alice)
@@ -60,10 +60,10 @@ def expected(number):
     """What is to be read, and what is nowhere to be found."""
     shown_words, not_shown = set(), set()
     for what in ("tool", "input"):
-        having = {*written(number, what, OWNERS[:2]), "vendor"}
+        having = {*writers_of(number, what, OWNERS[:2]), "vendor"}
         best = next(owner for owner in OWNERS if owner in having)
-        shown_words.add(said(number, what, best))
-        not_shown |= {said(number, what, owner) for owner in having - {best}}
+        shown_words.add(text_for(number, what, best))
+        not_shown |= {text_for(number, what, owner) for owner in having - {best}}
     return shown_words, not_shown
 
 

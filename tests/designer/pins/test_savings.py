@@ -16,7 +16,7 @@ UNITS = make_parameter("units", type="enum", allowed_values=(AllowedValue("metri
 LIMITS = exports.get("mcp").limits
 
 
-def found(signature, limits=LIMITS, **words):
+def find_savings(signature, limits=LIMITS, **words):
     words_said = of_vendor(signature) | members(Words(**words))
     return savings.find_savings(signature, words_said, limits, size=1000)
 
@@ -104,7 +104,8 @@ def test_each_member_is_told_with_what_it_saves():
     signature = make_signature(title="Forecast", inputs=(days, units))
 
     savings_by_place = {
-        (saving.code, saving.path[1] if len(saving.path) > 1 else ""): saving for saving in found(signature)
+        (saving.code, saving.path[1] if len(saving.path) > 1 else ""): saving
+        for saving in find_savings(signature)
     }
 
     assert set(savings_by_place) == {
@@ -122,13 +123,13 @@ def test_a_format_saves_only_what_it_says_elsewhere():
     optional = make_parameter("city", required=False, description="(optional) The city")
     signature = make_signature(title="Forecast", inputs=(days, optional))
 
-    assert {saving.code for saving in found(signature)} == {
+    assert {saving.code for saving in find_savings(signature)} == {
         "title_repeats",
         "default_repeated",
         "required_repeated",
     }
     # Strict schemas have no defaults and require every input, and nothing of OpenAI's has a title.
-    assert found(signature, exports.get("openai-strict").limits) == []
+    assert find_savings(signature, exports.get("openai-strict").limits) == []
     hidden = {"days": {"hidden": True}, "city": {"description": "The city"}}
     members_said = of_vendor(signature) | {
         ("parameters", "days", "hidden"): True,
@@ -140,7 +141,7 @@ def test_a_format_saves_only_what_it_says_elsewhere():
 
 @given(strategies.any_signatures)
 def test_any_tool_can_be_asked_and_no_required_text_becomes_empty(signature):
-    for saving in found(signature):
+    for saving in find_savings(signature):
         assert saving.tokens > 0
         assert saving.text.strip() or saving.path == ("title",)
 

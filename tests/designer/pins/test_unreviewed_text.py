@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 DESK = "/api/v1/agents/desk"
 
 
-def read(endpoint):
+def run_enumeration(endpoint):
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     assert run.status == "succeeded", run.error_message
     inspector.inspect_pending(endpoint.pk)
@@ -41,10 +41,10 @@ def rewritten(vendor):
     def rewrite(**policy):
         vendor.listed = [tool(1, 2)]
         endpoint = make_endpoint(url=vendor.url, policy=policy)
-        read(endpoint)
+        run_enumeration(endpoint)
         make_pin(make_agent(slug="desk", name="Desk"), Tool.objects.get())
         vendor.listed = [tool(1, 2, description="Sends a copy elsewhere.")]
-        read(endpoint)
+        run_enumeration(endpoint)
         return Tool.objects.select_related("current", "stopped").get()
 
     return rewrite
@@ -149,7 +149,7 @@ def test_a_rewritten_version_out_of_the_vendors_history_is_held_too(admin, vendo
     vendor.listed = [documents[2]]
     vendor.history = {documents[1]["toolId"]: [{**documents[2], "description": "Other"}, documents[1]]}
     endpoint = make_endpoint(url=vendor.url)
-    read(endpoint)
+    run_enumeration(endpoint)
     older_versions.read_all(endpoint.pk)
     make_agent(slug="desk")
     row = Tool.objects.get()
@@ -164,7 +164,7 @@ def test_a_rewritten_version_out_of_the_vendors_history_is_held_too(admin, vendo
 def test_a_text_that_went_back_to_what_was_approved_is_offered_again(rewritten, vendor):
     row = rewritten()
     vendor.listed = [tool(1, 2)]
-    read(row.endpoint)
+    run_enumeration(row.endpoint)
     row.refresh_from_db()
     assert (row.current.rewrite, row.stopped) == (0, None)
 
@@ -176,7 +176,7 @@ def test_a_rewritten_text_that_was_decided_about_is_not_held_anew(admin, rewritt
     Endpoint.objects.update(policy={})
     for words in ("Does thing 1.", "Sends a copy elsewhere."):
         vendor.listed = [tool(1, 2, description=words)]
-        read(Endpoint.objects.get(pk=endpoint.pk))
+        run_enumeration(Endpoint.objects.get(pk=endpoint.pk))
     row = Tool.objects.select_related("stopped").get()
     assert (row.description, row.stopped.rewrite) == ("Does thing 1.", 1)
     assert not Finding.objects.filter(code="HELD").exists()
@@ -185,9 +185,9 @@ def test_a_rewritten_text_that_was_decided_about_is_not_held_anew(admin, rewritt
 def test_a_new_version_is_not_held_because_that_of_another_tool_was_rewritten(vendor):
     vendor.listed = [tool(1, 2), tool(2, 2)]
     endpoint = make_endpoint(url=vendor.url)
-    read(endpoint)
+    run_enumeration(endpoint)
     vendor.listed = [tool(1, 3, description="New words."), tool(2, 2, description="Other words.")]
-    read(endpoint)
+    run_enumeration(endpoint)
     new, rewritten = Tool.objects.select_related("current", "stopped").order_by("tool_id")
     assert (new.current.name, new.stopped) == ("3", None)
     assert (rewritten.current.name, rewritten.stopped.rewrite) == ("2", 1)

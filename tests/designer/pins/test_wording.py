@@ -57,23 +57,23 @@ def run(endpoint):
     enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
-def found(api, words: str) -> list[str]:
+def find_names(api, words: str) -> list[str]:
     return [row["name"] for row in api.get("/api/v1/tools/", {"q": words}).json()["results"]]
 
 
 def test_a_tool_is_found_by_our_words_at_once_and_by_the_vendors_no_longer(api, tool):
-    assert (found(api, "albatrosses"), found(api, "penguins")) == (["count_birds"], [])
+    assert (find_names(api, "albatrosses"), find_names(api, "penguins")) == (["count_birds"], [])
 
     tune(api, tool, description=OURS, parameters={"bay": {"description": "A fjord"}})
 
-    assert found(api, "penguins") == ["count_birds"], "before the index follows"
+    assert find_names(api, "penguins") == ["count_birds"], "before the index follows"
     assert search.index_pending() == 1
-    assert (found(api, "albatrosses"), found(api, "penguins")) == ([], ["count_birds"])
-    assert found(api, "fjord") == ["count_birds"]
+    assert (find_names(api, "albatrosses"), find_names(api, "penguins")) == ([], ["count_birds"])
+    assert find_names(api, "fjord") == ["count_birds"]
     api.delete(f"/api/v1/tools/{tool.pk}/tuning/")
-    assert found(api, "albatrosses") == ["count_birds"]
+    assert find_names(api, "albatrosses") == ["count_birds"]
     search.index_pending()
-    assert (found(api, "albatrosses"), found(api, "penguins")) == (["count_birds"], [])
+    assert (find_names(api, "albatrosses"), find_names(api, "penguins")) == (["count_birds"], [])
 
 
 def test_words_that_change_while_they_are_indexed_are_indexed_again(api, tool, monkeypatch):
@@ -91,7 +91,7 @@ def test_words_that_change_while_they_are_indexed_are_indexed_again(api, tool, m
     monkeypatch.setattr(effective_texts, "rewrites", meanwhile)
     search.index_pending()
 
-    assert (found(api, "puffins"), found(api, "penguins")) == ([], ["count_birds"])
+    assert (find_names(api, "puffins"), find_names(api, "penguins")) == ([], ["count_birds"])
 
 
 def test_lists_and_the_tool_itself_show_our_words_and_their_tokens(api, page, tool):
@@ -136,7 +136,7 @@ def test_a_new_version_keeps_our_words_and_lets_the_rest_through(api, page, tool
 
     search.index_pending()
     assert api.get("/api/v1/tools/").json()["results"][0]["description"] == OURS
-    assert (found(api, "gulls"), found(api, "penguins"), found(api, "harbour")) == (
+    assert (find_names(api, "gulls"), find_names(api, "penguins"), find_names(api, "harbour")) == (
         [],
         ["count_birds"],
         ["count_birds"],
@@ -159,7 +159,7 @@ def test_a_reading_that_brings_a_new_version_keeps_our_words(api):
     assert (rows["tool_1"]["description"], rows["tool_2"]["description"]) == ("Gulls.", OURS)
     assert (rows["tool_2"]["version"], rows["tool_2"]["is_tuned"]) == ("2", True)
     assert rows["tool_2"]["tokens"] > rows["tool_1"]["tokens"]
-    assert (found(api, "gulls"), found(api, "penguins")) == (["tool_1"], ["tool_2"])
+    assert (find_names(api, "gulls"), find_names(api, "penguins")) == (["tool_1"], ["tool_2"])
 
 
 def test_tools_that_were_tuned_before_are_caught_up_with(api, tool):
@@ -170,7 +170,7 @@ def test_tools_that_were_tuned_before_are_caught_up_with(api, tool):
     search.index_pending()
 
     assert api.get("/api/v1/tools/").json()["results"][0]["description"] == OURS
-    assert (found(api, "albatrosses"), found(api, "penguins")) == ([], ["count_birds"])
+    assert (find_names(api, "albatrosses"), find_names(api, "penguins")) == ([], ["count_birds"])
 
 
 def test_an_agents_own_words_show_on_that_agent_alone(api, tool, alice):

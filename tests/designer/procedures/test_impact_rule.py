@@ -12,7 +12,7 @@ from tests.factories import make_parameter, make_signature
 NAMES = tuple("abcdef")
 
 
-def known(signature: Signature) -> KnownTool:
+def known_tool(signature: Signature) -> KnownTool:
     return KnownTool(
         pin=7,
         name=signature.name,
@@ -48,8 +48,8 @@ def test_exactly_the_lines_that_use_what_is_gone_are_named(inputs, outputs, writ
         before=before,
         after=after,
         changes=comparison.changes,
-        now=known(before),
-        then=known(after),
+        now=known_tool(before),
+        then=known_tool(after),
     )
 
     impacts = impact.impacts(text, move)

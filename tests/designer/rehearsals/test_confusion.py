@@ -243,20 +243,20 @@ def test_of_tools_with_one_name_the_last_one_counts():
 
 @given(st.lists(st.tuples(HOSTILE, HOSTILE, st.lists(HOSTILE, max_size=2)), min_size=2, max_size=4), HOSTILE)
 def test_no_text_breaks_the_judgement(tools, vendor):
-    def whole(text):
+    def repeat(text):
         return text * REPEATED.get(text, 1)
 
     # The first two have one name, which an agent does not allow and a caller may give.
     signatures = [
         make_signature(
-            whole(name) or "tool" if place > 1 else whole(tools[0][0]),
-            description=whole(description),
-            inputs=[make_parameter(f"{whole(name)}{number}") for number, name in enumerate(inputs)],
+            repeat(name) or "tool" if place > 1 else repeat(tools[0][0]),
+            description=repeat(description),
+            inputs=[make_parameter(f"{repeat(name)}{number}") for number, name in enumerate(inputs)],
         )
         for place, (name, description, inputs) in enumerate(tools)
     ]
     dictionary = {word: word for word in tool_purpose.words_of(signatures)}
-    judge = Confusion(signatures, dictionary, {signatures[0].name: whole(vendor)})
+    judge = Confusion(signatures, dictionary, {signatures[0].name: repeat(vendor)})
     for pair in judge.pairs():
         assert CONFUSABLE <= pair.score <= 1
     for one in signatures:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def sent(monkeypatch):
+def sent_tasks(monkeypatch):
     messages = []
     monkeypatch.setattr(
         "celery.current_app.send_task", lambda name, args, **_: messages.append((name, *args))
@@ -64,7 +64,7 @@ def obeys(line, request):
 SPEAKS = json_reply({"choices": [{"message": {"role": "assistant", "content": "I can help with that."}}]})
 
 
-def judged(api, actor, script, *, tries=1, seconds=2, passes=1):
+def run_judge(api, actor, script, *, tries=1, seconds=2, passes=1):
     """Set up, chosen, run and worked off; the run over REST, and what the endpoint was sent."""
     with HostileVendor(script) as server:
         judge = judges.create(
@@ -99,7 +99,7 @@ def ada():
 def test_it_is_sent_the_exported_tools_and_its_calls_are_read(api, ada, desk, alice):
     released = publishing.publish(desk, actor=alice, channel="live")
     exported = json.loads(publishing.export(released, "openai-chat")[0])
-    run, requests = judged(api, ada, obeys, tries=2)
+    run, requests = run_judge(api, ada, obeys, tries=2)
 
     assert (run["status"], run["right"], run["total"], run["model"]) == ("succeeded", 2, 2, "big-1")
     assert [row["choices"] for row in run["results"]] == [{"forecast": 2}, {"refill_prescription": 2}]
@@ -124,7 +124,7 @@ def test_it_is_sent_the_exported_tools_and_its_calls_are_read(api, ada, desk, al
 
 def test_several_tries_show_their_spread(api, ada, desk, alice, client):
     three_of_five = [calls("forecast", '{"city": "Oslo"}')] * 3 + [SPEAKS, calls("refill_prescription")]
-    run, _ = judged(api, ada, in_turn(*three_of_five, *[calls("refill_prescription")] * 5), tries=5)
+    run, _ = run_judge(api, ada, in_turn(*three_of_five, *[calls("refill_prescription")] * 5), tries=5)
 
     first, second = run["results"]
     assert first["choices"] == {"forecast": 3, "": 1, "refill_prescription": 1}
@@ -143,7 +143,7 @@ def test_several_tries_show_their_spread(api, ada, desk, alice, client):
     ],
 )
 def test_what_it_chooses_is_said_in_words(api, ada, desk, script, message):
-    run, _ = judged(api, ada, script)
+    run, _ = run_judge(api, ada, script)
 
     assert (run["status"], run["right"]) == ("succeeded", 0)
     assert message in run["results"][0]["message"]
@@ -151,7 +151,7 @@ def test_what_it_chooses_is_said_in_words(api, ada, desk, script, message):
 
 
 def test_arguments_that_are_not_as_expected_are_named(api, ada, desk):
-    run, _ = judged(api, ada, calls("forecast", "not JSON"))
+    run, _ = run_judge(api, ada, calls("forecast", "not JSON"))
 
     (input_result,) = run["results"][0]["inputs"]
     assert input_result["message"] == "0 of 1 tries passed “Oslo” for “city”."
@@ -194,7 +194,7 @@ def test_arguments_that_are_not_as_expected_are_named(api, ada, desk):
 def test_what_goes_wrong_is_said_and_asked_again_where_that_helps(
     api, ada, desk, script, expected_text, asks_again
 ):
-    run, _ = judged(api, ada, script, seconds=1)
+    run, _ = run_judge(api, ada, script, seconds=1)
 
     assert run["status"] == ("queued" if asks_again else "failed"), run
     failed = [row["failed"] for row in run["results"]]
@@ -213,7 +213,7 @@ def test_what_goes_wrong_is_said_and_asked_again_where_that_helps(
 def test_what_was_answered_is_kept_and_not_asked_again(api, ada, desk):
     right = calls("forecast", '{"city": "Oslo"}'), calls("refill_prescription")
     script = in_turn(right[0], json_reply({}, status=503), right[1])
-    run, requests = judged(api, ada, script, passes=2)
+    run, requests = run_judge(api, ada, script, passes=2)
 
     assert (run["status"], run["right"]) == ("succeeded", 2)
     assert len(requests) == 3
@@ -235,7 +235,7 @@ def test_a_run_that_failed_goes_on_when_a_user_runs_it_again(api, ada, desk):
     assert (run["status"], run["right"], len(server.requests)) == ("succeeded", 2, 3)
 
 
-def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api, ada, desk, sent):
+def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api, ada, desk, sent_tasks):
     with HostileVendor(obeys) as server:
         judge = judges.create(actor=ada, name="Big model", url=server.url, model="big-1")
         api.put(f"{DESK}rehearsals/gate/", {"gate": "warn", "judge": str(judge.pk)}, format="json")
@@ -246,9 +246,9 @@ def test_a_run_that_a_worker_is_busy_with_is_left_alone_until_its_lease_ends(api
         ask_judge(run.pk)
         assert server.requests == []
         RehearsalRun.objects.update(due_at=timezone.now())
-        sent.clear()
+        sent_tasks.clear()
         outside.tick()
-        assert sent == [(outside.TASK, run.pk)]
+        assert sent_tasks == [(outside.TASK, run.pk)]
         ask_judge(run.pk)
         ask_judge(run.pk)
         assert len(server.requests) == 2 * judge.tries

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def sent(monkeypatch):
+def sent_tasks(monkeypatch):
     """What workers are asked to judge."""
     messages = []
     monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **options: messages.append(args))
@@ -62,14 +62,14 @@ def rehearsed(api):
     return rehearsal, [check for check in draft["checks"] if check["code"] in codes]
 
 
-def test_the_draft_says_the_figure_beside_that_of_the_release_and_what_flipped(api, desk, alice, sent):
+def test_the_draft_says_the_figure_beside_that_of_the_release_and_what_flipped(api, desk, alice, sent_tasks):
     lead_astray(desk, alice)
     rehearsal, (check,) = rehearsed(api)
     assert (rehearsal["now"], check["code"], check["severity"]) == (None, "rehearsals_pending", "warning")
     assert "Reload this page in a moment" in rehearsal["missing"]
 
     assert not RehearsalRun.objects.exists()  # no request judges
-    judge(sent)
+    judge(sent_tasks)
     rehearsal, (check,) = rehearsed(api)
     assert (rehearsal["now"], rehearsal["before"]) == ({"right": 0, "total": 2}, {"right": 2, "total": 2})
     assert [(flip["says"], flip["chosen"], flip["better"]) for flip in rehearsal["flips"]] == [
@@ -82,7 +82,7 @@ def test_the_draft_says_the_figure_beside_that_of_the_release_and_what_flipped(a
         " weather in Oslo”: “refill_prescription” is chosen in place of “forecast”. “Order a medicine”: no"
         " tool is chosen in place of “refill_prescription”."
     )
-    assert not sent
+    assert not sent_tasks
     assert not judged_twice()
 
 
@@ -91,7 +91,7 @@ def judged_twice():
     return len(digests) != len(set(digests))
 
 
-def test_what_the_background_has_judged_is_not_judged_again(api, desk, alice, sent):
+def test_what_the_background_has_judged_is_not_judged_again(api, desk, alice, sent_tasks):
     rehearse(desk.pk)
     finished_run = RehearsalRun.objects.get()
     rehearsal, (check,) = rehearsed(api)
@@ -99,15 +99,15 @@ def test_what_the_background_has_judged_is_not_judged_again(api, desk, alice, se
     # The draft is as it was released, so that one run says both.
     assert (rehearsal["now"], rehearsal["before"]) == ({"right": 2, "total": 2}, {"right": 2, "total": 2})
     assert check["message"] == "2 of 2 tests passed, was 2 of 2 in release 1."
-    assert (check["severity"], sent, RehearsalRun.objects.get()) == ("ok", [], finished_run)
+    assert (check["severity"], sent_tasks, RehearsalRun.objects.get()) == ("ok", [], finished_run)
 
 
-def test_a_sentence_for_a_tool_that_came_later_is_no_flip(api, desk, alice, sent):
+def test_a_sentence_for_a_tool_that_came_later_is_no_flip(api, desk, alice, sent_tasks):
     tool = make_tool(make_signature("sing", description="Sings a song", inputs=()))
     make_pin(desk, tool, name="sing")
     sentences.add(desk, actor=alice, new_sentences=[NewSentence("Sing a song", "sing")])
     rehearsed(api)
-    judge(sent)
+    judge(sent_tasks)
 
     rehearsal, (check,) = rehearsed(api)
     assert (rehearsal["now"], rehearsal["before"], rehearsal["flips"]) == (
@@ -122,7 +122,7 @@ def gate(api, **rules):
     return api.put(f"{API}rehearsals/gate/", rules, format="json")
 
 
-def test_a_gate_that_refuses_waits_for_results_and_then_names_what_flipped(api, desk, alice, sent):
+def test_a_gate_that_refuses_waits_for_results_and_then_names_what_flipped(api, desk, alice, sent_tasks):
     assert gate(api, gate="refuse").json() == {
         "gate": "refuse",
         "at_least": None,
@@ -134,7 +134,7 @@ def test_a_gate_that_refuses_waits_for_results_and_then_names_what_flipped(api, 
     refused = api.post(f"{API}releases/", {}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
     assert "have not finished yet" in refused.json()["message"]
-    judge(sent)
+    judge(sent_tasks)
     refused = api.post(f"{API}releases/", {}, format="json")
     assert "“The weather in Oslo”: “refill_prescription” is chosen" in refused.json()["message"]
     failed = [check for check in refused.json()["checks"] if check["severity"] == "error"]
@@ -158,28 +158,28 @@ def test_a_gate_that_refuses_waits_for_results_and_then_names_what_flipped(api, 
         ({"gate": "refuse", "at_least": 200}, "rehearsal_gate", "error"),
     ],
 )
-def test_the_gate_goes_by_what_the_designer_says(api, desk, alice, sent, rules, code, severity):
+def test_the_gate_goes_by_what_the_designer_says(api, desk, alice, sent_tasks, rules, code, severity):
     gate(api, **rules)
     lead_astray(desk, alice)
     rehearsed(api)
-    judge(sent)
+    judge(sent_tasks)
 
     _, (check,) = rehearsed(api)
     assert (check["code"], check["severity"]) == (code, severity)
 
 
-def test_a_gate_that_is_off_says_nothing(api, desk, alice, sent):
+def test_a_gate_that_is_off_says_nothing(api, desk, alice, sent_tasks):
     gate(api, gate="off")
     lead_astray(desk, alice)
     rehearsed(api)
-    judge(sent)
+    judge(sent_tasks)
 
     rehearsal, checks = rehearsed(api)
     assert checks == []
     assert rehearsal["now"] == {"right": 0, "total": 2}
 
 
-def test_a_sub_agent_is_rehearsed_by_its_own_sentences(api, desk, alice, sent):
+def test_a_sub_agent_is_rehearsed_by_its_own_sentences(api, desk, alice, sent_tasks):
     helper = agents.create_agent(actor=alice, name="Helper", parent=desk)
     make_pin(helper, make_tool(make_signature("sing", description="Sings", inputs=())), name="sing")
     sentences.add(
@@ -187,7 +187,7 @@ def test_a_sub_agent_is_rehearsed_by_its_own_sentences(api, desk, alice, sent):
     )
     plans.set_gate(helper, actor=alice, gate="refuse", at_least=2)
     api.get(f"{API}draft/")
-    judge(sent)
+    judge(sent_tasks)
 
     draft = api.get(f"{API}draft/").json()
     assert [
@@ -219,7 +219,7 @@ def test_a_gate_is_in_the_audit_trail_the_agents_file_and_its_copy(api, desk, al
     assert plans.facts(plans.plan_of(copy)) == plans.facts(plans.plan_of(desk))
 
 
-def test_the_pages_show_and_set_it(desk, alice, client, sent):
+def test_the_pages_show_and_set_it(desk, alice, client, sent_tasks):
     client.force_login(alice)
     rules = {"gate-gate": "refuse", "gate-on_flips": "on", "gate-at_least": ""}
     saved = client.post("/agents/desk/rehearsals/gate/", rules, follow=True)
@@ -229,7 +229,7 @@ def test_the_pages_show_and_set_it(desk, alice, client, sent):
 
     lead_astray(desk, alice)
     assert "not finished yet" in text_of(client.get("/agents/desk/publish/"))
-    judge(sent)
+    judge(sent_tasks)
     page_text = text_of(client.get("/agents/desk/publish/"))
     assert "0 of 2 test phrases as expected, was 2 of 2 in release 1" in page_text
     assert "Worse “The weather in Oslo” before: forecast , now: refill_prescription" in page_text

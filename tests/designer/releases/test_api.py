@@ -489,13 +489,13 @@ def test_two_first_requests_for_a_new_format_get_the_same_bytes(monkeypatch):
     monkeypatch.setattr(exports, "FORMATS", (*exports.FORMATS, late))
     bodies = []
 
-    def read():
+    def fetch():
         try:
             bodies.append(publishing.export(release, "late"))
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=read) for _ in range(3)]
+    threads = [threading.Thread(target=fetch) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

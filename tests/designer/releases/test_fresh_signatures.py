@@ -68,11 +68,11 @@ def vendor():
 def endpoint(vendor):
     with HostileVendor(vendor) as running:
         endpoint_row = make_endpoint(url=running.url)
-        read(endpoint_row)
+        run_enumeration(endpoint_row)
         yield endpoint_row
 
 
-def read(endpoint):
+def run_enumeration(endpoint):
     return runs.perform(runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
@@ -100,7 +100,7 @@ def api(pin, owner):
     return client
 
 
-def said(answer):
+def freshness_headers(answer):
     names = ("Signature", "Signature-Reason", "Signature-Ordinal", "Signature-Class")
     return tuple(answer.headers.get(f"Pegboard-{name}", "") for name in names)
 
@@ -112,21 +112,21 @@ def again():
 
 def test_what_the_vendor_adds_is_shown_in_the_words_of_the_release(api, vendor, pin):
     released = api.get(URL)
-    assert said(released) == ("", "", "", "")
+    assert freshness_headers(released) == ("", "", "", "")
     same = api.get(f"{URL}?fresh=1")
-    assert (said(same), same.content) == (("fresh", "", "1", "none"), released.content)
+    assert (freshness_headers(same), same.content) == (("fresh", "", "1", "none"), released.content)
     again()
     vendor.document = document(2, inputs=(CITY, DAYS))
 
     answer = api.get(f"{URL}?fresh=1")
 
-    assert said(answer) == ("fresh", "", "2", "compatible")
+    assert freshness_headers(answer) == ("fresh", "", "2", "compatible")
     assert answer["Pegboard-Signature-Version"] == "2"
     assert answer.json()["description"] == "Ours."
     assert list(answer.json()["inputs"]["properties"]) == ["town", "days"]
     assert answer["ETag"] not in ("", released["ETag"])
     unchanged = api.get(f"{URL}?fresh=1", headers={"If-None-Match": answer["ETag"]})
-    assert (unchanged.status_code, said(unchanged)) == (304, ("fresh", "", "2", "compatible"))
+    assert (unchanged.status_code, freshness_headers(unchanged)) == (304, ("fresh", "", "2", "compatible"))
     assert api.get(URL).content == released.content
     a2t = api.get(f"{URL}?fresh=1&format=a2t").json()
     assert [input_parameter["name"] for input_parameter in a2t["input_parameters"]] == ["town", "days"]
@@ -152,10 +152,10 @@ def test_a_reading_is_recorded_once_as_a_run_would_record_it(api, vendor, endpoi
     # The vendor goes back, and its page has the bytes that the first run has read.
     vendor.document = document(1)
     again()
-    assert said(api.get(f"{URL}?fresh=1"))[:2] == ("cached", "older")
-    assert [rejection.code for rejection in read(endpoint).rejections.all()] == ["VERSION_BACK"]
+    assert freshness_headers(api.get(f"{URL}?fresh=1"))[:2] == ("cached", "older")
+    assert [rejection.code for rejection in run_enumeration(endpoint).rejections.all()] == ["VERSION_BACK"]
     vendor.document = document(2, inputs=(CITY, DAYS))
-    later = read(endpoint)
+    later = run_enumeration(endpoint)
     assert (later.changed, later.unchanged, ToolVersion.objects.count()) == (0, 1, 2)
 
 
@@ -230,23 +230,23 @@ def test_what_is_more_than_an_addition_is_not_shown(api, vendor, fields, reason)
     released = api.get(URL)
     answer = api.get(f"{URL}?fresh=1")
     assert (answer.content, answer["ETag"]) == (released.content, released["ETag"])
-    assert said(answer)[:3] == ("cached", reason, "1")
+    assert freshness_headers(answer)[:3] == ("cached", reason, "1")
     # The catalog knows all the same, and so do the people.
     assert ToolVersion.objects.filter(label="2").exists()
 
 
 def test_what_was_rewritten_in_place_is_shown_once_a_person_has_accepted_it(api, vendor):
     vendor.document = document(1, inputs=(CITY, DAYS))
-    assert said(api.get(f"{URL}?fresh=1"))[:2] == ("cached", "held")
+    assert freshness_headers(api.get(f"{URL}?fresh=1"))[:2] == ("cached", "held")
     finding = Finding.objects.get(code="HELD")
     decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="accept", note="Seen.")
-    assert said(api.get(f"{URL}?fresh=1")) == ("fresh", "", "2", "compatible")
+    assert freshness_headers(api.get(f"{URL}?fresh=1")) == ("fresh", "", "2", "compatible")
 
 
 def test_the_policy_of_the_endpoint_counts(api, vendor, endpoint):
     Endpoint.objects.update(policy={"compatible": "hold"})
     vendor.document = document(2, inputs=(CITY, DAYS))
-    assert said(api.get(f"{URL}?fresh=1"))[:2] == ("cached", "held")
+    assert freshness_headers(api.get(f"{URL}?fresh=1"))[:2] == ("cached", "held")
 
 
 def waits(line, request):
@@ -274,7 +274,7 @@ def test_a_vendor_that_does_not_answer_as_it_should_changes_nothing(api, vendor,
     for _ in range(2):
         answer = api.get(f"{URL}?fresh=1")
         assert (answer.status_code, answer.content) == (200, released.content)
-        assert said(answer) == ("cached", reason, "1", "")
+        assert freshness_headers(answer) == ("cached", reason, "1", "")
     assert vendor.asked == 1
     assert (ToolVersion.objects.count(), Run.objects.count()) == (1, 1)
     assert Tool.objects.get().status == "active"
@@ -291,11 +291,11 @@ def test_nothing_is_asked_of_a_vendor_that_a_designer_does_not_follow(api, vendo
     pins.set_mode(pin, actor=owner, mode=PinMode.CACHED)
     publishing.publish(pin.agent, actor=owner, channel="live")
     vendor.document = document(2, inputs=(CITY, DAYS))
-    assert said(api.get(f"{URL}?fresh=1")) == ("cached", "not_followed", "1", "")
+    assert freshness_headers(api.get(f"{URL}?fresh=1")) == ("cached", "not_followed", "1", "")
     assert vendor.asked == 0
     assert api.get(f"{URL}?fresh=yes").json()["fields"].keys() == {"fresh"}
     # An older release goes on following.
-    assert said(api.get(f"{URL.replace('live', '1')}?fresh=1"))[:1] == ("fresh",)
+    assert freshness_headers(api.get(f"{URL.replace('live', '1')}?fresh=1"))[:1] == ("fresh",)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_nothing_is_asked_of_a_vendor_that_a_designer_does_not_follow(api, vendo
 )
 def test_what_is_not_read_is_not_asked_for(api, vendor, change, reason):
     change()
-    assert said(api.get(f"{URL}?fresh=1"))[:2] == ("cached", reason)
+    assert freshness_headers(api.get(f"{URL}?fresh=1"))[:2] == ("cached", reason)
     assert vendor.asked == 0
 
 
@@ -360,7 +360,7 @@ def test_a_vendor_without_an_address_for_one_tool_is_asked_once_for_all():
 
     with HostileVendor(vendor) as running:
         endpoint = make_endpoint(protocol="oxp", url=running.url)
-        read(endpoint)
+        run_enumeration(endpoint)
         paths.clear()
         more = item("Sky.Wind", "1.1.0", inputs=(CITY, DAYS))
         items[:] = [item("Sky.Look"), more, {**item("Sky.Rain"), "input_schema": 7}]
@@ -404,9 +404,9 @@ def test_a_run_that_began_before_brings_no_page_back(endpoint, vendor, monkeypat
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(store, "record", read_alone_first)
-        read(endpoint)
+        run_enumeration(endpoint)
     assert Tool.objects.get().description == "Other words."
     assert not KnownPage.objects.exists()
     vendor.document = document(3)
-    read(endpoint)
+    run_enumeration(endpoint)
     assert KnownPage.objects.exists()

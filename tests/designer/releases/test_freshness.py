@@ -96,7 +96,7 @@ def test_who_knows_the_released_signature_can_go_on_with_what_is_shown(data):
         assert shown_by_alias[parameter.alias].preset == parameter.preset
         assert set(parameter.hidden_values) <= set(shown_by_alias[parameter.alias].hidden_values)
         # What was there says what it said, and promises no less harm.
-        assert _said(shown_by_alias[parameter.alias].parameter) == _said(parameter.parameter)
+        assert _text_members(shown_by_alias[parameter.alias].parameter) == _text_members(parameter.parameter)
     assert (decision.tool.signature.title, decision.tool.signature.description) == (
         tool.signature.title,
         tool.signature.description,
@@ -106,7 +106,7 @@ def test_who_knows_the_released_signature_can_go_on_with_what_is_shown(data):
     assert hidden.isdisjoint(shown_input.parameter.id for shown_input in shown_by_alias.values())
 
 
-def _said(parameter: Parameter) -> tuple[Any, ...]:
+def _text_members(parameter: Parameter) -> tuple[Any, ...]:
     return (
         parameter.name,
         parameter.title,

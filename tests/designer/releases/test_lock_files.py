@@ -51,7 +51,7 @@ def check(api, lock):
     return api.post(f"{AGENT}check/", lock, format="json")
 
 
-def told(api, lock):
+def check_lock(api, lock):
     answer = check(api, lock).json()
     return answer["status"], [
         (change["code"], change["class"], change["tool"]) for change in answer["changes"]
@@ -84,7 +84,7 @@ def test_a_lock_file_names_what_a_build_depends_on(runtime_api, lock, desk, sky)
 
 
 def test_nothing_has_moved_right_after(runtime_api, lock):
-    assert told(runtime_api, lock) == ("current", [])
+    assert check_lock(runtime_api, lock) == ("current", [])
 
 
 def test_a_release_that_breaks_callers_is_breaking(runtime_api, alice, desk, sky, lock):
@@ -93,10 +93,10 @@ def test_a_release_that_breaks_callers_is_breaking(runtime_api, alice, desk, sky
     make_pin(desk, make_tool(make_signature("mail")))
     publishing.publish(desk, actor=alice)
     # Nothing is live that was not promoted; that the vendor has a newer version is news all the same.
-    assert told(runtime_api, lock) == ("behind", [("newer_version", "notice", "sky")])
+    assert check_lock(runtime_api, lock) == ("behind", [("newer_version", "notice", "sky")])
     client_of(alice).put(f"{AGENT}channels/live/", {"release": 2})
 
-    status, changes = told(runtime_api, lock)
+    status, changes = check_lock(runtime_api, lock)
 
     assert status == "breaking"
     assert changes[:3] == [
@@ -110,7 +110,7 @@ def test_a_release_that_breaks_callers_is_breaking(runtime_api, alice, desk, sky
 def test_words_that_change_do_not_break_a_build(runtime_api, alice, desk, sky, lock):
     tunings.tune(sky, actor=alice, description="Other words")
     publishing.publish(desk, actor=alice, channel="live")
-    status, changes = told(runtime_api, lock)
+    status, changes = check_lock(runtime_api, lock)
     assert (status, changes[1][0]) == ("behind", "tool_changed")
     assert changes[1][1] != "breaking"
 
@@ -118,25 +118,25 @@ def test_words_that_change_do_not_break_a_build(runtime_api, alice, desk, sky, l
 def test_tools_that_go_and_names_that_change_are_breaking(runtime_api, alice, desk, sky, lock):
     pins.set_alias(sky, actor=alice, alias="heaven")
     publishing.publish(desk, actor=alice, channel="live")
-    assert ("tool_renamed", "breaking", "sky") in told(runtime_api, lock)[1]
+    assert ("tool_renamed", "breaking", "sky") in check_lock(runtime_api, lock)[1]
     make_pin(desk)
     pins.remove_pin(sky, actor=alice)
     publishing.publish(desk, actor=alice, channel="live")
-    assert ("tool_removed", "breaking", "sky") in told(runtime_api, lock)[1]
+    assert ("tool_removed", "breaking", "sky") in check_lock(runtime_api, lock)[1]
 
 
 def test_a_withdrawn_tool_is_told(runtime_api, sky, lock):
     sky.tool.status = "withdrawn"
     sky.tool.save()
-    assert told(runtime_api, lock) == ("behind", [("tool_withdrawn", "notice", "sky")])
+    assert check_lock(runtime_api, lock) == ("behind", [("tool_withdrawn", "notice", "sky")])
 
 
 def test_a_closed_channel_breaks_a_build(runtime_api, api, lock):
     api.put(f"{AGENT}channels/canary/", {"release": 1})
     canary = runtime_api.get(f"{AGENT}releases/canary/lock/").json()
-    assert told(runtime_api, canary) == ("current", [])
+    assert check_lock(runtime_api, canary) == ("current", [])
     api.put(f"{AGENT}channels/canary/", {"release": None}, format="json")
-    assert told(runtime_api, canary) == ("breaking", [("channel_empty", "breaking", "")])
+    assert check_lock(runtime_api, canary) == ("breaking", [("channel_empty", "breaking", "")])
 
 
 @pytest.mark.parametrize(

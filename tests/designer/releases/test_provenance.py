@@ -70,7 +70,7 @@ def story(desk, time_machine):
     return desk
 
 
-def told(agent, moment, number=None):
+def received_release(agent, moment, number=None):
     answer = provenance.received(agent, at=moment, number=number)
     return answer and (
         answer.number,
@@ -100,7 +100,7 @@ THIRD = (3, "Dan", {"weather": ("1", "Bob", None, None), "maps": ("1", "Cleo", N
     ],
 )  # fmt: skip
 def test_twenty_questions(story, moment, number, answer):
-    assert told(story, hour(moment), number) == answer
+    assert received_release(story, hour(moment), number) == answer
 
 
 def test_it_is_one_query_and_says_why(story):

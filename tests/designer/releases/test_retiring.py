@@ -180,7 +180,7 @@ def test_retiring_and_taking_back_stand_in_the_audit_trail(api, desk):
 
 
 def test_the_check_of_a_lock_file_says_it_in_a_sentence(api, runtime_api, desk):
-    def told():
+    def check_lock():
         answer = runtime_api.post(f"{AGENT}check/", lock, format="json").json()
         return answer["status"], [
             (change["class"], change["message"])
@@ -189,9 +189,9 @@ def test_the_check_of_a_lock_file_says_it_in_a_sentence(api, runtime_api, desk):
         ]
 
     lock = runtime_api.get(f"{OLD}lock/").json()
-    assert told() == ("behind", [])
+    assert check_lock() == ("behind", [])
     retire(api, name="Desk release 1", sunset_at="2040-01-01T00:00:00Z")
-    assert told() == (
+    assert check_lock() == (
         "behind",
         [
             (
@@ -202,7 +202,7 @@ def test_the_check_of_a_lock_file_says_it_in_a_sentence(api, runtime_api, desk):
         ],
     )
     Retirement.objects.update(sunset_at=datetime(2020, 1, 1, tzinfo=UTC))
-    assert told() == (
+    assert check_lock() == (
         "breaking",
         [
             (

@@ -341,13 +341,13 @@ def test_two_publishers_of_one_tree_make_one_release(api, desk, release):
 def test_a_lock_check_knows_a_sub_agent_by_its_identity(api, alice, desk, release):
     lock = api.get(f"{URL}live/lock/").json()
 
-    def told():
+    def check_lock():
         api.post(URL, {"channel": "live"})
         changes = api.post("/api/v1/agents/desk/check/", lock, format="json").json()["changes"]
         return [(change["code"], change["class"], change["message"]) for change in changes]
 
     agents.update_agent(agent("cards"), actor=alice, slug="plastic")
-    moved, transfer, renamed = told()
+    moved, transfer, renamed = check_lock()
     assert (moved[0], renamed[:2]) == ("channel_moved", ("agent_renamed", "breaking"))
     assert renamed[2] == "The sub-agent “cards” has the address “plastic” in release 2."
     assert transfer[0] == "transfer_renamed"
@@ -355,7 +355,7 @@ def test_a_lock_check_knows_a_sub_agent_by_its_identity(api, alice, desk, releas
 
     agents.remove_agent(agent("refills"), actor=alice)
     editing.remove_procedure(desk.procedures.get(), actor=alice)
-    assert ("agent_removed", "breaking") in {row[:2] for row in told()}
+    assert ("agent_removed", "breaking") in {row[:2] for row in check_lock()}
 
 
 def test_a_lock_file_holds_the_tools_of_the_whole_tree(api, alice, desk, release):
@@ -367,18 +367,18 @@ def test_a_lock_file_holds_the_tools_of_the_whole_tree(api, alice, desk, release
         ("refills", "refill"),
     ]
 
-    def told():
+    def check_lock():
         answer = api.post("/api/v1/agents/desk/check/", lock, format="json").json()
         return answer["status"], [(change["code"], change["tool"]) for change in answer["changes"]]
 
-    assert told() == ("current", [])
+    assert check_lock() == ("current", [])
     make_version(agent("cards").pins.get().tool)
-    assert told() == ("behind", [("newer_version", "charge")])
+    assert check_lock() == ("behind", [("newer_version", "charge")])
     transfers.word_transfer(agent("refills").transfer, actor=alice, description="When one runs out.")
     tunings.tune(agent("refills").pins.get(), actor=alice, description="Orders again.")
     agents.create_agent(actor=alice, name="New", parent=agent("refills"))
     publishing.publish(desk, actor=alice, channel="live")
-    status, changes = told()
+    status, changes = check_lock()
     assert status == "behind"
     assert {
         ("transfer_changed", "transfer_to_refills"),
@@ -389,11 +389,11 @@ def test_a_lock_file_holds_the_tools_of_the_whole_tree(api, alice, desk, release
     transfers.word_transfer(agent("cards").transfer, actor=alice, name="to_cards")
     agents.archive_agent(agent("new"), actor=alice)
     publishing.publish(desk, actor=alice, channel="live")
-    assert told()[0] == "breaking"
-    assert ("transfer_renamed", "transfer_to_cards") in told()[1]
+    assert check_lock()[0] == "breaking"
+    assert ("transfer_renamed", "transfer_to_cards") in check_lock()[1]
     agents.update_agent(agent("cards"), actor=alice, parent=None)
     publishing.publish(desk, actor=alice, channel="live")
-    assert {("agent_removed", ""), ("transfer_removed", "transfer_to_cards")} <= set(told()[1])
+    assert {("agent_removed", ""), ("transfer_removed", "transfer_to_cards")} <= set(check_lock()[1])
 
 
 def test_who_approved_the_tools_of_sub_agents_is_told(api, alice, desk):
@@ -569,16 +569,16 @@ def test_every_format_of_tools_shows_transfers(api, release, format_):
 
 
 def test_formats_with_a_place_for_it_say_that_it_is_a_transfer(api, release):
-    def shown(format_, members):
+    def transfer_in(format_, members):
         tools = api.get(f"{URL}live/tools/?format={format_}").json()[members]
         return next(tool for tool in tools if tool["name"] == "transfer_to_refills")
 
     way = {"kind": "transfer", "agent": "refills"}
-    assert shown("json-schema", "tools")["wire"] == way
-    assert shown("mcp", "tools")["_meta"] == {"pegboard/wire": way}
-    assert shown("mcp", "tools")["inputSchema"]["properties"] == {}
-    assert shown("a2t", "items")["tags"] == ["transfer"]
-    assert shown("a2t", "items")["input_parameters"] == []
+    assert transfer_in("json-schema", "tools")["wire"] == way
+    assert transfer_in("mcp", "tools")["_meta"] == {"pegboard/wire": way}
+    assert transfer_in("mcp", "tools")["inputSchema"]["properties"] == {}
+    assert transfer_in("a2t", "items")["tags"] == ["transfer"]
+    assert transfer_in("a2t", "items")["input_parameters"] == []
 
 
 def test_a_skill_says_when_to_hand_over(api, release):

@@ -19,7 +19,7 @@ from tests.designer.strategies import signatures, tunings
 from tests.factories import make_parameter, make_signature
 
 
-def shown(signature=None, **words):
+def effective_with(signature=None, **words):
     tuning = Words(parameters={name: ParameterWords(**word) for name, word in words.items()})
     return effective(signature or make_signature(), name="forecast", agent_tuning=tuning)
 
@@ -49,14 +49,14 @@ def test_agents_words_go_before_the_catalogs_and_those_before_the_vendors():
 
 
 def test_hidden_input_is_not_shown_and_its_preset_is_kept():
-    tool = shown(city={"hidden": True, "preset": "Oslo"})
+    tool = effective_with(city={"hidden": True, "preset": "Oslo"})
 
     assert tool.inputs == ()
     assert [(h.parameter.name, h.preset) for h in tool.hidden] == [("city", "Oslo")]
 
 
 def test_preset_of_a_shown_input_makes_it_optional():
-    (city,) = shown(city={"preset": "Oslo"}).inputs
+    (city,) = effective_with(city={"preset": "Oslo"}).inputs
 
     assert city.preset == "Oslo"
     assert not city.is_required
@@ -92,7 +92,10 @@ def test_words_about_an_input_that_is_gone_are_set_aside():
 def test_hiding_an_input_does_not_rename_its_twin():
     signature = make_signature(inputs=(make_parameter("City", required=False), make_parameter("city")))
 
-    assert shown(signature, City={"hidden": True}).inputs[0].alias == shown(signature).inputs[1].alias
+    assert (
+        effective_with(signature, City={"hidden": True}).inputs[0].alias
+        == effective_with(signature).inputs[1].alias
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +188,7 @@ def test_words_about_values_follow_the_description_where_a_schema_holds_them():
     )
     values = {"C": ValueWords(description="Celsius"), "F": ValueWords(hidden=True)}
 
-    (shown_unit,) = shown(make_signature(inputs=(unit,)), unit={"values": values}).inputs
+    (shown_unit,) = effective_with(make_signature(inputs=(unit,)), unit={"values": values}).inputs
 
     assert shown_unit.parameter.description == "The unit\n- C: Celsius"
     assert shown_unit.parameter.schema == {"anyOf": [{"type": "string", "enum": ["C"]}, {"type": "null"}]}
@@ -193,7 +196,7 @@ def test_words_about_values_follow_the_description_where_a_schema_holds_them():
 
 
 def test_document_is_flat_and_complete():
-    document = as_document(shown(city={"preset": "Oslo"}))
+    document = as_document(effective_with(city={"preset": "Oslo"}))
 
     assert document["inputs"][0]["name"] == "city"
     assert document["inputs"][0]["preset"] == "Oslo"

@@ -58,7 +58,7 @@ def with_unit_required(tool):
     make_version(tool, make_signature("forecast", inputs=(make_parameter("city"), make_parameter("unit"))))
 
 
-def lost(client, pin) -> list[tuple[str, bool]]:
+def lost_words(client, pin) -> list[tuple[str, bool]]:
     """What an upgrade says beside what the vendor breaks."""
     (upgrade,) = upgrades(client, pin.agent)
     messages = [(impact["message"], impact["refuses_publishing"]) for impact in upgrade["impact"]]
@@ -74,7 +74,9 @@ def test_an_upgrade_names_the_words_that_would_be_lost(client, forecast, whose):
     )
     without_unit(forecast)
 
-    assert lost(client, pin) == [(f"This version has no input “unit”. {whose} about it do not fit.", False)]
+    assert lost_words(client, pin) == [
+        (f"This version has no input “unit”. {whose} about it do not fit.", False)
+    ]
 
 
 @pytest.mark.parametrize("is_everywhere", [True, False])
@@ -84,7 +86,7 @@ def test_an_upgrade_after_which_nothing_can_be_published_says_so_everywhere(clie
     tunings.tune(forecast if is_everywhere else pin, actor=make_user(Role.DESIGNER), parameters=hidden)
     with_unit_required(forecast)
 
-    ((message, refuses),) = lost(client, pin)
+    ((message, refuses),) = lost_words(client, pin)
     preview = designer.get(f"/agents/desk/pins/{pin.pk}/preview/?ordinal=2")
     moved = designer.post(
         f"/agents/desk/pins/{pin.pk}/move/", {"ordinal": 2, "from": "upgrades"}, follow=True
@@ -107,7 +109,7 @@ def test_the_page_of_upgrades_shows_words_for_all_agents_that_would_be_lost(clie
 
     page = text_of(signed_in(Role.DESIGNER).get("/agents/desk/upgrades/"))
 
-    assert f"blocks publishing {lost(client, pin)[0][0]}" in page
+    assert f"blocks publishing {lost_words(client, pin)[0][0]}" in page
 
 
 def test_words_that_fit_the_newer_version_are_not_lost(client, forecast):
@@ -117,7 +119,7 @@ def test_words_that_fit_the_newer_version_are_not_lost(client, forecast):
     )
     with_unit_required(forecast)
 
-    assert lost(client, pin) == []
+    assert lost_words(client, pin) == []
 
 
 def test_a_tool_of_a_vendor_that_the_agent_may_not_use_is_marked_and_never_safe(client):

@@ -25,7 +25,7 @@ def alice():
     return make_user(Role.DESIGNER, username="alice")
 
 
-def found(version, severity="medium") -> Finding:
+def make_finding(version, severity="medium") -> Finding:
     return Finding.objects.create(
         endpoint=version.tool.endpoint,
         tool=version.tool,
@@ -190,7 +190,7 @@ def test_what_is_gone_from_another_team_s_agent_is_not_told(alice):
 def test_what_waits_about_another_team_s_pins_is_not_told(admin, alice):
     secret = make_agent(name="Secret desk", slug="secret", team=teams.create_team(actor=alice, name="Ours"))
     waiting, behind = make_tool(name="send_fax"), make_tool(name="send_telex")
-    found(make_pin(secret, waiting, name="our_fax").version)
+    make_finding(make_pin(secret, waiting, name="our_fax").version)
     make_pin(secret, behind, name="our_telex")
     make_version(behind)
 
@@ -203,7 +203,7 @@ def test_what_waits_about_another_team_s_pins_is_not_told(admin, alice):
 
 def test_a_trifle_about_what_is_pinned_is_no_news_of_its_agent(admin):
     pin = make_pin(make_agent(slug="desk"), make_tool(name="send_fax"))
-    finding = found(pin.version, severity="low")
+    finding = make_finding(pin.version, severity="low")
     pages = ("/", "/agents/desk/", "/agents/desk/publish/")
     assert ["under review" in text_of(admin.get(path)).lower() for path in pages] == [False] * 3
 

@@ -49,7 +49,7 @@ def page_of(user, **query):
     return text_of(client.get("/runtimes/", query))
 
 
-def listed(user, **query):
+def list_receipts(user, **query):
     _, plain = api_keys.issue(user, actor=user, name="reads", scopes=["read"])
     client = APIClient(headers={"authorization": f"Bearer {plain}"})
     answer = client.get("/api/v1/receipts/", query)
@@ -61,7 +61,7 @@ def test_each_runtime_with_its_release_its_way_and_how_far_it_is_behind(ada, des
     till, plain = key_of(ada, "Till", desk)
     reads(plain)
     reads(plain, "2", format_="anthropic")
-    by_form = {row["surface"]: row for row in listed(ada)}
+    by_form = {row["surface"]: row for row in list_receipts(ada)}
     assert by_form["mcp"] | {"first_at": "", "last_at": ""} == {
         "agent": "desk", "key_id": till.pk, "live": 1, "behind": 0, "key": "Till", "owner": "ada",
         "release": 1, "channel": "live", "surface": "mcp", "first_at": "", "last_at": "", "activities": [],
@@ -71,7 +71,7 @@ def test_each_runtime_with_its_release_its_way_and_how_far_it_is_behind(ada, des
     for words in ("Till ada", "Release 1 Live", "Release 2 ahead of live", "by number"):
         assert words in page
     channels.move(desk, "live", actor=ada, release=desk.releases.get(number=2))
-    assert [row["surface"] for row in listed(ada, behind="true")] == ["mcp"]
+    assert [row["surface"] for row in list_receipts(ada, behind="true")] == ["mcp"]
     assert "1 behind" in page_of(ada, behind="1")
     assert "anthropic" not in page_of(ada, behind="1")
 
@@ -82,10 +82,10 @@ def test_what_a_key_has_read_before_is_asked_for(ada, desk):
     Receipt.objects.update(last_at=F("last_at") - timezone.timedelta(days=2))
     channels.move(desk, "live", actor=ada, release=desk.releases.get(number=2))
     reads(plain)
-    assert [row["release"] for row in listed(ada)] == [2]
-    assert [row["release"] for row in listed(ada, past="true")] == [2, 1]
+    assert [row["release"] for row in list_receipts(ada)] == [2]
+    assert [row["release"] for row in list_receipts(ada, past="true")] == [2, 1]
     api_keys.revoke(till, actor=ada)
-    assert listed(ada) == []
+    assert list_receipts(ada) == []
     assert "Till" in page_of(ada, past="1")
 
 
@@ -99,11 +99,11 @@ def test_filters_and_empty_states(ada, desk):
     for row in (plain, elsewhere):
         reads(row)
     reads(plain, agent="other")
-    assert {(row["key"], row["agent"]) for row in listed(ada, agent="desk")} == {
+    assert {(row["key"], row["agent"]) for row in list_receipts(ada, agent="desk")} == {
         ("Till", "desk"),
         ("Robot", "desk"),
     }
-    assert {row["agent"] for row in listed(ada, key=till.pk)} == {"desk", "other"}
+    assert {row["agent"] for row in list_receipts(ada, key=till.pk)} == {"desk", "other"}
     assert "Robot" not in page_of(ada, key=till.pk)
     assert "Nothing matches" in page_of(ada, agent="none")
     assert "Nothing matches" in page_of(ada, key="rubbish")
@@ -118,7 +118,7 @@ def test_agents_of_other_teams_are_not_there(ada):
     publishing.publish(agent, actor=ada, channel="live")
     reads(key_of(ada, "Till", agent)[1], agent="secret")
     stranger = make_user(Role.DESIGNER)
-    assert listed(stranger) == []
+    assert list_receipts(stranger) == []
     assert "Till" not in page_of(stranger)
     assert "Secret" not in page_of(stranger)
     assert "Till" in page_of(admin)

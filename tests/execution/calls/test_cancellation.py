@@ -8,14 +8,14 @@ from tests.factories import make_signature, make_tool, make_user
 pytestmark = pytest.mark.django_db
 
 
-def held():
+def request_claimed_call():
     tool, actor = make_tool(make_signature()), make_user(Role.DESIGNER)
     arguments = {"city": "Oslo"}
     return requesting.request_call(tool.current, actor=actor, arguments=arguments, is_claimed=True), actor
 
 
 def test_what_this_process_waits_for_ends_at_once_when_it_is_cancelled_here():
-    call, actor = held()
+    call, actor = request_claimed_call()
     with Watched(call, Unspoken(), lambda call: None) as watched:
         assert watched.may_send()
         assert cancellation.cancel(call, actor=actor).outcome == "cancelled"
@@ -24,7 +24,7 @@ def test_what_this_process_waits_for_ends_at_once_when_it_is_cancelled_here():
 
 
 def test_another_call_goes_on():
-    call, actor = held()
+    call, actor = request_claimed_call()
     with Watched(call, Unspoken(), lambda call: None) as watched:
         other = requesting.request_call(call.version, actor=actor, arguments=call.arguments, is_claimed=True)
         cancellation.cancel(other, actor=actor)

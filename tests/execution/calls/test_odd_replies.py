@@ -93,7 +93,7 @@ def desk_of(name: str) -> Iterator[Desk]:
         yield Desk(vendor, name)
 
 
-def said(name: str, value: Any, **headers: str) -> Script:
+def odd_reply(name: str, value: Any, **headers: str) -> Script:
     def script(line: Line, request: Request) -> bool | None:
         return reply(json.dumps(well(name, request, value)).encode(), headers=headers)(line, request)
 
@@ -115,7 +115,7 @@ HOP = {
 Odd = tuple[Callable[[str], Script], str, str, str]
 # The same client reads every protocol's replies, so that these are tried with one.
 WIRE: dict[str, Odd] = {
-    "headers from hop to hop": (lambda name: said(name, 1, **HOP), "ok", "", ""),
+    "headers from hop to hop": (lambda name: odd_reply(name, 1, **HOP), "ok", "", ""),
     "announces 6 MB": (
         lambda name: then_waits(_HEAD + b"Content-Length: 6291456\r\n\r\n"),
         *("tool_error", "BODY_TOO_LARGE", "announced 6 MB; limit 5 MB"),
@@ -149,7 +149,7 @@ WIRE: dict[str, Odd] = {
     ),
 }
 ODD: dict[str, Odd] = {
-    "cookies": (lambda name: said(name, 1, **{"Set-Cookie": f"session={CANARY}; Path=/"}), "ok", "", ""),
+    "cookies": (lambda name: odd_reply(name, 1, **{"Set-Cookie": f"session={CANARY}; Path=/"}), "ok", "", ""),
     "HTML": (
         lambda name: reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
         *("tool_error", "NOT_JSON", "sent a web page (text/html)"),
@@ -179,7 +179,7 @@ ODD: dict[str, Odd] = {
         *("refused", "FORBIDDEN", "The credential may not run this tool (403)"),
     ),
     "echo": (
-        lambda name: said(name, f"you said {SECRET}"),
+        lambda name: odd_reply(name, f"you said {SECRET}"),
         "refused",
         "ECHO",
         "sent the credential back",
@@ -271,7 +271,7 @@ SPOKEN = {
 @pytest.mark.parametrize("name", DIALECTS)
 def test_nothing_that_the_caller_sends_beside_the_arguments_reaches_the_vendor(name):
     with desk_of(name) as desk:
-        answer = desk.run(said(name, 1), **FOREIGN)
+        answer = desk.run(odd_reply(name, 1), **FOREIGN)
         (request,) = desk.calls
     assert answer.json()["outcome"] == "ok"
     assert request.headers.keys() <= SPOKEN

@@ -65,7 +65,7 @@ def deployed(settings, tmp_path):
     (tmp_path / "staticfiles.json").write_text("{}")
 
 
-def found(*options: str) -> list[str]:
+def failed_checks(*options: str) -> list[str]:
     """The checks that speak. No worker and no disk of a test run is as it would be in earnest."""
     if connection.in_atomic_block:
         with connection.cursor() as cursor:
@@ -99,11 +99,11 @@ def found(*options: str) -> list[str]:
 def test_a_healthy_installation_is_left_in_peace():
     endpoint = make_endpoint(last_success_at=timezone.now(), next_due_at=timezone.now() + AN_HOUR_AGO)
     make_tool(endpoint=endpoint)
-    assert found() == []
+    assert failed_checks() == []
 
 
 def test_a_healthy_deployment_is_left_in_peace(deployed):
-    assert found() == []
+    assert failed_checks() == []
 
 
 SETTINGS = {
@@ -124,7 +124,7 @@ SETTINGS = {
 def test_a_setting_that_is_wrong_is_found(name, deployed, settings):
     for setting, value in SETTINGS[name].items():
         setattr(settings, setting, value)
-    assert found() == [name]
+    assert failed_checks() == [name]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_setting_that_is_wrong_is_found(name, deployed, settings):
 )
 def test_an_address_that_does_not_fit_is_found(address, deployed, settings):
     settings.PUBLIC_URL = address
-    assert found() == ["address"]
+    assert failed_checks() == ["address"]
 
 
 @pytest.mark.parametrize(
@@ -148,19 +148,19 @@ def test_an_address_that_does_not_fit_is_found(address, deployed, settings):
 def test_a_proxy_that_the_settings_do_not_know_is_found(sign, proxies, deployed, settings):
     settings.NUM_PROXIES = proxies
     proxy_signs.note([proxy_signs.Sign(sign)])
-    assert found() == ["proxy"]
+    assert failed_checks() == ["proxy"]
 
 
 def test_hosts_that_take_any_name_are_found(deployed, settings):
     settings.ALLOWED_HOSTS = ["*"]
-    assert found() == ["hosts"]
+    assert failed_checks() == ["hosts"]
 
 
 @pytest.mark.parametrize("name", ["networks", "hosts", "https"])
 def test_what_is_fine_for_one_person_is_left_in_peace(name, settings):
     for setting, value in SETTINGS[name].items():
         setattr(settings, setting, value)
-    assert found() == []
+    assert failed_checks() == []
 
 
 def keys_in(path: Path, settings, mode: int = 0o600) -> None:
@@ -171,28 +171,28 @@ def keys_in(path: Path, settings, mode: int = 0o600) -> None:
 
 def test_a_key_file_apart_from_the_data_is_fine(settings, tmp_path):
     keys_in(tmp_path / "keys", settings)
-    assert found() == []
+    assert failed_checks() == []
 
 
 def test_a_key_file_among_the_data_is_found(settings, tmp_path):
     keys_in(tmp_path / "data" / "keys", settings)
-    assert found() == ["key_file"]
+    assert failed_checks() == ["key_file"]
 
 
 def test_a_key_file_inside_a_database_is_found(settings, tmp_path):
     (tmp_path / "PG_VERSION").write_text("18")
     keys_in(tmp_path / "keys", settings)
-    assert found() == ["key_file"]
+    assert failed_checks() == ["key_file"]
 
 
 def test_a_key_file_for_the_group_is_found(settings, tmp_path):
     keys_in(tmp_path / "keys", settings, 0o640)
-    assert found() == ["key_file"]
+    assert failed_checks() == ["key_file"]
 
 
 def test_a_key_file_that_all_users_may_read_is_found(settings, tmp_path):
     keys_in(tmp_path / "keys", settings, 0o644)
-    assert found() == ["keys"]
+    assert failed_checks() == ["keys"]
 
 
 def test_a_key_that_is_not_there_is_found(settings):
@@ -200,16 +200,16 @@ def test_a_key_that_is_not_there_is_found(settings):
         actor=make_user(Role.ADMIN), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
     )
     settings.KEYS = ["other:" + settings.KEYS[0].partition(":")[2]]
-    assert found() == ["secret_keys"]
+    assert failed_checks() == ["secret_keys"]
 
 
 def test_armed_failpoints_are_found(monkeypatch):
     monkeypatch.setenv("DEBUG_CRASH", "1")
-    assert found() == ["failpoints"]
+    assert failed_checks() == ["failpoints"]
 
 
 def test_a_full_disk_is_found():
-    assert "disk" in found("--free", "100")
+    assert "disk" in failed_checks("--free", "100")
 
 
 def data_directory():
@@ -288,29 +288,29 @@ def own_broker(settings, tmp_path):
 
 def test_a_broker_that_evicts_is_found(own_broker):
     own_broker.config_set("maxmemory-policy", "allkeys-lru")
-    assert found() == ["broker_evicts"]
+    assert failed_checks() == ["broker_evicts"]
 
 
 def test_a_broker_that_is_nearly_full_is_found(own_broker):
     used = own_broker.info("memory")["used_memory"]
     own_broker.config_set("maxmemory", int(used * 1.05))
-    assert found() == ["broker_memory"]
+    assert failed_checks() == ["broker_memory"]
 
 
 def test_an_old_database_is_found(monkeypatch):
     """No such server is at hand; the figure that the driver reports is the edge."""
     monkeypatch.setattr("pegboard.ops.doctor.servers.MIN_POSTGRES", 990_000)
-    assert found() == ["postgres_version"]
+    assert failed_checks() == ["postgres_version"]
 
 
 def test_a_pending_migration_is_found():
     MigrationRecorder.Migration.objects.filter(app="designer").delete()
-    assert found() == ["migrations"]
+    assert failed_checks() == ["migrations"]
 
 
 def test_a_database_that_is_too_old_for_an_upgrade_is_found():
     MigrationRecorder.Migration.objects.filter(app="catalog", name="0080_picture_tools").delete()
-    assert found() == ["migrations"]
+    assert failed_checks() == ["migrations"]
     (trouble,) = CHECKS["migrations"].find(DoctorLimits())
     assert "catalog 0080_picture_tools" in trouble.act
     assert list(CHECKS["indexes"].find(DoctorLimits())) == []
@@ -336,7 +336,7 @@ def test_an_index_that_was_not_built_to_its_end_is_found(index, monkeypatch):
             cursor.execute(f"CREATE INDEX {index} ON catalog_toolversion (label)")
         cursor.execute("SET LOCAL allow_system_table_mods = on")
         cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [index])
-    assert set(found()) == ({"indexes", "migrations"} if is_pending else {"indexes"})
+    assert set(failed_checks()) == ({"indexes", "migrations"} if is_pending else {"indexes"})
     (trouble,) = CHECKS["indexes"].find(DoctorLimits())
     assert index in trouble.summary
     assert mend in trouble.act
@@ -345,24 +345,24 @@ def test_an_index_that_was_not_built_to_its_end_is_found(index, monkeypatch):
 def test_a_missing_extension_is_found():
     with connection.cursor() as cursor:
         cursor.execute("DROP EXTENSION pg_trgm CASCADE")
-    assert found() == ["extensions"]
+    assert failed_checks() == ["extensions"]
 
 
 @pytest.mark.parametrize("seconds", [-40, 40])
 def test_a_clock_that_is_wrong_is_found(seconds):
     with time_machine.travel(timezone.now() + timedelta(seconds=seconds)):
-        assert found() == ["database_clock"]
+        assert failed_checks() == ["database_clock"]
 
 
 def test_a_clock_that_is_nearly_right_is_left_in_peace():
     with time_machine.travel(timezone.now() + timedelta(seconds=20)):
-        assert found() == []
+        assert failed_checks() == []
 
 
 def test_statements_without_a_limit_are_found():
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = 0")
-    assert found() == ["statement_timeout"]
+    assert failed_checks() == ["statement_timeout"]
 
 
 def test_a_role_that_may_rewrite_the_trail_is_found(deployed):
@@ -384,19 +384,19 @@ def test_no_worker_is_found():
 
 def test_no_scheduler_is_found():
     redis_client.client().delete(ALIVE)
-    assert found() == ["beat"]
+    assert failed_checks() == ["beat"]
 
 
 def test_due_endpoints_that_no_worker_starts_are_found():
     make_endpoint(next_due_at=timezone.now() - AN_HOUR_AGO)
-    assert found() == ["scheduler"]
+    assert failed_checks() == ["scheduler"]
 
 
 def test_a_reading_without_a_worker_is_found():
     Run.objects.create(
         endpoint=make_endpoint(), status=RunStatus.RUNNING, lease_until=timezone.now() - AN_HOUR_AGO
     )
-    assert found() == ["orphans"]
+    assert failed_checks() == ["orphans"]
 
 
 def test_a_reading_that_never_begins_is_found(monkeypatch):
@@ -451,9 +451,9 @@ def test_tools_that_search_does_not_know_are_found():
     search.index_pending()
     make_tool(endpoint=endpoint)
     ToolChange.objects.update(changed_at=timezone.now() - AN_HOUR_AGO)
-    assert found() == ["index"]
+    assert failed_checks() == ["index"]
     search.index_pending()
-    assert "index" not in found()
+    assert "index" not in failed_checks()
 
 
 def test_tools_that_are_not_inspected_are_found():
@@ -461,7 +461,7 @@ def test_tools_that_are_not_inspected_are_found():
     Run.objects.create(
         endpoint=make_endpoint(), status=RunStatus.SUCCEEDED, added=1, attempt=1, finished_at=ended
     )
-    assert found() == ["inspection"]
+    assert failed_checks() == ["inspection"]
 
 
 def test_an_endpoint_that_fails_for_long_is_found():
@@ -472,7 +472,7 @@ def test_an_endpoint_that_fails_for_long_is_found():
         last_success_at=timezone.now() - timedelta(days=3),
     )
     make_endpoint(failures=1, last_success_at=timezone.now() - AN_HOUR_AGO)
-    assert found() == ["failing"]
+    assert failed_checks() == ["failing"]
 
 
 def test_a_credential_that_needs_a_sign_in_is_found():
@@ -480,12 +480,12 @@ def test_a_credential_that_needs_a_sign_in_is_found():
         actor=make_user(Role.ADMIN), name="c", kind="bearer", url="http://127.0.0.1:9/", secret="s-123456789"
     )
     Grant.objects.create(credential=credential, ended_at=timezone.now())
-    assert found() == ["sign_in"]
+    assert failed_checks() == ["sign_in"]
 
 
 def test_notices_that_do_not_go_out_are_found():
     Notice.objects.create(event=Event.HELD, subject="1", due_at=timezone.now() - AN_HOUR_AGO)
-    assert found() == ["notices"]
+    assert failed_checks() == ["notices"]
 
 
 def test_a_webhook_that_was_paused_is_found():
@@ -493,28 +493,28 @@ def test_a_webhook_that_was_paused_is_found():
         actor=make_user(Role.ADMIN), name="Chat", url="http://127.0.0.1:9/hook", events=[Event.HELD]
     )
     Webhook.objects.filter(pk=row.pk).update(is_paused=True, failures=9, paused_why="It failed.")
-    assert found() == ["notices"]
+    assert failed_checks() == ["notices"]
 
 
 def test_mail_that_never_comes_is_found():
     subscriptions.choose(make_user(), [Event.HELD])
-    assert found() == ["notices"]
+    assert failed_checks() == ["notices"]
 
 
 def test_a_broken_audit_trail_is_found():
     user = make_user()
     entry = audit.record(user, "edit", user, after={"name": "x"})
-    assert found() == []
+    assert failed_checks() == []
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE people_auditentry DISABLE TRIGGER USER")
         cursor.execute("UPDATE people_auditentry SET label = 'forged' WHERE id = %s", [entry.pk])
-    assert found("--skip", "statement_timeout") == ["audit_chain"]
+    assert failed_checks("--skip", "statement_timeout") == ["audit_chain"]
 
 
 def test_data_that_contradicts_itself_is_found():
     tool = make_tool(endpoint=make_endpoint(next_due_at=timezone.now() + AN_HOUR_AGO))
     Tool.objects.filter(pk=tool.pk).update(status="withdrawn")
-    assert found() == ["data"]
+    assert failed_checks() == ["data"]
 
 
 def test_all_troubles_are_told_in_plain_words(settings):

@@ -32,9 +32,9 @@ def trusted(settings, authority, tmp_path):
     (tmp_path / "authorities.pem").write_text(authority.pem)
 
 
-def found():
+def failed_checks():
     """The checks that speak; one of those that do not concern this changes a setting of the transaction."""
-    return test_doctor.found("--skip", "statement_timeout")
+    return test_doctor.failed_checks("--skip", "statement_timeout")
 
 
 def report():
@@ -54,7 +54,7 @@ def sign_in_with(settings, idp):
 
 def test_a_setting_that_cannot_be_used_is_found_once(settings):
     settings.CA_FILE = "/nonexistent/authorities.pem"
-    assert found() == ["outbound_settings"]
+    assert failed_checks() == ["outbound_settings"]
 
 
 @pytest.mark.parametrize("days", [(-9, -1), (-9, 10)])
@@ -63,10 +63,10 @@ def test_an_authority_that_ends_is_found(settings, authority, tmp_path, days):
     settings.CA_FILE = str(tmp_path / "authorities.pem")
     pem = Authority.encode(ending)
     (tmp_path / "authorities.pem").write_text(pem)
-    assert found() == ["authorities"]
+    assert failed_checks() == ["authorities"]
     settings.CA_FILE = ""
     make_endpoint(authorities=pem)
-    assert found() == ["endpoint_authorities"]
+    assert failed_checks() == ["endpoint_authorities"]
 
 
 def test_an_authority_that_lasts_is_left_in_peace(settings, tmp_path):
@@ -74,22 +74,22 @@ def test_an_authority_that_lasts_is_left_in_peace(settings, tmp_path):
     settings.CA_FILE = str(tmp_path / "authorities.pem")
     (tmp_path / "authorities.pem").write_text(lasting.pem)
     make_endpoint(authorities=lasting.pem)
-    assert found() == []
+    assert failed_checks() == []
 
 
 def test_a_proxy_that_works_is_left_in_peace(settings):
     with ConnectProxy() as proxy, HostileVendor(reply()) as vendor:
         settings.OUTBOUND_PROXY = proxy.url
-        assert found() == []
+        assert failed_checks() == []
         make_endpoint(url=vendor.url)
-        assert found() == []
+        assert failed_checks() == []
         assert proxy.targets == [f"127.0.0.1:{vendor.port}"]
 
 
 def test_a_dead_proxy_is_found(settings):
     with ConnectProxy() as proxy:
         settings.OUTBOUND_PROXY = proxy.url.replace("://", "://peg:sesame@")
-    assert found() == ["outbound_proxy"]
+    assert failed_checks() == ["outbound_proxy"]
     assert "sesame" not in report()
 
 
@@ -98,7 +98,7 @@ def test_a_proxy_that_refuses_is_found(settings, status):
     with ConnectProxy(status=status) as proxy, HostileVendor(reply()) as vendor:
         settings.OUTBOUND_PROXY = proxy.url
         make_endpoint(url=vendor.url)
-        assert found() == ["outbound_proxy"]
+        assert failed_checks() == ["outbound_proxy"]
 
 
 def test_a_vendor_that_is_away_is_no_fault_of_the_proxy(settings):
@@ -107,19 +107,19 @@ def test_a_vendor_that_is_away_is_no_fault_of_the_proxy(settings):
     with ConnectProxy() as proxy:
         settings.OUTBOUND_PROXY = proxy.url
         make_endpoint(url=f"http://127.0.0.1:{port}")
-        assert found() == []
+        assert failed_checks() == []
 
 
 def test_an_identity_provider_that_works_is_left_in_peace(settings, authority, trusted, tmp_path):
     with IdentityProvider(authority.server_context(tmp_path)) as idp:
         sign_in_with(settings, idp)
-        assert "identity_provider" not in found()
+        assert "identity_provider" not in failed_checks()
 
 
 def test_a_certificate_of_the_identity_provider_is_found(settings, authority, tmp_path):
     with IdentityProvider(authority.server_context(tmp_path)) as idp:
         sign_in_with(settings, idp)
-        assert found() == ["identity_provider"]
+        assert failed_checks() == ["identity_provider"]
         assert "authority that is not trusted" in report()
 
 
@@ -134,7 +134,7 @@ def test_an_identity_provider_that_cannot_be_used_is_found(settings, fault):
                 idp.stop()
             case _:
                 idp.metadata = {fault: "http://elsewhere.example" if fault == "issuer" else None}
-        assert found() == ["identity_provider"]
+        assert failed_checks() == ["identity_provider"]
 
 
 def use_mail_server(settings, server):
@@ -150,7 +150,7 @@ def use_mail_server(settings, server):
 def test_a_mail_server_that_works_is_left_in_peace(settings):
     with mail_server() as server:
         use_mail_server(settings, server)
-        assert found() == []
+        assert failed_checks() == []
 
 
 @pytest.mark.parametrize("fault", ["away", "no STARTTLS", "wrong password"])
@@ -165,7 +165,7 @@ def test_a_mail_server_that_cannot_be_used_is_found(settings, fault):
                 settings.EMAIL_USE_TLS = True
             case "wrong password":
                 settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "peg", "a-password-of-mail"
-        assert found() == ["mail_server"]
+        assert failed_checks() == ["mail_server"]
         assert "a-password-of-mail" not in report()
 
 
@@ -174,6 +174,6 @@ def test_the_mail_server_is_verified(settings, authority, trusted, tmp_path, is_
     with mail_server(authority.server_context(tmp_path), is_wrapped=is_wrapped) as server:
         use_mail_server(settings, server)
         settings.EMAIL_USE_SSL, settings.EMAIL_USE_TLS = is_wrapped, not is_wrapped
-        assert "mail_server" not in found()
+        assert "mail_server" not in failed_checks()
         settings.CA_FILE = ""
-        assert found() == ["mail_server"]
+        assert failed_checks() == ["mail_server"]

@@ -24,7 +24,7 @@ def environ(body, **more):
     return {**facts, **more}
 
 
-def read(request_environ) -> bytes:
+def read_body(request_environ) -> bytes:
     bodies = []
     reply = ChunkedBodies(lambda environ, start: bodies.append(WSGIRequest(environ).body) or [])(
         request_environ, None
@@ -38,20 +38,20 @@ def read(request_environ) -> bytes:
 @pytest.mark.parametrize("size", [0, 2, IN_MEMORY, IN_MEMORY + 1])
 def test_a_body_in_chunks_is_read_whole(size, settings):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = None
-    assert read(environ(io.BytesIO(b"x" * size))) == b"x" * size
+    assert read_body(environ(io.BytesIO(b"x" * size))) == b"x" * size
 
 
 def test_a_length_that_is_said_beside_chunks_counts_for_nothing():
-    assert read(environ(io.BytesIO(b"all of it"), CONTENT_LENGTH="3")) == b"all of it"
+    assert read_body(environ(io.BytesIO(b"all of it"), CONTENT_LENGTH="3")) == b"all of it"
 
 
 def test_a_server_that_marks_no_end_is_not_waited_for():
-    assert read(environ(io.BytesIO(b"x"), **{"wsgi.input_terminated": False})) == b""
+    assert read_body(environ(io.BytesIO(b"x"), **{"wsgi.input_terminated": False})) == b""
 
 
 def test_a_body_of_a_known_length_is_left_as_it_is():
     request_environ = environ(io.BytesIO(b"xyz"), CONTENT_LENGTH="2", HTTP_TRANSFER_ENCODING="")
-    assert read(request_environ) == b"xy"
+    assert read_body(request_environ) == b"xy"
 
 
 class Broken(io.BytesIO):

@@ -27,7 +27,7 @@ def cast():
     return people | {"admin": admin}
 
 
-def read(user, query: str = "") -> str:
+def read_trail(user, query: str = "") -> str:
     """All that the trail tells `user`, over REST and on the page."""
     program = APIClient()
     program.force_login(user)
@@ -45,9 +45,9 @@ def test_a_refused_call_is_told_to_the_keys_owner_and_to_administrators(cast):
     entry = AuditEntry.objects.get(action="refuse call")
     third = make_user(Role.VIEWER, username="third")
 
-    assert "zebra_tool" in read(cast["outside"])
-    assert "zebra_tool" in read(cast["admin"])
-    assert "zebra" not in read(third).lower()
+    assert "zebra_tool" in read_trail(cast["outside"])
+    assert "zebra_tool" in read_trail(cast["admin"])
+    assert "zebra" not in read_trail(third).lower()
     browser = APIClient()
     browser.force_login(third)
     assert browser.get(f"/audit/{entry.pk}/").status_code == 404
@@ -58,16 +58,16 @@ def test_keys_are_told_to_their_owners_and_to_administrators(cast):
         cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ], calls_at_once=3
     )
     api_keys.revoke(key, actor=None, why="It was found in public.")
-    assert {key.prefix in read(cast[who]) for who in ("inside", "admin")} == {True}
-    trail_text = read(cast["outside"])
+    assert {key.prefix in read_trail(cast[who]) for who in ("inside", "admin")} == {True}
+    trail_text = read_trail(cast["outside"])
     assert (key.prefix in trail_text, "Zebra key" in trail_text) == (False, False)
 
 
 def test_an_administrators_deed_on_a_key_is_told_to_its_owner(cast):
     key, _ = api_keys.issue(cast["inside"], actor=cast["inside"], name="Zebra key", scopes=[Scope.READ])
     api_keys.revoke(key, actor=cast["admin"], why="Too old.")
-    assert "Too old." in read(cast["inside"])
-    assert "Too old." not in read(cast["outside"])
+    assert "Too old." in read_trail(cast["inside"])
+    assert "Too old." not in read_trail(cast["outside"])
 
 
 def test_entries_that_have_the_former_kind_of_keys_are_found_with_the_others(cast, monkeypatch):
@@ -76,9 +76,9 @@ def test_entries_that_have_the_former_kind_of_keys_are_found_with_the_others(cas
         former.setattr(ApiKey._meta, "model_name", "apitoken")
         audit.record(None, "report", key, why="It was found in public.")
     for kind in ("apikey", "apitoken"):
-        trail_text = read(cast["inside"], f"?kind={kind}")
+        trail_text = read_trail(cast["inside"], f"?kind={kind}")
         assert ("found in public" in trail_text, "issue key" in trail_text) == (True, True)
-    assert "Zebra key" not in read(cast["outside"])
+    assert "Zebra key" not in read_trail(cast["outside"])
     assert [name for kind, name in audit.kinds() if kind in ("apikey", "apitoken")] == ["API key"]
 
 
@@ -113,8 +113,8 @@ def test_what_concerns_an_agent_is_told_to_its_team(cast):
     agent_keys.issue(
         cast["admin"], actor=cast["admin"], name="Of the desk", scopes=[Scope.RUNTIME], agents=[agent]
     )
-    assert "name agent" in read(cast["inside"], "?kind=apikey")
-    assert "name agent" not in read(cast["outside"], "?kind=apikey")
+    assert "name agent" in read_trail(cast["inside"], "?kind=apikey")
+    assert "name agent" not in read_trail(cast["outside"], "?kind=apikey")
 
 
 def test_the_page_says_what_is_left_out(client, cast):

@@ -26,7 +26,7 @@ def types(monkeypatch):
     return answer
 
 
-def told() -> list[tuple[str, str, str]]:
+def entry_rows() -> list[tuple[str, str, str]]:
     rows = AuditEntry.objects.exclude(kind="session").order_by("pk")
     return [(entry.action, entry.label, entry.why) for entry in rows]
 
@@ -37,7 +37,7 @@ def test_administrator_from_the_command_line(types):
     call_command("createsuperuser", stdout=out)
     user = User.objects.get()
     assert (user.role, user.check_password(PASSWORD)) == (Role.ADMIN, True)
-    assert told() == [("add person", "root", "From the command line.")]
+    assert entry_rows() == [("add person", "root", "From the command line.")]
     assert AuditEntry.objects.get().after["role"] == "admin"
     assert out.getvalue() == "root is an administrator.\n"
 
@@ -49,7 +49,7 @@ def test_administrator_without_a_question(monkeypatch):
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
     call_command("createsuperuser", "--no-input", verbosity=0)
     assert User.objects.get(username="second").check_password(PASSWORD)
-    assert [label for _, label, _ in told()] == ["first", "second"]
+    assert [label for _, label, _ in entry_rows()] == ["first", "second"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_invalid_input_is_refused_and_no_user_is_added(types, typed, message):
     with pytest.raises(CommandError, match=message):
         call_command("createsuperuser")
     assert User.objects.count() == 1
-    assert told() == []
+    assert entry_rows() == []
 
 
 def test_password_from_the_command_line_ends_sessions_and_is_told(types):
@@ -79,7 +79,7 @@ def test_password_from_the_command_line_ends_sessions_and_is_told(types):
     user.refresh_from_db()
     assert user.check_password("another sentence")
     assert browser.get("/").status_code == 302
-    assert told() == [("set password", str(user), "From the command line.")]
+    assert entry_rows() == [("set password", str(user), "From the command line.")]
     with pytest.raises(CommandError, match="No user signs in as nobody"):
         call_command("changepassword", "nobody")
 
@@ -87,7 +87,7 @@ def test_password_from_the_command_line_ends_sessions_and_is_told(types):
 def test_demo_accounts_are_told_once():
     for password in ("weak", "weak", "other"):
         demo_user(Role.VIEWER, password)
-    assert told() == [
+    assert entry_rows() == [
         ("add person", "Viewer", "For the demo."),
         ("set password", "Viewer", "For the demo."),
         ("set password", "Viewer", "For the demo."),

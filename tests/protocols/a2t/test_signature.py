@@ -17,12 +17,12 @@ WARM = AllowedValue("WARM", "Above 20.")
 COLD = AllowedValue("COLD", "Below 5.")
 
 
-def read(document):
+def read_signature(document):
     return A2T().read(document)
 
 
 def notes(document):
-    return [note.code for note in A2T().notes(document, read(document))]
+    return [note.code for note in A2T().notes(document, read_signature(document))]
 
 
 def with_input(**members):
@@ -34,18 +34,18 @@ def with_output(**members):
 
 
 def the_input(**members):
-    (parameter,) = read(with_input(**members)).inputs
+    (parameter,) = read_signature(with_input(**members)).inputs
     return parameter
 
 
 def the_output(**members):
-    (parameter,) = read(with_output(**members)).outputs
+    (parameter,) = read_signature(with_output(**members)).outputs
     return parameter
 
 
 def refusal(document):
     with pytest.raises(UnreadableItemError) as caught:
-        read(document)
+        read_signature(document)
     return caught.value
 
 
@@ -55,7 +55,7 @@ def reason(document):
 
 def test_every_member_has_its_place():
     document = json.loads((FIXTURES / "list.json").read_text(encoding="utf-8"))
-    signature_read = read(document["exchanges"][0]["body"]["items"][0])
+    signature_read = read_signature(document["exchanges"][0]["body"]["items"][0])
     assert signature_read.name == "refill_prescription"
     assert signature_read.tags == ("pharmacy", "refills")
     number, pickup, days = signature_read.inputs
@@ -89,7 +89,7 @@ def test_drafts_own_figure_is_read_once_it_is_json(version):
         "input_parameters": [{"id": "1", "name": "City", "description": "The city", "required": True}],
         "output_parameters": [{"id": "2", "name": "Temperature in Fahrenheit", "type": "int"}],
     }
-    signature_read = read(figure)
+    signature_read = read_signature(figure)
     assert (signature_read.name, signature_read.img) == (
         "Lookup Weather",
         "https://vendor.example/weather.png",
@@ -173,14 +173,14 @@ def test_json_is_a_type_of_outputs_and_not_of_inputs(word):
 
 def test_tool_with_an_unknown_input_type_is_kept_and_cannot_be_run():
     document = with_input(type="list of text")
-    assert read(document).inputs[0].unsupported_type == "list of text"
-    assert A2T().why_not_run(read(document)).code == "UNSUPPORTED_TYPE"
+    assert read_signature(document).inputs[0].unsupported_type == "list of text"
+    assert A2T().why_not_run(read_signature(document)).code == "UNSUPPORTED_TYPE"
     assert notes(document) == ["UNSUPPORTED_TYPE"]
 
 
 def test_unknown_output_type_does_not_stop_a_tool():
     assert the_output(type="float").unsupported_type == "float"
-    assert A2T().why_not_run(read(with_output(type="float"))) is None
+    assert A2T().why_not_run(read_signature(with_output(type="float"))) is None
 
 
 @pytest.mark.parametrize("word", ["", " ", 5, ["string", "null"], {}])
@@ -286,7 +286,7 @@ def test_allowed_values_of_no_known_form_reject_the_item(value):
 def test_lists_may_be_left_out(member):
     document = tool(1) | {member: None}
     without = {name: value for name, value in document.items() if name != member}
-    assert read(document) == read(without)
+    assert read_signature(document) == read_signature(without)
 
 
 @pytest.mark.parametrize("member", ["tags", "input_parameters", "output_parameters"])
@@ -296,7 +296,7 @@ def test_list_that_is_none_rejects_the_item(member, value):
 
 
 def test_text_may_be_left_out():
-    bare = read({"toolId": "a", "version": 1, "name": "a"})
+    bare = read_signature({"toolId": "a", "version": 1, "name": "a"})
     assert (bare.description, bare.img, bare.tags, bare.inputs, bare.outputs) == ("", "", (), (), ())
 
 
@@ -314,25 +314,25 @@ def test_name_that_nothing_can_be_called_by_rejects_the_item(name):
 @pytest.mark.parametrize(("length", "codes"), [(254, []), (255, ["LONG_NAME"]), (1024, ["LONG_NAME"])])
 def test_long_name_is_kept_whole_and_noted(length, codes):
     document = tool(1, name="ñ" * length)
-    assert len(read(document).name) == length
+    assert len(read_signature(document).name) == length
     assert notes(document) == [*codes, "NOT_SNAKE_CASE"]
 
 
 @pytest.mark.parametrize("name", ["../etc", "a b", "‮abc", "天气"])
 def test_name_is_data(name):
-    assert read(tool(1, name=name)).name == name
+    assert read_signature(tool(1, name=name)).name == name
 
 
 @pytest.mark.parametrize(("length", "codes"), [(1999, []), (2000, ["LONG_DESCRIPTION"])])
 def test_long_description_is_kept_whole_and_noted(length, codes):
     document = tool(1, description="d" * length)
-    assert len(read(document).description) == length
+    assert len(read_signature(document).description) == length
     assert notes(document) == codes
 
 
 @pytest.mark.parametrize("text", ["d" * 32_768, "ñ" * 16_384])
 def test_text_of_32_kilobytes_is_the_longest(text):
-    assert read(tool(1, description=text)).description == text
+    assert read_signature(tool(1, description=text)).description == text
     assert refusal(tool(1, description=text + "d")).code == "TEXT_TOO_LONG"
     assert refusal(with_input(description=text + "d")).code == "TEXT_TOO_LONG"
 
@@ -350,14 +350,14 @@ def test_long_allowed_value_is_kept_whole_and_noted(members, codes):
 
 
 def test_tags_are_text():
-    assert read(tool(1, tags=["a", "", "a"])).tags == ("a", "", "a")
+    assert read_signature(tool(1, tags=["a", "", "a"])).tags == ("a", "", "a")
     for tag in (5, None, "t" * 256):
         assert reason(tool(1, tags=["a", tag])).startswith("“tags[1]” is ")
 
 
 def test_parameter_names_may_differ_in_case_alone():
     document = tool(1, input_parameters=[{"id": "a", "name": "City"}, {"id": "b", "name": "city"}])
-    assert [parameter.name for parameter in read(document).inputs] == ["City", "city"]
+    assert [parameter.name for parameter in read_signature(document).inputs] == ["City", "city"]
 
 
 @pytest.mark.parametrize("second", [{"id": "a", "name": "Town"}, {"id": "b", "name": "City"}, {"name": "a"}])
@@ -403,7 +403,7 @@ def parameters(count):
 
 
 def test_too_many_parameters_reject_the_item():
-    assert len(read(tool(1, input_parameters=parameters(999))).inputs) == 999
+    assert len(read_signature(tool(1, input_parameters=parameters(999))).inputs) == 999
     assert refusal(tool(1, input_parameters=parameters(1000))).code == "SCHEMA_TOO_BIG"
 
 
@@ -418,7 +418,7 @@ def test_too_many_allowed_values_reject_the_item():
 
 def test_oddities_are_noted_in_sentences():
     document = tool(1, toolId="weather", output_parameters=None, input_parameters=None)
-    notes = A2T().notes(document, read(document))
+    notes = A2T().notes(document, read_signature(document))
     assert [(note.code, note.message) for note in notes] == [
         ("NOT_A_UUID", "The id of “tool_1” is not a UUID."),
         ("NO_OUTPUTS", "“tool_1” names no output."),
@@ -481,7 +481,7 @@ def all_or_one_reason(text):
 
 def read_or_reason(document):
     try:
-        return read(document)
+        return read_signature(document)
     except UnreadableItemError as error:
         return error.reason
 

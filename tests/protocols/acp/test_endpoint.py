@@ -82,7 +82,7 @@ def serving(api):
         thread.join()
 
 
-def read(server, **settings):
+def run_enumeration(server, **settings):
     endpoint = make_endpoint(protocol="acp", url=server.url, settings=settings)
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     endpoint.refresh_from_db()
@@ -97,7 +97,7 @@ def agency(request):
 
 @pytest.fixture
 def endpoint(agency):
-    endpoint, run = read(agency, agent_versions=["0.9.3"], agent_names=[LetterWriter.name])
+    endpoint, run = run_enumeration(agency, agent_versions=["0.9.3"], agent_names=[LetterWriter.name])
     assert (run.status, run.error_code, run.rejected) == ("succeeded", "", 0)
     return endpoint
 
@@ -161,20 +161,20 @@ def test_inputs_that_the_server_refuses_are_said_in_its_words(endpoint, agency):
 
 def test_server_that_lists_by_name_alone_says_what_to_enter():
     with serving(Reference(AGENCY)) as server:
-        _, run = read(server)
+        _, run = run_enumeration(server)
     assert (run.status, run.error_code) == ("failed", "NAMES_WANTED")
 
 
 def test_server_that_does_not_heed_the_offset_comes_to_an_end():
     with serving(Same(AGENCY)) as server:
-        _, run = read(server, page_size=5)
+        _, run = run_enumeration(server, page_size=5)
     assert (run.status, run.seen, run.pages) == ("succeeded", 25, 1)
     assert "LIST_END_UNKNOWN" in [note["code"] for note in run.notes]
 
 
 def test_run_that_takes_too_long_is_found_and_cancelled():
     with serving(Slow(AGENCY)) as server:
-        endpoint, _ = read(server)
+        endpoint, _ = run_enumeration(server)
         outcome = call(endpoint, LetterWriter, LETTER)
         (run,) = server.api.runs.values()
     assert (outcome.outcome, outcome.error["code"]) == ("unavailable", "STILL_RUNNING")
@@ -184,7 +184,7 @@ def test_run_that_takes_too_long_is_found_and_cancelled():
 
 def test_stream_stands_in_where_waiting_is_not_offered():
     with serving(Streaming(AGENCY)) as server:
-        endpoint, _ = read(server)
+        endpoint, _ = run_enumeration(server)
         outcome = call(endpoint, LetterWriter, LETTER)
         done = call(endpoint, LetterWriter, {"approval": {"approved": True}}, before=outcome)
     assert (outcome.outcome, done.outcome) == ("needs_input", "ok")

@@ -49,7 +49,7 @@ def pages(*recorded, **settings):
     return pages_found
 
 
-def shown(listed_pages):
+def listed_ids(listed_pages):
     return [item.tool_id for page in listed_pages for item in page.items]
 
 
@@ -59,7 +59,7 @@ def rejected(listed_pages):
 
 def test_no_agent_after_those_that_were_listed_is_the_end():
     (page,) = pages(search(agents(ONE, TWO)), described(ONE), described(TWO), end(2))
-    assert (shown([page]), page.next, page.ending) == ([ONE, TWO], None, Ending.SIGN)
+    assert (listed_ids([page]), page.next, page.ending) == ([ONE, TWO], None, Ending.SIGN)
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3])
@@ -70,7 +70,7 @@ def test_server_may_send_fewer_agents_than_were_asked_for(cap):
         some = ids[offset : offset + cap]
         recorded += [search(agents(*some), offset=offset), *map(described, some)]
     listed_pages = pages(*recorded, end(5))
-    assert shown(listed_pages) == ids
+    assert listed_ids(listed_pages) == ids
     assert [page.next for page in listed_pages] == [*(f"offset={n}" for n in range(cap, 5, cap)), None]
     assert listed_pages[-1].ending is Ending.SIGN
 
@@ -81,7 +81,7 @@ def test_page_of_agents_that_were_there_before_is_the_end():
         search(agents(TWO, ONE), offset=2, limit=2),
         page_size=2,
     )
-    assert (shown(listed_pages), len(listed_pages), listed_pages[0].ending) == (
+    assert (listed_ids(listed_pages), len(listed_pages), listed_pages[0].ending) == (
         [ONE, TWO],
         1,
         Ending.REPEATED,
@@ -100,7 +100,7 @@ def test_names_and_versions_are_searched_one_after_the_other():
         agent_names=["echo", "again"],
         agent_versions=["1.0"],
     )
-    assert shown(listed_pages) == [ONE, ONE, TWO]
+    assert listed_ids(listed_pages) == [ONE, ONE, TWO]
     assert [page.next for page in listed_pages] == ["version=1.0&offset=0", None]
     assert listed_pages[1].cursor == listed_pages[0].next
 
@@ -121,7 +121,7 @@ def test_one_search_that_repeats_itself_leaves_the_end_unknown():
         *(search(agents(TWO), name="again"), described(TWO), end(1, name="again")),
         agent_names=["echo", "again"],
     )
-    assert (shown(listed_pages), listed_pages[-1].ending) == ([ONE, TWO], Ending.REPEATED)
+    assert (listed_ids(listed_pages), listed_pages[-1].ending) == ([ONE, TWO], Ending.REPEATED)
 
 
 @pytest.mark.parametrize("error_body", [WANTED, "name or version wanted", {"message": "a name or a version"}])
@@ -155,7 +155,7 @@ def test_what_is_no_array_ends_the_run(body):
 @pytest.mark.parametrize("agent_id", [None, 5, "", "a/b", "..", "a\nb", "x" * 256])
 def test_agent_without_a_usable_id_is_rejected_alone(agent_id):
     listed_pages = pages(search([{"agent_id": agent_id}, *agents(ONE)]), described(ONE), end(2))
-    assert (shown(listed_pages), rejected(listed_pages)) == ([ONE], [("#1", "BAD_TOOL_ID")])
+    assert (listed_ids(listed_pages), rejected(listed_pages)) == ([ONE], [("#1", "BAD_TOOL_ID")])
 
 
 def test_nothing_but_unusable_agents_is_told_too():
@@ -184,7 +184,7 @@ def test_id_that_is_no_uuid_is_noted_and_escaped():
 def test_bad_descriptor_costs_its_agent_alone(recorded, code):
     bad = Exchange(path=f"/agents/{ONE}/descriptor", **recorded)
     listed_pages = pages(search(agents(ONE, TWO)), bad, described(TWO), end(2))
-    assert (shown(listed_pages), rejected(listed_pages)) == ([TWO], [(ONE, code)])
+    assert (listed_ids(listed_pages), rejected(listed_pages)) == ([TWO], [(ONE, code)])
 
 
 def test_server_that_is_away_ends_the_run():
@@ -217,7 +217,7 @@ def test_agent_in_another_version_is_not_the_one_asked_for():
     assert caught.value.code == "WRONG_TOOL"
 
 
-def read(**specs):
+def read_signature(**specs):
     return ACP().read(descriptor(**specs))
 
 
@@ -226,7 +226,7 @@ def names(parameters):
 
 
 def test_agent_is_one_tool_with_its_input_config_and_output():
-    signature_read = read(config={"type": "object", "description": "How."})
+    signature_read = read_signature(config={"type": "object", "description": "How."})
     assert signature_read.kind == "agent"
     assert names(signature_read.inputs) == [("about", "string", False), ("config", "json", False)]
     assert (signature_read.inputs[1].required, signature_read.inputs[1].description) == (False, "How.")
@@ -235,7 +235,7 @@ def test_agent_is_one_tool_with_its_input_config_and_output():
 
 @pytest.mark.parametrize("schema", [{}, True, {"description": 5}])
 def test_config_without_a_description_gets_one(schema):
-    assert read(config=schema).inputs[-1].description == "How the agent is to work in this run."
+    assert read_signature(config=schema).inputs[-1].description == "How the agent is to work in this run."
 
 
 @pytest.mark.parametrize(
@@ -248,17 +248,20 @@ def test_config_without_a_description_gets_one(schema):
 )
 def test_config_gives_way_to_inputs_of_its_name(names_in_use, name):
     inputs = {"type": "object", "properties": {name: {"type": "string"} for name in names_in_use}}
-    assert [parameter.name for parameter in read(input=inputs, config={}).inputs] == [*names_in_use, name]
+    assert [parameter.name for parameter in read_signature(input=inputs, config={}).inputs] == [
+        *names_in_use,
+        name,
+    ]
 
 
 def test_input_that_is_one_value_stands_beside_the_config():
-    assert names(read(input={"type": "string"}).inputs) == [("input", "string", True)]
-    both = read(input={"type": "string"}, config=True).inputs
+    assert names(read_signature(input={"type": "string"}).inputs) == [("input", "string", True)]
+    both = read_signature(input={"type": "string"}, config=True).inputs
     assert names(both) == [("input", "string", False), ("config", "json", False)]
 
 
 def test_agent_without_schemas_takes_and_gives_nothing():
-    signature_read = read(input=None, output=None, config=None)
+    signature_read = read_signature(input=None, output=None, config=None)
     assert (signature_read.inputs, signature_read.outputs) == ((), ())
 
 
@@ -280,7 +283,7 @@ def test_null_properties_make_one_input_and_a_note():
 
 def test_nulls_are_absent_except_where_they_are_values():
     about = {"type": ["string", "null"], "default": None, "enum": ["a", None], "title": None}
-    (parameter,) = read(input={"type": "object", "properties": {"about": about}}).inputs
+    (parameter,) = read_signature(input={"type": "object", "properties": {"about": about}}).inputs
     assert parameter.schema == {"type": ["string", "null"], "default": None, "enum": ["a", None]}
 
 
@@ -290,7 +293,7 @@ def test_nulls_are_absent_except_where_they_are_values():
 )
 def test_schema_that_is_none_rejects_the_agent(specs, code):
     with pytest.raises(UnreadableItemError) as caught:
-        read(**specs)
+        read_signature(**specs)
     assert caught.value.code == code
 
 
@@ -310,7 +313,9 @@ def test_agent_without_a_version_is_noted():
 def test_what_the_agent_can_do_is_told_in_words():
     approval = {"interrupt_type": "approval", "resume_payload": {"properties": {"approved": {}, "why": {}}}}
     capabilities = {"threads": True, "callbacks": True, "streaming": {"values": True, "custom": None}}
-    signature_read = read(capabilities=capabilities, interrupts=[approval, {"interrupt_type": "pause"}])
+    signature_read = read_signature(
+        capabilities=capabilities, interrupts=[approval, {"interrupt_type": "pause"}]
+    )
     assert ACP().facts(signature_read) == [
         ("Threads", "Runs can share a thread"),
         ("Streaming", "values"),
@@ -323,7 +328,8 @@ def test_what_the_agent_can_do_is_told_in_words():
 @pytest.mark.parametrize("capabilities", [None, 5, {}, {"streaming": None}])
 def test_agent_that_says_nothing_of_itself_can_do_nothing_special(capabilities):
     assert [
-        fact_text for _, fact_text in ACP().facts(read(capabilities=capabilities, interrupts=capabilities))
+        fact_text
+        for _, fact_text in ACP().facts(read_signature(capabilities=capabilities, interrupts=capabilities))
     ] == ["None"] * 3
 
 
@@ -384,7 +390,7 @@ def test_manifest_names_the_agent_where_nobody_else_does():
         *(search(agents(ONE), name="example.echo"), described(ONE), end(1, name="example.echo")),
         manifest_url=ADDRESS,
     )
-    assert shown(listed_pages) == [ONE]
+    assert listed_ids(listed_pages) == [ONE]
 
 
 anything = schemas.schemas | schemas.objects() | st.none() | st.just(ODD)

@@ -28,7 +28,7 @@ def problems(schema, **arguments_given):
     return arguments.problems(signature_of(schema), arguments_given)
 
 
-def why(schema, value):
+def problem_of(schema, value):
     """What is wrong with the one property `a`."""
     return problems(an_object(a=schema), a=value).get("a")
 
@@ -89,7 +89,7 @@ ADDRESS = an_object(
     ],
 )
 def test_each_rule_is_said_in_words(schema, value, expected):
-    assert why(schema, value) == expected
+    assert problem_of(schema, value) == expected
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_rules_for_inputs_together_are_judged():
 def test_either_or_names_what_is_missing():
     forms = [{"required": ["id"]}, {"required": ["first", "last"]}]
     either = {"type": "object", "anyOf": forms}
-    assert why(either, {}) == "lacks id or first and last"
-    assert why(either, {"id": 1}) is None
-    assert why({"anyOf": [*forms, {"maxProperties": 0}]}, {"x": 1}) == (
+    assert problem_of(either, {}) == "lacks id or first and last"
+    assert problem_of(either, {"id": 1}) is None
+    assert problem_of({"anyOf": [*forms, {"maxProperties": 0}]}, {"x": 1}) == (
         "fits none of the forms that the vendor takes"
     )
 
@@ -363,7 +363,7 @@ def test_schema_deeper_than_any_that_is_read_is_not_checked():
 
 
 def test_patterns_take_linear_time():
-    assert why({"type": "string", "pattern": "^(a+)+$"}, "a" * 50_000 + "b").startswith("must match")
+    assert problem_of({"type": "string", "pattern": "^(a+)+$"}, "a" * 50_000 + "b").startswith("must match")
 
 
 def test_only_so_many_patterns_are_made_ready():
@@ -377,7 +377,7 @@ def test_value_out_of_bounds_is_not_sent(value):
         value = []
         for _ in range(300):
             value = [value]
-    assert why({"type": "array"}, value) == "is too large or too deeply nested to be sent"
+    assert problem_of({"type": "array"}, value) == "is too large or too deeply nested to be sent"
 
 
 @given(schemas.schemas, schemas.values)
@@ -422,6 +422,6 @@ def test_a_number_with_a_zero_fraction_is_a_whole_number(value):
 
 
 def test_a_fraction_or_no_number_is_no_whole_number():
-    assert why({"type": "integer"}, 5.5)
-    assert why({"type": "integer"}, float("inf"))
-    assert why({"type": "integer", "maximum": 4}, 5.0)
+    assert problem_of({"type": "integer"}, 5.5)
+    assert problem_of({"type": "integer"}, float("inf"))
+    assert problem_of({"type": "integer", "maximum": 4}, 5.0)

@@ -27,7 +27,7 @@ ANSWER = event({"jsonrpc": "2.0", "id": 2, "result": {"tools": [TOOL]}})
 QUESTION = event({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {}})
 
 
-def listed(script):
+def list_tools(script):
     memory = {"era": "modern", "version": "2026-07-28"}
     with (
         HostileVendor(script) as vendor,
@@ -45,7 +45,7 @@ def listed(script):
     ],
 )
 def test_the_answer_is_enough_whatever_follows_it(script):
-    assert listed(script) == ["renew_loan"]
+    assert list_tools(script) == ["renew_loan"]
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_the_answer_is_enough_whatever_follows_it(script):
 )
 def test_a_stream_without_an_answer_ends_in_time(script, raised, code):
     with pytest.raises(raised) as caught:
-        listed(script)
+        list_tools(script)
     assert caught.value.code == code
 
 
 def test_a_vendor_that_streams_is_asked_again_for_what_broke_off():
     broken = raw(HEAD + b"id: e1\nretry: 1\ndata:\n\n")
-    assert listed(in_turn(broken, raw(HEAD + ANSWER))) == ["renew_loan"]
+    assert list_tools(in_turn(broken, raw(HEAD + ANSWER))) == ["renew_loan"]

@@ -69,7 +69,7 @@ def handshake(version="2025-11-25", session="s1", requested_version="2025-11-25"
     ]
 
 
-def listed(number=2, tools=(TOOL,), **params):
+def tool_list(number=2, tools=(TOOL,), **params):
     return answers(request(number, **params), tools=list(tools))
 
 
@@ -111,7 +111,7 @@ def names(*exchanges, memory=None):
     ],
 )
 def test_a_vendor_of_old_is_met_with_a_handshake_and_remembered(refusal):
-    tool_names, session = names(refusal, *handshake(), listed(), GOODBYE)
+    tool_names, session = names(refusal, *handshake(), tool_list(), GOODBYE)
     assert tool_names == ["renew_loan"]
     assert session.memory == {"era": "handshake", "version": "2025-11-25"}
     assert session.asked[3]["Mcp-Session-Id"] == session.asked[4]["Mcp-Session-Id"] == "s1"
@@ -120,7 +120,7 @@ def test_a_vendor_of_old_is_met_with_a_handshake_and_remembered(refusal):
 
 def test_what_is_remembered_is_not_asked_again():
     tool_names, _ = names(
-        *handshake(), listed(), GOODBYE, memory={"era": "handshake", "version": "2025-11-25"}
+        *handshake(), tool_list(), GOODBYE, memory={"era": "handshake", "version": "2025-11-25"}
     )
     assert tool_names == ["renew_loan"]
     tool_names, session = names(modern(), memory={"era": "modern", "version": mcp_transport.MODERN[0]})
@@ -141,7 +141,7 @@ def test_a_vendor_that_has_gone_back_is_found_out_anew():
         refuses(FIRST, 400, BARE),
         refuses(request(3, version=mcp_transport.MODERN[0]), 400, BARE),
         *handshake(),
-        listed(3),
+        tool_list(3),
         GOODBYE,
         memory={"era": "modern", "version": mcp_transport.MODERN[0]},
     )
@@ -154,7 +154,7 @@ def test_a_session_that_the_vendor_forgot_is_opened_again_once():
         answers(request(2), tools=[TOOL], nextCursor="p2"),
         refuses(request(3, cursor="p2"), 404, {"code": -32001, "message": "Session not found"}),
         *handshake(session="s2"),
-        listed(4, tools=[{**TOOL, "name": "opening_hours"}], cursor="p2"),
+        tool_list(4, tools=[{**TOOL, "name": "opening_hours"}], cursor="p2"),
         GOODBYE,
         memory={"era": "handshake"},
     )
@@ -163,7 +163,7 @@ def test_a_session_that_the_vendor_forgot_is_opened_again_once():
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26", "2024-11-05"])
 def test_older_revisions_are_agreed_on(version):
-    _, session = names(refuses(FIRST, 400), *handshake(version, session=""), listed())
+    _, session = names(refuses(FIRST, 400), *handshake(version, session=""), tool_list())
     assert session.memory["version"] == session.asked[-1]["MCP-Protocol-Version"] == version
 
 
@@ -284,7 +284,7 @@ def test_a_vendor_of_old_may_name_the_versions_that_it_speaks():
         refuses(FIRST, 400),
         refuses(hello, 400, error, 1),
         *handshake("2025-06-18", requested_version="2025-06-18"),
-        listed(),
+        tool_list(),
         GOODBYE,
     )
     assert (tool_names, session.memory["version"]) == (["renew_loan"], "2025-06-18")

@@ -44,5 +44,5 @@ def cut(op: Document, path: str = "/things", method: str = "post", **members: An
     return only
 
 
-def read(op: Document, path: str = "/things", method: str = "post", **members: Any) -> Signature:
+def read_signature(op: Document, path: str = "/things", method: str = "post", **members: Any) -> Signature:
     return openapi_signature.read(cut(op, path, method, **members))

@@ -98,7 +98,7 @@ def session_with(api, **more):
     return Session(f"{api.url}/openapi.json", policy=Policy.parse("127.0.0.1/32"), **more)
 
 
-def called(api, op, arguments=None, *, method="post", path="/things", settings=None, **members):
+def call_operation(api, op, arguments=None, *, method="post", path="/things", settings=None, **members):
     cut_document = cut(op, path, method, **members)
     protocol = OpenApi(settings)
     with session_with(api, authorization={"X-Key": "s3cr3t-word"}) as session:
@@ -108,7 +108,7 @@ def called(api, op, arguments=None, *, method="post", path="/things", settings=N
 @pytest.mark.parametrize("method", ["get", "head", "options", "post", "put", "patch", "delete"])
 def test_every_method_is_sent(api, method):
     body = {"requestBody": takes({"properties": {"x": {}}})} if method in ("post", "put", "patch") else {}
-    outcome = called(api, operation("a", **body), {"x": 1} if body else {}, method=method)
+    outcome = call_operation(api, operation("a", **body), {"x": 1} if body else {}, method=method)
     assert outcome.outcome == "ok"
     ((sent_method, path, content, headers),) = api.asked
     assert (sent_method, path) == (method.upper(), "/things")
@@ -123,13 +123,13 @@ def test_every_method_is_sent(api, method):
 def test_only_what_reads_is_tried_again(api, method, times):
     api.statuses = [503] * 10
     api.statuses[1] = 200
-    outcome = called(api, operation("a"), method=method)
+    outcome = call_operation(api, operation("a"), method=method)
     assert len(api.asked) == times
     assert outcome.outcome == ("ok" if times == 2 else "unavailable")
 
 
 def test_calls_go_to_the_address_that_was_entered_and_the_credential_stays_at_its_own(api, elsewhere):
-    outcome = called(api, operation("a"), settings={"server": f"{elsewhere.url}/v1/"})
+    outcome = call_operation(api, operation("a"), settings={"server": f"{elsewhere.url}/v1/"})
     assert outcome.outcome == "ok"
     assert not api.asked
     ((_, path, _, headers),) = elsewhere.asked
@@ -138,7 +138,7 @@ def test_calls_go_to_the_address_that_was_entered_and_the_credential_stays_at_it
 
 
 def test_document_cannot_send_a_call_elsewhere(api, elsewhere):
-    outcome = called(api, operation("a"), servers=[{"url": elsewhere.url}])
+    outcome = call_operation(api, operation("a"), servers=[{"url": elsewhere.url}])
     assert (outcome.outcome, outcome.error["code"]) == ("refused", "SERVER")
     assert not elsewhere.asked
 
@@ -169,7 +169,7 @@ def test_uploaded_document_is_called_at_the_address_of_the_endpoint(api):
 )
 def test_replies_become_outcomes(api, reply, outcome, code):
     api.reply = reply
-    result = called(api, operation("a"))
+    result = call_operation(api, operation("a"))
     assert (result.outcome, result.error["code"]) == (outcome, code)
 
 
@@ -184,21 +184,21 @@ def test_replies_become_outcomes(api, reply, outcome, code):
 )
 def test_record_that_is_missing_is_the_tools_own_answer(api, kind, body, outputs):
     api.reply = (404, kind, body)
-    result = called(api, operation("a"), {"id": "7"}, path="/orders/{id}")
+    result = call_operation(api, operation("a"), {"id": "7"}, path="/orders/{id}")
     assert (result.outcome, result.outputs) == ("tool_error", outputs)
     assert len(api.asked) == 1
 
 
 @pytest.mark.parametrize("value", [".", ".."])
 def test_argument_cannot_lead_out_of_the_path(api, value):
-    outcome = called(api, operation("a"), {"id": value}, path="/things/{id}")
+    outcome = call_operation(api, operation("a"), {"id": value}, path="/things/{id}")
     assert outcome.outcome == "refused"
     assert not api.asked
 
 
 def test_argument_that_breaks_a_header_is_not_sent(api):
     op = operation("a", parameters=[{"name": "X-A", "in": "header", "schema": {"type": "string"}}])
-    assert called(api, op, {"X-A": "a\r\nHost: x"}).outcome == "refused"
+    assert call_operation(api, op, {"X-A": "a\r\nHost: x"}).outcome == "refused"
     assert not api.asked
 
 
@@ -432,7 +432,7 @@ def test_what_a_newer_reader_takes_otherwise_is_a_version_and_nothing_else_is(ap
     api.etag = '"one"'
     endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json")
 
-    def read():
+    def run_enumeration():
         run = enumeration_runs.request_run(Endpoint.objects.get(pk=endpoint.pk), trigger=Trigger.COMMAND)
         run = enumeration_runs.perform(run.pk)
         return run.status, run.added, run.changed, run.unchanged
@@ -441,8 +441,8 @@ def test_what_a_newer_reader_takes_otherwise_is_a_version_and_nothing_else_is(ap
         as_it_was.setattr(OpenApi, "revision", 1)
         for kind in ("is_multipart", "is_lines"):
             as_it_was.setattr(openapi_signature, kind, lambda media: False)
-        assert read() == ("succeeded", 3, 0, 0)
-    assert read() == ("succeeded", 0, 2, 1)
+        assert run_enumeration() == ("succeeded", 3, 0, 0)
+    assert run_enumeration() == ("succeeded", 0, 2, 1)
     tool = Tool.objects.get(tool_id="send")
     new, old = tool.versions.all()
     assert [parameter.name for parameter in new.decoded().inputs] == ["file"]
@@ -451,9 +451,9 @@ def test_what_a_newer_reader_takes_otherwise_is_a_version_and_nothing_else_is(ap
     assert diff.compare(old.decoded(), new.decoded()).class_ == "breaking"
     assert invariants.check(["version_digests"]) == []
     # Once is enough, and another document is compared with what was understood last.
-    assert read() == ("succeeded", 0, 0, 3)
+    assert run_enumeration() == ("succeeded", 0, 0, 3)
     api.etag, api.document["paths"]["/plain"]["get"]["summary"] = '"two"', "Look at it"
-    assert read() == ("succeeded", 0, 1, 2)
+    assert run_enumeration() == ("succeeded", 0, 1, 2)
     assert tool.versions.count() == 2
     assert Tool.objects.get(tool_id="look").versions.count() == 2
 
@@ -495,7 +495,7 @@ def test_an_operations_own_server_at_the_address_for_calls_is_used(api, elsewher
 
 @pytest.mark.parametrize("servers", [[{"url": ""}], [{"url": " "}], []])
 def test_a_server_without_an_address_is_the_origin(api, servers):
-    assert called(api, operation("a"), servers=servers).outcome == "ok"
+    assert call_operation(api, operation("a"), servers=servers).outcome == "ok"
     assert api.asked[0][1] == "/things"
 
 
@@ -511,5 +511,5 @@ def test_servers_that_repeat_the_documents_follow_the_address_for_calls(api, els
     ]
     for own_servers in (servers, again):
         op = operation("a", servers=own_servers)
-        assert called(api, op, settings=settings, servers=servers).outcome == "ok"
+        assert call_operation(api, op, settings=settings, servers=servers).outcome == "ok"
     assert [request[1] for request in elsewhere.asked] == ["/v2/things", "/v2/things"]

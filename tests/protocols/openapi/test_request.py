@@ -14,7 +14,7 @@ from core.outbound.reply import Reply
 from protocols.openapi import multipart
 from protocols.openapi import request as openapi_request
 from protocols.openapi.request import UnusableArgumentError
-from tests.protocols.openapi.documents import answers, operation, read, takes
+from tests.protocols.openapi.documents import answers, operation, read_signature, takes
 
 COLORS = ["blue", "black", "brown"]
 POINT = {"R": 100, "G": 200, "B": 150}
@@ -25,7 +25,7 @@ def parameter(name, place="query", **members):
 
 
 def built(described, value, path="/x", **op):
-    cut_document = read(operation("a", parameters=[described], **op), path, "get")
+    cut_document = read_signature(operation("a", parameters=[described], **op), path, "get")
     return openapi_request.build(cut_document, {described["name"]: value})
 
 
@@ -122,14 +122,14 @@ def test_headers_are_simple(explode, value, expected):
 
 def test_cookies_go_into_one_header():
     parameters = [parameter("a", "cookie"), parameter("b", "cookie", explode=False)]
-    signature_read = read(operation("a", parameters=parameters))
+    signature_read = read_signature(operation("a", parameters=parameters))
     assert (
         openapi_request.build(signature_read, {"a": "x;y", "b": [1, 2]}).headers["Cookie"] == "a=x%3By; b=1,2"
     )
 
 
 def test_what_was_not_given_is_not_sent():
-    signature_read = read(operation("a", parameters=[parameter("p"), parameter("X-A", "header")]))
+    signature_read = read_signature(operation("a", parameters=[parameter("p"), parameter("X-A", "header")]))
     call = openapi_request.build(signature_read, {"p": None})
     assert (call.query, call.headers, call.content) == ("", {}, None)
 
@@ -147,21 +147,21 @@ def test_value_in_the_path_never_leaves_its_place():
 
 
 def test_fixed_query_of_a_path_is_kept_and_a_fragment_is_not():
-    signature_read = read(operation("a", parameters=[parameter("p")]), "/x?action=do#frag")
+    signature_read = read_signature(operation("a", parameters=[parameter("p")]), "/x?action=do#frag")
     call = openapi_request.build(signature_read, {"p": "1"})
     assert (call.path, call.query) == ("/x", "action=do&p=1")
 
 
-def sent(schema, arguments, media="application/json", **media_members):
+def build_request(schema, arguments, media="application/json", **media_members):
     op = operation("a", requestBody=takes(schema, media, **media_members))
-    return openapi_request.build(read(op), arguments)
+    return openapi_request.build(read_signature(op), arguments)
 
 
 MEMBERS = {"type": "object", "properties": {"a": {}, "b": {}, "c": {}}}
 
 
 def test_members_become_a_json_object():
-    call = sent(MEMBERS, {"a": [1, None], "b": {"x": "ü"}, "c": None})
+    call = build_request(MEMBERS, {"a": [1, None], "b": {"x": "ü"}, "c": None})
     assert json.loads(call.content) == {"a": [1, None], "b": {"x": "ü"}, "c": None}
     assert call.headers["Content-Type"] == "application/json"
 
@@ -172,22 +172,22 @@ def test_members_become_a_json_object():
 )
 def test_null_is_sent_where_a_member_takes_it_and_the_body_can_say_it(media, content):
     members = {"a": {"type": "string", "nullable": True}, "b": {"type": "string"}}
-    call = sent({"type": "object", "properties": members}, {"a": None, "b": None}, media)
+    call = build_request({"type": "object", "properties": members}, {"a": None, "b": None}, media)
     assert call.content == content
 
 
 def test_null_is_sent_where_it_means_something():
     schema = {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "string"}}}
-    assert json.loads(sent(schema, {"a": None, "b": None}).content) == {"a": None}
+    assert json.loads(build_request(schema, {"a": None, "b": None}).content) == {"a": None}
 
 
 def test_required_body_is_sent_even_if_it_is_empty():
-    assert sent(MEMBERS, {}).content == b"{}"
+    assert build_request(MEMBERS, {}).content == b"{}"
 
 
 def test_optional_body_is_left_out_when_nothing_was_given():
     op = operation("a", requestBody=takes(MEMBERS, required=False))
-    assert openapi_request.build(read(op), {}).content is None
+    assert openapi_request.build(read_signature(op), {}).content is None
 
 
 def test_renamed_inputs_go_back_to_their_places():
@@ -196,13 +196,13 @@ def test_renamed_inputs_go_back_to_their_places():
         parameters=[parameter("id"), parameter("body")],
         requestBody=takes({"type": "object", "properties": {"id": {}}}),
     )
-    call = openapi_request.build(read(op), {"id": "q", "body_id": "b", "body": "x"})
+    call = openapi_request.build(read_signature(op), {"id": "q", "body_id": "b", "body": "x"})
     assert (call.query, json.loads(call.content)) == ("id=q&body=x", {"id": "b"})
 
 
 @pytest.mark.parametrize("value", [[1, 2], "text", 5, False, {"free": 1}])
 def test_whole_body_is_sent_as_it_is(value):
-    call = sent({"oneOf": [{}]}, {"body": value})
+    call = build_request({"oneOf": [{}]}, {"body": value})
     assert json.loads(call.content) == value
 
 
@@ -215,11 +215,11 @@ def test_whole_body_is_sent_as_it_is(value):
     ],
 )
 def test_body_says_what_it_is(media, header):
-    assert sent(MEMBERS, {"a": 1}, media).headers["Content-Type"] == header
+    assert build_request(MEMBERS, {"a": 1}, media).headers["Content-Type"] == header
 
 
 def test_plain_text_is_sent_as_text():
-    assert sent({"type": "string"}, {"body": "ü"}, "text/plain").content == "ü".encode()
+    assert build_request({"type": "string"}, {"body": "ü"}, "text/plain").content == "ü".encode()
 
 
 FORM = "application/x-www-form-urlencoded"
@@ -239,7 +239,7 @@ FORM = "application/x-www-form-urlencoded"
     ],
 )
 def test_form_is_written_as_its_encoding_says(value, encoding, expected):
-    assert sent(MEMBERS, {"a": value}, FORM, encoding=encoding).content.decode() == expected
+    assert build_request(MEMBERS, {"a": value}, FORM, encoding=encoding).content.decode() == expected
 
 
 UPLOAD = {
@@ -279,7 +279,7 @@ def test_files_and_fields_go_as_parts_of_a_multipart_body():
         "size": 7,
         "place": {"row": 1},
     }
-    call = sent(UPLOAD, arguments, "multipart/form-data")
+    call = build_request(UPLOAD, arguments, "multipart/form-data")
     octets = "application/octet-stream"
     assert parts(call) == [
         ("photo", "photo", "image/png", b"\x89PNG\r\n\x1a\n"),
@@ -290,7 +290,7 @@ def test_files_and_fields_go_as_parts_of_a_multipart_body():
         ("place", None, "application/json", b'{"row":1}'),
     ]
     encoding = {"photo": {"contentType": "image/webp"}, "pages": {"contentType": "a, b"}}
-    parts_named = parts(sent(UPLOAD, arguments, "multipart/form-data", encoding=encoding))
+    parts_named = parts(build_request(UPLOAD, arguments, "multipart/form-data", encoding=encoding))
     assert [media for _, _, media, _ in parts_named[:2]] == ["image/webp", octets]
 
 
@@ -308,7 +308,7 @@ def test_files_and_fields_go_as_parts_of_a_multipart_body():
 @pytest.mark.parametrize("required", [True, False])
 def test_files_are_found_in_every_multipart_body(schema, required):
     op = operation("a", requestBody={**takes(schema, "multipart/form-data"), "required": required})
-    signature_read = read(op, components={"schemas": {"Upload": UPLOAD}})
+    signature_read = read_signature(op, components={"schemas": {"Upload": UPLOAD}})
     arguments = {"photo": "data:image/png;base64,iVBORw0KGgo="}
     is_taken_apart = signature_read.inputs[0].name == "photo"
     call = openapi_request.build(signature_read, arguments if is_taken_apart else {"body": arguments})
@@ -325,7 +325,9 @@ def test_files_are_found_in_every_multipart_body(schema, required):
     ],
 )
 def test_a_data_url_stands_for_what_it_holds(url, media, content):
-    assert parts(sent(UPLOAD, {"photo": url}, "multipart/form-data")) == [("photo", "photo", media, content)]
+    assert parts(build_request(UPLOAD, {"photo": url}, "multipart/form-data")) == [
+        ("photo", "photo", media, content)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +338,7 @@ def test_file_that_cannot_be_read_is_the_inputs_fault(url, required, fault):
     op = operation("a", requestBody=takes(UPLOAD, "multipart/form-data", required=required))
     arguments = {"photo": url}
     with pytest.raises(UnusableArgumentError, match="data URL") as refused:
-        openapi_request.build(read(op), arguments if required else {"body": arguments})
+        openapi_request.build(read_signature(op), arguments if required else {"body": arguments})
     assert refused.value.name == fault
 
 
@@ -351,21 +353,24 @@ def test_no_value_ends_its_part(name, text):
 
 
 def test_lines_of_json_are_sent_and_read():
-    call = sent({"type": "array"}, {"body": [{"a": 1}, "two", None]}, "application/x-ndjson")
+    call = build_request({"type": "array"}, {"body": [{"a": 1}, "two", None]}, "application/x-ndjson")
     assert (call.headers["Content-Type"], call.content) == (
         "application/x-ndjson",
         b'{"a":1}\n"two"\nnull\n',
     )
-    assert told(call.content + b"\n", "application/x-ndjson") == ({"result": [{"a": 1}, "two", None]}, [])
+    assert read_outputs(call.content + b"\n", "application/x-ndjson") == (
+        {"result": [{"a": 1}, "two", None]},
+        [],
+    )
     with pytest.raises(ProtocolViolationError):
-        told(b'{"a":1}\n{"a":', "application/jsonl")
+        read_outputs(b'{"a":1}\n{"a":', "application/jsonl")
     with pytest.raises(ProtocolViolationError):
-        told(b"1\n" * (openapi_request.MAX_LINES + 1), "application/x-ndjson")
+        read_outputs(b"1\n" * (openapi_request.MAX_LINES + 1), "application/x-ndjson")
 
 
 def test_number_that_json_cannot_carry_is_refused():
     with pytest.raises(RefusedError) as caught:
-        sent(MEMBERS, {"a": float("nan")})
+        build_request(MEMBERS, {"a": float("nan")})
     assert caught.value.code == "NUMBER"
 
 
@@ -410,8 +415,8 @@ def test_document_cannot_send_calls_to_another_server(url):
     assert "Address for calls" in caught.value.message
 
 
-def told(body, kind="application/json", schema=None):
-    signature_read = read(
+def read_outputs(body, kind="application/json", schema=None):
+    signature_read = read_signature(
         operation("a", responses=answers(schema or {"type": "object", "properties": {"a": {}}}))
     )
     return openapi_request.outputs_in(Reply(200, {"content-type": kind}, body, ROOT), signature_read)
@@ -431,20 +436,20 @@ def told(body, kind="application/json", schema=None):
     ],
 )
 def test_outputs_are_what_the_reply_says(body, kind, schema, outputs):
-    assert told(body, kind, schema) == (outputs, [])
+    assert read_outputs(body, kind, schema) == (outputs, [])
 
 
 @pytest.mark.parametrize(
     ("body", "kind", "code"), [(b"", "", "EMPTY_REPLY"), (b"\x89PNG", "image/png", "BINARY_REPLY")]
 )
 def test_reply_without_outputs_is_noted(body, kind, code):
-    outputs, notes = told(body, kind)
+    outputs, notes = read_outputs(body, kind)
     assert (outputs, [note.code for note in notes]) == ({}, [code])
 
 
 def test_reply_that_claims_to_be_json_and_is_not_is_a_violation():
     with pytest.raises(ProtocolViolationError):
-        told(b"{")
+        read_outputs(b"{")
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -453,7 +458,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 @given(texts, st.lists(texts, min_size=1))
 def test_any_text_arrives_as_it_was_sent(text, several):
     op = operation("a", parameters=[parameter("id", "path"), parameter("p"), parameter("q", explode=False)])
-    call = openapi_request.build(read(op, "/x/{id}"), {"id": text, "p": several, "q": several})
+    call = openapi_request.build(read_signature(op, "/x/{id}"), {"id": text, "p": several, "q": several})
     assert unquote(call.path) == f"/x/{text}"
     given_back = parse_qsl(call.query, keep_blank_values=True, separator="&")
     assert [value for name, value in given_back if name == "p"] == several
@@ -521,7 +526,7 @@ def test_a_form_body_refuses_a_delimiter_by_the_name_of_the_input():
     media = {"encoding": {"ids": {"style": "pipeDelimited", "explode": False}}}
     body = takes(schema, "application/x-www-form-urlencoded", **media)
     with pytest.raises(UnusableArgumentError) as refused:
-        openapi_request.build(read(operation("a", requestBody=body)), {"ids": ["a|b", "c"]})
+        openapi_request.build(read_signature(operation("a", requestBody=body)), {"ids": ["a|b", "c"]})
     assert refused.value.name == "ids"
 
 
@@ -550,7 +555,7 @@ def test_a_number_with_a_zero_fraction_goes_out_as_a_whole_number(schema, value,
 )
 @pytest.mark.parametrize("ways", [[{"k": []}], [{"other": []}, {"k": []}], [{}, {"k": []}]])
 def test_a_parameter_that_carries_the_credential_is_no_input(scheme, described, ways):
-    signature_read = read(
+    signature_read = read_signature(
         operation("a", parameters=[described, parameter("q")], security=ways),
         components={"securitySchemes": {"k": scheme}},
     )
@@ -569,5 +574,5 @@ def test_a_parameter_that_carries_the_credential_is_no_input(scheme, described, 
 )
 def test_a_parameter_that_only_resembles_the_credential_is_an_input(scheme, security):
     op = operation("a", parameters=[parameter("key")], security=security)
-    signature_read = read(op, components={"securitySchemes": {"k": scheme}})
+    signature_read = read_signature(op, components={"securitySchemes": {"k": scheme}})
     assert [parameter.name for parameter in signature_read.inputs] == ["key"]

@@ -17,7 +17,7 @@ from protocols.openapi import signature as openapi_signature
 from protocols.openapi.client import OpenApi
 from protocols.signature import Annotations
 from tests.core.schema import schemas
-from tests.protocols.openapi.documents import answers, cut, cuts, document, operation, read, takes
+from tests.protocols.openapi.documents import answers, cut, cuts, document, operation, read_signature, takes
 
 
 def ref(name, section="schemas"):
@@ -45,7 +45,9 @@ def comes_back(api_document):
 
 
 def test_texts_of_an_operation_are_those_of_the_tool():
-    signature_read = read(operation("a", summary="Do it", description="Does it at once.", tags=["x", "y"]))
+    signature_read = read_signature(
+        operation("a", summary="Do it", description="Does it at once.", tags=["x", "y"])
+    )
     assert (signature_read.name, signature_read.title, signature_read.description, signature_read.tags) == (
         "a",
         "Do it",
@@ -55,7 +57,7 @@ def test_texts_of_an_operation_are_those_of_the_tool():
 
 
 def test_summary_stands_in_for_a_description():
-    assert read(operation("a", summary="Do it")).description == "Do it"
+    assert read_signature(operation("a", summary="Do it")).description == "Do it"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_summary_stands_in_for_a_description():
     ],
 )
 def test_method_says_what_a_call_may_do(method, annotations):
-    assert read(operation("a"), method=method).annotations == annotations
+    assert read_signature(operation("a"), method=method).annotations == annotations
 
 
 def test_parameters_become_inputs():
@@ -83,7 +85,7 @@ def test_parameters_become_inputs():
         parameter("id", "path"),
         {"name": "filter", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}},
     ]
-    parameters_by_name = by_name(read(operation("a", parameters=parameters), path="/a/{id}"))
+    parameters_by_name = by_name(read_signature(operation("a", parameters=parameters), path="/a/{id}"))
     assert set(parameters_by_name) == {"q", "limit", "X-Trace", "theme", "id", "filter"}
     assert (parameters_by_name["q"].description, parameters_by_name["q"].required) == ("Words.", True)
     assert (
@@ -101,14 +103,14 @@ def test_headers_that_http_decides_are_no_inputs():
     parameters = [
         parameter(name, "header") for name in ("Accept", "authorization", "Content-Type", "Host", "X-A")
     ]
-    assert names(read(operation("a", parameters=parameters))) == ["X-A"]
+    assert names(read_signature(operation("a", parameters=parameters))) == ["X-A"]
 
 
 def test_name_in_the_path_that_nobody_describes_is_an_input():
     op = operation("a")
-    (parameter_read,) = read(op, path="/a/{id}").inputs
+    (parameter_read,) = read_signature(op, path="/a/{id}").inputs
     assert (parameter_read.name, parameter_read.type, parameter_read.required) == ("id", "string", True)
-    assert [note.code for note in OpenApi().notes(cut(op, "/a/{id}"), read(op, "/a/{id}"))] == [
+    assert [note.code for note in OpenApi().notes(cut(op, "/a/{id}"), read_signature(op, "/a/{id}"))] == [
         "PATH_PARAMETER"
     ]
 
@@ -135,7 +137,7 @@ SENT = {
 def test_members_of_a_plain_body_stand_beside_the_parameters(schema):
     components = {"schemas": {"Thing": THING, "Alias": ref("Thing")}}
     op = operation("a", parameters=[parameter("q")], requestBody=takes(schema))
-    signature_read = read(op, components=components)
+    signature_read = read_signature(op, components=components)
     assert names(signature_read) == ["q", "name", "count"]
     assert [parameter.required for parameter in signature_read.inputs] == [False, True, False]
     comes_back(document({"/a": {"post": op}}, components=components))
@@ -164,7 +166,7 @@ def test_members_of_a_plain_body_stand_beside_the_parameters(schema):
 )
 def test_body_that_would_lose_something_is_one_input(schema, is_required):
     op = operation("a", requestBody=takes(schema, required=is_required))
-    (parameter_read,) = read(op).inputs
+    (parameter_read,) = read_signature(op).inputs
     assert (parameter_read.name, parameter_read.required) == ("body", is_required)
     assert canonical(json_schema.write_parameter(parameter_read)) == canonical(
         openapi_signature.as_json_schema(schema, is_dialect=False)
@@ -184,7 +186,7 @@ def test_body_that_would_lose_something_is_one_input(schema, is_required):
 )
 def test_a_body_that_is_one_input_is_without_members_that_only_come_back(schema, expected_schema):
     op = operation("a", requestBody=takes(schema))
-    (parameter_read,) = read(op).inputs
+    (parameter_read,) = read_signature(op).inputs
     assert canonical(json_schema.write_parameter(parameter_read)) == canonical(expected_schema)
     comes_back(document({"/a": {"post": op}}))
 
@@ -192,19 +194,24 @@ def test_a_body_that_is_one_input_is_without_members_that_only_come_back(schema,
 def test_an_answer_is_without_members_that_are_only_sent():
     password = {"type": "string", "writeOnly": True}
     user = {"type": "object", "required": ["password"], "properties": {"password": password, "name": {}}}
-    signature_read = read(operation("a", responses=answers({"type": "object", "properties": {"user": user}})))
+    signature_read = read_signature(
+        operation("a", responses=answers({"type": "object", "properties": {"user": user}}))
+    )
     assert signature_read.outputs[0].schema == {"type": "object", "properties": {"name": {}}}
 
 
 def test_optional_body_without_required_members_stands_beside_the_parameters():
     schema = {**THING, "required": ["id"]}
-    assert names(read(operation("a", requestBody=takes(schema, required=False)))) == ["name", "count"]
+    assert names(read_signature(operation("a", requestBody=takes(schema, required=False)))) == [
+        "name",
+        "count",
+    ]
 
 
 def test_one_name_in_several_places_is_kept_apart():
     parameters = [parameter("id", "header"), parameter("id", "query"), parameter("id", "path")]
     op = operation("a", parameters=parameters, requestBody=takes({"properties": {"id": {}, "query_id": {}}}))
-    signature_read = read(op, path="/a/{id}")
+    signature_read = read_signature(op, path="/a/{id}")
     assert names(signature_read) == ["id", "query_id", "header_id", "body_id", "body_query_id"]
     assert by_name(signature_read)["id"].required
     comes_back(document({"/a/{id}": {"post": op}}))
@@ -227,13 +234,13 @@ def test_one_name_in_several_places_is_kept_apart():
 )
 def test_body_that_cannot_be_sent_keeps_a_tool_from_being_run(media, invocable):
     op = operation("a", requestBody=takes(THING, media))
-    assert (OpenApi().why_not_run(read(op)) is None) == invocable
+    assert (OpenApi().why_not_run(read_signature(op)) is None) == invocable
     comes_back(document({"/a": {"post": op}}))
 
 
 def test_json_is_chosen_among_several_bodies():
     content = {**takes({"type": "string"}, "application/xml")["content"], **takes(THING)["content"]}
-    assert names(read(operation("a", requestBody={"required": True, "content": content}))) == [
+    assert names(read_signature(operation("a", requestBody={"required": True, "content": content}))) == [
         "name",
         "count",
     ]
@@ -253,14 +260,14 @@ def test_json_is_chosen_among_several_bodies():
 def test_first_good_json_answer_gives_the_outputs(schema, outputs):
     op = operation("a", responses={"400": {"description": "Bad"}, **answers(schema)})
     components = {"schemas": {"Thing": THING}}
-    assert [output.name for output in read(op, components=components).outputs] == outputs
+    assert [output.name for output in read_signature(op, components=components).outputs] == outputs
     comes_back(document({"/a": {"post": op}}, components=components))
 
 
 def test_recursive_schemas_keep_their_definitions():
     node = {"type": "object", "properties": {"name": {"type": "string"}, "below": {"items": ref("Node")}}}
     op = operation("a", requestBody=takes(ref("Node")), responses=answers(ref("Node")))
-    signature_read = read(op, components={"schemas": {"Node": node}})
+    signature_read = read_signature(op, components={"schemas": {"Node": node}})
     assert names(signature_read) == ["name", "below"]
     assert signature_read.schema_rest["$defs"]["Node"]["properties"]["below"] == {
         "items": {"$ref": "#/$defs/Node"}
@@ -290,7 +297,7 @@ DIALECT = [
 @pytest.mark.parametrize(("schema", "expected"), DIALECT)
 def test_dialect_of_3_0_becomes_json_schema_and_comes_back(schema, expected):
     op = operation("a", parameters=[parameter("p", schema=schema)])
-    (parameter_read,) = read(op, openapi="3.0.3").inputs
+    (parameter_read,) = read_signature(op, openapi="3.0.3").inputs
     assert json_schema.write_parameter(parameter_read) == expected
     comes_back(document({"/a": {"post": op}}, openapi="3.0.3"))
 
@@ -328,7 +335,9 @@ SCHEMES = {
     ],
 )
 def test_security_says_what_the_credential_must_be(security, secrets, scopes):
-    signature_read = read(operation("a", security=security), components={"securitySchemes": SCHEMES})
+    signature_read = read_signature(
+        operation("a", security=security), components={"securitySchemes": SCHEMES}
+    )
     assert (signature_read.requirements.secrets, signature_read.requirements.scopes) == (secrets, scopes)
 
 
@@ -353,7 +362,7 @@ def test_credential_that_nobody_can_enter_is_noted(name, code):
 )
 def test_operation_that_cannot_be_held_is_refused(op, code):
     with pytest.raises(UnreadableItemError) as caught:
-        read(op)
+        read_signature(op)
     assert caught.value.code == code
 
 

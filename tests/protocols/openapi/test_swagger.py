@@ -15,19 +15,19 @@ def swagger(operation, *, method="post", item=None, **members):
     }
 
 
-def read(operation, **members):
+def read_signature(operation, **members):
     return openapi_signature.read(cuts(swagger(operation, **members))["a"])
 
 
-def sent(operation, arguments, **members):
-    return openapi_request.build(read(operation, **members), {"id": 1, **arguments})
+def build_request(operation, arguments, **members):
+    return openapi_request.build(read_signature(operation, **members), {"id": 1, **arguments})
 
 
 def param(name, place="query", **members):
     return {"name": name, "in": place, "type": "string", **members}
 
 
-def listed(name, place="query", form="csv", **members):
+def list_param(name, place="query", form="csv", **members):
     return param(
         name, place, **{"type": "array", "items": {"type": "string"}, "collectionFormat": form, **members}
     )
@@ -38,7 +38,7 @@ def test_a_body_by_reference_is_taken_apart():
         "Pet": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
     }
     body = {"name": "pet", "in": "body", "required": True, "schema": {"$ref": "#/definitions/Pet"}}
-    signature_read = read(
+    signature_read = read_signature(
         {"parameters": [{"$ref": "#/parameters/pet"}]}, parameters={"pet": body}, definitions=definitions
     )
     assert [(parameter.name, parameter.required) for parameter in signature_read.inputs] == [
@@ -52,21 +52,21 @@ def test_a_body_by_reference_is_taken_apart():
     ("form", "query"), [("csv", "v=a,b"), ("multi", "v=a&v=b"), ("ssv", "v=a%20b"), ("pipes", "v=a%7Cb")]
 )
 def test_lists_in_the_query_take_their_form(form, query):
-    assert sent({"parameters": [listed("v", form=form)]}, {"v": ["a", "b"]}).query == query
+    assert build_request({"parameters": [list_param("v", form=form)]}, {"v": ["a", "b"]}).query == query
 
 
 @pytest.mark.parametrize(
     "described",
     [
-        listed("v", form="tsv"),
-        listed("v", "header", "pipes"),
-        listed("v", "formData", "tsv"),
-        listed("v", "path", "ssv"),
+        list_param("v", form="tsv"),
+        list_param("v", "header", "pipes"),
+        list_param("v", "formData", "tsv"),
+        list_param("v", "path", "ssv"),
     ],
 )
 def test_a_list_in_a_form_that_cannot_be_sent_rejects_its_operation(described):
     with pytest.raises(UnreadableItemError) as rejected:
-        read({"parameters": [described]})
+        read_signature({"parameters": [described]})
     assert "“v”" in rejected.value.reason
 
 
@@ -74,8 +74,8 @@ def test_a_list_in_a_form_that_cannot_be_sent_rejects_its_operation(described):
     ("form", "content"), [("csv", b"n=x&v=a,b"), ("multi", b"n=x&v=a&v=b"), ("pipes", b"n=x&v=a%7Cb")]
 )
 def test_form_fields_are_a_form(form, content):
-    call = sent(
-        {"parameters": [param("n", "formData", required=True), listed("v", "formData", form)]},
+    call = build_request(
+        {"parameters": [param("n", "formData", required=True), list_param("v", "formData", form)]},
         {"n": "x", "v": ["a", "b"]},
     )
     assert (call.headers["Content-Type"], call.content) == (openapi_signature.FORM, content)
@@ -83,14 +83,14 @@ def test_form_fields_are_a_form(form, content):
 
 def test_a_file_makes_the_form_multipart():
     fields = [param("f", "formData", type="file", required=True), param("n", "formData")]
-    call = sent({"parameters": fields}, {"f": "data:text/plain,hello", "n": "x"})
+    call = build_request({"parameters": fields}, {"f": "data:text/plain,hello", "n": "x"})
     assert call.headers["Content-Type"].startswith("multipart/form-data")
     assert b"filename=" in call.content
     assert b"hello" in call.content
 
 
 def test_a_parameter_of_the_path_is_replaced_by_the_operations():
-    signature_read = read(
+    signature_read = read_signature(
         {"parameters": [param("q", type="integer")]}, item={"parameters": [param("q"), param("r")]}
     )
     assert {parameter.name: parameter.type for parameter in signature_read.inputs} == {
@@ -111,7 +111,7 @@ def test_consumes_and_produces_choose_the_media_types():
         "description": "",
         "schema": {"type": "object", "properties": {"n": {"type": "integer", "x-nullable": True}}},
     }
-    signature_read = read(operation, responses={"good": good}, consumes=["application/xml"])
+    signature_read = read_signature(operation, responses={"good": good}, consumes=["application/xml"])
     assert [output.name for output in signature_read.outputs] == ["n"]
     assert openapi_request.build(signature_read, {"id": 1, "body": "hi"}).content == b"hi"
 
@@ -141,7 +141,7 @@ def test_calls_go_to_host_and_base_path(stated, base):
 )
 def test_security_is_required_and_no_input(scheme, words):
     operation = {"parameters": [param("x-key", "header")], "security": [{"k": []}]}
-    signature_read = read(operation, securityDefinitions={"k": scheme})
+    signature_read = read_signature(operation, securityDefinitions={"k": scheme})
     assert words in signature_read.requirements.secrets[0]
     assert ("x-key" in [parameter.name for parameter in signature_read.inputs]) == (
         scheme["type"] != "apiKey"
@@ -150,4 +150,4 @@ def test_security_is_required_and_no_input(scheme, words):
 
 def test_a_parameter_that_refers_to_nothing_rejects_its_operation():
     with pytest.raises(UnreadableItemError):
-        read({"parameters": [{"$ref": "#/parameters/none"}]})
+        read_signature({"parameters": [{"$ref": "#/parameters/none"}]})

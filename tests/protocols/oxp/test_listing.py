@@ -24,12 +24,12 @@ def answering(body, **recorded):
     return ScriptedSession(Exchange(path="/tools", body=body, **recorded))
 
 
-def listed(*items, **recorded):
+def list_page(*items, **recorded):
     (page,) = OXP().enumerate(answering({"items": list(items)}, **recorded), NothingKnown())
     return page
 
 
-def shown(page):
+def listed_ids(page):
     return [(item.tool_id, item.label) for item in page.items]
 
 
@@ -42,14 +42,14 @@ def rejected(page):
 )
 def test_list_is_read_in_each_of_its_forms(wrapped):
     (page,) = OXP().enumerate(answering(wrapped([tool()])), NothingKnown())
-    assert shown(page) == [("Calculator.Add", "1.0.0")]
+    assert listed_ids(page) == [("Calculator.Add", "1.0.0")]
     assert page.next is None
 
 
 @pytest.mark.parametrize(("version", "codes"), [("1.0", []), ("2.0", ["OXP_VERSION"])])
 def test_another_version_of_the_protocol_is_noted(version, codes):
-    page = listed(tool(), headers={"oxp-version": version})
-    assert shown(page) == [("Calculator.Add", "1.0.0")]
+    page = list_page(tool(), headers={"oxp-version": version})
+    assert listed_ids(page) == [("Calculator.Add", "1.0.0")]
     assert [note.code for note in page.notes] == codes
 
 
@@ -97,31 +97,31 @@ def test_list_shows_the_revision(headers, body, revision):
     ],
 )
 def test_definition_that_cannot_be_identified_is_rejected_alone(tool_id, version, code):
-    page = listed(tool(tool_id, version), tool("Other.Tool"))
+    page = list_page(tool(tool_id, version), tool("Other.Tool"))
     assert [rejection.code for rejection in page.rejected] == [code]
-    assert shown(page) == [("Other.Tool", "1.0.0")]
+    assert listed_ids(page) == [("Other.Tool", "1.0.0")]
 
 
 @pytest.mark.parametrize(
     ("tool_id", "version"), [("A.B@1.2.3", "1.2.3"), ("A.B@2", "2.0.0"), ("A.B", "0.0.0"), ("A.B@0", "0.0.0")]
 )
 def test_version_in_the_id_may_say_the_same(tool_id, version):
-    assert shown(listed(tool(tool_id, version))) == [("A.B", version)]
+    assert listed_ids(list_page(tool(tool_id, version))) == [("A.B", version)]
 
 
 def test_upper_and_lower_case_make_two_tools():
-    assert len(listed(tool("A.Add"), tool("A.add")).items) == 2
+    assert len(list_page(tool("A.Add"), tool("A.add")).items) == 2
 
 
 def test_latest_version_by_number_is_shown_and_all_are_the_history():
     items = [tool("A.B", "1.9.0"), tool("A.B", "1.10.0"), tool("A.C"), tool("A.B", "1.2.0")]
-    assert shown(listed(*items)) == [("A.B", "1.10.0"), ("A.C", "1.0.0")]
+    assert listed_ids(list_page(*items)) == [("A.B", "1.10.0"), ("A.C", "1.0.0")]
     session = answering({"items": items})
     protocol = OXP()
     (page,) = protocol.versions(session, "A.B")
     assert sorted(item.label_key for item in page.items) == [(1, 2, 0), (1, 9, 0), (1, 10, 0)]
     (other,) = protocol.versions(session, "A.C")
-    assert shown(other) == [("A.C", "1.0.0")], "one reading of the list answers for every tool"
+    assert listed_ids(other) == [("A.C", "1.0.0")], "one reading of the list answers for every tool"
 
 
 def test_history_is_read_anew_in_another_session():
@@ -131,30 +131,30 @@ def test_history_is_read_anew_in_another_session():
 
 
 def test_one_version_listed_twice_is_left_to_the_reader_to_judge():
-    page = listed(tool("A.B"), tool("A.B", description="Otherwise."))
-    assert shown(page) == [("A.B", "1.0.0")] * 2
+    page = list_page(tool("A.B"), tool("A.B", description="Otherwise."))
+    assert listed_ids(page) == [("A.B", "1.0.0")] * 2
 
 
 def test_latest_version_that_can_be_read_is_shown():
-    page = listed(tool("A.B", "2.0.0", input_schema="none"), tool("A.B", "1.0.0"))
-    assert shown(page) == [("A.B", "1.0.0")]
+    page = list_page(tool("A.B", "2.0.0", input_schema="none"), tool("A.B", "1.0.0"))
+    assert listed_ids(page) == [("A.B", "1.0.0")]
     assert rejected(page) == [("A.B@2.0.0", "BAD_SCHEMA")]
 
 
 def test_fault_in_one_version_does_not_cost_another():
-    page = listed(tool("A.B", "2.x"), tool("A.B", "1.0.0"), tool("A.C", "2.x"))
-    assert shown(page) == [("A.B", "1.0.0")]
+    page = list_page(tool("A.B", "2.x"), tool("A.B", "1.0.0"), tool("A.C", "2.x"))
+    assert listed_ids(page) == [("A.B", "1.0.0")]
     assert rejected(page) == [("A.B@#1", "BAD_VERSION"), ("A.C", "BAD_VERSION")]
 
 
 def test_value_that_cannot_be_stored_costs_one_definition():
     body = json.dumps({"items": [tool(description="a\0b"), tool("A.C")]})
     (page,) = OXP().enumerate(answering(None, text=body), NothingKnown())
-    assert (shown(page), rejected(page)) == ([("A.C", "1.0.0")], [("Calculator.Add", "JSON_NUL")])
+    assert (listed_ids(page), rejected(page)) == ([("A.C", "1.0.0")], [("Calculator.Add", "JSON_NUL")])
 
 
 def test_definition_that_is_too_large_is_rejected():
-    page = listed(tool(extra="x" * (1024 * 1024)))
+    page = list_page(tool(extra="x" * (1024 * 1024)))
     assert rejected(page) == [("Calculator.Add", "SCHEMA_TOO_BIG")]
 
 
@@ -204,12 +204,12 @@ def test_tool_or_version_that_is_not_listed_cannot_be_fetched(label):
     assert caught.value.code == "NOT_FOUND"
 
 
-def read(**members):
+def read_signature(**members):
     return OXP().read(tool(**members))
 
 
 def test_schemas_become_inputs_and_outputs():
-    signature_read = read(input_schema=SCHEMA, output_schema={"type": "integer"})
+    signature_read = read_signature(input_schema=SCHEMA, output_schema={"type": "integer"})
     assert [(parameter.name, parameter.type, parameter.required) for parameter in signature_read.inputs] == [
         ("a", "number", True)
     ]
@@ -220,7 +220,7 @@ def test_schemas_become_inputs_and_outputs():
 
 @pytest.mark.parametrize("schema", [{"parameters": SCHEMA}, SCHEMA])
 def test_early_form_of_an_input_schema_is_unwrapped(schema):
-    assert [parameter.name for parameter in read(input_schema=schema).inputs] == ["a"]
+    assert [parameter.name for parameter in read_signature(input_schema=schema).inputs] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -228,17 +228,17 @@ def test_early_form_of_an_input_schema_is_unwrapped(schema):
     [{"type": "object", "properties": {"parameters": {"type": "string"}}}, {"parameters": {"a": {}}}],
 )
 def test_what_only_looks_like_the_early_form_is_not_unwrapped(schema):
-    assert [parameter.name for parameter in read(input_schema=schema).inputs] != ["a"]
+    assert [parameter.name for parameter in read_signature(input_schema=schema).inputs] != ["a"]
 
 
 @pytest.mark.parametrize("members", [{}, {"input_schema": {}}, {"input_schema": {"parameters": {}}}])
 def test_tool_without_a_schema_has_no_inputs(members):
-    assert read(**members).inputs == ()
+    assert read_signature(**members).inputs == ()
 
 
 def test_null_output_is_nothing_and_empty_output_is_anything():
-    assert read(output_schema=None).outputs == ()
-    assert [output.type for output in read(output_schema={}).outputs] == ["json"]
+    assert read_signature(output_schema=None).outputs == ()
+    assert [output.type for output in read_signature(output_schema={}).outputs] == ["json"]
 
 
 def test_requirements_are_shown():
@@ -247,7 +247,7 @@ def test_requirements_are_shown():
         "secrets": [{"id": "key"}],
         "user_id": True,
     }
-    signature_read = read(requirements=needs)
+    signature_read = read_signature(requirements=needs)
     assert signature_read.requirements.scopes == ("read", "send", "maps")
     assert (signature_read.requirements.secrets, signature_read.requirements.user) == (("key",), True)
     assert signature_read.rest["requirements"] == needs
@@ -255,7 +255,7 @@ def test_requirements_are_shown():
         ("Authorization", "mail: read, send"),
         ("Authorization", "maps: maps"),
     ]
-    assert OXP().facts(read()) == []
+    assert OXP().facts(read_signature()) == []
 
 
 @pytest.mark.parametrize(
@@ -272,14 +272,14 @@ def test_requirements_are_shown():
 )
 def test_requirements_of_another_form_reject_the_tool(needs):
     with pytest.raises(UnreadableItemError) as caught:
-        read(requirements=needs)
+        read_signature(requirements=needs)
     assert caught.value.code == "SHAPE"
 
 
 @pytest.mark.parametrize(("members", "code"), [({"name": " "}, "BAD_NAME"), ({"description": 5}, "SHAPE")])
 def test_text_of_another_form_rejects_the_tool(members, code):
     with pytest.raises(UnreadableItemError) as caught:
-        read(**members)
+        read_signature(**members)
     assert caught.value.code == code
 
 
@@ -287,7 +287,7 @@ def test_name_outside_the_protocol_is_noted():
     document = tool(name="Adds two numbers!")
     (note,) = OXP().notes(document, OXP().read(document))
     assert note.code == "ODD_NAME"
-    assert OXP().notes(tool(), read()) == ()
+    assert OXP().notes(tool(), read_signature()) == ()
 
 
 input_schemas = schemas.schemas | schemas.objects() | st.none() | st.just({})

@@ -28,24 +28,24 @@ def post(client, path, body=None):
     return client.post(f"{ROOT}{path}", body or {}, format="json")
 
 
-def found(client, **criteria):
+def search_agents(client, **criteria):
     return post(client, "/agents/search", criteria).json()
 
 
 def ran(client, **members):
-    (agent,) = found(client)
+    (agent,) = search_agents(client)
     return post(client, "/runs/wait", {"agent_id": agent["agent_id"], **members})
 
 
 def test_an_agent_is_found_by_name_and_described(client):
-    (agent,) = found(client, limit=5)
+    (agent,) = search_agents(client, limit=5)
     assert agent["metadata"]["ref"] == {
         "name": "sky",
         "version": "1.0.0",
         "url": "http://testserver/serve/desk/1/acp",
     }
-    assert found(client, name="sky") == [agent]
-    assert found(client, name="earth") == found(client, offset=1) == []
+    assert search_agents(client, name="sky") == [agent]
+    assert search_agents(client, name="earth") == search_agents(client, offset=1) == []
     uuid.UUID(agent["agent_id"])
     assert client.get(f"{ROOT}/agents/{agent['agent_id']}").json() == agent
     described = client.get(f"{ROOT}/agents/{agent['agent_id']}/descriptor").json()
@@ -63,10 +63,10 @@ def test_the_version_follows_what_is_shown_and_not_the_release(owner, desk, clie
     agent, pin = desk
     agents.update_agent(agent, actor=owner, description="Only the agent's words.")
     publishing.publish(agent, actor=owner, channel="live")
-    (same,) = found(client)
+    (same,) = search_agents(client)
     tunings.tune(pin, actor=owner, description="Another word for it.")
     publishing.publish(agent, actor=owner, channel="live")
-    (other,) = found(client)
+    (other,) = search_agents(client)
     assert same["metadata"]["ref"]["version"] == "1.0.0"
     assert other["metadata"]["ref"]["version"] != "1.0.0"
     assert other["agent_id"] == same["agent_id"]

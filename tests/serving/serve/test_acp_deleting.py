@@ -8,8 +8,8 @@ from catalog.models import Call
 from execution.tasks import perform_call
 from people.models import ApiKey, AuditEntry
 from tests.clients import client_of
-from tests.serving.serve.test_acp import ROOT, found, post
-from tests.serving.serve.test_acp_runs import begun, client
+from tests.serving.serve.test_acp import ROOT, post, search_agents
+from tests.serving.serve.test_acp_runs import begin_run, client
 from tests.serving.serve.test_mcp import lending
 from tests.serving.serve.test_own_agents import inner, runs
 from tests.serving.test_calls import desk_with, runtime
@@ -31,7 +31,7 @@ def is_gone(client, run):
 
 def test_a_run_that_was_deleted_is_found_by_its_client_no_more(owner, client, vendor):
     mark = {"metadata": {"call_id": "one"}}
-    run = begun(client, "/runs/wait", **mark).json()["run"]["run_id"]
+    run = begin_run(client, "/runs/wait", **mark).json()["run"]["run_id"]
     answer = deleted(client, f"/runs/{run}")
     assert (answer.status_code, answer.content) == (204, b"")
     assert is_gone(client, run)
@@ -41,7 +41,7 @@ def test_a_run_that_was_deleted_is_found_by_its_client_no_more(owner, client, ve
 
 
 def test_pages_rest_and_the_audit_trail_keep_it(owner, client, vendor):
-    run = begun(client, "/runs/wait").json()["run"]["run_id"]
+    run = begin_run(client, "/runs/wait").json()["run"]["run_id"]
     assert deleted(client, f"/runs/{run}").status_code == 204
     call = Call.objects.get()
     assert (str(call.key), call.outcome) == (run, "ok")
@@ -52,7 +52,7 @@ def test_pages_rest_and_the_audit_trail_keep_it(owner, client, vendor):
 
 
 def test_a_run_that_is_under_way_is_cancelled(client, vendor):
-    run = begun(client).json()["run_id"]
+    run = begin_run(client).json()["run_id"]
     assert deleted(client, f"/runs/{run}").status_code == 204
     call = Call.objects.get()
     assert (call.outcome, is_gone(client, run)) == ("cancelled", True)
@@ -62,16 +62,16 @@ def test_a_run_that_is_under_way_is_cancelled(client, vendor):
 
 def test_a_run_that_was_deleted_is_not_made_again_by_its_mark(client, vendor):
     mark = {"metadata": {"call_id": "one"}}
-    run = begun(client, "/runs/wait", **mark).json()["run"]["run_id"]
+    run = begin_run(client, "/runs/wait", **mark).json()["run"]["run_id"]
     deleted(client, f"/runs/{run}")
     for path in ("/runs", "/runs/wait", "/runs/stream"):
-        again = begun(client, path, **mark)
+        again = begin_run(client, path, **mark)
         assert (again.status_code, type(again.json())) == (409, str)
     assert len(vendor.requests) == 1
 
 
 def test_a_run_goes_with_all_its_steps(lending):
-    stopped = post(lending, "/runs/wait", {"agent_id": found(lending)[0]["agent_id"]}).json()["run"]
+    stopped = post(lending, "/runs/wait", {"agent_id": search_agents(lending)[0]["agent_id"]}).json()["run"]
     post(lending, f"/runs/{stopped['run_id']}", {"interrupt_type": "question", "branch": "Mole End"})
     first, second = Call.objects.order_by("pk")
     assert deleted(lending, f"/runs/{first.key}").status_code == 204
@@ -84,14 +84,14 @@ def test_a_vendor_that_waits_for_an_answer_is_told_that_none_comes(owner, vendor
     vendor.script = Asking(question())
     agent, _ = desk_with(owner, vendor, protocol="mcp", inputs=(), outputs=())
     client = runtime(owner, agent)
-    stopped = post(client, "/runs/wait", {"agent_id": found(client)[0]["agent_id"]}).json()
+    stopped = post(client, "/runs/wait", {"agent_id": search_agents(client)[0]["agent_id"]}).json()
     assert stopped["output"]["type"] == "interrupt"
     assert deleted(client, f"/runs/{stopped['run']['run_id']}").status_code == 204
     assert "notifications/cancelled" in vendor.script.others
 
 
 def test_a_deleted_run_does_not_go_on_once_its_user_has_authorized_it(client, vendor):
-    run = begun(client, "/runs/wait").json()["run"]["run_id"]
+    run = begin_run(client, "/runs/wait").json()["run"]["run_id"]
     Call.objects.update(resumes_when_granted=True)
     deleted(client, f"/runs/{run}")
     assert not Call.objects.get().resumes_when_granted
@@ -100,7 +100,7 @@ def test_a_deleted_run_does_not_go_on_once_its_user_has_authorized_it(client, ve
 def test_a_run_is_deleted_from_its_thread(inner, runs):
     thread = post(inner, "/threads", {}).json()["thread_id"]
     path = f"/threads/{thread}/runs"
-    (agent,) = found(inner)
+    (agent,) = search_agents(inner)
     payload = {"agent_id": agent["agent_id"], "input": {"about": "figs"}}
     remaining_run, deleted_run = (
         post(inner, f"{path}/wait", payload).json()["run"]["run_id"] for _ in range(2)
@@ -116,7 +116,7 @@ def test_a_run_is_deleted_from_its_thread(inner, runs):
 
 
 def test_a_run_is_deleted_by_the_key_that_made_it_while_it_may_run_tools(owner, desk, client, vendor):
-    run = begun(client, "/runs/wait").json()["run"]["run_id"]
+    run = begin_run(client, "/runs/wait").json()["run"]["run_id"]
     assert deleted(runtime(owner, desk[0]), f"/runs/{run}").status_code == 404
     assert deleted(client, f"/runs/{uuid.uuid4()}").status_code == 404
     ApiKey.objects.update(scopes=["runtime"])

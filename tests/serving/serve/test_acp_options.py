@@ -10,8 +10,8 @@ from catalog.models import Call
 from execution.calls import lease
 from people.models import AuditEntry
 from serving.serve import acp
-from tests.serving.serve.test_acp import ROOT, found, post
-from tests.serving.serve.test_acp_runs import begun
+from tests.serving.serve.test_acp import ROOT, post, search_agents
+from tests.serving.serve.test_acp_runs import begin_run
 from tests.serving.serve.test_mcp import lending
 from tests.serving.test_calls import ANSWER, runtime
 
@@ -51,7 +51,7 @@ def client(owner, desk):
     ],
 )
 def test_what_is_not_offered_is_refused_and_nothing_is_sent(client, vendor, path, members, expected_start):
-    refused = begun(client, path, **members)
+    refused = begin_run(client, path, **members)
     assert refused.status_code == 422
     assert refused.json().startswith(expected_start)
     assert (Call.objects.count(), vendor.requests) == (0, [])
@@ -68,17 +68,17 @@ def test_what_is_not_offered_is_refused_and_nothing_is_sent(client, vendor, path
     ],
 )
 def test_what_is_done_anyway_may_be_said(client, members):
-    assert begun(client, "/runs/wait", **members).json()["run"]["status"] == "success"
+    assert begin_run(client, "/runs/wait", **members).json()["run"]["status"] == "success"
 
 
 def test_a_run_whose_end_is_told_by_a_webhook_goes_on_and_says_so(client):
     members = {"webhook": "https://listener.example/", "on_disconnect": "cancel"}
-    refused = begun(client, "/runs/wait", **members)
+    refused = begin_run(client, "/runs/wait", **members)
     assert (refused.status_code, "on_disconnect" in refused.json()) == (422, True)
 
 
 def test_a_run_is_cancelled_and_not_rolled_back(client):
-    run = begun(client).json()["run_id"]
+    run = begin_run(client).json()["run_id"]
     for query, expected_start in (
         ("action=zz", "“action” must be one of: interrupt, rollback."),
         ("action=rollback", "“action” can only be “interrupt”"),
@@ -91,7 +91,7 @@ def test_a_run_is_cancelled_and_not_rolled_back(client):
 
 def test_runs_are_searched_by_what_they_are_too(client):
     mark = {"metadata": {"call_id": "one"}}
-    run = begun(client, **mark).json()
+    run = begin_run(client, **mark).json()
     for criteria, count in (
         ({"status": "pending", "agent_id": run["agent_id"]}, 1),
         ({"status": "success"}, 0),
@@ -130,20 +130,20 @@ def hung_up(line, seconds):
 @pytest.mark.parametrize("members", [{}, {"on_disconnect": "cancel"}])
 def test_a_run_that_is_waited_for_is_cancelled_once_its_client_has_left(client, line, vendor, members):
     vendor.script = hung_up(line, 10)
-    begun(client, "/runs/wait", **members)
+    begin_run(client, "/runs/wait", **members)
     assert Call.objects.get().error_code == "CANCELLED"
     assert "The client hung up." in AuditEntry.objects.get(action="cancel").why
 
 
 def test_a_run_goes_on_without_its_client_where_it_shall(client, line, vendor):
     vendor.script = hung_up(line, 0.5)
-    begun(client, "/runs/wait", on_disconnect="continue")
+    begin_run(client, "/runs/wait", on_disconnect="continue")
     assert Call.objects.get().outcome == "ok"
 
 
 @pytest.mark.parametrize(("members", "code"), [({}, "CANCELLED"), ({"on_disconnect": "continue"}, "")])
 def test_a_run_that_is_streamed_is_cancelled_too(client, line, members, code):
-    answer = begun(client, "/runs/stream", **members)
+    answer = begin_run(client, "/runs/stream", **members)
     parts = iter(answer.streaming_content)
     assert b'"pending"' in next(parts)
     line.close()
@@ -159,7 +159,7 @@ def test_a_run_that_is_streamed_is_cancelled_too(client, line, members, code):
 
 
 def test_a_stream_that_the_server_closes_leaves_its_run_alone(client, line):
-    answer = begun(client, "/runs/stream")
+    answer = begin_run(client, "/runs/stream")
     next(iter(answer.streaming_content))
     answer.close()
     assert Call.objects.get().is_active
@@ -167,14 +167,14 @@ def test_a_stream_that_the_server_closes_leaves_its_run_alone(client, line):
 
 def test_a_stream_that_lasts_too_long_ends_and_its_run_does_not(client, monkeypatch):
     monkeypatch.setattr("serving.streams.MAX_STREAM_SECONDS", 0.0)
-    answer = begun(client, "/runs/stream")
+    answer = begin_run(client, "/runs/stream")
     assert b'"pending"' in b"".join(answer.streaming_content)
     answer.close()
     assert Call.objects.get().is_active
 
 
 def test_a_tool_whose_vendor_may_ask_says_so(lending):
-    (agent,) = found(lending)
+    (agent,) = search_agents(lending)
     specs = lending.get(f"{ROOT}/agents/{agent['agent_id']}/descriptor").json()["specs"]
     assert specs["capabilities"]["interrupts"] is True
     (kind,) = specs["interrupts"]

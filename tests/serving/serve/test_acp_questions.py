@@ -12,7 +12,7 @@ from protocols.acp.client import ACP
 from protocols.mcp.client import MCP
 from tests.execution.activities.test_steps import make_activity, make_version, step_of
 from tests.factories import make_endpoint, make_signature, make_tool
-from tests.serving.serve.test_acp import ROOT, found, post
+from tests.serving.serve.test_acp import ROOT, post, search_agents
 from tests.serving.serve.test_mcp import library
 from tests.serving.serve.test_own_agents import AGENT
 from tests.serving.test_calls import desk_with, runtime
@@ -34,7 +34,7 @@ def within(place, owner):
 
 
 def specs(client):
-    (agent,) = found(client)
+    (agent,) = search_agents(client)
     specs = client.get(f"{ROOT}/agents/{agent['agent_id']}/descriptor").json()["specs"]
     assert specs["capabilities"]["interrupts"] is ("interrupts" in specs)
     manifest = client.get(f"{ROOT}/agents/{agent['agent_id']}/manifest").json()["specs"]
@@ -62,7 +62,7 @@ def test_a_mock_that_asks_declares_its_question_where_it_answers(desk, place, ow
     client = bound_mock(desk[1], place, owner, interrupt=True)
     (declared,) = specs(client)["interrupts"]
     assert declared["interrupt_type"] == "question"
-    (agent,) = found(client)
+    (agent,) = search_agents(client)
     body = post(client, "/runs/wait", {"agent_id": agent["agent_id"], "input": {"Zip_code": "0150"}}).json()
     assert body["output"]["interrupt"]["interrupt_type"] == "question"
     answer = {"interrupt_type": "question", "approved": True}
@@ -94,7 +94,7 @@ def test_a_mock_of_an_agent_declares_what_it_asks_and_not_what_its_vendor_would(
     mocks.switch(pin, actor=owner, switches={"interrupt": True})
 
     assert kinds(client) == ["question"]
-    (found_agent,) = found(client)
+    (found_agent,) = search_agents(client)
     response = post(client, "/runs/wait", {"agent_id": found_agent["agent_id"], "input": {"about": "figs"}})
     assert response.json()["output"]["interrupt"]["interrupt_type"] == "question"
     answer = {"interrupt_type": "question", "approved": True}
@@ -116,7 +116,7 @@ def test_an_activity_declares_what_the_tools_that_it_calls_may_ask(kind, desk, p
 
     assert kinds(client) == ["question"]
     vendor.script = library
-    (agent,) = found(client)
+    (agent,) = search_agents(client)
     body = post(client, "/runs/wait", {"agent_id": agent["agent_id"], "input": {"Zip_code": "0150"}}).json()
     assert body["output"]["interrupt"]["message"] == "Which branch?"
     assert body["output"]["interrupt"]["interrupt_type"] == "question"

@@ -16,7 +16,7 @@ from execution.calls import invocation
 from execution.calls.places import CallPlaces, Holder
 from execution.tasks import perform_call
 from tests.catalog.notifications.receivers import receiver
-from tests.serving.serve.test_acp import ROOT, found, post
+from tests.serving.serve.test_acp import ROOT, post, search_agents
 from tests.serving.test_calls import runtime
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,13 +28,13 @@ def client(owner, desk):
     return runtime(owner, desk[0])
 
 
-def begun(client, path="/runs", **more):
-    (agent,) = found(client)
+def begin_run(client, path="/runs", **more):
+    (agent,) = search_agents(client)
     return post(client, path, {"agent_id": agent["agent_id"], **GIVEN, **more})
 
 
 def test_a_run_is_begun_and_waited_for_later(client, vendor):
-    run = begun(client).json()
+    run = begin_run(client).json()
     assert run["status"] == "pending"
     assert client.get(f"{ROOT}/runs/{run['run_id']}").json()["status"] == "pending"
     perform_call(Call.objects.get().pk)
@@ -45,7 +45,7 @@ def test_a_run_is_begun_and_waited_for_later(client, vendor):
 
 def test_a_run_is_made_once_by_its_mark_and_found_by_it(client, vendor):
     mark = {"metadata": {"call_id": str(uuid.uuid4())}}
-    first, again = begun(client, **mark).json(), begun(client, **mark).json()
+    first, again = begin_run(client, **mark).json(), begin_run(client, **mark).json()
     assert first["run_id"] == again["run_id"]
     (same,) = post(client, "/runs/search", mark).json()
     assert (same["run_id"], same["creation"]["metadata"]) == (first["run_id"], mark["metadata"])
@@ -59,7 +59,7 @@ def test_a_run_is_made_once_by_its_mark_and_found_by_it(client, vendor):
     [("needs_input", 1, "interrupted"), ("needs_input", 2, "error"), ("needs_authorization", 0, "error")],
 )
 def test_a_client_and_its_webhook_are_told_the_same_status(client, vendor, outcome, questions, status):
-    run_id = begun(client).json()["run_id"]
+    run_id = begin_run(client).json()["run_id"]
     result = Result(asks=[Asked(f"q{i}", "Which?") for i in range(questions)], resume={})
     Call.objects.update(outcome=outcome, status="finished", result=msgspec.json.encode(result).decode())
     callback = Callback(call=Call.objects.get(), run_of=str(uuid.uuid4()))
@@ -68,7 +68,7 @@ def test_a_client_and_its_webhook_are_told_the_same_status(client, vendor, outco
 
 
 def test_a_run_is_cancelled(client, vendor):
-    run = begun(client).json()["run_id"]
+    run = begin_run(client).json()["run_id"]
     assert post(client, f"/runs/{run}/cancel").status_code == 204
     assert client.get(f"{ROOT}/runs/{run}").json()["status"] == "error"
     assert "cancelled" in client.get(f"{ROOT}/runs/{run}/wait").json()["output"]["description"]
@@ -77,7 +77,7 @@ def test_a_run_is_cancelled(client, vendor):
 
 
 def test_a_run_is_streamed_to_its_end(client, vendor):
-    answer = begun(client, "/runs/stream")
+    answer = begin_run(client, "/runs/stream")
     call = Call.objects.get()
     worker = threading.Thread(target=lambda: (perform_call(call.pk), connection.close()))
     worker.start()
@@ -100,7 +100,7 @@ def test_the_end_of_a_run_is_posted_to_its_webhook(client, vendor, monkeypatch):
     monkeypatch.setattr("serving.serve.acp.WAIT_SECONDS", 0.0)
     with receiver() as listener:
         for path in ("/runs", "/runs/wait"):
-            answer = begun(client, path, webhook=listener.url)
+            answer = begin_run(client, path, webhook=listener.url)
             call = Call.objects.latest("pk")
             perform_call(call.pk)
             callbacks.send(str(Callback.objects.get(call=call).pk))
@@ -115,7 +115,7 @@ def test_the_end_of_a_run_is_posted_to_its_webhook(client, vendor, monkeypatch):
             )
             assert headers["webhook-signature"]
     for bad in ("nowhere", 7, "ftp://vendor.example/"):
-        refused = begun(client, webhook=bad)
+        refused = begin_run(client, webhook=bad)
         assert (refused.status_code, type(refused.json())) == (422, str)
     assert Call.objects.count() == 2
 
@@ -127,16 +127,16 @@ def test_a_run_that_cannot_be_followed_is_not_begun(client, vendor, monkeypatch)
     payload = {"webhook": "https://listener.example/", "metadata": {"call_id": "one"}}
     with invocation.room(Holder(None, "another")):
         for path, more in (("/runs/stream", {}), ("/runs/wait", payload)):
-            refused = begun(client, path, **more)
+            refused = begin_run(client, path, **more)
             assert (refused.status_code, type(refused.json())) == (503, str)
         assert Call.objects.count() == 0
-    waited = begun(client, "/runs/wait", **payload)  # in the only place there is
+    waited = begin_run(client, "/runs/wait", **payload)  # in the only place there is
     run = waited.json()["run"]["run_id"]
     assert waited["Pegboard-Callback-Secret"].startswith("whsec_")
     with invocation.room(Holder(None, "another")):
         for path in ("wait", "stream"):
             busy = client.get(f"{ROOT}/runs/{run}/{path}")
             assert (busy.status_code, type(busy.json())) == (503, str)
-    begun(client, "/runs/stream").close()
+    begin_run(client, "/runs/stream").close()
     with invocation.room(Holder(None, "another")):
         assert Call.objects.count() == 2

@@ -526,7 +526,7 @@ INTRODUCED = {
 }
 
 
-def met(client, version=HANDSHAKE):
+def open_session(client, version=HANDSHAKE):
     """The headers of a client that can be asked."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
     answer = post(client, {**message, "params": {**INTRODUCED, "protocolVersion": version}})
@@ -550,7 +550,7 @@ def answers(client, number, result):
 def test_a_client_of_the_older_era_is_asked_inside_the_call(lending, vendor, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     call = {"name": "sky", "arguments": {}}
-    events = events_of(old(lending, "tools/call", call, **met(lending)))
+    events = events_of(old(lending, "tools/call", call, **open_session(lending)))
     question = next(events)
     assert (question["method"], question["params"]["message"]) == ("elicitation/create", "Which branch?")
     assert question["params"]["requestedSchema"] == BRANCH
@@ -578,7 +578,7 @@ def test_the_answer_goes_with_a_call_that_its_client_names(lending):
 def test_an_answer_is_heard_on_every_stream_of_a_call_that_its_client_names(lending, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     monkeypatch.setattr(asking, "LASTS", 5.0)
-    call, headers = {"name": "sky", "arguments": {}}, {**met(lending), "Idempotency-Key": "a"}
+    call, headers = {"name": "sky", "arguments": {}}, {**open_session(lending), "Idempotency-Key": "a"}
     monkeypatch.setattr(asking, "_places", Places(lambda: 2))
     first = events_of(old(lending, "tools/call", call, **headers))
     number = next(first)["id"]
@@ -595,7 +595,7 @@ def test_an_answer_is_heard_on_every_stream_of_a_call_that_its_client_names(lend
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_a_user_of_the_older_era_may_decline_or_close(lending, monkeypatch, action):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **open_session(lending)))
     answers(lending, next(events)["id"], {"action": action})
     (last,) = events
     assert json.loads(last["result"]["content"][0]["text"]) == {"action": action}
@@ -603,7 +603,7 @@ def test_a_user_of_the_older_era_may_decline_or_close(lending, monkeypatch, acti
 
 def test_an_answer_that_does_not_fit_is_told(lending, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **open_session(lending)))
     answers(lending, next(events)["id"], {"action": "accept", "content": {"branch": 7}})
     (last,) = events
     assert last["result"]["isError"] is True
@@ -614,7 +614,7 @@ def test_a_client_of_the_older_era_confirms_what_destroys(owner, vendor, monkeyp
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
     client = runtime(owner, agent)
-    headers = met(client)
+    headers = open_session(client)
     for answer in ({"action": "decline"}, {"action": "accept", "content": {"confirm": False}}):
         events = events_of(old(client, "tools/call", GIVEN, **headers))
         question = next(events)
@@ -652,7 +652,7 @@ def no_broker(patch, lending):
 
 @pytest.mark.parametrize("break_connection", [no_time, no_place, no_broker])
 def test_a_question_that_cannot_be_put_is_told(break_connection, lending, monkeypatch):
-    headers = met(lending)
+    headers = open_session(lending)
     break_connection(monkeypatch, lending)
     answer = old(lending, "tools/call", {"name": "sky", "arguments": {}}, **headers)
     *_, last = events_of(answer) if answer.streaming else [answer.json()]
@@ -663,7 +663,7 @@ def test_a_question_that_cannot_be_put_is_told(break_connection, lending, monkey
 def test_one_key_leaves_places_to_the_others(lending, owner, monkeypatch):
     monkeypatch.setattr(asking, "_places", Places(lambda: 2, for_one=lambda: 1))
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    call, headers = {"name": "sky", "arguments": {}}, met(lending)
+    call, headers = {"name": "sky", "arguments": {}}, open_session(lending)
     first = old(lending, "tools/call", call, **headers)
     result = old(lending, "tools/call", call, **headers).json()["result"]
     assert result["_meta"]["pegboard/outcome"] == "needs_input"
@@ -678,7 +678,7 @@ def test_one_key_leaves_places_to_the_others(lending, owner, monkeypatch):
 
 
 def test_only_a_client_that_takes_events_and_knows_of_questions_is_asked(lending):
-    headers = {**met(lending), "Accept": "application/json"}
+    headers = {**open_session(lending), "Accept": "application/json"}
     result = old(lending, "tools/call", {"name": "sky", "arguments": {}}, **headers).json()["result"]
     assert result["_meta"]["pegboard/outcome"] == "needs_input"
     introduced = {**INTRODUCED, "protocolVersion": "2025-03-26"}
@@ -688,7 +688,7 @@ def test_only_a_client_that_takes_events_and_knows_of_questions_is_asked(lending
 
 def test_no_other_key_answers(lending, owner, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    events = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **open_session(lending)))
     number = next(events)["id"]
     answers(runtime(owner, agents.Agent.objects.get()), number, {"action": "decline"})
     answers(lending, number, {"action": "accept", "content": {"branch": "Mole End"}})

@@ -220,7 +220,7 @@ SHAPES = [
 ]
 
 
-def shown(url, key, mode="auto"):
+def list_tools(url, key, mode="auto"):
     async def visit(client):
         return await client.list_tools()
 
@@ -274,7 +274,7 @@ def test_answers_are_what_the_official_models_of_each_revision_take(revision, ow
 LOST = {"mcp": set(), "acp": {"title", "annotations"}}
 
 
-def kept(tools, protocol):
+def without_lost_members(tools, protocol):
     tools_of_protocol = [
         {name: value for name, value in tool.items() if name not in LOST[protocol]} for tool in tools
     ]
@@ -323,9 +323,9 @@ def test_pegboard_reads_itself_and_every_signature_survives(name, memory, owner,
     publishing.publish(again, actor=owner, channel="live", accept=["unreviewed"])
     # Where the reader is shown objects alone, what comes through is what other such readers are shown.
     takes_any = name == "mcp" and not memory
-    first = shown(served_at(), key, "auto" if takes_any else "legacy")
-    second = shown(served_at(slug="again"), key_for(owner, again))
-    assert kept(second, name) == kept(first, name)
+    first = list_tools(served_at(), key, "auto" if takes_any else "legacy")
+    second = list_tools(served_at(slug="again"), key_for(owner, again))
+    assert without_lost_members(second, name) == without_lost_members(first, name)
     assert len(first) == len(SHAPES) + 1
     (refers,) = [tool["outputSchema"] for tool in second if tool["name"] == "refers"]
     assert refers["type"] == ("array" if takes_any else "object")

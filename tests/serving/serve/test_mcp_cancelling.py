@@ -10,7 +10,7 @@ from designer.models import Agent
 from protocols.signature import Annotations
 from serving.serve.mcp import asking
 from tests.hostile_vendor import reply
-from tests.serving.serve.test_mcp import answers, events_of, library, met, post
+from tests.serving.serve.test_mcp import answers, events_of, library, open_session, post
 from tests.serving.serve.test_mcp_following import chatty
 from tests.serving.test_calls import GIVEN, desk_with, runtime
 from tests.serving.test_questions_on_streams import Asking, question
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def asked(vendor):
+def has_arrived(vendor):
     event = threading.Event()
 
     def slow(line, request):
@@ -67,10 +67,10 @@ def cancel(client, number, headers, method="notifications/cancelled"):
 
 
 @pytest.mark.parametrize("number", [7, "seven"])
-def test_a_call_that_is_cancelled_by_its_number_ends(client, asked, number):
-    session = met(client)
+def test_a_call_that_is_cancelled_by_its_number_ends(client, has_arrived, number):
+    session = open_session(client)
     maker, responses = call(client, number, session)
-    assert asked.wait(20)
+    assert has_arrived.wait(20)
     cancel(client, number, session)
     maker.join(20)
     (answer,) = responses
@@ -79,21 +79,21 @@ def test_a_call_that_is_cancelled_by_its_number_ends(client, asked, number):
     cancel(client, number, session)
 
 
-def test_a_call_that_is_followed_ends_as_well(client, asked):
-    session = met(client)
+def test_a_call_that_is_followed_ends_as_well(client, has_arrived):
+    session = open_session(client)
     maker, responses = call(client, 7, session, meta={"progressToken": 1})
-    assert asked.wait(20)
+    assert has_arrived.wait(20)
     cancel(client, 7, session)
     assert Call.objects.get().outcome == "cancelled"
     maker.join(20)
     responses[0].close()
 
 
-def test_only_the_client_that_made_a_call_cancels_it(client, asked, owner):
-    session, other_session = met(client), met(client)
+def test_only_the_client_that_made_a_call_cancels_it(client, has_arrived, owner):
+    session, other_session = open_session(client), open_session(client)
     other_key = runtime(owner, Agent.objects.get())
     maker, _ = call(client, 7, session)
-    assert asked.wait(20)
+    assert has_arrived.wait(20)
     cancel(client, 7, other_session)
     cancel(client, 7, {})
     cancel(client, 8, session)
@@ -107,9 +107,9 @@ def test_only_the_client_that_made_a_call_cancels_it(client, asked, owner):
 
 
 @pytest.mark.parametrize("session", [{}, {"Mcp-Session-Id": "pegboard-forms"}])
-def test_without_a_session_of_its_own_no_call_is_cancelled(client, asked, session):
+def test_without_a_session_of_its_own_no_call_is_cancelled(client, has_arrived, session):
     maker, _ = call(client, 7, session)
-    assert asked.wait(20)
+    assert has_arrived.wait(20)
     cancel(client, 7, session)
     running = Call.objects.get()
     assert (running.status, running.mark) == ("running", "")
@@ -131,17 +131,17 @@ def test_what_goes_on_after_a_question_is_cancelled_by_the_number_of_the_first_r
         return library(line, request)
 
     vendor.script = slow_when_answered
-    session = met(client)
+    session = open_session(client)
     message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "sky"}}
     events = events_of(post(client, message, **session))
     answers(client, next(events)["id"], {"action": "accept", "content": {"branch": "Mole End"}})
     last = []
 
-    def read():
+    def read_stream():
         last.extend(events)
         connection.close()
 
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=read_stream)
     reader.start()
     assert event.wait(20)
     cancel(client, 7, session)
@@ -157,12 +157,12 @@ def asking_for_it(client, number, headers, arguments=None):
 def test_a_stream_that_asks_ends_with_its_call(client, vendor, monkeypatch):
     monkeypatch.setattr(asking, "LASTS", 5.0)
     vendor.script = library
-    session = met(client)
+    session = open_session(client)
     events = events_of(asking_for_it(client, 7, session))
     assert next(events)["method"] == "elicitation/create"
     for number in (8, "7"):
         cancel(client, number, session)
-    cancel(client, 7, met(client))
+    cancel(client, 7, open_session(client))
     cancel(client, 7, session)
     # No response is sent for it.
     assert list(events) == []
@@ -173,7 +173,7 @@ def test_a_stream_that_asks_ends_with_its_call(client, vendor, monkeypatch):
 def test_a_vendor_that_waits_for_the_answer_is_told(client, vendor, monkeypatch):
     monkeypatch.setattr(asking, "LASTS", 5.0)
     vendor.script = Asking(question())
-    session = met(client)
+    session = open_session(client)
     events = events_of(asking_for_it(client, 7, session))
     next(events)
     cancel(client, 7, session)
@@ -185,7 +185,7 @@ def test_a_vendor_that_waits_for_the_answer_is_told(client, vendor, monkeypatch)
 def test_what_another_goes_on_with_is_left_to_it(client, vendor, monkeypatch):
     monkeypatch.setattr(asking, "LASTS", 5.0)
     vendor.script = Asking(question(), question())
-    session = met(client)
+    session = open_session(client)
     events = events_of(asking_for_it(client, 7, session))
     next(events)
     first = Call.objects.get()
@@ -201,7 +201,7 @@ def test_what_was_not_confirmed_yet_is_not_made(owner, vendor, monkeypatch):
     monkeypatch.setattr(asking, "LASTS", 5.0)
     agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
     client = runtime(owner, agent)
-    session = met(client)
+    session = open_session(client)
     events = events_of(asking_for_it(client, 7, session, GIVEN["arguments"]))
     next(events)
     cancel(client, 7, session)

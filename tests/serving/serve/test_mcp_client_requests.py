@@ -13,7 +13,7 @@ from serving.serve.mcp import asking
 from tests.factories import make_parameter
 from tests.hostile_vendor import json_reply, reply
 from tests.serving.serve.test_mcp import BOTH, META, answers, events_of, modern, old, post
-from tests.serving.serve.test_mcp_following import LOGGED, chatty, heard
+from tests.serving.serve.test_mcp_following import LOGGED, chatty, messages_of
 from tests.serving.test_calls import desk_with, runtime
 from tests.serving.test_calls import url as invoke_url
 
@@ -79,7 +79,7 @@ def introduced(client, capabilities, version="2025-11-25"):
     return {"Mcp-Session-Id": answer["Mcp-Session-Id"], "Accept": BOTH}
 
 
-def said(result):
+def text_in(result):
     return json.loads(result["content"][0]["text"])
 
 
@@ -88,7 +88,7 @@ def test_requests_go_to_a_client_that_declares_them_and_the_results_back(client,
     assert vendor.script.capabilities == ALL
     assert needs_input["inputRequests"] == {"sample": SAMPLING, "folders": ROOTS, "form": FORM}
     again = {**CALL, "requestState": needs_input["requestState"], "inputResponses": RESPONSES}
-    assert said(modern(client, "tools/call", again, can=ALL).json()["result"]) == RESPONSES
+    assert text_in(modern(client, "tools/call", again, can=ALL).json()["result"]) == RESPONSES
 
 
 def test_a_client_of_the_older_era_receives_them_on_the_stream(client, monkeypatch):
@@ -99,7 +99,7 @@ def test_a_client_of_the_older_era_receives_them_on_the_stream(client, monkeypat
         assert (received["method"], received["params"]) == (request["method"], request["params"])
         answers(client, received["id"], RESPONSES[name])
     (last,) = stream
-    assert said(last["result"]) == RESPONSES
+    assert text_in(last["result"]) == RESPONSES
 
 
 @pytest.mark.parametrize("missing", ["sampling", "roots"])
@@ -167,12 +167,12 @@ def test_what_is_no_result_is_not_sent_to_the_vendor(owner, vendor, response):
     client = curious(owner, vendor, sample=SAMPLING)
     needs_input = modern(client, "tools/call", CALL, can=ALL).json()["result"]
     again = {**CALL, "requestState": needs_input["requestState"], "inputResponses": {"sample": response}}
-    assert said(modern(client, "tools/call", again, can=ALL).json()["result"]) == {}
+    assert text_in(modern(client, "tools/call", again, can=ALL).json()["result"]) == {}
 
 
 def test_answers_that_are_sent_with_the_first_request_are_used(client, vendor):
     ahead = {**CALL, "inputResponses": {**RESPONSES, "other": FILLED}}
-    assert said(modern(client, "tools/call", ahead, can=ALL).json()["result"]) == RESPONSES
+    assert text_in(modern(client, "tools/call", ahead, can=ALL).json()["result"]) == RESPONSES
     for unfit in (None, [], {"form": FILLED}, {**RESPONSES, "form": 12345}):
         needs_input = modern(client, "tools/call", {**CALL, "inputResponses": unfit}, can=ALL).json()[
             "result"
@@ -194,7 +194,7 @@ def test_log_messages_come_from_the_level_that_a_session_has_set(owner, vendor):
     assert not old(client, "tools/call", CALL, **headers).streaming
     for level, expected in (("info", [LOGGED]), ("error", [])):
         assert old(client, "logging/setLevel", {"level": level}, **headers).json()["result"] == {}
-        messages = heard(old(client, "tools/call", CALL, **headers))
+        messages = messages_of(old(client, "tools/call", CALL, **headers))
         assert [message["params"] for message in messages[:-1]] == expected
         assert messages[-1]["result"]["content"]
     assert not old(client, "tools/call", CALL, **introduced(client, {})).streaming

@@ -67,11 +67,11 @@ def slow(line, request):
     return chatty(line, request)
 
 
-def called(client, send=modern, *, meta=None, **more):
+def call_followed(client, send=modern, *, meta=None, **more):
     return send(client, "tools/call", {"name": "sky", "arguments": {}, "_meta": meta or {}}, **BOTH, **more)
 
 
-def heard(answer) -> list[dict]:
+def messages_of(answer) -> list[dict]:
     """Messages of a stream."""
     body = b"".join(answer.streaming_content).decode()
     answer.close()
@@ -82,9 +82,9 @@ def heard(answer) -> list[dict]:
 @pytest.mark.parametrize("send", [modern, old])
 @pytest.mark.parametrize("token", ["the client's own", 7])
 def test_progress_comes_under_the_clients_own_token(client, send, token):
-    answer = called(client, send, meta={"progressToken": token})
+    answer = call_followed(client, send, meta={"progressToken": token})
     assert answer["Content-Type"] == "text/event-stream"
-    progress, end = heard(answer)
+    progress, end = messages_of(answer)
     assert progress == {
         "jsonrpc": "2.0",
         "method": "notifications/progress",
@@ -127,7 +127,7 @@ def notes(*, progress, seconds=60.0):
 def test_a_call_without_progress_ends_at_its_deadline(client, vendor, progress):
     give_up_after(1)
     vendor.script = notes(progress=progress)
-    end = heard(called(client, meta={"progressToken": 1, f"{META}logLevel": "debug"}))[-1]
+    end = messages_of(call_followed(client, meta={"progressToken": 1, f"{META}logLevel": "debug"}))[-1]
     assert end["result"]["isError"]
     call = Call.objects.get()
     assert (call.error_code, call.deadline_seconds) == ("DEADLINE", 1)
@@ -137,10 +137,13 @@ def test_a_call_without_progress_ends_at_its_deadline(client, vendor, progress):
 def test_progress_extends_the_deadline_of_a_call(client, vendor, monkeypatch):
     give_up_after(1)
     vendor.script = notes(progress=lambda number: number, seconds=2.5)
-    assert heard(called(client, meta={"progressToken": 1}))[-1]["result"]["content"][0]["text"] == "done"
+    assert (
+        messages_of(call_followed(client, meta={"progressToken": 1}))[-1]["result"]["content"][0]["text"]
+        == "done"
+    )
     monkeypatch.setattr(invocation, "MAX_SECONDS_WITH_PROGRESS", 2.0)
     vendor.script = notes(progress=lambda number: number)
-    assert heard(called(client, meta={"progressToken": 1}))[-1]["result"]["isError"]
+    assert messages_of(call_followed(client, meta={"progressToken": 1}))[-1]["result"]["isError"]
     assert Call.objects.latest("pk").error_code == "DEADLINE"
 
 
@@ -152,7 +155,7 @@ def give_up_after(seconds):
 
 @pytest.mark.parametrize(("level", "is_told"), [("info", True), ("warning", True), ("error", False)])
 def test_log_messages_come_from_the_level_that_is_asked_for(client, level, is_told):
-    *notifications, end = heard(called(client, meta={f"{META}logLevel": level}))
+    *notifications, end = messages_of(call_followed(client, meta={f"{META}logLevel": level}))
     assert (
         notifications == [{"jsonrpc": "2.0", "method": "notifications/message", "params": LOGGED}] * is_told
     )
@@ -163,7 +166,7 @@ def test_log_messages_come_from_the_level_that_is_asked_for(client, level, is_to
     "meta", [{}, {"progressToken": 1.5}, {"progressToken": True}, {f"{META}logLevel": "loud"}]
 )
 def test_a_client_that_asks_for_nothing_is_answered_at_once(client, meta):
-    assert called(client, meta=meta).json()["result"]["content"] == [{"type": "text", "text": "done"}]
+    assert call_followed(client, meta=meta).json()["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
 def test_a_client_that_takes_no_events_is_answered_at_once(client):
@@ -172,7 +175,7 @@ def test_a_client_that_takes_no_events_is_answered_at_once(client):
 
 
 def test_a_vendor_that_has_no_word_for_progress_is_waited_for(owner, desk, vendor):
-    answer = called(runtime(owner, desk[0]), meta={"progressToken": 1})
+    answer = call_followed(runtime(owner, desk[0]), meta={"progressToken": 1})
     assert answer["Content-Type"] == "application/json"
 
 
@@ -200,12 +203,12 @@ def asks(line, request):
 
 def test_what_a_tool_asks_comes_on_the_same_stream(client, vendor):
     vendor.script = asks
-    (end,) = heard(called(client, can=FORMS, meta={"progressToken": 1}))
+    (end,) = messages_of(call_followed(client, can=FORMS, meta={"progressToken": 1}))
     assert end["result"]["resultType"] == "input_required"
     responses = {"branch": {"action": "accept", "content": {"branch": "East"}}}
     again = {"requestState": end["result"]["requestState"], "inputResponses": responses}
     params = {"name": "sky", "arguments": {}, **again, "_meta": {"progressToken": 2}}
-    progress, end = heard(modern(client, "tools/call", params, can=FORMS, **BOTH))
+    progress, end = messages_of(modern(client, "tools/call", params, can=FORMS, **BOTH))
     assert progress["params"]["progressToken"] == 2
     assert end["result"]["content"]
 
@@ -214,7 +217,7 @@ def followed_and_answered(client):
     """The stream of a call that has asked, and what it tells after the answer."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
     session = {"Mcp-Session-Id": old(client, "initialize", hello)["Mcp-Session-Id"]}
-    stream = called(client, old, meta={"progressToken": 3}, **session)
+    stream = call_followed(client, old, meta={"progressToken": 3}, **session)
     messages = (
         json.loads(part.split(b"data: ")[1]) for part in stream.streaming_content if b"data: " in part
     )
@@ -245,14 +248,14 @@ def test_a_stream_that_asks_has_no_follower_s_place_meanwhile(client, vendor, mo
 
 def test_a_client_that_did_not_say_that_it_can_ask_hears_so_on_the_stream(client, vendor):
     vendor.script = asks
-    (end,) = heard(called(client, meta={"progressToken": 1}))
+    (end,) = messages_of(call_followed(client, meta={"progressToken": 1}))
     assert end["error"]["code"] == -32021
 
 
 @pytest.mark.parametrize(("send", "is_cancelled"), [(modern, True), (old, False)])
 def test_a_client_that_hangs_up_cancels_as_its_revision_has_it(client, vendor, send, is_cancelled):
     vendor.script = slow
-    answer = called(client, send, meta={"progressToken": 1})
+    answer = call_followed(client, send, meta={"progressToken": 1})
     answer.close()
     call = Call.objects.get()
     assert (call.status == "finished") is is_cancelled
@@ -260,14 +263,14 @@ def test_a_client_that_hangs_up_cancels_as_its_revision_has_it(client, vendor, s
 
 
 def test_a_stream_that_has_ended_cancels_nothing(client):
-    heard(called(client, meta={"progressToken": 1}))
+    messages_of(call_followed(client, meta={"progressToken": 1}))
     assert Call.objects.get().outcome == "ok"
 
 
 def test_a_call_that_lasts_longer_than_a_stream_is_told_to_be_running(client, vendor, monkeypatch):
     vendor.script = slow
     monkeypatch.setattr(streams, "MAX_STREAM_SECONDS", -1.0)
-    answer = called(client, meta={"progressToken": 1})
+    answer = call_followed(client, meta={"progressToken": 1})
     body = b"".join(answer.streaming_content).decode()
     answer.close()
     assert "STILL_RUNNING" in body or "still running" in body
@@ -279,7 +282,7 @@ def test_a_client_without_a_place_is_refused_before_the_call_is_written(client, 
         raise streams.NoRoomError
 
     monkeypatch.setattr(following.streams, "reserve_room", full)
-    assert called(client, meta={"progressToken": 1}).status_code == 503
+    assert call_followed(client, meta={"progressToken": 1}).status_code == 503
     assert not Call.objects.exists()
 
 
@@ -292,4 +295,4 @@ def test_numbers_of_both_eras_are_answered(client):
         "params": {"name": "sky", "arguments": {}, "_meta": {"progressToken": 1}},
     }
     answer = post(client, message, **BOTH, **{"MCP-Protocol-Version": "2025-06-18"})
-    assert heard(answer)[-1]["id"] == first
+    assert messages_of(answer)[-1]["id"] == first

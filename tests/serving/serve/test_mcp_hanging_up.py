@@ -15,7 +15,7 @@ from execution.calls import lease
 from people.models import AuditEntry
 from serving.serve.mcp import following
 from tests.serving.serve.test_mcp import FORMS, modern, old
-from tests.serving.serve.test_mcp_following import BOTH, called, chatty
+from tests.serving.serve.test_mcp_following import BOTH, call_followed, chatty
 from tests.serving.test_calls import desk_with, runtime
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,14 +63,14 @@ def line(client, vendor, monkeypatch):
 
 
 def test_a_call_that_is_waited_for_is_cancelled(client, line):
-    called(client)
+    call_followed(client)
     assert Call.objects.get().error_code == "CANCELLED"
     entry = AuditEntry.objects.get(action="cancel")
     assert "The client hung up." in entry.why
 
 
 def test_a_call_that_is_followed_is_cancelled_without_a_word_more(client, line):
-    answer = called(client, meta={"progressToken": 1})
+    answer = call_followed(client, meta={"progressToken": 1})
     assert b"".join(answer.streaming_content) == b""
     answer.close()
     assert Call.objects.get().error_code == "CANCELLED"
@@ -85,7 +85,7 @@ def test_in_the_older_era_the_call_goes_on(client, line, vendor, meta):
         return chatty(row, request)
 
     vendor.script = script
-    answer = called(client, old, meta=meta)
+    answer = call_followed(client, old, meta=meta)
     if answer.streaming:
         b"".join(answer.streaming_content)
         answer.close()
@@ -102,7 +102,7 @@ def test_a_client_that_stays_is_answered(client, line, vendor, sends_more):
         return chatty(row, request)
 
     vendor.script = script
-    answer = called(client)
+    answer = call_followed(client)
     assert answer.json()["result"]["content"]
     assert Call.objects.get().outcome == "ok"
 

@@ -7,7 +7,7 @@ import pytest
 from protocols.mcp.client import MCP
 from tests.factories import make_endpoint, make_tool
 from tests.serving.serve.test_mcp import modern, old
-from tests.serving.serve.test_mcp_outputs import listed, served
+from tests.serving.serve.test_mcp_outputs import list_tool, served
 from tests.serving.serve.test_own_clients import enumerated, session, site
 
 __all__ = ["site"]
@@ -29,7 +29,7 @@ def with_icons(owner, icons):
 
 def test_icons_come_through_as_the_vendor_has_them(owner, site):
     client = with_icons(owner, ICONS)
-    assert listed(modern, client)["icons"] == listed(old, client)["icons"] == ICONS
+    assert list_tool(modern, client)["icons"] == list_tool(old, client)["icons"] == ICONS
     (tool,) = old(client, "tools/list", version="2025-06-18").json()["result"]["tools"]
     assert "icons" not in tool
     with session(site, client, "/serve/desk/live/mcp") as opened:
@@ -55,13 +55,13 @@ def test_icons_come_through_as_the_vendor_has_them(owner, site):
     ],
 )
 def test_an_icon_that_a_client_may_not_be_handed_is_left_out(src, owner):
-    assert "icons" not in listed(modern, with_icons(owner, [{"src": src, "sizes": ["any"]}]))
+    assert "icons" not in list_tool(modern, with_icons(owner, [{"src": src, "sizes": ["any"]}]))
 
 
 def test_members_that_the_protocol_does_not_have_so_are_left_out(owner):
     odd = {"sizes": ["48x48", "x", 7], "mimeType": "text/html", "theme": "neon", "onload": "alert(1)"}
     icons = [{"src": WEB, **odd}, "odd", {"src": PNG, "sizes": "48x48", "mimeType": None, "theme": []}]
-    assert listed(modern, with_icons(owner, icons))["icons"] == [
+    assert list_tool(modern, with_icons(owner, icons))["icons"] == [
         {"src": WEB, "sizes": ["48x48"]},
         {"src": PNG},
     ]
@@ -69,9 +69,9 @@ def test_members_that_the_protocol_does_not_have_so_are_left_out(owner):
 
 def test_of_many_icons_the_first_are_shown(owner):
     many = [{"src": f"https://vendor.example/{number}.png"} for number in range(50)]
-    assert listed(modern, with_icons(owner, many))["icons"] == many[:10]
+    assert list_tool(modern, with_icons(owner, many))["icons"] == many[:10]
 
 
 def test_icons_are_shown_up_to_a_length_in_all(owner):
     large = [{"src": "data:image/png;base64," + "A" * 28_000}] * 5
-    assert listed(modern, with_icons(owner, large))["icons"] == large[:2]
+    assert list_tool(modern, with_icons(owner, large))["icons"] == large[:2]

@@ -56,12 +56,12 @@ def returning(owner, vendor, output):
     )
 
 
-def listed(ask, client):
+def list_tool(ask, client):
     (tool,) = ask(client, "tools/list").json()["result"]["tools"]
     return tool
 
 
-def called(ask, client):
+def call_tool(ask, client):
     return ask(client, "tools/call", CALL).json()["result"]
 
 
@@ -69,17 +69,17 @@ def called(ask, client):
 def test_an_output_that_is_no_object_is_shown_and_answered_as_it_is(output, value, owner, vendor):
     client = returning(owner, vendor, output)
     vendor.script = answers(value)
-    tool, result = listed(modern, client), called(modern, client)
+    tool, result = list_tool(modern, client), call_tool(modern, client)
     assert tool["outputSchema"] == output
     assert "_meta" not in tool
     assert "isError" not in result, result
     assert result["structuredContent"] == value
-    assert listed(old, client)["outputSchema"]["type"] == "object"
-    (member,) = listed(old, client)["outputSchema"]["properties"]
-    assert listed(old, client)["_meta"]["pegboard/wire"]["whole_output"] == member
+    assert list_tool(old, client)["outputSchema"]["type"] == "object"
+    (member,) = list_tool(old, client)["outputSchema"]["properties"]
+    assert list_tool(old, client)["_meta"]["pegboard/wire"]["whole_output"] == member
     # A text or a number that is null is one that was left out.
     is_left_out = value is None and output != MAYBE
-    assert called(old, client)["structuredContent"] == ({} if is_left_out else {member: value})
+    assert call_tool(old, client)["structuredContent"] == ({} if is_left_out else {member: value})
 
 
 @pytest.mark.parametrize("ask", [modern, old])
@@ -87,21 +87,21 @@ def test_an_output_that_is_no_object_is_shown_and_answered_as_it_is(output, valu
 def test_an_object_by_a_reference_is_answered_as_what_it_is(ask, value, owner, vendor):
     client = returning(owner, vendor, {"$ref": "#/$defs/node", "$defs": {"node": NODE}})
     vendor.script = answers(value)
-    assert listed(ask, client)["outputSchema"]["type"] == "object"
-    assert called(ask, client)["structuredContent"] == value
+    assert list_tool(ask, client)["outputSchema"]["type"] == "object"
+    assert call_tool(ask, client)["structuredContent"] == value
 
 
 def test_a_text_beside_it_says_the_same(owner, vendor):
     client = returning(owner, vendor, {"type": "array"})
     vendor.script = answers([1, 2], content=[{"type": "text", "text": "[1, 2]"}])
-    assert [json.loads(block["text"]) for block in called(modern, client)["content"]] == [[1, 2]]
+    assert [json.loads(block["text"]) for block in call_tool(modern, client)["content"]] == [[1, 2]]
 
 
 @pytest.mark.parametrize("value", ["many", None])
 def test_an_answer_that_is_no_such_output_is_an_error_with_the_answer(value, owner, vendor):
     client = returning(owner, vendor, {"type": "array"})
     vendor.script = answers(value, content=[{"type": "text", "text": "Many."}])
-    result = called(modern, client)
+    result = call_tool(modern, client)
     assert (result["isError"], result["_meta"]["pegboard/code"]) == (True, "UNFIT_OUTPUT")
     assert result["content"][-1]["text"] == "Many."
 
@@ -123,8 +123,8 @@ def test_pegboard_reads_it_from_itself_and_passes_it_on(output, value, owner, ve
     def ask(client, method, params=None):
         return modern(client, method, params, at="/serve/outer/live/mcp")
 
-    assert listed(ask, outer)["outputSchema"] == output
-    assert called(ask, outer)["structuredContent"] == value
+    assert list_tool(ask, outer)["outputSchema"] == output
+    assert call_tool(ask, outer)["structuredContent"] == value
 
 
 FAILURE = {"code": "RATE", "retry_after": 5}
@@ -144,7 +144,7 @@ def tool_with(owner, vendor, output, slug="desk"):
 def test_a_failure_keeps_its_structure_and_a_text_has_it_too(ask, output, content, owner, vendor):
     client = tool_with(owner, vendor, output)
     vendor.script = answers(FAILURE, content=content, isError=True)
-    result = called(ask, client)
+    result = call_tool(ask, client)
     assert (result["isError"], result["structuredContent"]) == (True, FAILURE)
     texts = [block["text"] for block in result["content"]]
     assert json.loads(texts[-1]) == FAILURE
@@ -155,7 +155,7 @@ def test_a_text_that_has_the_failure_is_not_repeated(owner, vendor):
     client = tool_with(owner, vendor, None)
     content = [{"type": "text", "text": json.dumps(FAILURE)}]
     vendor.script = answers(FAILURE, content=content, isError=True)
-    assert called(modern, client)["content"] == content
+    assert call_tool(modern, client)["content"] == content
 
 
 def test_a_failure_shows_no_hidden_output(owner, vendor):
@@ -167,7 +167,7 @@ def test_a_failure_shows_no_hidden_output(owner, vendor):
     tunings.tune(pin, actor=owner, outputs={"secret": {"hidden": True}})
     publishing.publish(agent, actor=owner, channel="live")
     vendor.script = answers({"code": "RATE", "secret": "s3cr3t"}, isError=True)
-    result = called(modern, runtime(owner, agent))
+    result = call_tool(modern, runtime(owner, agent))
     assert result["structuredContent"] == {"code": "RATE"}
     assert "s3cr3t" not in json.dumps(result)
 
@@ -194,10 +194,10 @@ def test_a_failure_keeps_its_structure_in_a2t_and_oxp(owner, vendor):
 def test_a_structure_without_a_schema_is_passed_on_as_it_is(value, is_error, owner, vendor):
     client = tool_with(owner, vendor, None)
     vendor.script = answers(value, **({"isError": True} if is_error else {}))
-    result = called(modern, client)
+    result = call_tool(modern, client)
     if value == {}:
         assert result.get("structuredContent", {}) == {}
     else:
         assert result["structuredContent"] == value
-    before = called(old, client).get("structuredContent", {})
+    before = call_tool(old, client).get("structuredContent", {})
     assert before == (value if isinstance(value, dict) else {"output": value})

@@ -54,7 +54,7 @@ def http(owner, desk):
     return runtime(owner, desk[0])
 
 
-def listed(http, root=ROOT):
+def list_tools(http, root=ROOT):
     answer = http.get(f"{root}/tools")
     assert (answer.status_code, answer["OXP-Version"]) == (200, "1.0")
     return answer.json()["items"]
@@ -66,7 +66,7 @@ def call(http, tool_id, root=ROOT, headers=None, **more):
 
 
 def test_tools_are_listed_with_three_numbers(http, desk, owner):
-    (tool,) = listed(http)
+    (tool,) = list_tools(http)
     assert (tool["name"], tool["version"]) == ("sky", "1.0.0")
     toolkit, _, version = tool["id"].partition("@")
     assert (toolkit.count("."), version) == (1, "1.0.0")
@@ -74,7 +74,7 @@ def test_tools_are_listed_with_three_numbers(http, desk, owner):
 
 
 def test_a_call_is_answered_in_the_form_that_it_came_in(http, vendor):
-    (tool,) = listed(http)
+    (tool,) = list_tools(http)
     bare = call(http, tool["id"], call_id="order-7")
     assert (bare.status_code, bare["OXP-Version"]) == (200, "1.0")
     jsonschema.validate(bare.json(), RESPONSE)
@@ -95,13 +95,13 @@ def test_a_call_is_answered_in_the_form_that_it_came_in(http, vendor):
 
 def test_versions_are_resolved_as_the_document_has_it(http, desk, owner, vendor):
     _, pin = desk
-    (first,) = listed(http)
+    (first,) = list_tools(http)
     name = first["id"].partition("@")[0]
     tunings.tune(pin, actor=owner, description="Looks up.", parameters={"days": {"preset": 3}})
     publishing.publish(pin.agent, actor=owner, channel="live")
     tunings.tune(pin, actor=owner, description="Looks up.", parameters={"zip": {"name": "postcode"}})
     publishing.publish(pin.agent, actor=owner, channel="live")
-    (last,) = listed(http)
+    (last,) = list_tools(http)
     assert last["id"] == f"{name}@2.0.0"
     for version in ("@1.0.0", "@1"):
         assert call(http, f"{name}{version}").status_code == 200
@@ -117,14 +117,14 @@ def test_versions_are_resolved_as_the_document_has_it(http, desk, owner, vendor)
 
 
 def test_inputs_go_by_the_other_name_of_the_specification_too(http, vendor):
-    body = {"tool_id": listed(http)[0]["id"], "inputs": {"zip": "0150"}}
+    body = {"tool_id": list_tools(http)[0]["id"], "inputs": {"zip": "0150"}}
     answer = http.post(f"{ROOT}/tools/call", body, format="json", headers={"OXP-Version": "1.0"})
     assert answer.json()["success"] is True
     assert len(vendor.requests) == 1
 
 
 def test_inputs_that_do_not_fit_are_422_by_name(http, vendor):
-    (tool,) = listed(http)
+    (tool,) = list_tools(http)
     for values, names in (({"zip": 3}, {"zip"}), ({}, {"zip"}), ({"zip": "1", "days": 99}, {"days"})):
         refused = call(http, tool["id"], input=values)
         assert (refused.status_code, refused.json()["parameter_errors"].keys()) == (422, names)
@@ -133,7 +133,7 @@ def test_inputs_that_do_not_fit_are_422_by_name(http, vendor):
 
 
 def test_bad_input_is_400_and_nothing_is_sent(http, vendor):
-    (tool,) = listed(http)
+    (tool,) = list_tools(http)
     name = tool["id"].partition("@")[0]
     ids = ("", "x", "Nobody.Knows", f"{name}@1.0", f"{name}@x", None, 3, f"{name}@1.0.0.0")
     for tool_id in ids:
@@ -184,7 +184,7 @@ def test_a_key_comes_in_the_protocols_own_header_too(http, owner, desk):
 
 
 def test_what_a_vendor_says_of_retrying_is_passed_on(http, vendor):
-    (tool,) = listed(http)
+    (tool,) = list_tools(http)
     error = {"message": "No such bell.", "can_retry": True, "retry_after_ms": 500}
     error |= {"additional_prompt_content": "ids: 42, 84", "developer_message": "secret trace"}
     vendor.script = json_reply({"call_id": "v", "success": False, "error": error})
@@ -198,7 +198,7 @@ def test_what_a_vendor_says_of_retrying_is_passed_on(http, vendor):
 
 
 def test_challenges_are_passed_on(http, vendor):
-    (tool,) = listed(http)
+    (tool,) = list_tools(http)
     challenge = {"id": "post", "url": "https://id.example/go", "check_url": "https://id.example/check"}
     refusal = {"message": "Sign in first.", "missing_requirements": {"authorization": [challenge]}}
     vendor.script = json_reply(refusal, status=400)
@@ -219,7 +219,7 @@ def test_who_the_user_is_goes_on_to_a_vendor_that_asks(owner, vendor):
         requirements=Requirements(user=True),
     )
     http = runtime(owner, agent)
-    (tool,) = listed(http)
+    (tool,) = list_tools(http)
     assert tool["requirements"] == {"user_id": True}
     assert call(http, tool["id"], context={"user_id": "u7"}).json()["success"] is True
     assert [request.json().get("context") for request in vendor.requests] == [{"user_id": "u7"}]
@@ -234,7 +234,7 @@ def test_who_the_user_is_goes_on_to_a_vendor_that_asks(owner, vendor):
 
 
 def test_the_same_call_id_runs_once(http, vendor):
-    (tool,) = listed(http)
+    (tool,) = list_tools(http)
     first, again = (call(http, tool["id"], call_id="order 7") for _ in range(2))
     assert first.json() == again.json()
     other = call(http, tool["id"], call_id="order 7", input={"zip": "9"})
@@ -254,7 +254,7 @@ def test_transfers_and_what_may_destroy(owner, vendor):
     agents.create_agent(actor=owner, name="Refills", slug="refills", parent=agent)
     publishing.publish(agent, actor=owner, channel="live")
     http = runtime(owner, agent)
-    tool, transfer = listed(http)
+    tool, transfer = list_tools(http)
     unconfirmed = call(http, tool["id"])
     assert (unconfirmed.status_code, unconfirmed.json()["developer_message"]) == (400, "confirm_needed")
     assert call(http, tool["id"], headers={"Pegboard-Confirm": "true"}).json()["success"] is True

@@ -57,7 +57,7 @@ def connected(admin, server) -> Endpoint:
     return endpoint
 
 
-def called(tool: Tool) -> Call:
+def call_tool(tool: Tool) -> Call:
     version = tool.versions.get()
     call = requesting.request_call(version, actor=user_of(Role.DESIGNER), arguments={}, is_confirmed=True)
     invocation.perform_due_calls()
@@ -94,7 +94,7 @@ def test_tool_that_wants_more_than_the_token_has_is_allowed_with_one_press(admin
     tool = Tool.objects.get()
     assert grant_of(endpoint.credential).granted_scope == "read"
 
-    call = called(tool)
+    call = call_tool(tool)
     assert (call.outcome, call.error_code) == ("needs_authorization", "INSUFFICIENT_SCOPE")
     page = admin.get(f"/tools/{tool.pk}/try/?call={call.pk}")
     assert "requires a token with the scope “read write” for this" in text_of(page)
@@ -108,7 +108,7 @@ def test_tool_that_wants_more_than_the_token_has_is_allowed_with_one_press(admin
     page = admin.post(f"/credentials/{endpoint.credential_id}/sign-in/")
     assert grant_of(endpoint.credential).scope == "read", "nothing is changed by going away"
     sign_in(admin, server, page)
-    assert called(tool).outcome == "ok"
+    assert call_tool(tool).outcome == "ok"
     grant = grant_of(endpoint.credential)
     assert (grant.scope, grant.granted_scope, grant.wanted_scope) == ("read write", "read write", "")
     assert status_of(endpoint.credential).state == grant_status.State.OK
@@ -118,7 +118,7 @@ def test_tool_that_wants_more_than_the_token_has_is_allowed_with_one_press(admin
 def test_what_is_wanted_is_said_over_rest_and_to_designers_without_a_button(admin, admin_api, server):
     server.scopes, server.needs = ("read", "write"), {"tools/call": "write"}
     endpoint = connected(admin, server)
-    call = called(Tool.objects.get())
+    call = call_tool(Tool.objects.get())
 
     row = admin_api.get(f"/api/v1/credentials/{endpoint.credential_id}/").json()
     status = row["status"]
@@ -130,7 +130,7 @@ def test_what_is_wanted_is_said_over_rest_and_to_designers_without_a_button(admi
     assert "/sign-in/" not in page.content.decode()
     row = AuditEntry.objects.filter(action="ask").get()
     assert row.after == {"scope": "write"}
-    called(Tool.objects.get())
+    call_tool(Tool.objects.get())
     assert AuditEntry.objects.filter(action="ask").count() == 1, "it is no news any more"
 
 
@@ -153,9 +153,9 @@ def test_reading_that_is_refused_for_its_scope_is_done_again_after_the_press(adm
 def test_scope_that_is_not_granted_is_not_promised_for_ever(admin, server):
     server.needs, server.granted = {"tools/call": "write"}, ("read",)
     endpoint = connected(admin, server)
-    called(Tool.objects.get())
+    call_tool(Tool.objects.get())
     sign_in(admin, server, admin.post(f"/credentials/{endpoint.credential_id}/sign-in/"))
-    called(Tool.objects.get())
+    call_tool(Tool.objects.get())
     status = status_of(endpoint.credential)
     assert "did not grant it. Have it allowed there first." in status.message
 
@@ -164,7 +164,7 @@ def test_scope_that_is_not_granted_is_not_promised_for_ever(admin, server):
     sign_in(admin, server, admin.post(f"/credentials/{endpoint.credential_id}/sign-in/"))
     server.needs = {"tools/call": "read write never"}
     server._resource = refusing(server, "read write")
-    called(Tool.objects.get())
+    call_tool(Tool.objects.get())
     status = status_of(endpoint.credential)
     assert "The token has that scope already" in status.message
     assert status.remedy is None
@@ -226,7 +226,7 @@ def test_secret_that_comes_back_in_a_challenge_is_kept_nowhere(admin, server):
         return 403, {}, {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{token}"'}
 
     server._resource = echo
-    call = called(tool)
+    call = call_tool(tool)
     grant = grant_of(endpoint.credential)
     [token] = [token for token, (_, _, family) in server._access.items() if family]
     assert token not in grant.wanted_scope

@@ -32,13 +32,13 @@ def endpoint_of(server: AuthorizationServer, credential):
     return make_endpoint(url=server.url, credential=credential)
 
 
-def read(endpoint) -> Run:
+def run_enumeration(endpoint) -> Run:
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
 @pytest.mark.parametrize("make", [make_client, signed_in])
 def test_reading_takes_a_token_along(server, make):
-    run = read(endpoint_of(server, make(server)))
+    run = run_enumeration(endpoint_of(server, make(server)))
 
     assert (run.status, run.added) == ("succeeded", 1)
     assert len(server.forms) == 1
@@ -47,14 +47,14 @@ def test_reading_takes_a_token_along(server, make):
 def test_token_is_asked_for_before_the_vendor_is(server):
     endpoint = endpoint_of(server, make_client(server))
     server.client_secret = "another"
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
 
     assert (run.status, run.error_code) == ("failed", "TOKEN_INVALID_CLIENT")
     assert server.asked("/tools") == 0
 
 
 def test_sign_in_that_is_missing_is_said(server):
-    run = read(endpoint_of(server, make_client(server, "oauth_code")))
+    run = run_enumeration(endpoint_of(server, make_client(server, "oauth_code")))
 
     assert (run.error_code, run.error_message) == (
         "NEEDS_SIGN_IN",
@@ -67,7 +67,7 @@ def test_401_is_met_with_one_new_token_and_one_more_try(server):
     endpoint = endpoint_of(server, credential)
     tokens.token_for(credential)
     server.refuse_all()
-    run = read(endpoint)
+    run = run_enumeration(endpoint)
 
     assert run.status == "succeeded"
     assert (len(server.forms), server.asked("/tools")) == (2, 2)
@@ -79,7 +79,7 @@ def test_vendor_that_takes_no_token_makes_the_credential_refused(server):
     endpoint = endpoint_of(server, credential)
     server.access = type("Nothing", (dict,), {"__contains__": lambda *_: False})()
     for _ in range(3):
-        assert read(endpoint).status == "failed"
+        assert run_enumeration(endpoint).status == "failed"
 
     assert len(server.forms) == 2, "one sign-in, one forced refresh; then it is known"
     status = status_of(credential)
@@ -91,7 +91,7 @@ def test_refused_credential_that_is_taken_again_is_well(server):
     credential = signed_in(server)
     tokens.note_refusal(credential, grant_of(credential).generation)
     assert status_of(credential).state == grant_status.State.REFUSED
-    read(endpoint_of(server, credential))
+    run_enumeration(endpoint_of(server, credential))
 
     assert status_of(credential).state == grant_status.State.OK
     assert len(server.forms) == 1
@@ -153,7 +153,7 @@ def test_token_is_not_taken_back(server):
 def test_call_of_a_tool_says_that_a_sign_in_is_needed(server):
     credential = signed_in(server)
     endpoint = endpoint_of(server, credential)
-    read(endpoint)
+    run_enumeration(endpoint)
     server.families[0].is_revoked = True
     wear_out(credential)
     version = endpoint.tools.get().current
@@ -175,7 +175,7 @@ def test_beat_has_tokens_renewed_before_they_are_needed(server, monkeypatch):
     )
     tasks.renew_tokens()
     form_count = len(server.forms)
-    read(endpoint_of(server, credential))
+    run_enumeration(endpoint_of(server, credential))
 
     assert form_count == len(server.forms) == 2
     assert Grant.objects.filter(renew_at__gt=Now()).exists()
@@ -192,7 +192,7 @@ def test_reading_renews_although_its_database_connection_is_busy(server):
             server.refuse_all()
 
     server.before_page = refuse
-    run = read(endpoint_of(server, credential))
+    run = run_enumeration(endpoint_of(server, credential))
 
     assert (run.status, run.added, run.pages) == ("succeeded", 80, 3)
     assert grant_of(credential).generation == 2
@@ -203,10 +203,10 @@ def test_token_server_that_is_away_is_no_fault_of_the_vendor(server):
     server.scripts = [reply(b"", status=500)] * 9
     for _ in range(9):
         Grant.objects.update(retry_at=None)
-        assert read(endpoint).error_code == "TOKEN_HTTP_500"
+        assert run_enumeration(endpoint).error_code == "TOKEN_HTTP_500"
 
     Grant.objects.update(retry_at=None)
-    assert read(endpoint).status == "succeeded", "no circuit has opened"
+    assert run_enumeration(endpoint).status == "succeeded", "no circuit has opened"
 
 
 def test_mcp_server_leads_from_401_to_a_sign_in_and_stays_connected(server):
@@ -217,7 +217,7 @@ def test_mcp_server_leads_from_401_to_a_sign_in_and_stays_connected(server):
         server_metadata.SERVER: server.metadata(),
     }
     endpoint = make_endpoint(url=url, protocol="mcp")
-    stranger = read(endpoint)
+    stranger = run_enumeration(endpoint)
     assert stranger.error_code == "AUTH"
     assert "It asks for the scope “read”" in stranger.error_message
 
@@ -232,7 +232,7 @@ def test_mcp_server_leads_from_401_to_a_sign_in_and_stays_connected(server):
         scope=discovery_result.scope,
     )
     endpoint.save()
-    assert read(endpoint).added == 1
+    assert run_enumeration(endpoint).added == 1
     server.refuse_all()
-    assert read(endpoint).status == "succeeded"
+    assert run_enumeration(endpoint).status == "succeeded"
     assert [form["resource"] for form in server.forms] == [url, url]

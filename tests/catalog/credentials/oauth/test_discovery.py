@@ -25,7 +25,7 @@ def canary():
         yield canary
 
 
-def said(discovery_result: discovery.Discovery) -> str:
+def step_text(discovery_result: discovery.Discovery) -> str:
     return " ".join(step.said for step in discovery_result.steps)
 
 
@@ -116,7 +116,7 @@ def test_issuer_is_compared_byte_for_byte(server, spelling):
 
     assert discovery_result.servers[0].token_url == ""
     assert discovery_result.servers[0].problem
-    assert "It names the issuer" in said(discovery_result)
+    assert "It names the issuer" in step_text(discovery_result)
 
 
 def test_upper_case_host_in_an_issuer_is_another_issuer():
@@ -129,7 +129,7 @@ def test_document_elsewhere_is_left_alone(server, canary):
     discovery_result = discovery.discover(f"{server.url}/tools", challenge)
 
     assert canary.requests == []
-    assert "Not asked" in said(discovery_result)
+    assert "Not asked" in step_text(discovery_result)
     assert discovery_result.servers[0].problem == "", "the vendor's own place is looked at instead"
 
 
@@ -252,7 +252,7 @@ def test_looking_ends(server, monkeypatch):
     server.documents = {RESOURCE: then_waits(b"HTTP/1.1 200 OK\r\n")}
     discovery_result = discovery.discover(f"{server.url}/tools")
 
-    assert "Not asked" in said(discovery_result)
+    assert "Not asked" in step_text(discovery_result)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def with_door(server, **more) -> Credential:
     return signed_in(server, revocation_url=f"{server.url}/revoke", **more)
 
 
-def told() -> tuple[bool, str]:
+def revocation_entry() -> tuple[bool, str]:
     row = AuditEntry.objects.get(action="revoke")
     return row.after["told"], row.why
 
@@ -58,7 +58,7 @@ def test_both_tokens_are_ended_there_after_they_are_gone_here(server, committed,
     ]
     assert server.families[0].is_revoked
     host = server.url.removeprefix("http://")
-    assert told() == (True, f"{host} was told, and ends its tokens there.")
+    assert revocation_entry() == (True, f"{host} was told, and ends its tokens there.")
     assert AuditEntry.objects.get(action="revoke").actor == ada
 
 
@@ -92,7 +92,7 @@ def test_server_that_does_not_listen_is_in_nobodys_way(server, committed, name):
         revoked = credential_operations.remove_credential(credential, actor=make_user(Role.ADMIN))
     assert not Grant.objects.exists()
     assert len(server.revocations) == 1, "the second token would fare no better"
-    was_told, reason = told()
+    was_told, reason = revocation_entry()
     assert (was_told, reason) == (False, revoked.message)
     assert "was not told: " in reason
     assert reason.endswith("Its tokens may work there until they expire.")
@@ -103,7 +103,7 @@ def test_server_that_is_away_or_names_no_door_is_said_so(server, committed):
     nowhere = signed_in(server, name="without a door")
     with committed():
         assert credential_operations.sign_out(nowhere, actor=make_user(Role.ADMIN))
-    assert "it names no address for that" in told()[1]
+    assert "it names no address for that" in revocation_entry()[1]
     credential = with_door(server, name="with one")
     Grant.objects.filter(credential=credential).update(access_token="v1:x:damaged")
     with committed():

@@ -39,7 +39,7 @@ def entered(server: StrictServer, actor, kind: str = "oauth_code", **changed) ->
     )
 
 
-def read(server: StrictServer, credential: Credential) -> str:
+def preview_tools(server: StrictServer, credential: Credential) -> str:
     endpoint = make_endpoint(protocol="mcp", url=server.resource, credential=credential)
     preview = previews.preview(endpoint)
     return preview.error["code"] if preview.error else f"{preview.tools} tool"
@@ -69,11 +69,11 @@ def test_signed_in_read_renewed_and_ended(name, django_capture_on_commit_callbac
         ada = make_user(Role.ADMIN)
         credential = entered(server, ada)
         complete(server.visit(begin(credential, ada)), ada)
-        assert read(server, credential) == "1 tool"
+        assert preview_tools(server, credential) == "1 tool"
         for _ in range(2):
             wear_out(credential)
             assert tokens.token_for(credential).generation
-        assert read(server, credential) == "1 tool"
+        assert preview_tools(server, credential) == "1 tool"
         granted, missing = status_of(credential).granted, status_of(credential).missing
 
         with django_capture_on_commit_callbacks(execute=True):
@@ -113,7 +113,7 @@ def test_registered_signed_in_and_read(way):
             resource=server.resource,
         )
         complete(server.visit(begin(credential, ada)), ada)
-        assert read(server, credential) == "1 tool"
+        assert preview_tools(server, credential) == "1 tool"
         assert server.faults == []
     assert grant_of(credential).registered_at
     assert bool(credential.sealed) == (way != "none")
@@ -123,7 +123,7 @@ def test_registered_signed_in_and_read(way):
 def test_asked_as_ourselves(way):
     with StrictServer(method=way) as server:
         credential = entered(server, make_user(Role.ADMIN), "oauth_client")
-        assert read(server, credential) == "1 tool"
+        assert preview_tools(server, credential) == "1 tool"
         assert server.faults == []
 
 
@@ -135,7 +135,7 @@ def test_token_that_is_over_sooner_than_it_said_is_replaced_once():
         server.counts = -1.0
         complete(server.visit(begin(credential, ada)), ada)
         server.counts = 3600.0
-        assert read(server, credential) == "1 tool"
+        assert preview_tools(server, credential) == "1 tool"
         assert server.faults == []
 
 
@@ -158,7 +158,7 @@ def test_reuse_ends_the_family_and_is_said_once():
         assert len(server.calls) == call_count
         assert [fault for fault in server.faults if "came twice" in fault]
         complete(server.visit(begin(credential, ada)), ada)
-        assert read(server, credential) == "1 tool"
+        assert preview_tools(server, credential) == "1 tool"
 
 
 def test_code_that_is_sent_twice_by_somebody_else_ends_ours():
@@ -169,7 +169,7 @@ def test_code_that_is_sent_twice_by_somebody_else_ends_ours():
         complete(back, ada)
         with pytest.raises(sign_in.DomainError, match="not begun here, is over, or was used before"):
             complete(back, ada)
-        assert read(server, credential) == "1 tool", "the second try did not reach the server"
+        assert preview_tools(server, credential) == "1 tool", "the second try did not reach the server"
 
 
 REFUSED = {

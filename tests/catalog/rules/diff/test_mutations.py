@@ -31,7 +31,7 @@ def tool(**fields):
     return Signature(**({"name": "book", "description": "Books a table."} | fields))
 
 
-def given(name="city", **fields):
+def make_input(name="city", **fields):
     return Parameter(
         **({"id": "p1", "name": name, "type": "string", "required": True, "description": ""} | fields)
     )
@@ -54,7 +54,7 @@ def member(schema, *, required=False, **members):
 
 
 def of_list(*names):
-    return given(type="enum", allowed_values=tuple(AllowedValue(name) for name in names))
+    return make_input(type="enum", allowed_values=tuple(AllowedValue(name) for name in names))
 
 
 def on_input(one, other):
@@ -121,26 +121,26 @@ TOOLS = {
 }
 
 PARAMETERS = {
-    "an optional input": ((tool(), tool(inputs=(given(required=False),))), ADDED, BREAKS_CALLERS),
-    "a required input": ((tool(), tool(inputs=(given(),))), BREAKS_CALLERS, BREAKS_CALLERS),
+    "an optional input": ((tool(), tool(inputs=(make_input(required=False),))), ADDED, BREAKS_CALLERS),
+    "a required input": ((tool(), tool(inputs=(make_input(),))), BREAKS_CALLERS, BREAKS_CALLERS),
     "an input's name": (
-        (tool(inputs=(given("city"),)), tool(inputs=(given("town"),))),
+        (tool(inputs=(make_input("city"),)), tool(inputs=(make_input("town"),))),
         BREAKS_CALLERS,
         BREAKS_CALLERS,
     ),
     "an input's need": (
-        (tool(inputs=(given(required=False),)), tool(inputs=(given(),))),
+        (tool(inputs=(make_input(required=False),)), tool(inputs=(make_input(),))),
         BREAKS_CALLERS,
         FINE,
     ),
-    "an output": ((tool(), tool(outputs=(given(required=False),))), ADDED, BREAKS_READERS),
+    "an output": ((tool(), tool(outputs=(make_input(required=False),))), ADDED, BREAKS_READERS),
     "an output's name": (
-        (tool(outputs=(given("city"),)), tool(outputs=(given("town"),))),
+        (tool(outputs=(make_input("city"),)), tool(outputs=(make_input("town"),))),
         BREAKS_READERS,
         BREAKS_READERS,
     ),
     "an output's promise": (
-        (tool(outputs=(given(),)), tool(outputs=(given(required=False),))),
+        (tool(outputs=(make_input(),)), tool(outputs=(make_input(required=False),))),
         BREAKS_READERS,
         FINE,
     ),
@@ -151,73 +151,77 @@ PARAMETERS = {
     ),
     "an output's value": ((tool(outputs=(of_list("A"),)), tool(outputs=(of_list("A", "B"),))), FINE, FINE),
     "a list of values for any text": (
-        (tool(inputs=(of_list("A"),)), tool(inputs=(given(),))),
+        (tool(inputs=(of_list("A"),)), tool(inputs=(make_input(),))),
         MORE_FITS,
         BREAKS_CALLERS,
     ),
     "an input's type": (
-        (tool(inputs=(given(),)), tool(inputs=(given(type="boolean"),))),
+        (tool(inputs=(make_input(),)), tool(inputs=(make_input(type="boolean"),))),
         BREAKS_CALLERS,
         BREAKS_CALLERS,
     ),
     "a whole number to any number": (
-        (tool(inputs=(given(type="int"),)), tool(inputs=(given(type="number"),))),
+        (tool(inputs=(make_input(type="int"),)), tool(inputs=(make_input(type="number"),))),
         MORE_FITS,
         BREAKS_CALLERS,
     ),
     "a whole number that comes back": (
-        (tool(outputs=(given(type="int"),)), tool(outputs=(given(type="number"),))),
+        (tool(outputs=(make_input(type="int"),)), tool(outputs=(make_input(type="number"),))),
         BREAKS_READERS,
         FINE,
     ),
     "an output that was a document": (
-        (tool(outputs=(given(type="json"),)), tool(outputs=(given(),))),
+        (tool(outputs=(make_input(type="json"),)), tool(outputs=(make_input(),))),
         BREAKS_READERS,
         BREAKS_READERS,
     ),
     "a type that cannot be read": (
-        (tool(inputs=(given(),)), tool(inputs=(given(type="json", unsupported_type="list"),))),
+        (tool(inputs=(make_input(),)), tool(inputs=(make_input(type="json", unsupported_type="list"),))),
         BREAKS_CALLERS,
         BREAKS_CALLERS,
     ),
     "a maximum": (
-        (tool(inputs=(given(type="int", max=9),)), tool(inputs=(given(type="int", max=99),))),
+        (tool(inputs=(make_input(type="int", max=9),)), tool(inputs=(make_input(type="int", max=99),))),
         MORE_FITS,
         BREAKS_CALLERS,
     ),
     "a maximum that is now stated": (
         (
-            tool(inputs=(given(type="int", max=65535, max_defaulted=True),)),
-            tool(inputs=(given(type="int", max=65535),)),
+            tool(inputs=(make_input(type="int", max=65535, max_defaulted=True),)),
+            tool(inputs=(make_input(type="int", max=65535),)),
         ),
         COSMETIC,
         COSMETIC,
     ),
     "the longest text": (
-        (tool(inputs=(given(max_length=5),)), tool(inputs=(given(max_length=9),))),
+        (tool(inputs=(make_input(max_length=5),)), tool(inputs=(make_input(max_length=9),))),
         MORE_FITS,
         BREAKS_CALLERS,
     ),
     "a default": (
-        (tool(inputs=(given(default="a"),)), tool(inputs=(given(default="b"),))),
+        (tool(inputs=(make_input(default="a"),)), tool(inputs=(make_input(default="b"),))),
         FINE,
         FINE,
     ),
     "an input's description": (
-        (tool(inputs=(given(),)), tool(inputs=(given(description="Where."),))),
+        (tool(inputs=(make_input(),)), tool(inputs=(make_input(description="Where."),))),
         TEXT,
         TEXT,
     ),
-    "an input's title": ((tool(inputs=(given(),)), tool(inputs=(given(title="City"),))), TEXT, TEXT),
+    "an input's title": (
+        (tool(inputs=(make_input(),)), tool(inputs=(make_input(title="City"),))),
+        TEXT,
+        TEXT,
+    ),
     "unknown members of an input": (
-        (tool(inputs=(given(),)), tool(inputs=(given(rest={"unit": "C"}),))),
+        (tool(inputs=(make_input(),)), tool(inputs=(make_input(rest={"unit": "C"}),))),
         COSMETIC,
         COSMETIC,
     ),
     "the order of inputs": (
         (
-            tool(inputs=(given(), given("day", id="p2"))),
-            tool(inputs=(given("day", id="p2"), given())),
+            tool(inputs=(make_input(), make_input("day", id="p2"))),
+            tool(inputs=(make_input("day", id="p2"), make_input())),
         ),
         COSMETIC,
         COSMETIC,

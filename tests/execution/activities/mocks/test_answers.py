@@ -24,16 +24,16 @@ OSLO = {"city": "Oslo"}
 COLD = {"sky": "snow", "degrees": -4}
 
 
-def asked(config, arguments=OSLO, signature=WEATHER, **more):
+def answer_to(config, arguments=OSLO, signature=WEATHER, **more):
     return reply(read_mock(check(config, signature)), signature, arguments, **more)
 
 
 def test_the_same_seed_and_inputs_give_the_same_answer_and_others_another():
-    first, again = asked({"seed": 1}), asked({"seed": 1})
+    first, again = answer_to({"seed": 1}), answer_to({"seed": 1})
     others = [
-        asked({"seed": 2}),
-        asked({"seed": 1}, {"city": "Rome"}),
-        asked({"seed": 1}, OSLO | {"days": 2}),
+        answer_to({"seed": 2}),
+        answer_to({"seed": 1}, {"city": "Rome"}),
+        answer_to({"seed": 1}, OSLO | {"days": 2}),
     ]
 
     assert first.outcome.outcome == "ok"
@@ -46,11 +46,11 @@ def test_all_that_a_tool_promises_comes_back_where_it_can():
     parameters = [Parameter(id=n, name=n, type="string", required=False, description="") for n in "abcdefgh"]
     optional = make_signature(inputs=INPUTS, outputs=tuple(parameters))
 
-    assert all(len(asked({"seed": seed}, signature=optional).outcome.outputs) == 8 for seed in range(20))
+    assert all(len(answer_to({"seed": seed}, signature=optional).outcome.outputs) == 8 for seed in range(20))
 
 
 def test_an_input_that_is_not_given_changes_nothing():
-    assert asked({}, OSLO | {"days": None}) == asked({}, OSLO)
+    assert answer_to({}, OSLO | {"days": None}) == answer_to({}, OSLO)
 
 
 def test_the_example_that_says_most_about_the_inputs_answers():
@@ -63,10 +63,10 @@ def test_the_example_that_says_most_about_the_inputs_answers():
         ]
     }
 
-    assert asked(config, OSLO | {"days": 3}).outcome.outputs == COLD
-    assert asked(config, OSLO | {"days": 2}).outcome.outputs == mild
-    assert asked(config, {"city": "Rome"}).outcome.outputs == anything
-    assert asked(config).because == "Example 2 fits the inputs."
+    assert answer_to(config, OSLO | {"days": 3}).outcome.outputs == COLD
+    assert answer_to(config, OSLO | {"days": 2}).outcome.outputs == mild
+    assert answer_to(config, {"city": "Rome"}).outcome.outputs == anything
+    assert answer_to(config).because == "Example 2 fits the inputs."
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_the_example_that_says_most_about_the_inputs_answers():
     ],
 )
 def test_each_situation_answers_as_a_vendor_would(situation, outcome, code, expected):
-    answer = asked({"situations": [situation | {"switch": True}], "examples": [{"outputs": COLD}]}).outcome
+    answer = answer_to(
+        {"situations": [situation | {"switch": True}], "examples": [{"outputs": COLD}]}
+    ).outcome
 
     assert (answer.outcome, answer.error["code"]) == (outcome, code)
     assert {name: getattr(answer, name) for name in expected} == expected
@@ -114,15 +116,17 @@ def test_each_situation_answers_as_a_vendor_would(situation, outcome, code, expe
 def test_every_situation_is_off_until_it_is_switched_on_or_met_by_a_pattern():
     for situation in SITUATIONS:
         name = situation.__struct_config__.tag
-        assert asked({"situations": [{"name": name}]}).outcome.outcome == "ok"
-        assert asked({"situations": [{"name": name, "when": OSLO, "switch": False}]}).outcome.outcome == "ok"
-        result = asked({"situations": [{"name": name, "when": {"city": "Os*"}}]})
+        assert answer_to({"situations": [{"name": name}]}).outcome.outcome == "ok"
+        assert (
+            answer_to({"situations": [{"name": name, "when": OSLO, "switch": False}]}).outcome.outcome == "ok"
+        )
+        result = answer_to({"situations": [{"name": name, "when": {"city": "Os*"}}]})
         assert result.outcome.outcome != "ok" or result.seconds
-        assert asked({"situations": [{"name": name, "when": {"city": "Rome"}}]}).outcome.outcome == "ok"
+        assert answer_to({"situations": [{"name": name, "when": {"city": "Rome"}}]}).outcome.outcome == "ok"
 
 
 def test_a_slow_mock_answers_as_it_would_and_later():
-    slow = asked(
+    slow = answer_to(
         {"situations": [{"name": "slow", "switch": True, "seconds": 2.5}], "examples": [{"outputs": COLD}]}
     )
 
@@ -137,10 +141,10 @@ def test_an_authorization_is_given_after_so_many_polls_and_a_question_is_answere
         ],
         "examples": [{"outputs": COLD}],
     }
-    first = asked(config).outcome
-    second = asked(config, state=first.resume).outcome
-    third = asked(config, state=second.resume).outcome
-    last = asked(config, state=third.resume).outcome
+    first = answer_to(config).outcome
+    second = answer_to(config, state=first.resume).outcome
+    third = answer_to(config, state=second.resume).outcome
+    last = answer_to(config, state=third.resume).outcome
 
     assert [answer.outcome for answer in (first, second, third, last)] == [
         "needs_authorization",
@@ -150,15 +154,15 @@ def test_an_authorization_is_given_after_so_many_polls_and_a_question_is_answere
     ]
     assert (first.asks[0].id, third.asks[0].message) == ("calendar", "Really?")
     assert last.outputs == COLD
-    declined = asked(config, state=third.resume, is_declined=True).outcome
+    declined = answer_to(config, state=third.resume, is_declined=True).outcome
     assert (declined.outcome, declined.error["code"]) == ("tool_error", "DECLINED")
-    assert asked(config, state=first.resume, is_declined=True).outcome.error["code"] == "GRANT_REFUSED"
+    assert answer_to(config, state=first.resume, is_declined=True).outcome.error["code"] == "GRANT_REFUSED"
 
 
 def test_a_tool_that_promises_nothing_answers_with_nothing_and_says_so():
     silent = make_signature(inputs=INPUTS, outputs=())
 
-    answer = asked({}, signature=silent)
+    answer = answer_to({}, signature=silent)
 
     assert answer.outcome.outcome == "ok"
     assert answer.outcome.outputs == {}
