@@ -9,9 +9,9 @@ RUNNING, DONE = "pending", "success"
 
 
 class Runs:
-    """`started` are the bodies by run; `ended` holds the output of those that are over, and
-    `updates` what a stream says before its end: without an output it breaks off after them. `threads` are the
-    states of those that were made, and `on_thread` is the one of each run that is on one. A run that asks
+    """`started` holds the request bodies by run; `ended` holds the output of each run that is over, and
+    `updates` the stream before its end: without an output it breaks off after them. `threads` holds the
+    states by thread, and `on_thread` the thread of each run that has one. A run that asks
     ends with `after` once it is `answered`."""
 
     def __init__(self) -> None:

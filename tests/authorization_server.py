@@ -95,7 +95,7 @@ class AuthorizationServer:
         return sum(family.is_revoked for family in self.families)
 
     def settings(self, **changed: Any) -> dict[str, Any]:
-        """What an administrator enters for a client of this server."""
+        """The fields that an administrator enters for a client of this server."""
         return {
             "token_url": f"{self.url}/token",
             "authorization_url": f"{self.url}/authorize",
@@ -275,7 +275,7 @@ class AuthorizationServer:
         return json_reply({"items": tools, "paging": {"pageLimit": PAGE, **more}})
 
     def _mcp(self, request: Request) -> Script:
-        """Revision 2026-07-28: every request stands alone."""
+        """Revision 2026-07-28: every request is independent."""
         if not self._is_let_in(request):
             return self._challenge("/mcp")
         if request.method != "POST":

@@ -1,4 +1,4 @@
-"""Which enumeration runs the workers of a queue were told of; no worker takes the messages away here."""
+"""Enumeration runs named by the messages of a queue; no worker takes the messages away here."""
 
 import json
 

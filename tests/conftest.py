@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported and collected stays to the end: nobody need look again and again for garbage in it."""
+    """Imported and collected objects live to the end: the garbage collector need not look at them again."""
     gc.disable()
     try:
         return (yield)
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What threads and child processes did after the last test."""
+    """Report the work of threads and child processes after the last test."""
     if faults := one_door.judge():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         print(*faults, sep="\n")  # noqa: T201 - there is no test left to fail
@@ -102,7 +102,7 @@ def is_copied(django_db_modify_db_settings: None) -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_setup(is_copied: bool, django_db_setup: None, django_db_blocker: pytest.Item) -> Iterator[None]:
-    """What follows a test with transactions of its own truncates all tables, which the product refuses."""
+    """Truncate all tables after a test with transactions of its own, which the product's roles may not do."""
     from django.db import connection
 
     emptying.instead_of_truncating()
@@ -186,7 +186,7 @@ def own_search_index() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_pause_before_another_try() -> None:
-    """A vendor that fails is asked twice more, after more than a second: hundreds of tests see that."""
+    """Retries of a failed request wait for more than a second: hundreds of tests would wait for them."""
     from core.outbound.limits import DEFAULT_LIMITS
 
     object.__setattr__(DEFAULT_LIMITS, "backoff", tuple(0.01 for _ in DEFAULT_LIMITS.backoff))
@@ -211,7 +211,7 @@ def static_files_are_listed_once() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_pause_before_a_call_is_sent_again() -> None:
-    """What is kept of a call says how long it waited; nothing is learned from waiting so long."""
+    """The record of a call contains its waits; no test needs the real pause."""
     from execution.calls import invocation, lease
 
     invocation.sleep = lambda seconds: None
@@ -239,7 +239,7 @@ def calls_are_looked_at_within_their_test() -> None:
 
 
 def _watch_the_door(config: pytest.Config) -> None:
-    """Here, and in the child processes of whoever runs tests."""
+    """Report in this process, and in the child processes of the test runner."""
     one_door.watch()
     runs_tests = hasattr(config, "workerinput") or config.getoption("dist", "no") == "no"
     if runs_tests and one_door.REPORT not in os.environ:

@@ -56,7 +56,7 @@ class ContextVendor:
         self.page_size = 50
         self.broken: dict[str, int] = {}
         self.questions: Document = {}
-        # Whether it reports updates, and the streams on which it does.
+        # States if it reports updates, and holds the streams on which it does.
         self.reports_updates = False
         self.streams: list[Line] = []
         self.subscribed: list[str] = []

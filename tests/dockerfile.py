@@ -71,7 +71,7 @@ class DockerIgnore:
             self.rules.append((re.compile(_translate(pattern)), not is_exception))
 
     def leaves_out(self, path: str) -> bool:
-        """Say whether Docker does not send the file at `path`, relative to the context, to the build."""
+        """Return True if Docker excludes the file at `path`, relative to the context, from the build."""
         names = [path, *(str(parent) for parent in PurePosixPath(path).parents if parent.name)]
         decision = False
         for pattern, leaves_out in self.rules:

@@ -25,7 +25,7 @@ def _tables() -> list[str]:
 
 
 def remember() -> None:
-    """What tests that run later in the same process find again. Asked once, before the first test."""
+    """Return the rows that later tests in the process need. Read once, before the first test."""
     with connection.cursor() as cursor:
         for table in _tables():
             cursor.execute(f"SELECT jsonb_agg(made)::text FROM {table} made")
@@ -35,7 +35,7 @@ def remember() -> None:
 
 @cache
 def _statement() -> str:
-    """Waits for whoever still writes, as TRUNCATE does, and asks no trigger."""
+    """Waits for transactions that still write, as TRUNCATE does, and fires no trigger."""
     steps = [
         "SET LOCAL session_replication_role = replica",
         f"LOCK {', '.join(_tables())} IN EXCLUSIVE MODE",
@@ -46,7 +46,7 @@ def _statement() -> str:
 
 @cache
 def _may_delete() -> bool:
-    """Whoever runs the tests on a server of their own may be no superuser there."""
+    """A developer's role on a server of their own may be no superuser."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('is_superuser')")
         return cursor.fetchone() == ("on",)

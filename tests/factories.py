@@ -81,7 +81,7 @@ def make_tool(signature: Signature | None = None, **fields: Any) -> Tool:
 def make_version(
     tool: Tool, signature: Signature | None = None, *, label: str = "", is_current: bool = True, **fields: Any
 ) -> ToolVersion:
-    """The next version of `tool`; the current one unless told otherwise."""
+    """Create the next version of `tool`; the current one by default."""
     ordinal = tool.version_count + 1
     signature = signature or make_signature(tool.name, description=f"Words of version {ordinal}")
     encoded = to_json(signature).decode()

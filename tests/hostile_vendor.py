@@ -3,7 +3,7 @@
     with HostileVendor(BEHAVIOURS["drips its headers"]) as vendor:
         Session(vendor.url, ...).get("/tools")
 
-A script gets the line and the request and says with True that the connection stays open.
+A script gets the line and the request, and returns True to keep the connection open.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""An OpenID provider on loopback that answers honestly until a test tells it otherwise.
+"""An OpenID provider on loopback that answers honestly unless a test changes it.
 
 with IdentityProvider() as idp:
     answer = idp.authorize(location)   # what the person's browser would bring back

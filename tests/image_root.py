@@ -46,7 +46,7 @@ exec chroot "$root" "$@"
 
 
 def is_possible() -> bool:
-    """Say whether this machine lets us make mounts, networks and users of our own."""
+    """Return True if this machine allows own mounts, networks and users."""
     if os.geteuid() or not shutil.which("unshare"):
         return False
     command = ["unshare", "--mount", "--net", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]

@@ -1,6 +1,6 @@
 """The authorization server and the protected MCP server of the official SDK, in a process of their own.
 
-python -m tests.mcp_authorization prints its port. What the SDK leaves to its users is in memory here; every
+python -m tests.mcp_authorization prints its port. The storage that the SDK expects is in memory here; every
 rule of OAuth that is kept is the SDK's. A consent is given without asking.
 """
 

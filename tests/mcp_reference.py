@@ -157,7 +157,7 @@ CONTENT = {
     "test_x_mcp_header": [text("The headers fit.")],
     "test_streaming_elicitation": [text("No question is asked outside of the result.")],
 }
-# What a tool asks since 2026-07-28, and the state that it sends along.
+# Input requests of a tool since 2026-07-28, and the state that comes with them.
 QUESTIONS: dict[str, tuple[dict[str, Any], str | None]] = {
     "test_input_required_result_elicitation": ({"user_name": NAME_FORM}, None),
     "test_input_required_result_sampling": (

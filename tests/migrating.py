@@ -1,7 +1,7 @@
 """Migrates once for all workers of a parallel run, while they collect: each of them copies the result.
 
-Only on servers of the run's own, whose first database nobody else uses. If migrating fails, each worker
-goes on from where it ended and says why.
+Only on servers of the run's own, whose first database has no other user. If migrating fails, each worker
+continues from where it ended and logs why.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ def begin() -> subprocess.Popen[bytes]:
 
 
 def copy_what_was_made() -> bool:
-    """Waits for it. Whether there is anything to copy: a run in one process migrates by itself."""
+    """Wait for the result. Return True if there is one to copy: a run in one process migrates by itself."""
     if "PEGBOARD_TEST_DATA" not in os.environ or not _lock().exists():
         return False
     with _lock().open() as lock:

@@ -1,11 +1,11 @@
 """Rows that the tests of a module share, made once, as Django's `setUpTestData` makes them for a class.
 
-What a fixture marked `@module_data` makes stays in an open transaction as long as tests of its module ask for
+The result of a fixture marked `@module_data` stays in an open transaction as long as tests of its module use
 the same ones; each test works in a savepoint of it and gets copies of the objects. Tests that commit, and
-those that ask for others, find nothing of it. What such a fixture takes is marked as well, or lasts as long
+those that use others, find nothing of it. Fixtures that such a fixture uses are marked too, or last as long
 as the module; a marked one of a conftest is made with what takes it, else in the test. All this comes before
 the fixtures of the test: nothing that they patch holds for it. The database's `now()` is when the transaction
-began, so it stands still over these tests.
+began, so it does not advance over these tests.
 """
 
 import copy
@@ -89,7 +89,7 @@ SHARED = pytest.StashKey[Shared]()
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """Those of a module that share the same rows one after the other, else in the order they have."""
+    """Group the tests of a module that share the same rows; the others keep their order."""
     items[:] = [
         item for _, of_module in groupby(items, _module_of) for item in _those_alike_together(list(of_module))
     ]

@@ -1,6 +1,6 @@
 """Fails the run for every connection out of the product that core/outbound/connection.py has not made.
 
-A hook of the interpreter sees each connect and each lookup of a name, whatever library asks. Who asks is
+A hook of the interpreter sees each connect and each lookup of a name, from any library. The caller is
 read from the stack: the innermost line of this repository. Allowed are
 
 - core/outbound/connection.py, the door, and that only outside of a transaction;
@@ -8,8 +8,8 @@ read from the stack: the innermost line of this repository. Allowed are
 - the command line over REST, which runs where its user is, not where Pegboard is;
 - tests and demo vendors, and the test runner itself: they are the other side.
 
-A thread without a line of ours in its stack (a library that calls home) is none of these, unless a test
-says that it is its own: `with other_side()`. Child processes
+A thread without a line of the repository in its stack (a library that calls home) is none of these, unless a
+test declares it as its own: `with other_side()`. Child processes
 get the same hook from tests/children/sitecustomize.py and report into a file.
 """
 
@@ -41,7 +41,7 @@ MAIL_SERVER = {("core/mail_backend.py", "open")}
 CLIENT = {("pegboard/client.py", "request_bytes")}
 OTHER_SIDE = ("tests/", "demo/", "benchmarks/")
 NOT_OURS = (".venv/", ".data/", ".cache/")
-# What a child process was given on its command line was written by a test.
+# The code on a child process's command line was written by a test.
 COMMAND_LINE = "<string>"
 # Of a plug-in that pytest asks by itself.
 RUNNER = "tests/ runner"
@@ -53,7 +53,7 @@ _watching: list[bool] = []
 
 
 class SecondDoorError(RuntimeError):
-    """Raised in whoever asked, so that nothing leaves."""
+    """Raised in the caller, so that nothing leaves."""
 
 
 def watch() -> None:
@@ -64,7 +64,7 @@ def watch() -> None:
 
 
 def judge() -> list[str]:
-    """What was found since the last time, here and in child processes."""
+    """Return the violations since the last call, here and in child processes."""
     faults = rules_broken.copy()
     rules_broken.clear()
     report = Path(os.environ.get(REPORT, os.devnull))

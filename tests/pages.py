@@ -21,7 +21,7 @@ def signed_in_as(user: User) -> Client:
 
 
 def text_of(response: HttpResponse) -> str:
-    """What a person reads: no tags, no runs of white space."""
+    """Return the text that a person reads: no tags, no runs of white space."""
     body = re.sub(r"<(script|style)\b.*?</\1>", " ", response.content.decode(), flags=re.DOTALL)
     body = body.replace("<wbr>", "")
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())

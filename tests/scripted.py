@@ -14,7 +14,7 @@ from core.outbound.request import Request, RequestMethods
 
 @dataclass
 class Exchange:
-    """What is asked and what comes back: `body` as JSON, or `text`, or the failure whose code is `fails`."""
+    """A request and its reply: `body` as JSON, or `text`, or the failure whose code is `fails`."""
 
     method: str = "GET"
     path: str = ""
@@ -62,7 +62,7 @@ class ScriptedSession(RequestMethods):
         return _Elsewhere(self, url)
 
     def send(self, request: Request) -> Reply:
-        """A query may stand in the recorded path or beside it; JSON is recorded as it reads."""
+        """A query may be in the recorded path or beside it; JSON is recorded as it reads."""
         is_json = "json" in request.headers.get("Content-Type", "")
         content = request.content
         body = None if content is None else json.loads(content) if is_json else content.decode()
@@ -84,7 +84,7 @@ class ScriptedSession(RequestMethods):
 
 
 def _expected(recorded: Any) -> Any:
-    """`<any>` stands for whatever is there, such as the id of a call."""
+    """`<any>` matches any value, such as the id of a call."""
     if isinstance(recorded, dict):
         return {name: _expected(value) for name, value in recorded.items()}
     return ANY if recorded == "<any>" else recorded

@@ -2,9 +2,9 @@
 
     with StrictServer(method="client_secret_post") as server: ...
 
-It shares nothing with tests/authorization_server.py, so that what both of them take is in the RFCs and not
-in a habit of ours. Whoever breaks a rule reads of it in `faults`, with the section that says so. What a test
-may vary is in the fields; the process is the protected resource as well, under /mcp and /tools.
+It shares nothing with tests/authorization_server.py, so that requests that both accept follow the RFCs and
+not one server's habit. Each broken rule is listed in `faults`, with its section. Settings of a test
+are in the fields; the process is the protected resource as well, under /mcp and /tools.
 """
 
 import base64
@@ -56,7 +56,7 @@ class StrictServer:
     secret: str | None = "s3cret+%: &=/?~client"
     client_id: str = "client:with%odd+chars"
     redirect_uri: str = ""
-    life: Any = 3600  # as it stands in the reply; None: left out
+    life: Any = 3600  # the value in the reply; None: left out
     counts: float = 3600.0  # seconds that a token is really good for
     token_type: str = "bearer"
     scopes: tuple[str, ...] = ("read", "write", "offline_access")
@@ -117,7 +117,7 @@ class StrictServer:
     def resource(self) -> str:
         return f"{self.url}/mcp"
 
-    # What the browser does.
+    # Requests of the browser.
 
     def visit(self, address: str) -> dict[str, list[str]]:
         """The person agrees; what comes back with the browser. Raises RefusalError for what stays there."""
@@ -158,7 +158,7 @@ class StrictServer:
         self._codes[code] = query | {"ends": time.monotonic() + CODE_LIFE}
         return code
 
-    # What programs ask.
+    # Requests of programs.
 
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
         parts = urlsplit(handler.path)

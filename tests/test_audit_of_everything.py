@@ -87,7 +87,7 @@ OPERATIONAL = {
     "people_audithead": "the trail",
     "django_session": "who is signed in where",
 }
-# Columns that say how work goes on, and nothing that somebody decided.
+# Columns for the progress of work, without decisions of people.
 WORKING = {
     "catalog_endpoint": [
         "memory",
@@ -99,13 +99,13 @@ WORKING = {
     ],
     "catalog_tool": ["versions_read_at"],
     "catalog_credential": ["used_at", "refused_at"],
-    # Tokens and when to renew them. What went wrong, what was granted and by whom is told.
+    # Tokens and their renewal times. Failures, granted scopes and their user are audited.
     "catalog_grant": [
         *("generation", "access_token", "access_key_id", "refresh_token", "refresh_key_id", "obtained_at"),
         *("expires_at", "renew_at", "used_at", "lease", "lease_until", "started_at"),
         *("failures", "retry_at", "failed_at", "error_message"),
     ],
-    # How a question to a user goes on, and tokens. That it was asked, and how it ended, is told.
+    # State of a question to a user, and tokens. The question and its end are audited.
     "catalog_usergrant": [
         *("scopes", "url", "check_url", "opened_at", "expires_at", "message", "next_check_at", "checks"),
         *("call_id", "resumes", "link_digest", "state_digest", "verifier", "verifier_key_id", "lease_until"),
@@ -137,7 +137,7 @@ SELECT DISTINCT name FROM watched w WHERE name <> 'people_auditentry' AND NOT EX
 
 
 def watched_tables() -> list[str]:
-    """A table that somebody adds is watched until it is listed above."""
+    """A new table is watched until it is listed above."""
     own_models = [
         model for model in apps.get_models() if model._meta.app_label in ("people", "catalog", "designer")
     ]
@@ -285,7 +285,7 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
 
 
 def look_twice(ada: User, endpoint: Endpoint, vendor: Vendor) -> None:
-    """Whoever is not us is shown something else."""
+    """Every client but Pegboard gets another list."""
     listed_tools = vendor.listed
 
     def script(page: int, body: dict[str, Any]) -> None:

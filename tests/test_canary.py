@@ -106,7 +106,7 @@ def forms_of(secret: str) -> Iterator[tuple[str, bytes]]:
     yield "hex in capitals", raw_bytes.hex().upper().encode()
     yield "reversed", secret[::-1].encode()
     for before in range(3):
-        # What base64 shares with its neighbours is left out.
+        # Leave out the characters that base64 shares with its neighbours.
         encoded = b64encode(b"\0" * before + raw_bytes)
         core = encoded[4 if before else 0 : len(encoded) - 4]
         yield f"base64 {before}", core
@@ -145,7 +145,7 @@ def mailed_reports(settings):
 
 
 def echoing(line, request) -> bool:
-    """A vendor that says all it heard: in the status line, in headers, and everywhere in its JSON."""
+    """A vendor that repeats its whole request: in the status line, in headers, and everywhere in its JSON."""
     received = " | ".join([request.target, *request.headers.values(), request.body.decode(errors="replace")])
     tool = vendors.tool(1) | {"description": received, "name": "echo", "tags": [received[:50]]}
     body = {
@@ -160,7 +160,7 @@ def echoing(line, request) -> bool:
 
 
 def shouting(line, request) -> bool:
-    """The same, as an error of a kind that nobody reads as JSON."""
+    """The same, as an error of a type that no client reads as JSON."""
     received = " ".join(request.headers.values()) + request.target
     head = (
         f"HTTP/1.1 500 {received[:300]}\r\nLocation: /?{received[:300]}\r\nContent-Type: text/plain\r\n\r\n"
@@ -225,7 +225,7 @@ def sign_on(idp: IdentityProvider, default_role: str) -> dict[str, object]:
 
 
 def sign_in_elsewhere(planted: Planted, settings: LazySettings) -> None:
-    """Single sign-on: once well, then with a forged token, then with a reply that says all it heard."""
+    """Single sign-on: once well, then with a forged token, then with a reply that repeats the request."""
     with IdentityProvider() as idp:
         idp.secret = planted.new("single sign-on secret", "/+= %:")
         settings.OIDC = sign_on(idp, "viewer")
@@ -348,7 +348,7 @@ def preview_drafts(planted: Planted, pages: Client, vendor: HostileVendor) -> No
 
 
 def sign_in_at_a_vendor(planted: Planted, api: APIClient, pages: Client) -> None:
-    """OAuth, both ways; the server's replies hold what we may not say, and so do its errors."""
+    """OAuth, both ways; the server's replies contain secrets, and so do its errors."""
     with AuthorizationServer() as server:
         server.client_secret = planted.new("client secret", "/+ %:")
         access = [planted.new(f"access token {n}", "-._~") for n in range(3)]
@@ -450,7 +450,7 @@ def telling_the_context(line, request) -> bool:
 
 
 def act_for_runtimes(planted: Planted, vendor: HostileVendor, settings: LazySettings) -> None:
-    """A client signs its user in; calls are told of at addresses of their own, and by vendors at ours."""
+    """A client signs its user in; calls are reported to callback addresses, and by vendors to Pegboard's."""
     with IdentityProvider() as idp:
         settings.PUBLIC_URL, settings.OIDC = "https://pegboard.example", sign_on(idp, "none")
         settings.OIDC |= {"runtimes": "marked", "audiences": [], "runtime_scopes": []}
@@ -504,7 +504,7 @@ def call_for_a_client(planted: Planted, vendor: HostileVendor, idp: IdentityProv
 
 
 def prove_with_a_key(planted: Planted, api: APIClient) -> None:
-    """A client with a key of ours, at a server that repeats what it is sent."""
+    """A client with Pegboard's own key, at a server that repeats its requests."""
     with AuthorizationServer(client_secret=None, method="key") as server:
         client = {"kind": "oauth_client", "url": f"{server.url}/", "name": "Proving"}
         response = api.post(f"{API}/credentials/", client | {"client": server.settings()})
@@ -551,7 +551,7 @@ def ask_a_judge(planted: Planted, api: APIClient, vendor: HostileVendor) -> None
 
 
 def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential], monkeypatch) -> None:
-    """Bugs of ours while a secret is in hand: in a page, in REST and in a task."""
+    """Programming errors while a secret is in use: in a page, in REST and in a task."""
 
     def bug(*arguments, **options):
         values = (arguments, options)
@@ -677,7 +677,7 @@ UUID = "00000000-0000-4000-8000-000000000001"
 
 @pytest.fixture
 def no_second_tries(monkeypatch):
-    """A vendor that fails is asked once: nothing more comes out of a repetition."""
+    """A failing vendor gets one request: a repetition would reveal nothing more."""
     usual = sessions.open_session
 
     def once(endpoint, exchanges=None, limits=DEFAULT_LIMITS, **options):

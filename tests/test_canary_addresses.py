@@ -1,6 +1,6 @@
-"""S3: whatever addresses a vendor puts anywhere, nobody but the vendor is ever asked.
+"""S3: addresses in a vendor's documents are never requested; only the vendor is.
 
-The canary listens on 127.0.0.66, which this deployment allows: only our own restraint keeps us away.
+The canary listens on 127.0.0.66, which this deployment allows: only the product's own rule keeps it away.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def endpoint_of(dialect: Dialect, vendor: HostileVendor, tools: list[Any]) -> tu
 
 
 def run_enumeration(endpoint: Endpoint) -> str:
-    """What the run came to; nothing is asserted about it, because any end is fine but a visit."""
+    """Return the result of the run; any end is fine except a request to the canary."""
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     run = enumeration_runs.perform(run.pk)
     inspector.inspect_pending(endpoint.pk)
@@ -255,7 +255,7 @@ def test_address_to_check_a_permission_at_is_not_followed_when_the_call_goes_on(
 
 
 def test_canary_would_sing(vendor, canary):
-    """The listener counts whoever comes, so the silence above means something."""
+    """The listener counts its visitors, so the silence above is meaningful."""
     with HostileVendor(reply(), host="127.0.0.66") as other:
         endpoint, _ = endpoint_of(DIALECTS["a2t"], vendor, [])
         endpoint.url = other.url

@@ -219,7 +219,7 @@ def test_management_commands_are_written_as_they_can_be_called():
         f"{name}: {command}"
         for name, text in places.items()
         for command in re.findall(r"(?<!python )(?<!\w)manage\.py [a-z]\w+", text)
-        # Of a program of ours: what `make run` prints, and what messages quote of a step.
+        # Output of Pegboard's own programs: `make run`, and messages that quote a step.
         if command not in ("manage.py up", "manage.py prints")
     }
     assert bare == set()

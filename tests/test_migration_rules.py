@@ -1,7 +1,7 @@
 """Code of yesterday runs beside code of today during a deployment, on the schema of today.
 
-So a migration may only add, and may not hold up anybody. Each operation that could do otherwise is refused
-here, unless it stands in LISTED with the reason why it is harmless. CONTRIBUTING.md has them in words.
+So a migration may only add, and may not block any user. Each operation that could do otherwise is refused
+here, unless it is in LISTED with the reason why it is harmless. CONTRIBUTING.md has them in words.
 """
 
 import pytest
@@ -66,7 +66,7 @@ TELLING = {
 
 
 def trouble_with(operation: Operation, app: str, before: ProjectState, *, is_new: bool) -> str:
-    """What old code or its users could meet; empty when nothing. `is_new`: this migration makes the table."""
+    """Return the harm to old code or its users; empty when none. `is_new`: this migration makes the table."""
     if is_new or isinstance(operation, HARMLESS):
         return ""
     if isinstance(operation, migrations.AddField):
@@ -102,7 +102,7 @@ def _of_another_column(old: models.Field, new: models.Field) -> str:
 
 
 def _type(field: models.Field) -> str | None:
-    """As the database knows it. A reference has the type of what it leads to, which stays."""
+    """The type in the database. A reference has the type of its target, which stays."""
     return field.get_internal_type() if field.is_relation else field.db_type(connection)
 
 

@@ -72,7 +72,7 @@ def _sample(pattern: object) -> str:
 
 
 def table() -> dict[str, dict[str, str]]:
-    """The role of each cell; what a cell says of a scope is in `scopes`."""
+    """The role of each cell; the scope of a cell is in `scopes`."""
     return {name: {m: cell.partition("/")[0] for m, cell in row.items()} for name, row in cells().items()}
 
 
@@ -142,7 +142,7 @@ def _keeps_to(cell: str, actor: str, answer: HttpResponse) -> bool:
 
 
 def answers_to_keys(path: str, methods: list[str], handler: ClientHandler) -> Answers:
-    """Of an administrator's keys, so that the role never stands in the way."""
+    """Keys of an administrator, so that the role is never the obstacle."""
     owner, answers = make_user(Role.ADMIN), {}
     for scope in Scope.values:
         is_narrowed = scope == Scope.INVOKE

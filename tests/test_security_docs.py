@@ -29,7 +29,7 @@ def test_every_statement_is_listed():
 
 
 def test_the_tests_behind_a_statement_are_there():
-    """What has no test says so in bold, and what is named exists."""
+    """A statement without a test has a bold note, and every named test exists."""
     untested = [
         statement_row.name
         for statement_row in TABLE.values()

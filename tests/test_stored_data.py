@@ -1,4 +1,4 @@
-"""The manual says of every table that grows for how long its rows are stored."""
+"""The manual gives the storage time of every table that grows."""
 
 import re
 from pathlib import Path

@@ -23,7 +23,7 @@ def test_no_modules_import_each_other_in_a_circle():
     assert circle == []
 
 
-# Modules that open connections, and those of ours that may import them beside core/outbound.
+# Modules that open connections, and the product's modules that may import them beside core/outbound.
 NETWORK = (
     "aiohttp", "asyncio", "ftplib", "http.client", "httpx", "httpx2", "imaplib", "poplib", "requests",
     "smtplib", "socket", "ssl", "urllib.request", "urllib3", "websockets", "xmlrpc.client",
@@ -31,7 +31,7 @@ NETWORK = (
 NETWORK_ELSEWHERE = {
     "catalog/notifications/mail.py": {"smtplib"},  # the errors of the mail server that the deployment names
     "core/mail_backend.py": {"smtplib", "ssl"},  # types of what Django and core/outbound make
-    "serving/serve/views.py": {"socket"},  # whether a caller of ours has gone
+    "serving/serve/views.py": {"socket"},  # checks if the caller has disconnected
     "pegboard/client.py": {"http.client", "urllib.request"},  # the command line, where its user is
     "pegboard/gunicorn.py": {"socket"},  # listens
     "pegboard/local/product.py": {"http.client", "socket"},  # listens, and looks at its own page
@@ -104,7 +104,7 @@ def test_only_the_kernel_reads_schemas():
 
 
 def test_no_module_imports_something_for_type_checkers_alone():
-    """What is imported when types are checked is imported when the product runs, so that a circle shows."""
+    """Imports for type checkers happen in the running product too, so that a circular import shows."""
     modules = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
     modules_found = {
         str(path.relative_to(ROOT))

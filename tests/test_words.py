@@ -13,7 +13,7 @@ from pegboard.web import api_reference
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("core", "people", "catalog", "protocols", "designer", "execution", "serving", "pegboard")
 
-# What is not written, and what stands in its place.
+# Forbidden words, and their replacements.
 WORDS = {
     r"(some|no|any|every)body|who(m)?ever": "a user, an administrator, the caller, no process",
     r"standing": "credential status, review state",
@@ -33,7 +33,7 @@ EXCEPTIONS = {
 }
 
 
-# What no name in the code holds, as a whole word of it.
+# Words that no name in the code contains as a whole word.
 WORDS_OF_NAMES = {
     "LONGEST|SHORTEST|LARGEST|DEEPEST|FARTHEST|OLDEST|FEWEST|MOST|PATIENCE": "MAX_, MIN_, ..._SECONDS",
     "crashpoint": "failpoint",

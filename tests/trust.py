@@ -18,7 +18,7 @@ from xml.etree import ElementTree  # what pytest on this machine has written
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\| ([A-Z]\d) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 TEST = re.compile(r"`([\w/]+\.py)(?:::(\w+))?`")
-NO_TEST = "**"  # a line says in bold that the suite does not show it
+NO_TEST = "**"  # bold in a line: the suite does not show it
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Statement:
 
     @property
     def remark(self) -> str:
-        """What the line says beside the names of tests; all of it where it says that they do not suffice."""
+        """Return the line's text beside the names of tests; all of it if they do not suffice."""
         words = self.shown_by if NO_TEST in self.shown_by else TEST.sub("", self.shown_by)
         return re.sub(r"[*`]", "", words).strip(" ,;:\n")
 
@@ -65,7 +65,7 @@ def statements() -> list[Statement]:
 
 
 def results(junit: Path) -> list[Case]:
-    """What pytest wrote with --junitxml."""
+    """Read the file of pytest's --junitxml."""
     return [_case(node) for node in ElementTree.parse(junit).iter("testcase")]
 
 

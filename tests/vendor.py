@@ -36,9 +36,9 @@ def tools(count: int) -> list[Document]:
 
 
 class Vendor:
-    """`listed` is what the next listing shows; `script` may replace any page of it.
+    """`listed` is the next listing; `script` may replace any page of it.
 
-    With an `etag`, whoever sends it back gets 304, whatever has become of the page. `in_mid_body` gets
+    With an `etag`, a request that sends it back gets 304, even if the page has changed. `in_mid_body` gets
     the path when half of a reply has been sent. `calls` are the bodies of the calls of its tools, each of
     which takes `call_seconds`.
     """

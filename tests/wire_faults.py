@@ -19,7 +19,7 @@ class Wire:
     """Listens on loopback and passes everything on to a Unix socket, and back.
 
     `latency` and `jitter` are seconds added to each chunk of a reply, `rate` bounds replies in bytes a
-    second. While `is_silent`, lines stay open and nothing passes; while `is_down`, nobody is let in.
+    second. While `is_silent`, lines stay open and nothing passes; while `is_down`, no client is let in.
     """
 
     def __init__(self, target: str, seed: int = 0) -> None:

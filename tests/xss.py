@@ -1,4 +1,4 @@
-"""Texts that would do something if they were taken for more than text, and vendors that say nothing else."""
+"""Texts that would act if they were taken for more than text, and vendors that send nothing else."""
 
 import json
 import threading

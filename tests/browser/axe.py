@@ -22,7 +22,7 @@ def shut_out(page: Page, options: dict | None = None) -> list[str]:
 
 
 def shut_out_in_both_themes(page: Page) -> list[str]:
-    """As the page stands, which is light afterwards."""
+    """Check the page in its present theme and in the dark one; the page is light afterwards."""
     page.evaluate(SWITCH, "dark")
     in_the_dark = [f"in the dark: {fault}" for fault in shut_out(page, OF_COLOURS)]
     page.evaluate(SWITCH, "light")

@@ -31,7 +31,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_browser(chromium: Browser, live_server: LiveServer) -> Iterator[Open]:
-    """A window of somebody with a role, or of a stranger: `open_browser(Role.ADMIN, theme="dark")`."""
+    """Open a window of a user with a role, or of a stranger: `open_browser(Role.ADMIN, theme="dark")`."""
     opened = []
 
     def open_one(role: str | None = None, *, theme: str = "", **options: object) -> BrowserContext:
@@ -63,7 +63,7 @@ def _session(role: str) -> str:
 
 @pytest.fixture
 def complaints() -> Callable[[Page], list[str]]:
-    """What the browser finds wrong with a page from now on: errors, warnings, anything the policy blocks."""
+    """Collect what the browser reports about a page: errors, warnings and anything that the policy blocks."""
 
     def listen(page: Page) -> list[str]:
         messages: list[str] = []
@@ -79,7 +79,7 @@ def complaints() -> Callable[[Page], list[str]]:
 
 @pytest.fixture
 def role() -> Role:
-    """Whose window `page` is; a test that needs more says so with `parametrize`."""
+    """The user of the window `page`; a test that needs another one uses `parametrize`."""
     return Role.VIEWER
 
 

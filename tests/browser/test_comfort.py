@@ -360,7 +360,7 @@ def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints,
     else:
         expect(rows.get_by_role("link", name="book_flight")).to_be_focused()
 
-    # What is typed is not left behind unasked.
+    # Leaving the page with typed text asks for a confirmation.
     page.locator("#id_description").fill("Typed and not saved")
     expect(page.locator("#shown-text")).to_contain_text("Typed and not saved")
     answers = iter([False, True])

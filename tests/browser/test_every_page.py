@@ -22,7 +22,7 @@ LAYOUT_SHIFT = """() => new Promise(resolve => {
 })"""
 
 
-# What sticks out of the panel or figure it belongs to, where nothing between the two scrolls or clips.
+# Elements that overflow their panel or figure, if nothing between the two scrolls or clips.
 STICKS_OUT = """() => [...document.querySelectorAll("main :is(.panel, .figure) *")].filter(node => {
     const box = node.getBoundingClientRect();
     for (let at = node.parentElement; at; at = at.parentElement) {
@@ -37,7 +37,7 @@ STICKS_OUT = """() => [...document.querySelectorAll("main :is(.panel, .figure) *
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desk", "phone"])
 def test_pages_shut_nobody_out_and_neither_complain_nor_move_nor_overflow(open_browser, complaints, viewport):
-    """One walk for all that is asked of a page, for to open it takes the longest."""
+    """Run all checks of a page in one visit, because opening the page takes the longest."""
     page = open_browser(Role.ADMIN, theme="light", viewport=viewport).new_page()
     messages = complaints(page)
     problems_by_address = {}

@@ -1,4 +1,4 @@
-"""What pages show to whom, and whether it fits."""
+"""Pages by role, and their layout with long texts."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ from tests.factories import (
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-# Boxes of a form that cannot be sent, as whoever has not the role sees it.
+# Fields of a form that the user's role may not submit.
 EDITABLE = """() => [...document.querySelectorAll("main form[method=post]")]
     .filter(form => {
         const buttons = [...form.querySelectorAll("button")];
@@ -43,7 +43,7 @@ OVERLAPS = """() => {
     const cells = [...document.querySelectorAll("main .table td")];
     return cells.filter(cell => cell.scrollWidth > cell.clientWidth + 1).map(cell => cell.textContent.trim());
 }"""
-# Labels that end in dots, and words of which a part stands on the next line.
+# Labels that end in dots, and words that are broken over two lines.
 CUT = """() => [...document.querySelectorAll("main .table .label")]
     .filter(label => label.scrollWidth > label.clientWidth).map(label => label.textContent)"""
 BROKEN = """() => {

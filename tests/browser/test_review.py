@@ -1,4 +1,4 @@
-"""What a reviewer reads of thirty attacks, in the text that the browser shows (P4)."""
+"""The text that the browser shows a reviewer for thirty attacks (P4)."""
 
 import pytest
 from playwright.sync_api import expect
@@ -48,7 +48,7 @@ ATTACKS = {
 
 
 def as_read(words: str) -> list[str]:
-    """What has to be in the text of the page: the plain pieces, and a chip for what hides between them."""
+    """The text expected on the page: the plain pieces, and a chip for each hidden piece between them."""
     pieces, position = [], 0
     for hidden_part in hidden(words):
         pieces.append(words[position : hidden_part.start])
@@ -107,7 +107,7 @@ def test_the_reviewer_reads_what_thirty_attacks_hide(open_browser):
 
 @pytest.fixture
 def waiting():
-    """Four decisions of one vendor and one cause; the newest stands first."""
+    """Four decisions of one vendor and one cause, newest first."""
     endpoint = make_endpoint()
     tools = [make_tool(make_signature(f"tool_{number}"), endpoint=endpoint) for number in range(4)]
     return [

@@ -1,4 +1,4 @@
-"""Words of ours whose vendor's text has changed: three panes, decided about by keyboard."""
+"""Tuned texts whose vendor text has changed: three panes, decided by keyboard."""
 
 import pytest
 from playwright.sync_api import expect

@@ -1,4 +1,4 @@
-"""What a vendor sends is text: on every page, in every reply, in logs and in mail."""
+"""A vendor's input stays text: on every page, in every reply, in logs and in mail."""
 
 import html
 import json
@@ -52,7 +52,7 @@ INJECTED = """() => {
 
 
 def text_as_shown(payload: str) -> str:
-    """As `textContent` has it, with the chips that stand for invisible characters."""
+    """Return the text as `textContent` has it, with the chips that represent invisible characters."""
     return html.unescape(re.sub(r"<[^>]*>", "", str(shown(payload))))
 
 
@@ -115,7 +115,7 @@ def _agent_pages(agent, tools, actor) -> list[str]:
 
 
 def _odd_rows(endpoint: Endpoint, addresses: list[str]) -> None:
-    """What only the worst of vendors brings: every text of a run that failed."""
+    """A failed run with a payload in every text: only a hostile vendor can cause it."""
     run = Run.objects.create(
         endpoint=endpoint,
         status="failed",
@@ -212,7 +212,7 @@ def test_no_header_is_made_of_a_text(client, payload, db):
 
 
 def test_mail_is_plain_text_and_its_headers_are_ours(db):
-    """What a notice says of an endpoint whose every word is a payload."""
+    """A notice about an endpoint with a payload in every text."""
     endpoint = make_endpoint(failures=1, error_code="X")
     for payload in PAYLOADS:
         Endpoint.objects.filter(pk=endpoint.pk).update(name=short(payload), error_message=payload)

@@ -202,7 +202,7 @@ def test_young_rows_are_not_read(monkeypatch, django_assert_max_num_queries):
 
 @pytest.mark.django_db(transaction=True)
 def test_each_portion_is_committed(monkeypatch):
-    """What a task has deleted stays deleted when it is killed during the next portion."""
+    """Rows that a task has deleted stay deleted if it is killed during the next portion."""
     monkeypatch.setattr(portions, "SMALL_PORTION_ROWS", 2)
     tool = make_tool()
     for _ in range(5):

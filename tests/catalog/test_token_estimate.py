@@ -1,4 +1,4 @@
-"""What a tool costs before any words of ours: to the token what the usual format writes of it."""
+"""The token estimate of an untuned tool equals the tokens that the usual format writes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""YAML stands for JSON, in one way only, and costs no more than its size."""
+"""YAML represents JSON, in one way only, and costs no more than its size."""
 
 import json
 
@@ -144,7 +144,7 @@ def test_other_encodings_are_refused():
     assert loads(b"\xef\xbb\xbfa: 1")[0] == {"a": 1}
 
 
-# What JSON escapes in pairs, and breaks of lines that only YAML 1.1 knew, are written differently in YAML.
+# JSON's surrogate pairs, and line breaks that only YAML 1.1 knew, are written differently in YAML.
 plain = st.text(st.characters(max_codepoint=0xD7FF, exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=12)
 json_values = st.recursive(
     st.none() | st.booleans() | schemas.numbers | plain,

@@ -37,7 +37,7 @@ WORDS = {
     "seat": "12C",
 }
 
-# What an answer may lack: the others are there in every answer.
+# Outputs that an answer may lack: the others are in every answer.
 SOMETIMES = {
     "Station",
     "Nearest in miles",

@@ -30,7 +30,7 @@ def weather():
 
 
 def connect(weather, kind: str):
-    """With what the vendor says about itself, and the client's name and secret from its page."""
+    """Create a credential from the vendor's metadata, and the client's name and secret from its page."""
     authorization = discovery.discover(f"http://127.0.0.1:{weather.port}/members")
     [server] = authorization.servers
     assert server.problem == ""

@@ -21,7 +21,7 @@ def histories(client):
 
 
 def narrowed(before, after):
-    """What `after` takes away from `before`; nothing when it only adds."""
+    """Return the members that `after` removes from `before`; empty if it only adds."""
     faults = []
     for side in ("input_parameters", "output_parameters"):
         old, new = ({p["id"]: p for p in signature[side]} for signature in (before, after))

@@ -1,4 +1,4 @@
-"""Pennypost sends an agent's mail; then Larkspur does, and nothing that the agent was told has changed."""
+"""Pennypost sends an agent's mail; then Larkspur does, and nothing that the agent reads has changed."""
 
 import threading
 
@@ -32,7 +32,7 @@ PROCEDURE = """Send a reminder once a refill is ready.
 
 @pytest.fixture
 def tools():
-    """What both vendors list, read over HTTP as every vendor is."""
+    """The tools of both vendors, enumerated over HTTP as those of every vendor are."""
     servers = []
     for vendor in VENDORS:
         if vendor.slug in ("pennypost", "larkspur"):

@@ -1,4 +1,4 @@
-"""What a user tries is visible to the user, to members of the same team and to administrators."""
+"""A user's trial calls are visible to that user, to members of the same team and to administrators."""
 
 import pytest
 from rest_framework.test import APIClient
@@ -23,7 +23,7 @@ def cast():
 
 
 def sees(user, call) -> set[bool]:
-    """On the page, in the list over REST and as one call; all three say the same."""
+    """Read the call on the page, in the list over REST and by its id; all three must agree."""
     program = APIClient()
     program.force_login(user)
     page = program.get(f"/tools/{call.tool_id}/try/").content.decode()

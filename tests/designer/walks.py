@@ -1,4 +1,4 @@
-"""Designers word tools while their vendor goes on: random walks, and what no reading may change.
+"""Designers tune tools while their vendor changes them: random walks, and invariants of each enumeration.
 
 Each tool takes a walk of its own: what designers and the vendor do to it is drawn for it alone. The tools of
 a vendor share the readings, as they do in the product.
@@ -37,7 +37,7 @@ LINES = ("Where to look.", "Takes a town.", "Or a postal code.", "Units vary.", 
 PRESETS: dict[str, Any] = {"string": "Oslo", "enum": "C", "int": 3}
 OF_DESIGNERS = {"tune": 4, "extend": 6, "revert": 1, "restore": 2, "settle": 6, "move": 3}
 OF_THE_VENDOR = {"nothing": 3, "new version": 7, "an earlier text": 1, "withdraw": 2, "return": 3}
-# What an operation may answer to words that were drawn without a look at what they say together.
+# Errors that an operation may raise for texts that were drawn independently of each other.
 REFUSALS = {"invalid_tuning", "no_such_entry", "cannot_merge", "version_held"}
 
 
@@ -51,7 +51,7 @@ class Seen(NamedTuple):
 
 
 class Walks:
-    """`says` is what the vendor says of each tool at the next reading, `earlier` what it said until now."""
+    """Each tool's document for the next enumeration is in `says`, those before in `earlier`."""
 
     def __init__(self, vendor: HostileVendor, protocol: str, random: Random, count: int, first: int = 1):
         self.random, self.protocol = random, protocol
@@ -130,7 +130,7 @@ class Walks:
         return Seen(rows, words, shown_signatures, stale)
 
     def _stale_words_of(self, tool: Tool, number: int) -> set[Path]:
-        """By what this vendor says, not by what the product read of it."""
+        """Compute it from the vendor's documents, not from the rows of the product."""
         row = tunings.tuning_of(tool)
         replaced = members(tunings.replaced_of(row))
         earlier_document = self.earlier[number][-1]
@@ -167,7 +167,7 @@ class Walks:
         self.done["new versions"] += run.changed
         return run
 
-    # What designers do.
+    # Steps of designers.
 
     def _designers_step(self, number: int) -> None:
         is_pin = self.random.random() < 0.5
@@ -222,7 +222,7 @@ class Walks:
                     own_words[*path[:2], "preset"] = PRESETS[types[path[1]]]
         return msgspec.to_builtins(from_members(own_words))
 
-    # What the vendor does.
+    # Steps of the vendor.
 
     def _vendors_step(self, number: int) -> None:
         (deed,) = self.random.choices(list(OF_THE_VENDOR), weights=list(OF_THE_VENDOR.values()))

@@ -88,7 +88,7 @@ def let_the_lease_run_out() -> None:
 
 
 def housekeeping() -> None:
-    """What the scheduler sends once a minute."""
+    """The tasks that the scheduler sends once a minute."""
     tasks.inspect_pending()
     tasks.index_pending()
 

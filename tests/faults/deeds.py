@@ -1,4 +1,4 @@
-"""What processes do while something befalls them. Arguments and results are JSON."""
+"""Functions that processes run during a fault. Arguments and results are JSON."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def load() -> None:
 
 
 def request(endpoint: int, actor: int) -> int:
-    """Somebody presses the button."""
+    """Request a run, as a user does with the button."""
     from catalog.enumeration import runs as enumeration_runs
     from catalog.models import Endpoint
     from catalog.models.runs import Trigger
@@ -47,7 +47,7 @@ def hasty_task(run: int) -> None:
 
 
 def work_off(runs: list[int]) -> None:
-    """One process of a worker that reads whatever nobody else has taken up, and gives up nobody who hangs."""
+    """Run one process of a worker that takes every due run, and waits for every vendor."""
     from functools import partial
 
     from catalog.credentials import sessions
@@ -191,7 +191,7 @@ def tick_at(moment: float, times: int, days: int) -> None:
 
 
 def rotate(batch: int) -> int:
-    """Somebody changes the key: how many secrets were encrypted again."""
+    """Change the key; return the number of secrets that were encrypted again."""
     from catalog.credentials import rotation
 
     rotation.BATCH = batch
@@ -199,7 +199,7 @@ def rotate(batch: int) -> int:
 
 
 def token(credential: str) -> str:
-    """Somebody needs an access token."""
+    """Request an access token."""
     from catalog.credentials.oauth import tokens
     from catalog.models import Credential
 

@@ -41,7 +41,7 @@ class Version:
 
 @dataclass
 class ModelTool:
-    """What the catalog holds of one tool: versions in order of first sight, and which one is offered."""
+    """One tool of the catalog: versions in order of first sight, and the one that is offered."""
 
     versions: list[Version]
     current: Version
@@ -53,7 +53,7 @@ class ModelTool:
         return self.stopped or self.current
 
     def see(self, version: Version) -> None:
-        """The endpoint's policy holds a new text until somebody has accepted it."""
+        """The endpoint's policy holds a new text until a user has accepted it."""
         self.is_active = True
         if version == self.last_listed or version.label < self.last_listed.label:
             return
@@ -96,7 +96,7 @@ class Model:
         ]
 
     def export(self) -> dict[str, tuple[str, str]]:
-        """What a model is shown: the words and the version of each pinned tool."""
+        """Return the texts and the version of each pinned tool, as a model reads them."""
         return {
             f"tool_{number}": (self.words.get(number, version.text), str(version.label))
             for number, version in self.pins.items()
@@ -104,7 +104,7 @@ class Model:
 
 
 class Machine(RuleBasedStateMachine):
-    """`vendor` and `worker` are given to a subclass by whoever plays, and `tell` to hear of each fault."""
+    """The test sets `vendor` and `worker` on a subclass, and `tell` to be notified of each fault."""
 
     vendor: Vendor
     worker: Warm
@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
         }
         assert tools_by_name == self.model.export()
 
-    # What must hold after every step.
+    # Invariants after every step.
 
     @invariant()
     def the_catalog_is_the_models(self) -> None:

@@ -1,4 +1,4 @@
-"""One round of a fault at a random moment. Whoever plays it decides how often; chance is handed in."""
+"""One round of a fault at a random moment. The caller decides how often, and passes the random generator."""
 
 import time
 from dataclasses import dataclass, field
@@ -75,10 +75,10 @@ class KillRounds:
         self._publish()
 
     def play(self, point: str = "") -> float:
-        """Killed at this point, or at any moment: seconds from the kill to the end of the run.
+        """Kill the run at this point, or at any moment; return the seconds from the kill to its end.
 
-        Every other reading counts as a long one, which leaves its replies to the next. What is wrong
-        afterwards is for `wrong` to say.
+        Every other run counts as a long one, which leaves its replies to the next. Errors afterwards are
+        found by `wrong`.
         """
         self._change()
         run = enumeration_runs.request_run(self.endpoint, trigger=Trigger.COMMAND)
@@ -100,7 +100,7 @@ class KillRounds:
         return took
 
     def wrong(self) -> str:
-        """What differs from what the vendor lists; empty when nothing does."""
+        """Return the differences from the vendor's list; empty when there are none."""
         rows = Tool.objects.filter(endpoint=self.endpoint, status="active")
         current_versions = dict(rows.values_list("name", "current__label"))
         listed_versions = {f"tool_{number}": str(version) for number, version in self.versions.items()}

@@ -123,7 +123,7 @@ class Stand:
     def log(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text(errors="replace")[-6000:]
 
-    # What a client does.
+    # Requests of a client.
 
     def ask(
         self, path: str, body: object = None, *, method: str = "", patience: float = 30, key: str = ""
@@ -170,7 +170,7 @@ class Stand:
             cursor = connection.execute(sql, values or None)
             return cursor.fetchall() if cursor.description else []
 
-    # What befalls the servers.
+    # Faults of the servers.
 
     def service(self, name: str) -> Any:
         return next(service for service in self.servers.services if service.name == name)
@@ -192,7 +192,7 @@ class Stand:
         return took
 
     def limit_files(self, size: int) -> None:
-        """No file of PostgreSQL may grow beyond `size` bytes: its disk is full, as far as it can tell."""
+        """Let no file of PostgreSQL grow beyond `size` bytes, as on a full disk."""
         if size >= 0:
             tally.fault("disk full")
         top = psutil.Process(self.service("postgres").process.pid)

@@ -1,7 +1,7 @@
-"""What the tests of this directory did to the product, for the last lines of `make test`.
+"""The faults that the tests of this directory caused, for the last lines of `make test`.
 
-The helpers that do it note it here. A fixture hands it to the report of its test, and so to the process that
-prints, whichever worker ran the test.
+The helpers that cause a fault note it here. A fixture adds it to the report of its test, which reaches the
+process that prints from any worker.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ def recovery(kind: str, seconds: float) -> None:
 
 
 def take() -> dict[str, list]:
-    """What has been noted since the last time."""
+    """Return and clear the entries since the last call."""
     counts = {"faults": _faults.copy(), "recoveries": _recoveries.copy()}
     _faults.clear()
     _recoveries.clear()

@@ -37,13 +37,13 @@ def test_many_that_claim_the_same_runs_read_each_once(worker, vendor, claimers):
 
 
 def test_three_schedulers_with_three_clocks_start_each_endpoint_once(worker):
-    """R3. What is due is asked of the database's clock; theirs are right, a day ahead and a day behind."""
+    """R3. Due times follow the database's clock; workers' clocks are right, a day ahead and a day behind."""
     assert tick_together(worker, (0, 1, -1), endpoints=20) == [1] * 20
     assert not Endpoint.objects.filter(next_due_at__lt=timezone.now()).exists()
 
 
 def test_what_was_changed_on_a_server_half_a_day_ahead_is_read_at_once(admin_api):
-    """R3. The web server's clock has no say in what is due, either."""
+    """R3. The web server's clock does not matter for due times, either."""
     endpoint = make_endpoint(is_paused=True, next_due_at=timezone.now() + timedelta(days=9))
     with time_machine.travel(timezone.now() + timedelta(hours=12)):
         reply = admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", {"is_paused": False})

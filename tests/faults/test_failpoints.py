@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults]
 
 # Three pages, and again, because a tool that is missing from one of several pages is not believed at once.
 ONE_READING = 6
-# What both readings found is known by then: one more that finds the same is enough.
+# The results of both readers are known by then: one more reader with the same result is enough.
 AGREED = 3
 RECORDED = ("recorded", "inspecting", "inspected", "done")
 
@@ -67,7 +67,7 @@ def listing(client: APIClient) -> tuple[Any, ...]:
 
 @pytest.fixture
 def undisturbed(vendor: Vendor, worker, _undisturbed: dict[str, Any]) -> dict[str, Any]:
-    """What the same two runs leave behind when nobody is killed."""
+    """Return the results of the same two runs without a kill."""
     if not _undisturbed:
         listed_tools = list(vendor.listed)
         endpoint, ada = read_once(vendor)
@@ -90,7 +90,7 @@ def _undisturbed() -> dict[str, Any]:
 
 
 def resume(run: int, worker, vendor: Vendor) -> None:
-    """Two workers hear of it at once; one of them reads."""
+    """Two workers receive the message at once; one of them runs it."""
     let_the_lease_run_out()
     schedule.tick()
     vendor.requests.clear()
@@ -169,7 +169,7 @@ def stop_at(worker, point: str, deed: str, run: int) -> Child:
 
 @pytest.mark.parametrize("point", ["page:2", "staged"])
 def test_a_worker_that_wakes_up_after_its_lease_writes_nothing(undisturbed, vendor, worker, point):
-    """Point 22, before the transaction: whoever took the run up has finished it meanwhile."""
+    """Point 22, before the transaction: the worker that took the run up has finished it meanwhile."""
     endpoint, ada = read_once(vendor)
     make_user(Role.VIEWER, username="reader")
     run = worker.do("request", endpoint.pk, ada)
@@ -200,7 +200,7 @@ def test_a_worker_that_wakes_up_before_it_is_replaced_finds_itself_fenced(vendor
 
 
 def test_a_worker_that_sleeps_inside_the_transaction_is_thrown_out(undisturbed, vendor, worker):
-    """Point 22 inside: it holds the run's lock, so nobody can take over until the database ends it."""
+    """Point 22 inside: it holds the run's lock, so no worker can take it up until the database ends it."""
     endpoint, ada = read_once(vendor)
     make_user(Role.VIEWER, username="reader")
     run = worker.do("request", endpoint.pk, ada)

@@ -1,7 +1,7 @@
 """H2: four vendors of twenty hang, and hold no more than the processes they are read in.
 
-Counted, not timed: a few processes perform what their queue tells them of, and the sixteen others are done
-while the four still hang. What is left of a worker's processes is what decides how long that takes; see
+Counted, not timed: a few processes perform the messages of their queue, and the sixteen others are done
+while the four still hang. The time depends on the number of free processes of a worker; see
 tests/hostile/test_slow_vendors.py for how many are shipped, and soak/hanging.py for the times.
 """
 

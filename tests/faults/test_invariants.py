@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 
 def sql(statement: str, *values: object) -> None:
-    """Past the triggers, as somebody with all rights could."""
+    """Write past the triggers, as a superuser could."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(statement, values)

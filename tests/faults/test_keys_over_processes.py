@@ -1,4 +1,4 @@
-"""Keys over the processes of one web server: each of them is asked alone, while the other is stopped."""
+"""Keys over the processes of one web server: each one gets requests alone, while the other is stopped."""
 
 import json
 import os

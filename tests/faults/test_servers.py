@@ -38,7 +38,7 @@ def ask_all(stand: Stand, pages: list[str], times: int = 1) -> list[Answer]:
 
 
 def is_clean(answer: Answer) -> bool:
-    """A page, or a sentence that says to come back; never a trace of what went wrong."""
+    """Accept a page, or a message that asks to come back; never a traceback."""
     if answer.status == 200:
         return True
     page_text = re.sub(r"<[^>]+>", " ", answer.body.decode())

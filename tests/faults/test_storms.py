@@ -1,4 +1,4 @@
-"""What `make soak` reports."""
+"""Reports of `make soak`."""
 
 import json
 import subprocess

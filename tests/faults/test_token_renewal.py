@@ -1,4 +1,4 @@
-"""Many processes want a token that has expired, and some of them die. The server revokes whoever asks twice.
+"""Many processes need a token that has expired, and some of them die. The server revokes a token used twice.
 
 Each test runs over both rows that hold tokens: of a credential, and of an end user.
 """

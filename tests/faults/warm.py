@@ -51,7 +51,7 @@ class Child:
 
 
 class Warm:
-    """The warm process as whoever gives it orders sees it."""
+    """The handle of the warm process for the process that gives it orders."""
 
     def __init__(self, environment: dict[str, str], log: Path) -> None:
         self.log = log

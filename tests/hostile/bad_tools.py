@@ -41,7 +41,7 @@ SCHEMAS: tuple[tuple[str, Any], ...] = (
     ("TEXT_TOO_LONG", _with(description=LONG)),
     ("TEXT_TOO_LONG", _with(title=LONG)),
 )
-# By protocol and code: a place in a tool, and what stands there instead.
+# By protocol and code: a path in a tool, and the value that replaces the one there.
 PLACES: dict[str, dict[str, dict[Path, tuple[Any, ...]]]] = {
     "a2t": {
         "BAD_NAME": {("name",): NO_NAMES},

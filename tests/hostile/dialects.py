@@ -23,7 +23,7 @@ def schema(**properties: Any) -> Document:
 
 
 class Dialect:
-    """`page` is a whole reply; `cursor_of` reads from a request which page is asked for ("" is the first)."""
+    """`page` is a whole reply; `cursor_of` returns the page that a request asks for ("" is the first)."""
 
     name: ClassVar[str]
     is_paged: ClassVar[bool]
@@ -57,7 +57,7 @@ class Dialect:
         raise NotImplementedError
 
     def extra_reply(self, request: Request, tools: Sequence[Any]) -> Any | None:
-        """What is asked beside the list; None for what there is not."""
+        """Return the reply to a request outside of the list; None if the protocol has none."""
         return None
 
     def id_of(self, tool: Document) -> Any:
@@ -137,7 +137,7 @@ class OXP(Dialect):
 
 
 class MCP(Dialect):
-    """As of 2026-07-28, where every request stands alone."""
+    """Revision 2026-07-28, where every request is independent."""
 
     name, is_paged, has_versions, id_member, list_path = "mcp", True, False, "name", ""
 

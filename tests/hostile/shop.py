@@ -1,6 +1,6 @@
 """A vendor of the suite that speaks any of the five protocols, and misbehaves on demand.
 
-`Shop` is a script for `HostileVendor`. What it lists is `tools`. `hostile` takes its place for the
+`Shop` is a script for `HostileVendor`. It lists `tools`. `hostile` takes its place for the
 requests of the list; `turn` changes single pages of it.
 """
 

@@ -1,7 +1,7 @@
-"""What each behaviour of the wire ends in: code and sentence, for every protocol and where it differs.
+"""The result of each behaviour of the wire: code and message, for every protocol and its differences.
 
-Numbers are those of the bar's table of hostile behaviours. Ours keeps a more telling code in places:
-AUTH is told with what the vendor answered; HTTP_202 and its like name the status.
+Numbers are those of the bar's table of hostile behaviours. Pegboard's code is more precise in places:
+AUTH comes with the vendor's answer; HTTP_202 and its like name the status.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Outcome:
-    """`says` is the whole sentence, with {host} and {path}; `unless` has other ones by protocol."""
+    """`says` is the whole message, with {host} and {path}; `unless` has other ones by protocol."""
 
     code: str
     says: str

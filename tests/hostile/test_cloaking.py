@@ -1,4 +1,4 @@
-"""A vendor that shows others another list than us (69): what is found, kept and told, and what is honest."""
+"""A vendor that shows others another list than Pegboard (69): findings, evidence and honest differences."""
 
 import json
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ def is_other_client(request):
 
 
 class Mask:
-    """Shows the list of `honest` to whom `is_fooled` says, and its own to everybody else."""
+    """Shows the list of `honest` to clients that `is_fooled` names, and its own list to all others."""
 
     def __init__(self, bench, is_fooled):
         self.bench, self.is_fooled = bench, is_fooled
@@ -92,7 +92,7 @@ def name_of_version(bench):
 
 
 def poisoned(bench):
-    """What everybody is shown becomes good, and what we are shown stays: it was read so before."""
+    """The public list becomes good, and the list for Pegboard stays: it was read before."""
     honest = bench.shop.tools[0]
     bench.shop.tools[0] = bench.dialect.described(honest, POISON)
     return honest
@@ -100,7 +100,7 @@ def poisoned(bench):
 
 @pytest.fixture
 def cloaked(bench):
-    """We have read a poisoned tool of a vendor that shows the good one to whoever does not look like us."""
+    """Pegboard has read a poisoned tool of a vendor that shows the good one to all other clients."""
 
     def cloak(is_fooled):
         honest = poisoned(bench)
@@ -196,7 +196,7 @@ REFUSALS = {
 
 @on_protocols("a2t")
 def test_a_refused_or_broken_look_leaves_all_as_it_was(bench):
-    """Everything that a vendor may do to a stranger, to an endpoint that goes on working for us."""
+    """A vendor may do anything to a stranger; its endpoint continues to work for Pegboard."""
     mask = Mask(bench, is_stranger)
     before = state_of(bench)
     for what, (script, message) in REFUSALS.items():

@@ -12,9 +12,9 @@ from catalog.credentials.oauth.token_replies import SENTENCES
 
 ROOT = Path(settings.BASE_DIR)
 CODE = re.compile(r"[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*_?")
-# Said for what is no code of a run: a list that was entered by hand is never read twice.
+# A code that no run ends with: a list that was entered by hand is never read twice.
 NO_RUN = {"BY_HAND"}
-# Who gives a code: whatever is called so has it as its first argument, or names it.
+# Functions with a code: their first argument, or their `code` argument.
 GIVERS = re.compile(r"\w+Error|_fail|note|_note|complain|refused?|_refused|wrong|_wrong|_odd|_end|__init__")
 HEADING = re.compile(r"^#+ (.*)$")
 

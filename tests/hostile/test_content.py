@@ -1,4 +1,4 @@
-"""What single tools do (56 to 68): for each, what is kept, what is flagged and what a person reads."""
+"""Faults of single tools (56 to 68): for each, the stored rows, the findings and the text of the page."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def well_again(bench):
 
 
 def costs(bench, tool, code, reason_text="", *, name=None):
-    """The tool is refused with this code, the one that was known stays, and the page says why."""
+    """Check that the tool is refused with this code, the known one stays, and the page gives the reason."""
     before = bench.dump(pages=False)
     run = lists(bench, tool)
     tool_id = bench.dialect.id_of(bench.dialect.tool(1))
@@ -216,7 +216,7 @@ def test_62_names_that_are_ids(bench):
 
 @on_protocols(("a2t", "oxp", "acp"))
 def test_62_ids(bench):
-    """Of a tool without a readable id nobody can say which it is, so that none is taken for gone."""
+    """A tool without a readable id cannot be identified, so no tool is withdrawn."""
     before = bench.dump(pages=False)
     for tool_id in ("", ".", "..", "a/b", "a?b", "a#b", "x" * 256, 7, True, None, ["a"], "a\r\nb", "a\0b"):
         bench.shop.tools[0] = bench.dialect.identified(bench.dialect.tool(1), tool_id)
@@ -338,7 +338,7 @@ def test_68_a_name_that_looks_like_that_of_a_pinned_tool_of_another_vendor_is_he
         collision = Finding.objects.get(tool=tool, code="COLLISION")
         how, vendor = names[tool.name], pinned.endpoint.vendor.name
         if how == "is also":
-            # The alias of a pin tells equal names apart.
+            # The alias of a pin distinguishes equal names.
             assert (collision.severity, collision.state) == ("low", "noted")
             assert not Finding.objects.filter(tool=tool, code="HELD").exists()
             continue

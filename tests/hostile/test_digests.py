@@ -1,4 +1,4 @@
-"""The digest of a tool is that of what it says, however it is written (V3).
+"""The digest of a tool covers its values, not their spelling (V3).
 
 PEGBOARD_MUTATIONS=1000 tries so many documents instead of 100.
 """

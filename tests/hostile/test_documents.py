@@ -21,7 +21,7 @@ def bench(request):
 
 
 def planted(value):
-    """The page with `value`, as it stands, for the words of the first tool."""
+    """Return the page with the raw `value` in place of the first tool's description."""
     return lambda page: encoded(page).replace(WORDS, value, 1)
 
 
@@ -140,12 +140,12 @@ def test_a_broken_document_changes_nothing_and_says_why(bench):
 
 @pytest.mark.parametrize("bench", [name for name in DIALECTS if name != "acp"], indirect=True)
 def test_one_bad_item_costs_itself_alone(bench):
-    """An agent's words stand apart from its list; test_content.py breaks those."""
+    """The texts of an agent are outside of its list; test_content.py breaks those."""
     before = bench.dump(pages=False)
     tool = bench.dialect.id_of(bench.shop.tools[0])
     for name, (value, code) in ITEMS.items():
         if bench.dialect.name == "openapi" and code == "JSON_DUPLICATE":
-            continue  # The last value counts there, and a note says so.
+            continue  # The last value counts there, and there is a note about it.
         turned(bench, planted(value))
         run = bench.enumerate(USUAL)
         assert (run.status, run.unchanged, run.rejected) == ("succeeded", 5, 1), (name, run.error_message)

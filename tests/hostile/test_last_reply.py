@@ -1,4 +1,4 @@
-"""What a vendor answered is there for whoever looks for the cause, and holds nothing it should not."""
+"""A vendor's last reply is stored for finding the cause of a failure, without secrets."""
 
 import base64
 import json

@@ -86,7 +86,7 @@ def applied(steps, document):
 
 
 class Mutant:
-    """A bench whose vendor goes wrong in one page, or in what an agent's descriptor says."""
+    """A bench whose vendor breaks one page, or one descriptor of an agent."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench

@@ -56,13 +56,13 @@ def reads(bench, limits=IMPATIENT):
     before = len(bench.vendor.requests)
     run = bench.enumerate(limits)
     requests = [request for request in bench.vendor.requests[before:] if bench.dialect.is_list(request)]
-    # A vendor of MCP is asked afterwards, at the same address, what else it offers.
+    # An MCP vendor gets further requests at the same address, for its other lists.
     lists = [request for request in requests if b'"server/discover"' not in request.body]
     return run, [int(bench.dialect.cursor_of(list_request) or 0) // PAGE + 1 for list_request in lists]
 
 
 def remaining_pages(bench, page, page_count):
-    """A search without an end is asked for one page more, and finds it empty."""
+    """A search without an end gets one more request, whose page is empty."""
     return list(range(page, page_count + 1 + (bench.dialect.name == "acp")))
 
 
@@ -76,7 +76,7 @@ def reword(bench, words):
 
 
 def words_of(bench):
-    """What was read last: held for review where the vendor rewrote what it had numbered, and nowhere else."""
+    """Return the newest versions: held for review where the vendor rewrote one in place, else as listed."""
     tools = Tool.objects.filter(endpoint=bench.endpoint).select_related("current", "stopped")
     assert [bool(tool.stopped) for tool in tools] == [bool(tool.current.label) for tool in tools]
     return {(tool.stopped or tool.current).decoded().description for tool in tools}
@@ -148,7 +148,7 @@ def test_a_list_that_changed_meanwhile_is_read_from_its_beginning(bench):
 
 @on_protocols("a2t", "mcp")
 def test_what_is_as_it_always_was_is_looked_at_all_the_same(bench):
-    """Replies of an hour ago say nothing about now, even if the rest of the list is as remembered."""
+    """Replies of an hour ago prove nothing about now, even if the rest of the list is as remembered."""
     breaks_off(bench)
     bench.shop.tools[0] = bench.dialect.described(bench.shop.tools[0], "Words of today.")
     run, pages = reads(bench)
@@ -203,7 +203,7 @@ def test_a_cursor_that_a_vendor_of_mcp_has_forgotten(bench):
 
 @on_protocols("mcp")
 def test_an_answer_that_says_later_is_no_page(bench):
-    """It comes with status 200, and would say so for an hour if it were kept."""
+    """It comes with status 200, and would be reused for an hour if it were stored."""
 
     def turn(number, document):
         error = {"code": -32603, "message": "Overloaded"}

@@ -1,6 +1,6 @@
 """One letter changed in any member of a published tool is seen in the same reading, and moves no pin (V2).
 
-At least 40 kinds of member in each of the five protocols, those that we do not know included. What no model
+At least 40 kinds of member in each of the five protocols, unknown members included. A member that no model
 sees and no call needs makes no version: the vendor's new text is stored beside it, and the run reports it.
 """
 
@@ -90,7 +90,7 @@ MARKS = {
     "x-team": "sky",
 }
 KINDS = 40
-# What says which tool and which version it is; changing it makes another tool, or another version.
+# Members that identify the tool and its version; another value makes another tool, or another version.
 IDENTITY = {"toolId", "version", "currentVersion", "agent_id", "id", "operationId"}
 
 
@@ -142,7 +142,7 @@ def is_pullable(dialect, path, value):
         return False
     if dialect.name == "mcp" and path == ("name",):
         return False
-    # A wrong word there costs the tool, which is told as a rejection.
+    # A wrong value there costs the tool, which is reported as a rejection.
     return path[-1] != "version" and "$ref" not in path and not (path[-1] == "type" and len(path) < 3)
 
 

@@ -1,4 +1,4 @@
-"""What no table lists: odd streams, sessions that end, documents that eat memory, ids that look the same."""
+"""Cases beyond the table: odd streams, sessions that end, documents that fill memory, ids that look alike."""
 
 import json
 import time
@@ -161,7 +161,7 @@ def test_a_version_of_the_protocol_that_is_none(bench):
 
 @on_protocols("a2t", "oxp", "openapi")
 def test_304_without_a_first_200_and_for_another_page(bench):
-    """An ETag is sent back for the page that it came with, and a 304 that nobody asked for is an error."""
+    """An ETag is sent with the page that it came from, and an unrequested 304 is an error."""
     bench.shop.headers = {"ETag": '"one for all"'}
     bench.shop.tools = [bench.dialect.described(tool, "Other words.") for tool in bench.shop.tools]
     assert bench.enumerate().changed == 6

@@ -59,7 +59,7 @@ def test_a_lost_message_is_sent_again_into_the_same_queue(vendor):
 
 
 def test_one_good_run_is_enough_to_be_read_with_the_others_again(vendor):
-    """Whichever worker performs it: what a message says is the number of the run and nothing else."""
+    """Any worker may perform it: the message contains only the number of the run."""
     run = request(vendor.url, "IDLE")
     assert enumeration_runs.perform(run.pk).status == "succeeded"
     endpoint = Endpoint.objects.get()

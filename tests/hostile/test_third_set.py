@@ -1,4 +1,4 @@
-"""What a judge from outside tried, as far as it once did harm or was told wrongly."""
+"""Attempts of an outside tester that once did harm or had a wrong message."""
 
 import logging
 import threading

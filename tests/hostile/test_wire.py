@@ -1,6 +1,6 @@
-"""Every way to break the wire, in every protocol: what it ends in, and what a person reads.
+"""Every way to break the wire, in every protocol: the result, and its message.
 
-End to end with one protocol, and with others where they say something else; `make soak ARGS=wire` does it
+End to end with one protocol, and with others where their result differs; `make soak ARGS=wire` does it
 with all.
 """
 

@@ -1,6 +1,6 @@
 """python -m tests.operator_run: execute docs/install.md on Debian machines. `make operator` calls this.
 
-It needs root, 8 GB of memory and the Debian and Python packages; without them it says so and ends with 0.
+It needs root, 8 GB of memory and the Debian and Python packages; without them it prints so and exits with 0.
 """
 
 import argparse
@@ -73,7 +73,7 @@ class OperatorRun:
         return self._machines[name]
 
     def execute(self, block: Block) -> None:
-        """Run one block where the manual says. Raises CommandError if a command fails."""
+        """Run one block on the machine that the manual names. Raises CommandError if a command fails."""
         started = time.monotonic()
         place = f"docs/install.md:{block.line} {block.machine}"
         try:

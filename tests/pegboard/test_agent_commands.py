@@ -37,7 +37,7 @@ def desk(db):
 @pytest.fixture
 def run(bob, capsys):
     def run(name, *arguments, by="bob"):
-        """The status, what was printed, and what was said of errors."""
+        """Return the status, the output and the errors."""
         status = 0
         try:
             call_command(name, *arguments, "--as", by)
@@ -67,7 +67,7 @@ def test_an_agent_is_pinned_published_promoted_exported_and_checked(run, desk, b
     assert Channel.objects.get().release == Release.objects.get()
     audit_entries = AuditEntry.objects.filter(action__in=["pin", "publish", "promote"])
     assert {entry.actor for entry in audit_entries} == {bob}
-    # What the address answers, to the byte.
+    # The response body of the address, byte for byte.
     reply = bytes(publishing.export(Release.objects.get(), "mcp")[0])
     assert tools.read_bytes() == reply
 

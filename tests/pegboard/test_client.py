@@ -48,7 +48,7 @@ def environment(live_server, designer, monkeypatch):
 @pytest.fixture
 def run(environment, capsys):
     def run(*arguments):
-        """The status, what was printed, and what was said of errors."""
+        """Return the status, the output and the errors."""
         status = client.main(list(arguments))
         printed = capsys.readouterr()
         assert environment not in printed.out + printed.err
@@ -188,7 +188,7 @@ def test_key_that_is_not_taken_is_told(run, desk, monkeypatch, key):
 
 @pytest.fixture
 def stranger():
-    """What is no Pegboard: it answers what `replies` holds, and notes the keys that it was shown."""
+    """A server that is no Pegboard: it answers with `replies`, and notes the keys that it receives."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):

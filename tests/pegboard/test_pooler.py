@@ -1,4 +1,4 @@
-"""What doctor, the start and the backup say of a pooler in front of PostgreSQL."""
+"""Reports of doctor, the start and the backup on a pooler in front of PostgreSQL."""
 
 import json
 from io import StringIO

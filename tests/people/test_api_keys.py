@@ -87,7 +87,7 @@ def test_key_of_a_deactivated_user_is_refused(program):
     assert client.get("/api/v1/keys/").json()["code"] == "inactive_owner"
 
 
-# A call, and who may make it; its empty body is what a role that suffices gets to hear of.
+# A call, and the roles that may send it; a sufficient role gets this status for its empty body.
 CALLS = {
     "/api/v1/keys/": set(Role),
     "/api/v1/agents/": {Role.DESIGNER, Role.ADMIN},

@@ -88,7 +88,7 @@ def test_forwarded_header_does_not_help_an_attacker_who_guesses(client):
 
 @pytest.mark.parametrize("proxies", [0, 1])
 def test_ten_disguises_are_one_address(client, settings, proxies):
-    """With a proxy of ours in front, whom it says that it heard is all that counts."""
+    """Behind the installation's proxy, only the address that the proxy reports counts."""
     settings.NUM_PROXIES = proxies
     make_user(username="ada")
     client_address = "203.0.113.9"

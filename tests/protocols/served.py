@@ -99,7 +99,7 @@ class _Headers(dict[str, str]):
 def conversation(
     server: Server[Any], release: Any, limits: Limits | None = None, script: Any = None
 ) -> Iterator[Session]:
-    """A session with the server. `script` stands in front of it, for what a network does to a reply."""
+    """Open a session with the server. `script` runs before it, for faults of the network."""
     with (
         HostileVendor(script or handler(server, release)) as vendor,
         Session(vendor.url, policy=LOOPBACK, limits=limits or Limits(request=5.0)) as session,

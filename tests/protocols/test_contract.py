@@ -1,4 +1,4 @@
-"""What every protocol keeps, driven by recorded replies in tests/fixtures/<protocol>/."""
+"""The contract of every protocol, driven by recorded replies in tests/fixtures/<protocol>/."""
 
 import ast
 import json
@@ -141,7 +141,7 @@ def test_reply_that_is_not_json_ends_the_listing_there(protocol):
 
 
 def test_cursor_that_comes_back_shows_on_the_pages(protocol):
-    """Guarding against it is the caller's part, so the pages have to say where they lead."""
+    """The caller guards against it, so the pages have to name their next cursor."""
     if Scene(protocol, "list").expected["pages"] == 1:
         return
     scene = Scene(protocol, "loop")
@@ -230,7 +230,7 @@ NO_CODES = {"GET", "POST", "PUT", "PATCH", "HEAD", "DELETE", "OPTIONS", "GB", "K
 
 
 def codes_in(path: Path) -> set[str]:
-    """What looks like a code: an upper-case text that is an argument, or half of a pair."""
+    """Return texts that look like codes: upper case, and an argument or half of a pair."""
     codes = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         values: list[ast.expr] = []

@@ -1,4 +1,4 @@
-"""What a document expresses of a signature is read back equal, and the rest is a loss with a name.
+"""The parts of a signature that a document can express are read back equal, and the rest is a named loss.
 
 `losses.json` of each protocol lists under `signature` the members of the normal form that its documents have
 no place for; docs/protocols.md has the reasons."""

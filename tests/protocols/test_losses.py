@@ -1,4 +1,4 @@
-"""What comes in goes out again: read, stored, written, equal to what came, or named in the loss report."""
+"""A document that is read, stored and written equals the original, or a loss report names the difference."""
 
 import copy
 import fnmatch

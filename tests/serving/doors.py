@@ -1,4 +1,4 @@
-"""The six doors that a tool of a release is run through, and how each of them says what came of it.
+"""The six doors through which a tool of a release runs, and the result that each of them reports.
 
 A `Door` sends one and the same `Ask` in its protocol, and reads the answer into a line such as `409
 confirm_needed`: the status of HTTP, and what the protocol has for a program to go by.
@@ -21,9 +21,9 @@ FORMS = {"elicitation": {"form": {}}}
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """`raw` goes as the body in place of what is asked for; `version` is one of the tool, `speaks` one of the
-    protocol; `below` stands behind the release in the address. `user` is for whom the tool runs. What is not
-    waited for is made by this process before its answer is read to the end."""
+    """`raw` replaces the body of the request; `version` is one of the tool, `speaks` one of the
+    protocol; `below` follows the release in the address. `user` is for whom the tool runs. A call that is not
+    waited for is sent by this process before its answer is read to the end."""
 
     tool: str = "sky"
     arguments: Any = field(default_factory=lambda: {"zip": "0150"})
@@ -85,11 +85,11 @@ class Door:
         raise NotImplementedError
 
     def of_event(self, document: Any) -> Heard:
-        """What the last event of a stream says."""
+        """Return the outcome in the last event of a stream."""
         raise NotImplementedError
 
     def answer(self, client: APIClient, ask: Ask, before: Any, answers: Mapping[str, Any]) -> Heard:
-        """Goes on with a call that asked. None declines."""
+        """Resume a call that waits for answers. None declines."""
         raise NotImplementedError
 
     def _root(self, ask: Ask) -> str:
@@ -270,7 +270,7 @@ DOORS: tuple[Door, ...] = (Rest(), A2T(), OXP(), ACP(), MCP(), MCPOfHandshake())
 
 
 def _version_of(ask: Ask) -> EffectiveVersion | None:
-    # The tests of one tool have one row in an agent that its name leads to; what is unknown has none.
+    # Rows of one tool for an agent that has that name; unknown names have none.
     rows = EffectiveVersion.objects.filter(dotted_name__iendswith=f".{ask.tool}").order_by("-pk")
     return rows.filter(agent__slug=ask.slug).first() or rows.first()
 

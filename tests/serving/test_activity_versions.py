@@ -1,4 +1,4 @@
-"""What runs for a tool stays the version that was bound, however its activity is edited."""
+"""A tool keeps the version of its bound activity, even if the activity is edited."""
 
 import pytest
 
@@ -274,7 +274,7 @@ def test_another_default_environment_needs_a_reason_if_a_tool_does_not_run_there
     environment.refresh_from_db()
     assert not environment.is_default
     assert AuditEntry.objects.filter(action="edit", why="For a day").count() == 2
-    # What fails in both does not stop it, and back there is nothing to accept.
+    # An activity that fails in both is not stopped, and moving back has nothing to accept.
     assert designer("patch", f"{path}other/", {"is_default": False}).status_code == 200
     assert designer("patch", f"{path}test/", {"is_default": True}).status_code == 200
 

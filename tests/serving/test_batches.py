@@ -151,7 +151,7 @@ def test_the_whole_answer_of_a_model_is_taken_as_its_calls_are(owner, vendor, de
         assert outcomes_of(answer["results"])[0] == (200, "ok")
         assert answer["first"] == (0 if until else None)
     assert client.post(f"{URL}?until=race", {"calls": written_calls[:1]}).json()["first"] == 0
-    # What a model writes does not say where it runs, nor that it is confirmed.
+    # A call written by a model names no environment, and confirms nothing.
     refused = client.post(URL, {"calls": written_calls, "environment": "production"})
     assert (refused.status_code, list(refused.json()["fields"])) == (400, ["environment"])
     confirming = client.post(URL, {"calls": [{**written_calls[0], "confirm": True}]}).json()["results"]
@@ -240,7 +240,7 @@ def test_what_a_model_writes_confirms_nothing_and_the_request_does(owner, vendor
 
 
 def by_city(**scripts):
-    """What the vendor does for each city."""
+    """Scripts of the vendor by city."""
 
     def script(line, request):
         (input_parameter,) = request.json()["input_parameters"]
@@ -309,7 +309,7 @@ def test_what_has_had_no_turn_when_another_comes_first_is_not_made(owner, vendor
         assert answer["first"] == 0
         assert outcomes_of(answer["results"]) == [(200, "ok"), (409, "cancelled"), (409, "cancelled")]
     assert len(vendor.requests) == Call.objects.count() == 1
-    # Where none works, each says why.
+    # If none succeeds, each reports its error.
     vendor.script = FAILS
     none = client.post(URL, to("a", "b", until="any")).json()
     assert none["first"] is None

@@ -1,4 +1,4 @@
-"""The end of a call is told, signed, to the address that its caller gave."""
+"""The end of a call is posted, signed, to the caller's address."""
 
 import base64
 import hashlib

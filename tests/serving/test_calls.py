@@ -772,7 +772,7 @@ def test_no_refusal_names_what_is_hidden(owner, vendor, described, arguments, fo
 
 
 def test_a_rule_that_no_export_states_refuses_nothing(owner, vendor):
-    """It names a hidden input, so that no model is told of it. The vendor judges by it."""
+    """The rule names a hidden input, so it is shown to no model. The vendor validates by it."""
     schema_rest = {"type": "object", "anyOf": [{"required": ["days"]}, {"required": ["secret_code"]}]}
     inputs = [make_parameter(name, required=False, schema={}) for name in ("days", "secret_code")]
     agent, pin = desk_with(owner, vendor, inputs=tuple(inputs), schema_rest=schema_rest)
@@ -834,7 +834,7 @@ def of_night(name: str, number="live") -> str:
 
 
 def test_a_tool_of_a_sub_agent_runs_as_the_release_of_the_tree_has_it(owner, vendor, tree):
-    # What was released runs, whatever the sub-agent has become since.
+    # The released version runs, even if the sub-agent has changed since.
     tunings.tune(agents.Agent.objects.get(slug="night").pins.get(), actor=owner, parameters={})
     client = runtime(owner, tree)
 

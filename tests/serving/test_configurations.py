@@ -1,4 +1,4 @@
-"""How a tool is set up for its runs: kept under a name, chosen for an agent, sealed, or said in a call."""
+"""Configurations of a tool: stored under a name, chosen for an agent, released, or sent with a call."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""The page that says how a client is connected to a release."""
+"""The page that shows how to connect a client to a release."""
 
 import html
 import json

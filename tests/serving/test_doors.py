@@ -1,5 +1,5 @@
-"""One table of situations, run through all six doors: what comes of each is stated once, with what was
-written and sent, and how each protocol says it.
+"""One table of situations, run through all six doors: the outcome of each is stated once, with the rows and
+requests that it leaves, and its form in each protocol.
 """
 
 import http.client
@@ -42,7 +42,7 @@ from tests.serving.test_calls import runtime
 
 pytestmark = pytest.mark.django_db
 
-# How each door says it, in their order.
+# The result in each door's form, in their order.
 WORDS = {
     "ok": ("200 ok", "200", "200 success", "200 result", "200"),
     "transfer": ("200 transfer", "200", "200 success", "", "200"),
@@ -77,7 +77,7 @@ WORDS = {
     ),
     "too long": ("200 ok", "424 {code}", "200 failure {code}", "200 error 6", "200 isError {code}"),
     "misfit": ("200 ok", "200", "200 success", "200 result", "200 isError {code}"),
-    # Before any protocol is asked.
+    # Refused before any protocol is involved.
     "401": ("401 {code}", "401 {code}", "400 {code}", "401", "401 -32000 {code}"),
     "403": ("403 {code}", "403 {code}", "400 {code}", "403", "403 -32000 {code}"),
     "404": ("404 {code}", "404 {code}", "400 {code}", "404", "404 -32000 {code}"),
@@ -94,7 +94,7 @@ WORDS = {
 }
 
 
-# Those of them of which there is a call.
+# Results with a row of a call.
 RUN = {
     *("ok", "unfit for the vendor", "tool_error", "unavailable", "unavailable for now", "refused"),
     *("needs_authorization", "needs_input", "too long", "misfit"),
@@ -116,7 +116,7 @@ def door_says(door: Door, comes: str) -> str:
 
 @dataclass
 class World:
-    """An agent whose release shows one tool, `sky`, of a vendor that can be told what to answer."""
+    """An agent whose release shows one tool, `sky`, of a vendor whose replies the test sets."""
 
     owner: Any
     vendor: HostileVendor
@@ -140,7 +140,7 @@ class World:
 
     @property
     def runs(self) -> list[Request]:
-        """What the vendor was asked, without what its protocol asks before."""
+        """Return the requests to the vendor, without the preliminary ones of its protocol."""
         requests = self.vendor.requests
         return [r for r in requests if b'"jsonrpc"' not in r.body or r.json()["method"] == "tools/call"]
 
@@ -161,8 +161,8 @@ Prepare = Callable[[World], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """`comes` is a line of WORDS, and `but` what single doors say in its place. What is written and sent is
-    that of one door; where nothing is said of it, one call is made for what begins with “200” at every door
+    """`comes` is a key of WORDS, and `but` the differing results of single doors. Rows and requests are
+    those of one door; without a statement, a result that begins with “200” means one call at every door
     and nothing for the rest."""
 
     comes: str
@@ -170,7 +170,7 @@ class Situation:
     but: Mapping[str, str] = field(default_factory=dict)
     ask: Ask = field(default_factory=Ask)
     prepare: Prepare | None = None
-    # What is asked before, which has to come well.
+    # Calls before it, which have to succeed.
     before: Ask | None = None
     answers: Mapping[str, Any] | None = None
     signature: Mapping[str, Any] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class Situation:
     doors: tuple[str, ...] = tuple(door.name for door in DOORS)
     audit: tuple[str, ...] | None = None
     sent: int | None = None
-    # Headers by which the answer says that the release is retired.
+    # Headers that mark the release as retired.
     tells: tuple[str, ...] = ()
 
     def expected(self, door: Door) -> "Came":
@@ -397,7 +397,7 @@ SITUATIONS = {
     "it runs at a vendor of openapi": Situation(comes="ok", protocol="openapi", signature=openapi()),
     "by the number of the release": Situation(comes="ok", ask=Ask(named="1")),
     "a preset is added": Situation(comes="ok", prepare=tuned(parameters={"units": {"preset": "US"}})),
-    # What the caller sends.
+    # Requests of the caller.
     "an input of the wrong type": Situation(
         comes="unfit", code="ARGUMENTS", ask=Ask(arguments={"zip": "0150", "days": "many"})
     ),
@@ -499,7 +499,7 @@ SITUATIONS = {
     "a process that makes as many calls as it may": Situation(
         comes="busy", code="busy", prepare=process_without_room
     ),
-    # What stands in the way.
+    # Obstacles.
     "a version that waits for review": Situation(
         comes="conflict", code="waits_for_review", prepare=set_state("open")
     ),
@@ -530,7 +530,7 @@ SITUATIONS = {
         signature={"annotations": Annotations(destructive=True)},
         ask=Ask(is_confirmed=True),
     ),
-    # What the vendor answers.
+    # Replies of the vendor.
     "the vendor refuses the inputs": Situation(
         comes="unfit for the vendor", code="HTTP_400", prepare=answers(400)
     ),
@@ -566,7 +566,7 @@ SITUATIONS = {
     "an output that does not fit": Situation(
         comes="misfit", code="UNFIT_OUTPUT", prepare=answers_with(odd_reply("a2t", {"no": 1}))
     ),
-    # What a person has to do.
+    # Steps for a person.
     "the tool asks": Situation(comes="needs_input", code="INPUT_REQUIRED", **ASKING),
     # In A2T and OXP there is no word for an answer: their clients give it over REST.
     "the tool asks and hears": Situation(
@@ -690,7 +690,7 @@ def test_every_door_says_what_came_of_it(name, behind, monkeypatch):
 
 
 def through(door: Door, situation: Situation, world: World) -> Came:
-    # Not a transaction of its own: no vendor is asked within one.
+    # Not a transaction of its own: no request to a vendor happens within one.
     mark = transaction.savepoint()
     before = AuditEntry.objects.latest("pk").pk, Call.objects.count(), len(world.runs)
     try:
@@ -714,7 +714,7 @@ def through(door: Door, situation: Situation, world: World) -> Came:
 
 
 def addresses_of_a_release() -> list[tuple[str, dict[str, str]]]:
-    """Every address of REST that names a release, by route, with what stands in it."""
+    """Return every address of REST that names a release, by route, with its arguments."""
     values = {"slug": "desk", "number": "1", "sub": "desk", "name": "sky", "procedure": "p", "other": "2"}
     patterns, addresses = list(get_resolver().url_patterns), []
     while patterns:
@@ -735,7 +735,7 @@ def test_every_address_of_a_retired_release_says_so(behind, monkeypatch):
     reader.force_authenticate(world.owner)
     silent = set()
     for name, arguments in addresses_of_a_release():
-        # The one before it, unless told: there is none.
+        # The previous one, unless given: there is none.
         query = {"against": "2"} if name == "api-release-diff" else {}
         answer = reader.get(reverse(name, kwargs=arguments), query)
         if answer.status_code == 405:
@@ -743,7 +743,7 @@ def test_every_address_of_a_retired_release_says_so(behind, monkeypatch):
             answer = reader.post(reverse(name, kwargs=arguments), body)
         if not {"Deprecation", "Sunset"} <= set(answer.headers):
             silent.add((name, answer.status_code))
-    # That one says it of the release itself, and is written with PUT alone.
+    # That one reports it of the release itself, and is written with PUT alone.
     assert silent == {("api-release-retirement", 405)}
 
 

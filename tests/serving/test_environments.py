@@ -100,7 +100,7 @@ def test_a_tool_runs_as_its_environment_has_it(owner, vendor, desk, elsewhere, d
     )
     assert latent_call["output_schema"]["properties"].keys() == {"Sky_now"}
     assert len(vendor.requests) == 1
-    # What an agent shows does not change by it.
+    # The agent's export does not change.
     assert designer("get", "/api/v1/agents/desk/releases/live/tools/?format=mcp").content == before
     noted = AuditEntry.objects.filter(action="bind").order_by("id")
     assert [row.after["runs"] for row in noted] == ["latent", "implementation “Weather elsewhere”"]
@@ -237,7 +237,7 @@ def test_an_activity_that_was_removed_or_does_not_fit_runs_nothing(owner, vendor
     )
     (tool,) = client.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
     assert (tool["can_run"], tool["obstacles"][0]["code"]) == (False, "activity_removed")
-    # A call says what ran for it for ever.
+    # A call keeps the name of the activity that ran.
     assert client.get(f"/api/v1/calls/{ran.pk}/").json()["activity"] == "Weather elsewhere"
     assert designer("delete", f"{PLACES}test/bindings/sky/").status_code == 204
     assert client.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "fair"}
@@ -435,7 +435,7 @@ def test_an_activity_that_has_the_name_and_does_not_fit_runs_nothing(owner, expl
 
     activities.change(activity, actor=owner, interface=pin.version)
     assert runs.post(path, {"arguments": {"place": "Oslo"}}).json()["outcome"] == "ok"
-    # One that says nothing of what it takes is judged by what it is told to do.
+    # An activity without declared inputs is checked by its config.
     steps = [{"tool": other.pk, "ordinal": 1, "inputs": {"city": {"input": "town"}}}]
     activities.remove(activity, actor=owner)
     activities.create(**takes | {"kind": "vendor", "config": {"steps": steps, "outputs": {}}})
@@ -489,7 +489,7 @@ def test_a_designer_of_another_team_takes_over_no_definition_by_a_name(owner):
                 attempt()
             assert (refused.value.code, refused.value.status) == ("forbidden", 403)
             assert refused.value.fields.keys() == {"name"}
-    # What names an activity does not run by its own name, and no agent has pinned the other one.
+    # The name of an activity does not run it, and no agent has pinned the other one.
     saved(stranger, "tide")
     saved(stranger, "unused")
     saved(owner, "forecast")

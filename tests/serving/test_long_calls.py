@@ -1,4 +1,4 @@
-"""Calls that are not waited for: a worker makes them, and those who ask hear of the end."""
+"""Calls without waiting: a worker runs them, and callers are notified of the end."""
 
 import signal
 import subprocess
@@ -203,7 +203,7 @@ def test_a_run_is_cancelled_at_its_vendor(client, runs):
 
 
 def cancelled_while_it_begins(owner, script) -> dict:
-    """What is told of the call then, once its worker has ended."""
+    """Return the call's result then, once its worker has ended."""
     is_asked, goes_on = threading.Event(), threading.Event()
 
     def slow(line, request):
@@ -412,7 +412,7 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
     assert [last.headers.get(name) for name in same] == [tool_call.headers.get(name) for name in same]
     assert last.headers.get("mcp-method") == ("notifications/cancelled" if era == "modern" else None)
     assert "mcp-name" not in last.headers
-    # Without sessions the number alone says which call is meant.
+    # Without sessions the request id alone identifies the call.
     assert (tool_call.json()["id"] > 2**12) == (era == "modern")
 
 

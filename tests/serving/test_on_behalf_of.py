@@ -172,7 +172,7 @@ def test_a_tool_that_acts_for_a_user_asks_for_one_before_anything_is_sent(owner,
     missing = client.post(url(), {"arguments": {"zip": "0150"}}, format="json").json()
     assert (missing["outcome"], missing["error"]["code"]) == ("needs_authorization", "USER_MISSING")
     assert vendor.requests == []
-    # What is answered is kept as it would be if the call had said it.
+    # The answer is stored as if the call had contained it.
     done = client.post(missing["resume"], {"answers": {"user_id": NAME}}, format="json").json()
     assert (done["outcome"], contexts(vendor)) == ("ok", [{"user_id": NAME}])
     call = Call.objects.get(pk=done["call"])
@@ -204,7 +204,7 @@ def test_a_challenge_opens_a_grant_that_is_asked_about_until_it_is_settled(owner
         preflight = client.get(PREFLIGHT, headers=headers).json()
         assert [obstacle["code"] for obstacle in preflight["tools"][0]["obstacles"]] == codes
         assert preflight["can_run"] is True
-    check_now()  # nothing is asked any more
+    check_now()  # no further request
     assert sum(r.path == "/check" for r in vendor.requests) == 2
     preflight = AuditEntry.objects.filter(kind="usergrant").order_by("id")
     assert [(entry.action, entry.agent) for entry in preflight] == [
@@ -233,7 +233,7 @@ def test_a_completed_grant_takes_the_call_on_once_if_the_runtime_asked_for_it(ow
     assert first["continued_by"] == following.pk
     UserGrant.objects.update(resumes=True)
     resumed_calls.tick()
-    # What a runtime asks for itself is the same call.
+    # A runtime's own request is the same call.
     by_hand = client.post(answer["resume"], {}, format="json").json()
     assert (by_hand["call"], by_hand["outcome"]) == (following.pk, "ok")
     assert Call.objects.filter(continues=answer["call"]).count() == 1
@@ -455,7 +455,7 @@ def test_two_users_and_two_teams_never_share_a_grant(vendor):
         assert pages.post(f"/grants/{other}/forget/").status_code == 404
     assert [len(ids) for ids in grants_by_user.values()] == [2, 1]
     assert not grants_by_user["one"] & grants_by_user["two"]
-    # What one user has authorized is settled for that user alone.
+    # An authorization of one user holds for that user alone.
     (own_grant,) = grants_by_user["two"]
     UserGrant.objects.exclude(pk=own_grant).update(check_url="")
     vendor.script = status_reply("completed")
@@ -562,7 +562,7 @@ def authorization():
 
 
 def client_at_google(pin, server):
-    """An OAuth client of ours that users of the endpoint's tools authorize at “google”."""
+    """An OAuth client of this installation that users of the endpoint's tools authorize at “google”."""
     admin = make_user(Role.ADMIN)
     row = make_client(server, "oauth_users", actor=admin, url=pin.tool.endpoint.url, scope="profile")
     providers.choose(pin.tool.endpoint, actor=admin, provider="google", credential=row)
@@ -570,7 +570,7 @@ def client_at_google(pin, server):
 
 
 def provider_page(link, browser):
-    """The address that the browser goes on to from ours."""
+    """Return the address to which the browser continues."""
     page = browser.post(urlsplit(link).path).content.decode()
     return html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
 
@@ -786,7 +786,7 @@ def test_a_grant_from_before_scopes_were_kept_goes_on_while_more_is_asked(owner,
     assert runs(client, "sky")["outcome"] == "ok"
 
 
-@pytest.mark.django_db(transaction=True)  # the provider is told after the commit
+@pytest.mark.django_db(transaction=True)  # the provider is notified after the commit
 @pytest.mark.parametrize("is_forgotten", [True, False])
 def test_a_renewal_that_is_overtaken_is_not_used(owner, vendor, authorization, is_forgotten):
     vendor.script = DONE
@@ -845,7 +845,7 @@ def test_a_user_grants_less_than_was_asked_for(owner, vendor, authorization):
     ready = readiness_of_send(client)
     assert "did not grant “mail.send” at “google”" in ready["obstacles"][0]["message"]
     assert runs(client, "sky")["outcome"] == "ok"
-    # The call that asked does not ask again; another one does, and says why.
+    # The call with the question does not ask again; another one does, with the reason.
     over = client.post(asks["resume"], {"answers": {}}, format="json").json()
     assert (over["outcome"], over["error"]["code"], over["asks"]) == ("refused", "GRANT_REFUSED", [])
     assert "“mail.send” at “google”" in over["error"]["message"]
@@ -885,7 +885,7 @@ def test_scopes_are_asked_for_whole_or_not_at_all(owner, vendor, authorization):
     assert UserGrant.objects.get().scopes == " ".join(scopes)
 
 
-@pytest.mark.django_db(transaction=True)  # the page says what became of it after the commit
+@pytest.mark.django_db(transaction=True)  # the page shows the result after the commit
 @pytest.mark.parametrize(
     ("door", "expected_text"),
     [

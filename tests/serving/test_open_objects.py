@@ -1,4 +1,4 @@
-"""What a model was told it may send is sent as it was given, through every door; what is unknown is noted."""
+"""Arguments that the shown schema allows are sent unchanged, through every door; unknown ones get a note."""
 
 import json
 import uuid

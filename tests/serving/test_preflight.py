@@ -1,4 +1,4 @@
-"""Whether every tool of a release can run now, told without asking any vendor."""
+"""The readiness of every tool of a release, computed without a request to a vendor."""
 
 import re
 from datetime import timedelta
@@ -141,7 +141,7 @@ def test_what_a_caller_has_to_add_is_told_before_the_call(owner, vendor):
 
 
 def test_what_is_said_to_stop_a_call_stops_it(preflight, desk, owner, vendor):
-    """By the same codes, for those that are refusals of ours."""
+    """The obstacles have the codes of Pegboard's refusals."""
     invoke = "/api/v1/agents/desk/releases/live/tools/sky/invoke/"
     client = runtime(owner, desk[0])
     for happens in (block, remove_endpoint):

@@ -1,4 +1,4 @@
-"""The programs of docs/runtimes.md, each run as it stands there with the package that it names.
+"""The programs of docs/runtimes.md, each run unchanged with the package that it names.
 
 So is the one that the page of a release shows. The model's replies are scripted; the release, the vendor and
 all that lies between are real.
@@ -76,7 +76,7 @@ REPLIES = {
 
 
 def scripted_model(line, request):
-    """First it calls the tool that it was shown; then it says what it was told."""
+    """Calls the shown tool first; then it returns the tool's answer."""
     answered = next(reply for ends, reply in REPLIES.items() if request.path.endswith(ends))
     body = request.body.decode()
     assert TOOL in body

@@ -50,7 +50,7 @@ def event(document) -> bytes:
 
 
 class Asking:
-    """A library that asks as many questions as it is given, and says what it was told."""
+    """A library that asks as many questions as the test sets, and returns the answers."""
 
     def __init__(self, *questions) -> None:
         self.questions = list(questions)

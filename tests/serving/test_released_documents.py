@@ -1,4 +1,4 @@
-"""What a process remembers of releases, and what it asks each time."""
+"""Releases in a process's memory, and its queries for each request."""
 
 import gc
 import json
@@ -89,7 +89,7 @@ def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypa
         agent, _ = desk_with(owner, vendor)
         client = runtime(owner, agent)
         client.post(url(), GIVEN)
-        # A savepoint and its release stand for BEGIN and COMMIT.
+        # A savepoint and its release replace BEGIN and COMMIT.
         with django_assert_max_num_queries(10) as queries:
             assert client.post(url(), GIVEN).json()["outcome"] == "ok"
     statements = [captured_query["sql"].split()[0] for captured_query in queries.captured_queries]

@@ -1,4 +1,4 @@
-"""A failed call is sent again as its release says: stated by REST, sealed by publishing, kept by calls."""
+"""A failed call is sent again by its release's policy: shown by REST, released, and stored with calls."""
 
 import pytest
 from rest_framework.test import APIClient

@@ -1,4 +1,4 @@
-"""A call as server-sent events: what the vendor sends is passed on as it comes, and the end is told."""
+"""A call as server-sent events: the vendor's events are passed on as they come, and the end follows."""
 
 import json
 import threading
@@ -216,7 +216,7 @@ def test_a_call_that_cannot_be_followed_is_not_made(client, monkeypatch):
     busy = client.get(url_of(Call.objects.get().pk, "events/"))
     assert (busy.status_code, busy.json()["code"]) == (503, "busy")
     followed.close()
-    # What is refused or answered at once gives its place back.
+    # A request that is refused or answered at once releases its place.
     assert client.post(url(), STREAM | {"arguments": {"none": 1}}).json()["outcome"] == "invalid_arguments"
     with invocation.room(another):
         pass

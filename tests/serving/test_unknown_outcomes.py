@@ -1,4 +1,4 @@
-"""The database is lost after a call was begun: nobody knows whether it ran, and no door says "try again"."""
+"""The database is lost after a call began: its outcome is unknown, and no door answers "try again"."""
 
 import threading
 import uuid
@@ -32,7 +32,7 @@ SAID = {
 
 
 class Line:
-    """The connections to the database: it cuts them when the vendor is asked, if it is armed."""
+    """Cuts the connections to the database during a request to the vendor, if it is armed."""
 
     def __init__(self) -> None:
         self.settings = connections.settings["default"]
@@ -93,7 +93,7 @@ def look_after_the_lease() -> None:
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
 def test_every_door_says_that_it_is_not_known_whether_a_call_ran(client, vendor, line, door):
     ask = Ask(id="turn-1")
-    # What a door reads of the release it has read once.
+    # A door reads the facts of the release once.
     assert door.ask(client, Ask(id="turn-0")).said.startswith("200")
     line.is_armed = True
     assert door.ask(client, ask).said == SAID[door.name]
@@ -122,7 +122,7 @@ def test_items_of_a_batch_that_ran_are_not_told_to_try_again(client, vendor, lin
     outcomes = [result["answer"]["outcome"] for result in results if result["status"] == 200]
     assert set(outcomes) == {"unknown"}
     assert len(outcomes) >= requests_sent
-    # What was not begun is refused, and may be sent again.
+    # A call that did not begin is refused, and may be sent again.
     assert {row["error"]["code"] for row in results if row["error"]} <= {"unavailable"}
     look_after_the_lease()
     found_calls = client.get(CALLS, {"idempotency_key": "turn-1"}).json()["results"]

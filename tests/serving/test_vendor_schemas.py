@@ -109,7 +109,7 @@ def holding(schema):
          {"customer": {"x": {"name": "Ann"}}}, {"customer": {"x": {"name": "Ann"}}}),
         (ref("Wrap"), {"body": {"name": "Ann"}}, {"name": "Ann"}),
         ({"type": "array", "items": ref("Wrap")}, {"body": [{"name": "Ann"}]}, [{"name": "Ann"}]),
-        # Required beside the schema that says that it only comes back.
+        # Required beside the schema that marks it as read-only.
         (holding({"allOf": [{"properties": {"secret_id": ref("Id")}}, {"type": "object",
                   "required": ["secret_id", "name"], "properties": {"name": {"type": "string"}}}]}),
          {"customer": {"name": "Ann"}}, {"customer": {"name": "Ann"}}),

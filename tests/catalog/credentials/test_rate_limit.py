@@ -23,7 +23,7 @@ NUMBERS = iter(range(1_000_000))
 
 
 def limit_of(per_second: int, at_once: int = 100) -> RateLimit:
-    """Of an endpoint that nobody else asks."""
+    """Return the limit of an endpoint without other callers."""
     key = f"pegboard:pace:{{test-{next(NUMBERS)}}}"
     redis_client.client().delete(f"{key}:busy", f"{key}:starts")
     return RateLimit(key, per_second, at_once)

@@ -99,7 +99,7 @@ def test_secret_of_another_row_or_another_field_does_not_open():
 
 @pytest.mark.django_db
 def test_rotation_does_not_heal_a_swap(settings):
-    """What cannot be decrypted is named and left alone; the rest moves."""
+    """A secret that cannot be decrypted is named and left unchanged; the others are encrypted again."""
     own_credential, other = make_credential("mine"), make_credential("other")
     swapped = [own_credential.sealed, other.sealed]
     for row, sealed in zip((other, own_credential), swapped, strict=True):
@@ -143,7 +143,7 @@ def test_row_that_another_transaction_locks_is_encrypted_once_it_is_free(setting
         holder.join()
 
     assert progress.encrypted == 3
-    assert counts[0] == 1  # the one that nobody held
+    assert counts[0] == 1  # the row without a lock
     settings.KEYS = [NEW]
     assert opened() == {locked.pk: "held", free.pk: "free"}
 
@@ -304,7 +304,7 @@ def test_check_for_deployment_names_a_missing_key(settings):
 
 
 class Reader(threading.Thread):
-    """Opens random rows all the time, as a worker does; `fine` says what each may open to."""
+    """Opens random rows all the time, as a worker does; `fine` holds the expected secret of each."""
 
     def __init__(self, fine: dict[object, set[str]]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What people see of a credential: how it is, what mends it, and never what is inside."""
+"""The state of a credential on pages and over REST: how to repair it, and never its secret."""
 
 import json
 import re
@@ -451,7 +451,7 @@ EDITS = [
 @pytest.mark.parametrize(("what", "before", "after"), EDITS)
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.DESIGNER, Role.ADMIN])
 def test_another_origin_unbinds_the_secret(what, before, after, role):
-    """Whoever may change an address must not get the secret sent to it."""
+    """A user who may change an address must not receive the secret there."""
     settings = {"token_url": "http://127.0.0.1:9100/token", "client_id": "x"}
     credential = credential_operations.create_credential(
         actor=make_user(Role.ADMIN),

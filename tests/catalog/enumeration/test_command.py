@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def enumerate_now(*arguments: str) -> tuple[list[str], list[str], str]:
-    """What it says, what it complains about, and with what it ends."""
+    """Return the command's output, its errors and its exit status."""
     out, err, end = StringIO(), StringIO(), ""
     try:
         call_command("enumerate", *arguments, stdout=out, stderr=err)

@@ -464,7 +464,7 @@ def test_the_credential_travels_to_its_own_origin_only(endpoint, vendor):
 
 
 def test_a_database_that_goes_away_while_tools_are_staged_ends_no_run(endpoint, vendor):
-    """The run stays with its lease: nobody may write that it failed, and another worker reads again."""
+    """The run keeps its lease: no process may mark it as failed, and another worker repeats it."""
     vendor.listed, vendor.page_size = tools(250), 100
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
     backend = connection.connection.info.backend_pid

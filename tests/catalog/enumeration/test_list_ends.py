@@ -60,7 +60,7 @@ def run_enumeration(endpoint):
 
 
 def run_body(run):
-    """What REST tells of the run."""
+    """Return the run over REST."""
     return signed_in(Role.VIEWER).get(f"/api/v1/runs/{run.pk}/").json()
 
 

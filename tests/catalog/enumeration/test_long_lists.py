@@ -80,7 +80,7 @@ def cursors(vendor):
 
 @pytest.fixture
 def sent_pks(monkeypatch):
-    """The runs that workers were told of."""
+    """Ids of the runs in messages to workers."""
     run_pks = []
     monkeypatch.setattr(enumeration_runs, "send", lambda pk: run_pks.append(pk) or True)
     return run_pks

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Archive(Vendor):
-    """A vendor with a history; `troubles` maps a tool's id to what stands in place of it."""
+    """A vendor with a history; `troubles` maps a tool's id to the reply that replaces its history."""
 
     troubles: dict[str, tuple[int, bytes] | list[tuple[int, bytes]]]
 

@@ -43,7 +43,7 @@ def test_a_designer_has_an_endpoint_read(designer_api, endpoint):
     run = Run.objects.get(pk=reply.json()["run"])
     assert run.requested_by.role == Role.DESIGNER
     assert AuditEntry.objects.get(action="enumerate").actor == run.requested_by
-    # Who asks again while it is active gets the same run.
+    # Another request during an active run gets the same run.
     assert request_enumeration(designer_api, endpoint).json() == reply.json()
 
 

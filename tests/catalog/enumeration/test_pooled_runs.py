@@ -24,7 +24,7 @@ def make_tools(number, version=1):
 
 
 def facts():
-    """What the catalog holds, without keys and times."""
+    """Return the rows of the catalog without keys and times."""
     rows = ToolVersion.objects.order_by("tool__endpoint__name", "tool__tool_id", "ordinal")
     return list(
         rows.values_list("tool__endpoint__name", "tool__tool_id", "ordinal", "label", "digest", "raw")

@@ -237,7 +237,7 @@ def test_an_edit_that_began_before_a_run_ended_does_not_undo_its_result(endpoint
 
 
 def disconnect(queries_like: str = "%") -> None:
-    """What a restart of PostgreSQL does to everybody else's connection."""
+    """Terminate the other connections, as a restart of PostgreSQL does."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
@@ -302,7 +302,7 @@ ELSEWHERE = "http://127.0.0.1:9/elsewhere"
 
 @pytest.fixture
 def move(endpoint):
-    """What an administrator does meanwhile."""
+    """Change the endpoint as an administrator does during the run."""
     ada = make_user(Role.ADMIN)
 
     def move_it(url=ELSEWHERE):
@@ -312,7 +312,7 @@ def move(endpoint):
 
 
 def ended_as_moved(run, sent_pks):
-    """The run says so, the endpoint is judged by nothing of it, and another run is queued."""
+    """The run reports it, the endpoint's state is unchanged, and another run is queued."""
     assert (run.status, run.error_code) == ("failed", "ENDPOINT_MOVED")
     assert "A new run reads the endpoint as it is now." in run.error_message
     endpoint = Endpoint.objects.get()

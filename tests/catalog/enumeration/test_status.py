@@ -83,7 +83,7 @@ def test_other_runs_of_a_held_endpoint_are_as_they_were(admin, held_run):
 
 @pytest.fixture
 def signed_out():
-    """Nobody has signed in at its authorization server yet."""
+    """An endpoint whose credential has no sign-in yet."""
     credential = credential_operations.create_credential(
         actor=make_user(Role.ADMIN),
         name="Weather",

@@ -9,7 +9,7 @@ from tests.catalog.notifications.receivers import mail_server, receiver
 
 @pytest.fixture
 def post_office(settings):
-    """A mail server that the settings name; pytest-django's stand-in is put aside."""
+    """The mail server of the settings; it replaces pytest-django's stand-in."""
     with mail_server() as server:
         settings.EMAIL_BACKEND = "core.mail_backend.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", urlsplit(server.url).port
@@ -26,7 +26,7 @@ def listener():
 
 
 def reader(user: User, address: str = "ada@example.com", pause_minutes: int = 5) -> MailAddress:
-    """Somebody with a confirmed address."""
+    """A user with a confirmed address."""
     from django.utils import timezone
 
     return MailAddress.objects.create(

@@ -83,7 +83,7 @@ def mail_server(tls: ssl.SSLContext | None = None, *, is_wrapped: bool = False) 
 
 
 class Receiver:
-    """Answers what `answer` says for each request (headers, body) and remembers those it took."""
+    """Answers each request with `answer(headers, body)` and remembers the accepted ones."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[dict[str, str], bytes]] = []

@@ -1,4 +1,4 @@
-"""A key that leaked is ended by whoever finds it."""
+"""Any person who finds a leaked key can end it."""
 
 import pytest
 from rest_framework.test import APIClient

@@ -1,4 +1,4 @@
-"""What is told, when, and how often: from a run that fails to the mail and the signed request."""
+"""Notices from the failed run to the mail and the signed request: their content, time and number."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""The address of a webhook is a secret: encrypted where it lies, and shown to nobody once it is saved."""
+"""The address of a webhook is a secret: encrypted in the database, and never shown after it was saved."""
 
 import pytest
 from django.db import connection

@@ -1,4 +1,4 @@
-"""Whatever a vendor sends becomes a small square WebP of ours, or is refused by name."""
+"""Any image of a vendor becomes a small square WebP or is refused with a code."""
 
 import contextlib
 import io
@@ -33,7 +33,7 @@ def test_an_image_becomes_a_small_square_webp(kind):
     with Image.open(io.BytesIO(draw(image(kind)))) as drawn:
         assert (drawn.format, drawn.size) == ("WEBP", (SIDE, SIDE))
         pixels = drawn.convert("RGBA")
-        assert pixels.getpixel((SIDE // 2, 2))[3] == 0  # what is not square stands in the middle
+        assert pixels.getpixel((SIDE // 2, 2))[3] == 0  # a wide image is centred in the square
         red, green, _, opacity = pixels.getpixel((SIDE // 2, SIDE // 2))
         assert red > 150 > green
         assert opacity == 255

@@ -60,7 +60,7 @@ def list_items(response) -> list[str]:
 
 
 def shown_item(response) -> int:
-    """Which finding stands beside the list."""
+    """Return the id of the finding that is open beside the list."""
     return int(re.search(r'data-shows="(\d+)"', response.content.decode())[1])
 
 

@@ -79,7 +79,7 @@ def test_two_inspections_of_one_run_raise_each_finding_once(vendor):
 
 
 def test_what_a_reading_withdraws_is_locked_in_the_order_of_everybody(vendor):
-    """Somebody who locks tools by their number holds the first, and comes to the last while a run records."""
+    """A transaction that locks tools by id holds the first one, and reaches the last one in a recording."""
     vendor.listed = tools(10)
     endpoint = make_endpoint(url=vendor.url)
     run_enumeration(endpoint)

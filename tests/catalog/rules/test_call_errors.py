@@ -8,7 +8,7 @@ import pytest
 from catalog.rules import call_errors
 
 ROOT = Path(__file__).parents[3]
-# Where the code stands among what is raised or said.
+# The argument that holds the code, by the function that raises or reports it.
 PLACES = {
     "UnavailableError": 0,
     "RefusedError": 0,

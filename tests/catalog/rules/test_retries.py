@@ -1,4 +1,4 @@
-"""Whether a failed call is sent again: never too often, too late, or where it may do harm."""
+"""A failed call is sent again only within its number of attempts, in time and without harm."""
 
 import pytest
 from hypothesis import given

@@ -58,7 +58,7 @@ def turned_on(endpoint: Endpoint, **how) -> SecondLook:
 
 
 def is_good_for_others(vendor: Vendor) -> None:
-    """And has something else for us; whoever asks for the list in our name gets what we have read."""
+    """Answers other clients with another list; a request in Pegboard's name gets the known one."""
     listed_tools = vendor.listed
 
     def script(page, body):
@@ -170,7 +170,7 @@ def test_a_look_whose_worker_died_is_taken_up_and_ends_once(endpoint, vendor, se
 
 @pytest.mark.parametrize("point", ["look-claimed", "looked", "look-recorded"])
 def test_whoever_wakes_up_late_writes_nothing(endpoint, vendor, monkeypatch, point):
-    """Killed there, it is the same: what another worker has taken up is the other's to tell."""
+    """A kill at that point has the same result: only the worker that claimed the look reports it."""
     is_good_for_others(vendor)
     due(endpoint)
 

@@ -1,4 +1,4 @@
-"""What a protocol finds out about an endpoint is kept, unless it is another endpoint by then."""
+"""Facts that a protocol finds out about an endpoint are stored, unless its address has changed meanwhile."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What connecting would bring, seen before anything is saved."""
+"""The preview of a connection, before anything is saved."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""One address that is connected more than once: said before, possible on purpose, no alarm after."""
+"""One address with several connections: a warning before, possible on purpose, no finding afterwards."""
 
 import threading
 

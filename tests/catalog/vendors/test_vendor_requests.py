@@ -1,4 +1,4 @@
-"""Designers ask for vendors, administrators answer, and the one who asked is told."""
+"""Designers request vendors, administrators answer, and the designer is notified."""
 
 import pytest
 import time_machine
@@ -105,7 +105,7 @@ def test_a_preview_is_read_without_a_credential_and_nothing_is_kept(api, admin_a
     assert (preview["tools"], preview["error"]) == (25, None)
     assert not any("authorization" in headers for headers in public_vendor.headers)
     assert not Endpoint.objects.exists()
-    # As it is answered to an administrator: private addresses are never asked.
+    # An administrator sees the same answer: private addresses are never requested.
     private = {"protocol": "a2t", "url": "http://10.1.2.3/"}
     refused = api.post(f"{URL}preview/", private).json()
     assert refused["error"]["code"] == "ADDRESS"
@@ -190,7 +190,7 @@ def test_an_administrator_connects_it_by_the_form_that_is_filled_in(client, api)
 
 
 def connect_form(client, request):
-    """What an administrator sends who has the form open: as it was filled in, for `request`."""
+    """The form of an administrator who opened it for `request`, as it was filled in."""
     client.force_login(make_user(Role.ADMIN))
     return filled_in(client.get(reverse("endpoint-new"), {"request": request}))
 
@@ -235,7 +235,7 @@ def test_an_open_form_goes_on_without_a_request_that_waits_no_longer(
     assert Endpoint.objects.count() == count
     for endpoint in Endpoint.objects.all():
         assert reverse("endpoint", args=[endpoint.pk]) in response.content.decode()
-    # What is on that page now can be saved, and a link that was kept says the same.
+    # The fields of that page can be saved, and a stored link fills in the same.
     assert client.post(reverse("endpoint-new"), filled_in(response) | {"again": "on"}).status_code == 302
     assert Endpoint.objects.count() == count + 1
     assert expected_text in text_of(client.get(reverse("endpoint-new"), {"request": request}))

@@ -1,4 +1,4 @@
-"""An address that is entered with the wrong protocol: told, mended on the run's page, tried a second time."""
+"""An address with the wrong protocol: named, corrected on the run's page, read a second time."""
 
 import json
 

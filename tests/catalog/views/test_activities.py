@@ -27,7 +27,7 @@ NEW = "/activities/new/?kind="
 
 @pytest.fixture
 def mail():
-    """What a message is sent with, and two vendors' tools that may do it."""
+    """A tool that sends messages, and the tools of two vendors that can replace it."""
     text = ("to", "heading", "text")
     post = make_tool(
         make_signature(
@@ -80,7 +80,7 @@ def mail():
 
 
 def press(client, url, response, act="save", **typed):
-    """A button of the page, with what is typed over what stands there."""
+    """Press a button of the page after typing into its fields."""
     return client.post(url, Fields(response).sent | typed | {"act": act})
 
 
@@ -93,7 +93,7 @@ def calls(tool):
 
 
 def row_of(response, name):
-    """The name of the row's fields, by what stands in it."""
+    """Return the name of the row's fields by a value in them."""
     fields_sent = Fields(response).sent
     return next(
         key for key, value in fields_sent.items() if value == name and key.endswith(("-name", "-typed"))
@@ -340,7 +340,7 @@ def test_viewers_read_activities_and_change_none(mail):
 
 @pytest.fixture
 def weather():
-    """What a request of our own shall answer."""
+    """A server for requests of activities."""
     signature = make_signature(
         "weather_now",
         inputs=(make_parameter("city"), make_parameter("units", required=False)),

@@ -196,7 +196,7 @@ def test_form_that_is_not_complete_registers_nobody(admin, server):
     assert "There is a vendor “forecasts” already." in text_of(page)
     assert ("POST", "/register") not in server.calls
     assert not Credential.objects.exists()
-    # A vendor without a name is called by its address until somebody gives it one.
+    # A vendor without a name is named by its address until a user names it.
     admin.post(NEW, typed(server, register=offer["register"], vendor_name=""))
     assert Vendor.objects.latest("pk").name == "127.0.0.1"
 

@@ -18,7 +18,7 @@ NEW = "/tools/define/"
 
 
 class Fields(HTMLParser):
-    """What a browser sends of the one large form of a page."""
+    """The fields that a browser submits for the one large form of a page."""
 
     def __init__(self, response):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a difference looks like, wherever two versions are compared."""
+"""The display of a difference, on every page that compares two versions."""
 
 import pytest
 from django.template.loader import render_to_string

@@ -1,8 +1,8 @@
 """A name server that changes its mind, and the machine's own resolver pointed at it.
 
 Run as a program inside of namespaces of its own (unshare -Urnm), where it may be root for itself: it
-brings loopback up, puts a resolv.conf in place, serves UDP port 53 and lets the product ask. What came
-of it is printed as JSON.
+brings loopback up, puts a resolv.conf in place, serves UDP port 53 and lets the product ask. The result is
+printed as JSON.
 """
 
 import fcntl

@@ -97,7 +97,7 @@ NOT_PUBLIC = [
     "",
 ]
 
-# What tunnels and gateways make of an inner address, each in every form that its RFC has.
+# Forms that tunnels and gateways give to an inner address, each with its RFC.
 CARRIED = {
     "IPv4-mapped": ["::ffff:{v4}"],
     "IPv4-compatible": ["::{v4}"],
@@ -113,7 +113,7 @@ INNER = ["127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.1.1", "100.100.100
 
 
 def carried(v4):
-    """By family, every IPv6 address that stands for `v4`."""
+    """Return every IPv6 address that embeds `v4`, by family."""
     b = [int(part) for part in v4.split(".")]
     words = {
         "v4": v4,
@@ -236,7 +236,7 @@ def test_allowing_a_network_opens_nothing_else(address):
         )
 
 
-# What a deployment may write, what it opens and what stays shut: setting, open, shut.
+# Settings of a deployment: setting, addresses that it opens, addresses that it leaves closed.
 SETTINGS = [
     ("", ["1.1.1.1"], ["10.0.0.1", "127.0.0.1", "::1"]),
     ("10.20.0.0/16", ["10.20.0.1", "10.20.255.255", "1.1.1.1"], ["10.21.0.0", "10.19.255.255"]),

@@ -1,4 +1,4 @@
-"""What a session can do for protocols that need more than one question and one answer."""
+"""Sessions of protocols that need more than one request and one reply."""
 
 import html
 import json

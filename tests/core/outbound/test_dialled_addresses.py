@@ -28,7 +28,7 @@ sys.addaudithook(lambda event, args: CONNECTS.append(args[1]) if event == "socke
 
 @pytest.fixture
 def canary():
-    """Stands where nothing may ever connect to."""
+    """Listens on an address that must never be connected to."""
     with HostileVendor(reply(), host="127.0.0.66") as vendor:
         yield vendor
         assert vendor.connections == 0

@@ -1,4 +1,4 @@
-"""A secret of ours, or a part of it, is found in what a vendor sends, cut off as it may be."""
+"""A secret, or a part of it, is found in a vendor's reply, even if it is cut off."""
 
 import html
 import json

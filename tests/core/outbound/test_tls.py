@@ -217,7 +217,7 @@ def test_server_of_yesterday_is_refused(serve, authority):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_five_faults_read_differently(serve, authority):
-    """What an administrator can do about each is something else."""
+    """Each fault has its own sentence, because an administrator repairs each one differently."""
     messages = {
         refusal(serve(signer=Authority("vendor")), authority.pem),
         refusal(serve([x509.DNSName("other.example")]), authority.pem),

@@ -31,7 +31,7 @@ SENT = {"type": "object", "required": ["name"], "properties": {"name": {"type": 
             {**BASE, "dependentRequired": {"name": ["id"], "id": ["name"]}},
             {**SENT, "dependentRequired": {"name": []}},
         ),
-        # What holds beside a schema hides its members there, and nowhere else.
+        # A rule beside a schema hides its members there, and in no other place.
         (
             {
                 "allOf": [{"properties": {"id": {"readOnly": True}}}, {"$ref": "#/$defs/R"}],

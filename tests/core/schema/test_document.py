@@ -51,7 +51,7 @@ def test_the_internal_form_accepts_what_the_vendors_schema_accepts(draft):
         document = read_document(schema)
         codes = {finding.code for finding in document.findings}
         assume("ENDLESS_REF" not in codes)
-        # A reference beside one that stands alone is never followed.
+        # Keywords beside a `$ref` that replaces its siblings are never followed.
         assert codes <= {"BROKEN_REF"}
         assert read_document(document.root).root == document.root
         internal_validator = jsonschema_rs.Draft202012Validator(document.root, offline=True)

@@ -1,4 +1,4 @@
-"""A schema without references judges as the schema does, unless it is told that something was cut off."""
+"""A schema without references validates as the schema does, unless a remark names a cut."""
 
 from typing import Any
 

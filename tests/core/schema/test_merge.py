@@ -99,7 +99,7 @@ def test_a_schema_that_looks_at_what_others_left_over_is_not_taken_apart():
     level = level_of({"properties": {"b": True}, "allOf": [inner]})
     assert level.schema == {"properties": {"b": True}}
     assert level.apart == (inner,)
-    # Where nothing stands beside it, it is the whole.
+    # Without keywords beside it, it is the whole schema.
     assert level_of({"title": "T", "allOf": [inner]}).schema == {"title": "T", **inner}
 
 

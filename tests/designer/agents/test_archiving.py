@@ -177,7 +177,7 @@ def test_no_agent_goes_below_an_archived_one(api, desk):
 def test_choices_and_pending_work_leave_it_out(api, alice, desk):
     assert [pin.agent for pin in pending_work.pins_behind(alice)] == [desk]
     make_pin(agent("orders"))
-    # What is below an agent goes with it, unless it was published by itself.
+    # Sub-agents are archived with their agent, unless they were published separately.
     assert [row.slug for row in pending_work.agents_to_publish(alice)] == ["desk"]
 
     archive(api, "desk")

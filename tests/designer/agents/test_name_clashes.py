@@ -1,4 +1,4 @@
-"""Two tools of one agent with one name: a readable one is proposed, and a person says whether to take it."""
+"""Two tools of one agent with one name: Pegboard proposes a readable one, and a user decides about it."""
 
 import re
 

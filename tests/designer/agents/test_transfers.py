@@ -184,7 +184,7 @@ def test_a_procedure_names_a_sub_agent_that_is_gone(api, alice, desk, refills, l
     page = signed_in(Role.DESIGNER).get("/agents/desk/procedures/calls/")
     assert f"Then {name}()." in page.content.decode()
     assert expected_text in text_of(page)
-    # What is shown is saved as what it was, and a release says it as well.
+    # The shown values are saved unchanged, and a release contains them as well.
     editing.save_procedure(procedure, actor=alice, body=f"Then {name}(). Good.")
     procedure.refresh_from_db()
     assert procedure.text == stored + " Good."

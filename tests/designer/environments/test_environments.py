@@ -198,7 +198,7 @@ def test_all_tools_are_bound_to_mocks_at_once_or_none(client, owner, desk, mock)
     client.post(f"{PAGE}test/mocks/")
     results = client.post(path).json()["results"]
     assert [(result["tool"], result["kind"]) for result in results] == [("odd", "mock"), ("sky", "mock")]
-    # What had a mock keeps it, and nothing more is written down.
+    # A tool that had a mock keeps it, and no other entry is audited.
     assert Binding.objects.get(tool=pin.tool).activity == mock
     assert AuditEntry.objects.filter(action="bind").count() == 2
 
@@ -246,7 +246,7 @@ def test_what_is_decided_goes_before_what_is_said_and_that_before_a_name(facts):
     assert (decision.runs == "activity") == (decision.activity is not None)
     assert (decision.runs == "nothing") == (decision.fault is not None)
     assert (decision.activity_shown_to_model("tool") == "") == (decision.runs == "latent")
-    # What does not fit runs for nothing, and nothing else runs instead of the vendor.
+    # An activity that does not fit is not run, and nothing else runs instead of the vendor.
     fits = None if facts.unfit else 1
     if facts.is_bound:
         assert (decision.why, decision.activity) == ("bound", fits and facts.activity)

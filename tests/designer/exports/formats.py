@@ -1,6 +1,6 @@
-"""The export formats, and what the rules of their targets (tests/fixtures/exports) say about a document.
+"""The export formats, and checks of a document against the rules of their targets (tests/fixtures/exports).
 
-`x-tools` of such a file leads to the tools in a document and, within a tool, to its name, its inputs and its
+`x-tools` of such a file points to the tools in a document and, within a tool, to its name, its inputs and its
 outputs, as JSON Pointers. Inputs and outputs are JSON Schemas, or arrays of parameters with names; a tool may
 be without inputs. `beside` are properties of a tool's inputs that are none.
 """
@@ -60,7 +60,7 @@ def tools_in_format(format_: str, document: Any) -> Iterator[Listed]:
 
 
 def raw_tools(body: bytes, format_: Format) -> list[bytes]:
-    """The tools of an export as they stand in its bytes, found without the code that shows them."""
+    """Return the tools of an export as its bytes contain them, found without the code that shows them."""
     assert format_.places is not None
     for step in format_.places.tools:
         body = bytes(msgspec.json.decode(body, type=dict[str, msgspec.Raw])[step])

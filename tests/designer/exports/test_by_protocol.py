@@ -1,4 +1,4 @@
-"""What any protocol reads can be pinned and exported, in every format that has a place for it."""
+"""Tools of any protocol can be pinned and exported, in every format that can express them."""
 
 import pytest
 

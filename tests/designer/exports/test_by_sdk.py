@@ -1,6 +1,6 @@
-"""Each provider's own package takes what we write for it: nothing is missing, and nothing is left over.
+"""Each provider's own package accepts the export for it: no member is missing, and none is left over.
 
-The packages take seconds to import, so only whoever judges by one does.
+The packages take seconds to import, so only the checks that use one import it.
 """
 
 import copy
@@ -29,7 +29,7 @@ def adapter(module: str, kind: str) -> TypeAdapter[Any]:
 
 
 def typed(module: str, kind: str) -> Callable[[Any], Any]:
-    """What is left of a document that the package's types describe: a member they do not know is dropped."""
+    """Return the document as the package's types read it: members that they do not know are dropped."""
     return lambda document: adapter(module, kind).validate_python(document)
 
 
@@ -61,7 +61,7 @@ def gemini_tool(document: Any) -> Any:
 
 
 def schema(document: Any) -> Any:
-    """The calls stand in the schema of an answer, as one of its properties."""
+    """The calls are in the schema of an answer, as one of its properties."""
     jsonschema_rs.meta.validate({"$schema": DIALECT, "type": "object", "properties": document})
     return document
 

@@ -28,7 +28,7 @@ from tests.hostile_vendor import HostileVendor, json_reply
 
 
 def is_plain(tool: Effective) -> bool:
-    """Without what stands for all: those have tests of their own."""
+    """Leave out tools with one input for everything: those have tests of their own."""
     parameters = [
         *(parameter.parameter for parameter in tool.inputs),
         *(output.parameter for output in tool.outputs),

@@ -1,4 +1,4 @@
-"""What a target refuses never leaves in an export: it is written otherwise, left out and named, or it blocks
+"""An export contains nothing that its target refuses: it is written otherwise, left out and named, or blocks
 the one tool. The cases of public bug reports, and others of their kind."""
 
 from copy import deepcopy
@@ -247,7 +247,7 @@ def test_one_tool_that_a_target_refuses_silences_no_other():
     assert export("gemini", result.fitting)
 
 
-# Inputs that stand elsewhere than among the properties.
+# Inputs that are declared elsewhere than among the properties.
 MORE = {"type": "object", "title": "More", "properties": {"a": A}, "required": ["a"]}
 ELSEWHERE = [
     {"$ref": "#/$defs/M", "$defs": {"M": MORE}},

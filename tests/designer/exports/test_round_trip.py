@@ -1,4 +1,4 @@
-"""What a model is told to write reaches the vendor in every format, or the format says what it loses."""
+"""A model's arguments reach the vendor in every format, or the format reports the loss."""
 
 import json
 from pathlib import Path
@@ -103,7 +103,7 @@ def tool_of(vendors: dict[str, Any]) -> Any:
 
 
 def test_nothing_is_claimed_where_no_arguments_can_be_made_up():
-    # What must not come next cannot be written forwards.
+    # A negative lookahead cannot be generated from left to right.
     vendors = inputs_of({"a": A | {"pattern": "^(?=.*[0-9])(?=.*[a-z])[a-z0-9]{12}$"}}, required=["a"])
     assert check("gemini", vendors).has_common is not False
     assert carried(make_release(signature_of(vendors)), FORMATS["gemini"].limits).is_whole
@@ -122,7 +122,7 @@ def test_same_tool_gives_the_same_outcome():
 
 def breaches(vendors: dict[str, Any]) -> list[str]:
     """Return the formats in which no call that a model can write reaches the vendor, and those whose remarks
-    do not say what they lose, for one schema of inputs."""
+    do not report the loss, for one schema of inputs."""
     try:
         release = make_release(signature_of(vendors))
     except UnreadableItemError:

@@ -42,7 +42,7 @@ def exported(inputs, name="mcp", **words):
 
 
 def is_exact(inputs):
-    """Whether every target may be shown these inputs as the vendor wrote them."""
+    """Return True if every target may be shown these inputs as the vendor wrote them."""
     properties, required = inputs.get("properties", {}), inputs.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
         return False
@@ -121,7 +121,7 @@ def test_what_was_not_tuned_is_exported_as_it_came(members, own_properties):
     }
     if is_exact(inputs):
         shown_signature = effective(signature_of(inputs), name="forecast")
-        # Arguments are an object whatever the root says of null.
+        # Arguments are an object, even if the root allows null.
         expected = {key: value for key, value in inputs.items() if (key, value) != ("nullable", True)}
         assert canonical(schema.as_the_vendor_does(shown_signature)) == canonical(expected)
 

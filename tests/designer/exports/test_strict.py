@@ -186,7 +186,7 @@ def test_whatever_a_vendor_writes_is_strict_or_refused(members, own_properties):
         VALIDATORS[NAME].validate(export(NAME, release))
 
 
-# What loses nothing on the way: a value that fits the strict form fits the vendor's schema when its nulls go.
+# The strict form loses nothing: a value that fits it fits the vendor's schema without its nulls.
 
 scalars = st.sampled_from(
     [

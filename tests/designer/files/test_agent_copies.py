@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @module_data
 def desk(alice):
-    """Hands over to “Refills”; its tool is behind, has another name and words of ours."""
+    """Hands over to “Refills”; its tool is behind, and has another name and a tuned text."""
     desk = agents.create_agent(actor=alice, name="Desk", description="Answers the phone.")
     agent_budgets.set_limit(desk, actor=alice, limit=9_000)
     refills = agents.create_agent(actor=alice, name="Refills", parent=desk)

@@ -294,7 +294,7 @@ def test_definitions_go_along_with_the_agents_that_pin_them(actor):
     back = agent_files.import_file(agent_files.parse_file(file), actor=actor, is_dry_run=False)
     assert (back.missing, back.agents["desk"].pins.get().tool) == ([], definition)
 
-    # Elsewhere it has no such id: one of its name stands for it, or else it is defined.
+    # Another installation has no such id: a definition of the same name replaces it, or a new one is created.
     file["agents"][0]["pins"][0]["tool_id"] = "of another installation"
     again = agent_files.import_file(agent_files.parse_file(file), actor=actor, is_dry_run=False)
     assert (again.missing, again.agents["desk"].pins.get().tool) == ([], definition)

@@ -66,7 +66,7 @@ def inputs_with_values(draw) -> tuple[Parameter, object]:
 
 
 def as_a_browser_sends(form: ArgumentsForm) -> dict[str, object]:
-    """Every field as it stands: line ends become CR LF, and there are none in a field of one line."""
+    """Submit every field unchanged: line ends become CR LF, and a field of one line has none."""
     fields = {}
     for name, field in form.fields.items():
         value = form[name].value()

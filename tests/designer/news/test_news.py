@@ -1,4 +1,4 @@
-"""What designers and runtimes are told: of releases, channels, pins and tools that they care about."""
+"""Notices for designers and runtimes: releases, channels, pins and tools that they follow."""
 
 import json
 

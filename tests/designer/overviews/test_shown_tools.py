@@ -1,4 +1,4 @@
-"""What the model sees of a tool beside its form: to the byte what the export holds.
+"""The panel with the tool as the model sees it equals the export, byte for byte.
 
 PEGBOARD_SHOWN=1000 shows so many tools instead of 240, as `make soak ARGS=surfaces` does.
 """
@@ -68,7 +68,7 @@ def test_tools_are_shown_as_their_exports_hold_them():
     for start in range(0, TOOLS, EACH):
         agent, endpoint = make_agent(), make_endpoint()
         for number, signature in enumerate(signatures[start : start + EACH]):
-            # Two in ten share the vendor's id, which formats tell apart by what else they hold.
+            # Two in ten share the vendor's id; formats distinguish them by their other members.
             tool = make_tool(signature, endpoint=make_endpoint() if number % 10 == 0 else endpoint)
             if number % 5 == 0:
                 tool.tool_id = f"shared.{number // 10}"
@@ -215,7 +215,7 @@ def test_the_pane_follows_what_is_typed_and_keeps_nothing(pin):
     assert "One of" not in text_of(pane)
     assert pane["HX-Replace-Url"] == f"/agents/desk/pins/{pin.pk}/?format=openai-chat"
     assert not Tuning.objects.exists()
-    # What is saved is then what was shown.
+    # The saved tool equals the shown one.
     address = f"/agents/desk/pins/{pin.pk}/?format=openai-chat"
     saved = designer.post(address, TYPED)
     assert saved["Location"] == address

@@ -1,4 +1,4 @@
-"""Tuned tools say the same words wherever they are shown (V8).
+"""Tuned tools have the same texts on every surface (V8).
 
 PEGBOARD_SURFACES=200 tries so many instead of 16, which hold every mixture of words.
 """
@@ -15,7 +15,7 @@ from tests.pages import text_of
 
 COUNT = int(os.environ.get("PEGBOARD_SURFACES", "16"))
 URL = "/api/v1/agents/desk"
-# Who has words about the tool and about its input. The agent's go before the catalog's, those before the
+# Owners of texts about the tool and about its input. The agent's replace the catalog's, and those replace the
 # vendor's.
 OWNERS = ("agent", "catalog", "vendor")
 
@@ -25,7 +25,7 @@ def text_for(number, what, owner):
 
 
 def writers_of(number, what, owners):
-    """Who has words about this one: every mixture comes."""
+    """Return the owners of texts about this one: every mixture occurs."""
     turn = number if what == "tool" else number // 4
     return {owner for bit, owner in enumerate(owners) if turn >> bit & 1}
 
@@ -57,7 +57,7 @@ def pins(alice):
 
 
 def expected(number):
-    """What is to be read, and what is nowhere to be found."""
+    """Return the texts that must be shown, and those that must not."""
     shown_words, not_shown = set(), set()
     for what in ("tool", "input"):
         having = {*writers_of(number, what, OWNERS[:2]), "vendor"}

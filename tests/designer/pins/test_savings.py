@@ -1,4 +1,4 @@
-"""Shorter texts say the same, and texts that would lose something are left alone."""
+"""Shorter texts keep their meaning, and texts that would lose something are left alone."""
 
 import pytest
 from hypothesis import given

@@ -413,7 +413,7 @@ def test_a_state_comes_back_that_the_pinned_version_has_no_place_for(api, rich, 
 
 @pytest.fixture
 def moved(api, rich, rich_pin, rich_url):
-    """Words of ours, and a pin that moved to a version in which the vendor says something else."""
+    """A tuned pin that moved to a version with other vendor texts."""
     api.put(
         rich_url,
         {

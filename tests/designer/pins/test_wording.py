@@ -1,4 +1,4 @@
-"""Words for all agents stand in for the vendor's wherever a tool is shown, listed, compared or searched."""
+"""Texts for all agents replace the vendor's wherever a tool is shown, listed, compared or searched."""
 
 from datetime import timedelta
 
@@ -83,7 +83,7 @@ def test_words_that_change_while_they_are_indexed_are_indexed_again(api, tool, m
     def meanwhile(tools):
         words = rewrites(tools)
         monkeypatch.setattr(effective_texts, "rewrites", rewrites)
-        with connection.cursor() as cursor:  # the clock of this test's one transaction stands still
+        with connection.cursor() as cursor:  # the clock of this test's one transaction does not advance
             tune(api, tool, description=OURS)
             cursor.execute("UPDATE catalog_tool SET worded_at = worded_at + interval '1 second'")
         return words

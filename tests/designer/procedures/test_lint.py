@@ -1,4 +1,4 @@
-"""What is remarked about the text of a procedure."""
+"""Warnings about the text of a procedure."""
 
 from typing import Any
 

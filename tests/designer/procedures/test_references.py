@@ -149,5 +149,5 @@ def test_shown_and_stored_lead_to_each_other(text: str) -> None:
     stored_text, reads = stored(pieces), display_text(pieces)
     assert display_text(parse(stored_text, KNOWN)) == reads
     assert stored_text.count("\n") == reads.count("\n")
-    # What is saved again without a change is kept without a change.
+    # Saving without a change keeps the text unchanged.
     assert stored(parse(reads, KNOWN)) == stored_text

@@ -1,4 +1,4 @@
-"""A step of a procedure takes values of earlier results; some results say that nothing was done."""
+"""A step of a procedure uses values of earlier results; some results report that nothing was done."""
 
 import pytest
 from hypothesis import given

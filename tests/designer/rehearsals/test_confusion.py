@@ -220,8 +220,8 @@ def test_any_words_score_the_same_from_both_sides(descriptions, title):
         assert after.score("tool_0", "tool_1") <= score
 
 
-# What breaks patterns and parsers: other scripts, marks, signs, quotes that never end, runs without a space.
-# Of the last, how often: drawn short, so that a failure is told in a few words.
+# Texts that break patterns and parsers: other scripts, marks, signs, open quotes, runs without a space.
+# The number of repetitions is drawn small, so that a failure is short.
 REPEATED = {"`": 5000, "not for ": 3000, "only for `": 2000, "(": 9000, "a": 20_000}
 HOSTILE = st.one_of(
     st.just(""),

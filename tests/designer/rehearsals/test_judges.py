@@ -112,7 +112,7 @@ def test_it_is_sent_the_exported_tools_and_its_calls_are_read(api, ada, desk, al
         "messages": [{"role": "user", "content": "The weather in Oslo"}],
         "tools": exported,
     }
-    # The release is the draft, so that one run says both.
+    # The release equals the draft, so one run covers both.
     (rehearsal,) = api.get(f"{DESK}draft/").json()["rehearsals"]
     assert (rehearsal["judge"], rehearsal["now"], rehearsal["before"]) == (
         "Big model",

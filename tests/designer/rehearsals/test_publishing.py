@@ -1,4 +1,4 @@
-"""What rehearsals mean for publishing: the figure beside that of the last release, and an agent's gate."""
+"""Rehearsals before publishing: the figure beside that of the last release, and an agent's gate."""
 
 import pytest
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def sent_tasks(monkeypatch):
-    """What workers are asked to judge."""
+    """Messages that ask workers for an evaluation."""
     messages = []
     monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **options: messages.append(args))
     return messages
@@ -96,7 +96,7 @@ def test_what_the_background_has_judged_is_not_judged_again(api, desk, alice, se
     finished_run = RehearsalRun.objects.get()
     rehearsal, (check,) = rehearsed(api)
 
-    # The draft is as it was released, so that one run says both.
+    # The draft equals the release, so one run covers both.
     assert (rehearsal["now"], rehearsal["before"]) == ({"right": 2, "total": 2}, {"right": 2, "total": 2})
     assert check["message"] == "2 of 2 tests passed, was 2 of 2 in release 1."
     assert (check["severity"], sent_tasks, RehearsalRun.objects.get()) == ("ok", [], finished_run)

@@ -1,4 +1,4 @@
-"""What is said against publishing, by the facts alone."""
+"""Checks before publishing, by the facts alone."""
 
 from dataclasses import replace
 

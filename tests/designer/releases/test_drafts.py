@@ -111,7 +111,7 @@ def save(agent, **changes) -> None:
     editing.save_procedure(agent.procedures.get(), actor=make_user(Role.DESIGNER), **changes)
 
 
-# What each member of a release comes from, and how that is changed. A member that is added to the document
+# The origin of each member of a release, and a change of it. A member that is added to the document
 # belongs into the digest of drafts.py, and here.
 CHANGES = {
     "agent.slug": lambda agent, pin: agents.update_agent(
@@ -156,7 +156,7 @@ def test_every_member_of_a_release_is_listed():
     members |= {f"procedure.{name}" for name in release_document.ReleasedProcedure.__struct_fields__}
 
     assert members == CHANGES.keys()
-    # What comes from below an agent is in test_trees.py.
+    # Sub-agents are in test_trees.py.
     known_members = {"schema", "agent", "number", "tools", "procedures", "transfers", "agents", "context"}
     assert set(release_document.ReleaseDocument.__struct_fields__) == known_members
 

@@ -1,4 +1,4 @@
-"""Versions of tools, as clients that know versions are told them: each locked, each only adding."""
+"""Versions of tools for clients that know versions: each fixed, each only adding."""
 
 from contextlib import contextmanager
 
@@ -51,7 +51,7 @@ def move(pin, signature, actor, label="2"):
 
 
 def forget_numbers():
-    """As it is after an upgrade from a Pegboard that had none."""
+    """Delete the versions, as after an upgrade from a Pegboard without them."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute("DELETE FROM designer_effectiveversion")
@@ -264,8 +264,8 @@ SIGNATURES = st.builds(
     name=st.just("sky"),
     description=st.sampled_from(["Looks up.", "Looks down."]),
     inputs=st.lists(PARAMETERS | st.just(ENUM), max_size=3, unique_by=lambda p: p.name).map(tuple),
-    # A tool without outputs gets one in A2T, which is gone as soon as it has outputs of its own. Neither
-    # format says which outputs always come.
+    # A tool without outputs gets one in A2T, which disappears as soon as it has outputs. Neither
+    # format states which outputs are always present.
     outputs=st.lists(
         PARAMETERS.map(lambda output: structs.replace(output, required=False)),
         min_size=1,

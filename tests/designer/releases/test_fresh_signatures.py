@@ -294,7 +294,7 @@ def test_nothing_is_asked_of_a_vendor_that_a_designer_does_not_follow(api, vendo
     assert freshness_headers(api.get(f"{URL}?fresh=1")) == ("cached", "not_followed", "1", "")
     assert vendor.asked == 0
     assert api.get(f"{URL}?fresh=yes").json()["fields"].keys() == {"fresh"}
-    # An older release goes on following.
+    # An older release still follows its vendor.
     assert freshness_headers(api.get(f"{URL.replace('live', '1')}?fresh=1"))[:1] == ("fresh",)
 
 
@@ -332,7 +332,7 @@ def test_those_who_ask_at_once_share_one_request(vendor, endpoint):
         thread.start()
     while not vendor.asked:
         threads[0].join(0.01)
-    # None of them holds a transaction while the vendor is asked.
+    # No thread holds a transaction during the request to the vendor.
     assert list(invariants.idle_transactions(0)()) == []
     gate.set()
     for thread in threads:
@@ -371,7 +371,7 @@ def test_a_vendor_without_an_address_for_one_tool_is_asked_once_for_all():
         assert changed.inspected > 0
         assert (codes["Sky.Look"], codes["Sky.Wind"], codes["Sky.Sun"]) == ("", "", "NOT_FOUND")
         assert codes["Sky.Rain"] not in ("", "NOT_FOUND")
-        # What was wrong is over, and is not told after the next reading.
+        # The problem is over, and is not reported after the next enumeration.
         items[:] = [item("Sky.Look"), more, item("Sky.Rain"), item("Sky.Sun")]
         ListFetch.objects.update(next_at=timezone.now() - timedelta(seconds=1))
         assert (set(ask().values()), len(paths)) == ({""}, 2)

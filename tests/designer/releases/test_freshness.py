@@ -1,4 +1,4 @@
-"""Whether a runtime may be shown another version than the released one: whatever was written in either."""
+"""A runtime is shown another version than the released one only if that is safe, for any two signatures."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def released(signature: Signature, words: Any = None) -> ReleasedTool:
 
 @st.composite
 def later(draw: Any, signature: Signature) -> Signature:
-    """What a vendor makes of it: mostly additions, and everything else."""
+    """Return the vendor's next version: mostly additions, and every other change."""
     for change in draw(st.lists(st.sampled_from(CHANGES), max_size=3)):
         signature = change(signature)
     return signature
@@ -95,7 +95,7 @@ def test_who_knows_the_released_signature_can_go_on_with_what_is_shown(data):
         assert shown_by_alias[parameter.alias].parameter.id == parameter.parameter.id
         assert shown_by_alias[parameter.alias].preset == parameter.preset
         assert set(parameter.hidden_values) <= set(shown_by_alias[parameter.alias].hidden_values)
-        # What was there says what it said, and promises no less harm.
+        # The old members keep their meaning, and promise no less harm.
         assert _text_members(shown_by_alias[parameter.alias].parameter) == _text_members(parameter.parameter)
     assert (decision.tool.signature.title, decision.tool.signature.description) == (
         tool.signature.title,

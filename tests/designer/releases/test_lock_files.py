@@ -1,4 +1,4 @@
-"""Lock files say what has moved since, and receipts which key fetched what."""
+"""Lock files report changes since, and receipts report which key fetched which tools."""
 
 from datetime import timedelta
 

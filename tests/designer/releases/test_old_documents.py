@@ -1,4 +1,4 @@
-"""Releases that were published before words could be said of every member read and export as they did.
+"""Releases of products without texts for every member are read and exported as before.
 
 The files were written by the product of that time: the document, and each of its exports.
 """

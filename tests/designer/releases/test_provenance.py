@@ -1,4 +1,4 @@
-"""Who approved the bytes that an agent's runtime received at a time: one query, the same answer for ever."""
+"""The user who approved the bytes that a runtime received at a time: one query, always the same answer."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -58,7 +58,7 @@ def desk():
         tunings.revert(pin, actor=bob)
         publishing.publish(agent, actor=dan, channel="live")
         clock.move_to(hour(5))
-        # What comes later is no part of any answer.
+        # Later events are in no answer.
         decisions.resolve(finding, actor=bob, decision="block")
         pins.remove_pin(pin, actor=dan)
         return agent

@@ -1,4 +1,4 @@
-"""A retired release says so with every answer, until the date that was set; its bytes never change."""
+"""Every answer of a retired release states it, until the retirement date; its bytes never change."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -93,7 +93,7 @@ def test_after_its_date_api_keys_get_it_no_more_and_users_still_do(api, client, 
             assert "Read release 2 in its place" in response.json()["message"]
             assert {"Deprecation", "Sunset", "Link"} <= set(response.headers)
     assert not Receipt.objects.exists()
-    # What was fetched before can still be verified, and looked up.
+    # Earlier downloads can still be verified, and looked up.
     assert runtime_api.get(f"{OLD}signature/").status_code == 200
     assert runtime_api.get(OLD).json()["retirement"]["reason"] == "Wrong prices"
     assert client.get(f"{OLD}tools/?format=mcp").status_code == 200

@@ -33,7 +33,7 @@ def release(alice):
 
 @pytest.fixture
 def verified(tmp_path, runtime_api, release):
-    """Runs the script of the manual over what a runtime fetches, with files replaced as the test says."""
+    """Run the script of the manual over a runtime's downloads, with the files that the test replaces."""
 
     def verified(**replaced: bytes) -> tuple[int, str]:
         fetched = {

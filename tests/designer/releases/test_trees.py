@@ -143,7 +143,7 @@ def test_nothing_of_a_tree_is_lost_when_all_that_it_was_made_of_is_gone(api, run
             for what in ("procedures/", *(f"tools/?format={name}&partial=1" for name in PROVED))
         ],
     ]
-    # Those of sub-agents are written when they are first asked for, so half is asked for only afterwards.
+    # Exports of sub-agents are written on the first request, so half of them are requested only afterwards.
     before = {address: runtime_api.get(address) for address in addresses[::2]}
 
     for slug in ("cards", "billing", "refills"):
@@ -164,7 +164,7 @@ def test_nothing_of_a_tree_is_lost_when_all_that_it_was_made_of_is_gone(api, run
     assert [(tool["name"], tool["description"]) for tool in tools] == [("charge", "Takes the money.")]
 
 
-# What each member of what is below an agent comes from, and how that is changed.
+# The origin of each member of a sub-agent, and a change of it.
 CHANGES = {
     "sub_agent.id": lambda by: agents.create_agent(actor=by, name="Other", parent=agent("cards")),
     "sub_agent.slug": lambda by: agents.update_agent(agent("cards"), actor=by, slug="plastic"),
@@ -215,7 +215,7 @@ def moved_away(by) -> None:
     agents.update_agent(agent("refills"), actor=by, parent=None)
 
 
-# How an agent that a procedure names went, and what happens to it afterwards, where no transfer leads to it.
+# Ways in which an agent that a procedure names disappears, and the text afterwards if no transfer names it.
 GONE = {
     "its address changes": (
         moved_away,

@@ -176,7 +176,7 @@ def test_two_tunings_are_one_merged_tuning(signature, data):
 def test_words_survive_being_taken_apart(signature, data):
     words = data.draw(tunings(signature))
 
-    # What says nothing about an input says as much as no words about it.
+    # A tuning without texts for an input equals no tuning.
     assert merged(NOTHING, words) == from_members(members(words)) == merged(words, words)
     assert members(from_members(members(words))) == members(words)
 

@@ -1,4 +1,4 @@
-"""What a newer version of a tool breaks, down to the line of a procedure: by REST and by page."""
+"""The breaks of a newer version of a tool, down to the line of a procedure: over REST and on the page."""
 
 import re
 

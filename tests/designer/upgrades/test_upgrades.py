@@ -59,7 +59,7 @@ def with_unit_required(tool):
 
 
 def lost_words(client, pin) -> list[tuple[str, bool]]:
-    """What an upgrade says beside what the vendor breaks."""
+    """Return the messages of an upgrade about lost texts."""
     (upgrade,) = upgrades(client, pin.agent)
     messages = [(impact["message"], impact["refuses_publishing"]) for impact in upgrade["impact"]]
     return [(message, refuses) for message, refuses in messages if "words" in message]
@@ -198,7 +198,7 @@ def test_a_sub_agent_that_goes_with_its_parent_has_no_publish_of_its_own_unless_
     assert "/agents/back/publish/" not in page.get("/agents/back/").content.decode()
     assert "/agents/front/publish/" in page.get("/agents/back/").content.decode()
     assert "/agents/back/publish/" in page.get("/agents/back/releases/").content.decode()
-    # Somebody asked for it, so it has releases of its own from now on.
+    # A user requested it, so it has releases of its own from now on.
     page.post("/agents/back/publish/", {"channel": ""})
     assert "/agents/back/changes/" in page.get("/agents/back/").content.decode()
 

@@ -1,4 +1,4 @@
-"""The list of activities: what it says, and what it costs."""
+"""The list of activities: its content and its cost."""
 
 import pytest
 from django.db import connection

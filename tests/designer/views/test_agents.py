@@ -226,7 +226,7 @@ def test_an_agent_without_tools_is_not_urged_to_publish(designer, desk):
 
 
 def test_a_release_offers_nothing_that_would_be_refused(designer, alice, desk):
-    """What a format leaves out is said by name; a format that can carry nothing is not offered."""
+    """The page names the tools that a format leaves out; a format that can carry none is not offered."""
     pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature("long", description="long " * 500)))
     publishing.publish(desk, actor=alice)
     pins.pin_tool(desk, actor=alice, tool=make_tool(name="forecast"))

@@ -1,4 +1,4 @@
-"""What differs between tools is marked, and one of them is pinned from there."""
+"""Differences between tools are marked, and one of the tools is pinned from that page."""
 
 import re
 

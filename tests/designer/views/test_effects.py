@@ -1,4 +1,4 @@
-"""What a call does is said in the same words wherever a designer chooses or checks a tool."""
+"""The effect of a call has the same words wherever a designer chooses or checks a tool."""
 
 import pytest
 

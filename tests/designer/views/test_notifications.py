@@ -1,4 +1,4 @@
-"""The pages and calls with which people choose what they hear of."""
+"""The pages and calls with which users choose their notifications."""
 
 import re
 from urllib.parse import urlsplit

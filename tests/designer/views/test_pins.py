@@ -17,7 +17,7 @@ INPUTS = (
         "units", type="enum", required=False, allowed_values=(AllowedValue("METRIC"), AllowedValue("US"))
     ),
 )
-# What the editor sends when no box was touched; a browser writes line ends as CR LF.
+# The editor's form without a touched box; a browser writes line ends as CR LF.
 UNTOUCHED = {
     "version": "1",
     "description": "Tomorrow's weather\r\nfor a city",
@@ -203,7 +203,7 @@ def test_a_pin_of_another_agent_is_not_found(designer, pin):
 
 
 def typed_on(page):
-    """What a browser sends of the form as it stands."""
+    """Return the fields that a browser submits for the unchanged form."""
     form = page.context["form"]
     values = {name: form[name].value() for name in form.fields}
     return {name: "on" if value is True else value for name, value in values.items() if value is not False}

@@ -1,4 +1,4 @@
-"""What a call does that fails, and whether a tool follows its vendor, on pages; attempts on a time line."""
+"""Retries of failed calls and automatic updates of a tool, on pages; attempts on a time line."""
 
 import pytest
 

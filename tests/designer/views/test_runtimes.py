@@ -1,4 +1,4 @@
-"""The page and the call that say which runtime reads which release, how, and how far behind it is."""
+"""The page and the call with runtimes by release: how each reads it, and how far behind it is."""
 
 import pytest
 from django.db.models import F

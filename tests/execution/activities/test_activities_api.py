@@ -1,4 +1,4 @@
-"""Activities over REST: saved, changed, proposed and run; and what a proposal may say, for any signatures."""
+"""Activities over REST: saved, changed, proposed and run; and limits of a proposal, for any signatures."""
 
 import pytest
 from hypothesis import given

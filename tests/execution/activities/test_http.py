@@ -276,7 +276,7 @@ def test_what_a_designer_has_saved_reaches_public_addresses_alone(host):
         with pytest.raises(DomainError, match="An administrator may save one") as refused:
             make_activity(inner, role=Role.DESIGNER)
         assert (refused.value.code, [*refused.value.fields]) == ("address_refused", ["address"])
-        # What it says is a public address, and what it leads to is judged when it is dialled.
+        # Its host is a public name; the address that it resolves to is checked when it is dialled.
         activity = make_activity(f"https://{host}:8443/{{city}}", role=Role.DESIGNER, **ALONE)
         result = call(activity)
         assert (result.outcome, result.error_code) == ("refused", "ADDRESS")
@@ -304,7 +304,7 @@ def test_what_an_administrator_has_saved_ends_with_the_next_version_of_a_designe
             operations.change(activity, actor=designer, interface=make_tool(SIGNATURE).current)
         assert refused.value.code == "address_refused"
         assert operations.faults_now(activity) == []
-        # As it was saved before versions said by whom.
+        # The config of a version that was saved before versions had an author.
         old = activity.versions.create(
             number=9,
             kind="http",

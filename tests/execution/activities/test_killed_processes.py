@@ -1,4 +1,4 @@
-"""Activities whose process dies or whose call is cancelled: no step is made twice, and none goes on alone."""
+"""Activities whose process dies or whose call is cancelled: no step runs twice, and none continues alone."""
 
 import signal
 import subprocess

@@ -43,7 +43,7 @@ def make_activity(kind: str, steps: list, outputs: dict, interface: ToolVersion 
 
 
 def call(interface: ToolVersion, activity: Activity, actor=None, options=None, **arguments) -> Call:
-    """As its row says afterwards."""
+    """Return the call's row afterwards."""
     result = invocation.call_now(
         interface,
         actor=actor or make_user(Role.DESIGNER),
@@ -149,7 +149,7 @@ def test_the_second_step_names_itself_and_what_went_before_is_not_repeated():
     assert result.outcome == "tool_error"
     assert result_document.error["step"] == 2
     assert len(vendor.requests) == 2
-    # Sent again, the whole would make the first step once more, of which nobody says that it may run twice.
+    # A retry of the whole would repeat the first step, which is not declared as safe to repeat.
     assert result_document.retry.can_retry is False
 
 

@@ -1,4 +1,4 @@
-"""A call of a tool, from the wish to the outcome: sent at most once, bounded, and told in full."""
+"""A call of a tool, from the request to the outcome: sent at most once, bounded, and reported in full."""
 
 import json
 import threading
@@ -332,7 +332,7 @@ def test_a_tool_is_tried_again_while_its_vendor_does_not_let_it_in(annotations):
         (reply(status=500), "safe", Annotations(destructive=True), 1),
         (reply(status=500), "all", NO_REPEATING, 2),
         (reply(status=503), "none", Annotations(read_only=True), 1),
-        # It says nothing after it was asked.
+        # It sends no reply to the request.
         (BEHAVIOURS["closes without a reply"], "safe", Annotations(), 1),
         (BEHAVIOURS["closes without a reply"], "safe", Annotations(idempotent=True), 2),
         (BEHAVIOURS["closes without a reply"], "all", Annotations(), 2),

@@ -216,7 +216,7 @@ def test_a_broker_that_is_away_loses_no_call(broker_away):
 @pytest.mark.parametrize("kind", ["query", "jwt", "bearer"])
 def test_secrets_of_a_call_are_found_nowhere(kind, caplog, capfd):
     def parrot(line, request):
-        """Says what it was sent, in its address and its headers."""
+        """Returns the address and the headers that it received."""
         echoed = {"path": request.target, "auth": request.headers.get("authorization", "")}
         return json_reply({"message": json.dumps(echoed)}, status=400)(line, request)
 

@@ -1,4 +1,4 @@
-"""Odd replies to a call, in each protocol, through the door of an agent's runtime: what the caller is told,
+"""Odd replies to a call, in each protocol, through the call of an agent's runtime: the caller's error,
 and that nothing of the vendor's headers, cookies or addresses reaches them.
 """
 
@@ -111,7 +111,7 @@ HOP = {
     "Access-Control-Allow-Origin": "*",
     "Strict-Transport-Security": "max-age=0",
 }
-# What the vendor does; the outcome, the code and part of the sentence that the caller is told.
+# The vendor's reply; the outcome, the code and part of the message that the caller receives.
 Odd = tuple[Callable[[str], Script], str, str, str]
 # The same client reads every protocol's replies, so that these are tried with one.
 WIRE: dict[str, Odd] = {
@@ -261,7 +261,7 @@ FOREIGN = {
     "User-Agent": "theirs/1",
     "Accept-Language": "de",
 }
-# What we say to vendors ourselves.
+# Texts that Pegboard itself sends to vendors.
 SPOKEN = {
     *("accept", "accept-encoding", "authorization", "content-length", "content-type", "host", "user-agent"),
     *("connection", "mcp-method", "mcp-name", "mcp-protocol-version", "oxp-version"),

@@ -1,4 +1,4 @@
-"""A vendor that refuses what its signature allows is told of, once for a version."""
+"""A vendor that refuses arguments within its signature raises a finding, once for a version."""
 
 import pytest
 

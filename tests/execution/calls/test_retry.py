@@ -1,4 +1,4 @@
-"""Whether a call may be sent again, when, and with which hint: kept on the call, shown, and in REST."""
+"""If and when a call may be sent again, and with which hint: stored with it, on its page and in REST."""
 
 import pytest
 from django.test import Client

@@ -25,7 +25,7 @@ from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make
 from tests.test_roles import routes
 
 STRANGE = "surprise"
-# What a model writes: the parameters of its tool are members beside the names of the Tool System.
+# Calls written by a model: the parameters of its tool are members beside the names of the Tool System.
 OPEN = {"ModelCallInput"}
 BODIED = ("POST", "PUT", "PATCH")
 API_VIEWS = {
@@ -80,7 +80,7 @@ def test_every_body_is_read_by_an_input(view):
 
 
 class Places:
-    """Where the schema of a body declares members: the way there, by names; "*" stands for any name."""
+    """The paths at which the schema of a body declares members, by names; "*" matches any name."""
 
     def __init__(self) -> None:
         self.components = document()["components"]["schemas"]

@@ -52,7 +52,7 @@ def test_every_reply_is_one_that_the_schema_declares(case, callers):
     # Which caller it is depends on the case alone, so that a failure is found again.
     request_text = repr((case.path_parameters, case.query, case.headers, case.body))
     caller = callers[zlib.crc32(request_text.encode(errors="replace")) % len(callers)]
-    # The schema says less than the rules do (which names are legal, which password is good).
+    # The schema is weaker than the rules (legal names, good passwords).
     case.call_and_validate(headers=caller, excluded_checks=[positive_data_acceptance])
 
 

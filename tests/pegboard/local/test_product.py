@@ -97,7 +97,7 @@ class Product:
         return [top, *top.children(recursive=True)]
 
     def runs(self, name: str) -> bool:
-        """One that ends while it is asked does not run."""
+        """A process that ends meanwhile counts as not running."""
         for process in self.tree():
             with contextlib.suppress(psutil.NoSuchProcess):
                 if process.name() == name:
@@ -215,7 +215,7 @@ def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(pro
 
 
 def its_programs_work_and_all_is_well(running):
-    """When it says that it is ready."""
+    """Wait until it reports that it is ready."""
     logs = running.data / "log"
     for name in ("worker", "slow", "caller"):
         assert "Connected to" in (logs / f"{name}.log").read_text()

@@ -217,7 +217,7 @@ def test_a_backup_without_a_place_is_refused(process_environment, words):
 
 
 def doctor_on_restore(environment, *words):
-    """What `doctor --restore` reports of the backup alone."""
+    """Return the report of `doctor --restore` on the backup alone."""
     skipped = [word for name in ("worker", "beat") for word in ("--skip", name)]
     done = manage(environment, "doctor", "--json", *skipped, "--restore", *words)
     (answer,) = [answer for answer in json.loads(done.stdout) if answer["check"] == "restore"]

@@ -136,7 +136,7 @@ def test_nothing_in_the_database_names_an_erased_user(person):
     assert not ApiKey.objects.filter(user=person, revoked_at=None).exists()
     entry = AuditEntry.objects.get(action=ERASE)
     assert (entry.label, entry.after["entries"]) == (f"erased-{person.pk}", verification.erased)
-    # What the user made stays, under the pseudonym.
+    # Objects that the user made stay, under the pseudonym.
     assert AuditEntry.objects.filter(action="publish", actor_name=f"erased-{person.pk}").count() == 1
     owners = AuditEntry.objects.filter(action="issue key").values_list("after__owner", flat=True)
     assert set(owners) == {f"erased-{person.pk}"}
@@ -249,7 +249,7 @@ def test_changes_past_an_erasure_are_found(person, statement):
 
 
 def test_another_content_with_its_own_digest_is_found(person):
-    """What the erasure left is stated by the erasure, which is part of the chain."""
+    """The erasure itself states its remaining rows, and is part of the chain."""
     run("quetzal", "--yes")
     commit()
     row = ErasedEntry.objects.latest("entry")

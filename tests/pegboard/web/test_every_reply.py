@@ -44,7 +44,7 @@ def test_a_file_that_a_browser_has_kept_stays_as_it_was_kept(client):
     )
     assert answer.status_code == 304
     assert answer.headers["Cache-Control"] == response.headers["Cache-Control"]
-    # A browser puts what this says in place of what it has.
+    # A browser replaces its headers by these.
     assert all(
         response.headers[name] == value for name, value in answer.headers.items() if name != "X-Request-Id"
     )

@@ -13,7 +13,7 @@ from fontTools.ttLib import TTFont
 from pegboard.web import fonts
 
 MOST_BYTES = 120 * 1024
-# What German, Polish, Turkish and Vietnamese need, and the signs that pages draw.
+# Characters of German, Polish, Turkish and Vietnamese, and the signs that pages draw.
 LETTERS = "äöüßÄÖÜẞéèłąşğıệ€£₹“”„…→↑≥\N{MINUS SIGN}"
 
 

@@ -1,4 +1,4 @@
-"""What a browser is told with every reply, whichever way it came about."""
+"""Headers of every reply, on every path that produces one."""
 
 import os
 import socket

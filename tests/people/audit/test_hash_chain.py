@@ -15,7 +15,7 @@ from tests.factories import make_user
 
 
 def commit() -> None:
-    """What a commit would do to the chain, within a test that is taken back."""
+    """Complete the chain as a commit does, within a test that is rolled back."""
     connection.check_constraints()
 
 

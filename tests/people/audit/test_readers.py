@@ -1,4 +1,4 @@
-"""Who may read an entry of the trail follows what it is about."""
+"""The subject of an audit entry decides who may read it."""
 
 import pytest
 from django.db import transaction
@@ -28,7 +28,7 @@ def cast():
 
 
 def read_trail(user, query: str = "") -> str:
-    """All that the trail tells `user`, over REST and on the page."""
+    """Return all entries of the trail for `user`, over REST and on the page."""
     program = APIClient()
     program.force_login(user)
     results = program.get(f"/api/v1/audit/{query}").json()["results"]

@@ -1,4 +1,4 @@
-"""Whichever way a user signs in, or gets another password, the audit trail says so."""
+"""Every sign-in and every new password is in the audit trail."""
 
 import getpass
 import io
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def types(monkeypatch):
-    """What a user types at the terminal."""
+    """Replace the input that a user types at the terminal."""
 
     def answer(*texts: str) -> None:
         texts_left = list(texts)

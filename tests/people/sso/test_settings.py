@@ -1,4 +1,4 @@
-"""What the environment may say about single sign-on, and what stops the start."""
+"""Settings of single sign-on in the environment, and those that stop the start."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured

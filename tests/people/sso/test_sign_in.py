@@ -71,7 +71,7 @@ def is_in(client: Client) -> bool:
 
 
 def assert_refused(client: Client, idp: IdentityProvider, answer, code: str) -> None:
-    """The code is in the log alone: the page tells an attacker nothing."""
+    """The code is in the log alone: the page shows an attacker nothing."""
     assert answer.status_code in (400, 403, 502)
     codes = [record.args[0] for record in idp.caplog.records if record.name == "people.sso.views"]
     assert codes[-1].startswith(code)

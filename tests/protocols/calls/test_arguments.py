@@ -1,4 +1,4 @@
-"""Arguments are judged before anything is sent, and what is wrong is said in plain words."""
+"""Arguments are validated before a request is sent, with plain messages."""
 
 import pytest
 from hypothesis import assume, given, settings
@@ -29,7 +29,7 @@ def problems(schema, **arguments_given):
 
 
 def problem_of(schema, value):
-    """What is wrong with the one property `a`."""
+    """Return the problem of the one property `a`."""
     return problems(an_object(a=schema), a=value).get("a")
 
 
@@ -82,7 +82,7 @@ ADDRESS = an_object(
         ({"anyOf": [{"const": 1}, {"const": 2}]}, 3, "fits none of the forms that the vendor takes"),
         ({"anyOf": [{"type": "integer", "minimum": 3}, {"type": "null"}]}, 1, "must be at least 3"),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "must be a whole number"),
-        # As OpenAPI 3.0 says it.
+        # The form of OpenAPI 3.0.
         ({"type": "integer", "minimum": 1, "exclusiveMinimum": True}, 1, "must be more than 1"),
         ({"type": "integer", "minimum": 1, "exclusiveMinimum": False}, 1, None),
         ({"type": "integer", "nullable": True, "maximum": 1}, None, None),

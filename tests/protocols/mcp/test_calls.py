@@ -1,4 +1,4 @@
-"""What is sent for a call, and what becomes of the answer."""
+"""The request of a call, and the outcome of each reply."""
 
 import json
 

@@ -78,7 +78,7 @@ GOODBYE = Exchange(method="DELETE", status=204, text="")
 
 
 class ToolServer(ScriptedSession):
-    """A vendor that offers tools alone, and is asked what else there is after the recorded exchanges."""
+    """A vendor with tools alone, which gets requests for its other lists after the recorded exchanges."""
 
     def send(self, request):
         if self.left or json.loads(request.content)["method"] != "server/discover":

@@ -1,4 +1,4 @@
-"""OpenAPI documents for tests, as short as they can be said."""
+"""OpenAPI documents for tests, as short as possible."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Requests are built as the document says, and replies are read for what they are."""
+"""Requests are built according to the document, and replies are read by their media type."""
 
 import json
 from email.parser import BytesParser

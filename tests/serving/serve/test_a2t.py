@@ -1,4 +1,4 @@
-"""A release as an A2T server, asked with nothing but what the drafts say."""
+"""A release as an A2T server, requested with the means of the drafts alone."""
 
 import json
 import uuid

@@ -25,7 +25,7 @@ def sender(api):
 
 
 def by_vendor(signature, outputs):
-    """What the vendor of the tool that is called answers."""
+    """Reply of the vendor of the called tool."""
     if signature["name"].startswith("tool_"):
         return json_reply({"output_parameters": [{"name": n, "value": v} for n, v in outputs.items()]})
     return json_reply({"output_parameters": []})
@@ -33,7 +33,7 @@ def by_vendor(signature, outputs):
 
 def test_a_client_that_goes_by_the_text_finds_every_answer_as_the_text_has_it(owner, vendor):
     desk, tools_by_name = desk_of(owner, "a2t", vendor)
-    # Tools of a vendor of another protocol, which may say anything.
+    # Tools of a vendor of another protocol, with any content.
     endpoint = make_endpoint(url=vendor.url)
     awkward = [
         pins.pin_tool(desk, actor=owner, tool=make_tool(signature, endpoint=endpoint)) for signature in SHAPES
@@ -42,7 +42,7 @@ def test_a_client_that_goes_by_the_text_finds_every_answer_as_the_text_has_it(ow
     client = Client(sender(runtime(owner, desk)))
     first = {tool["name"]: tool for tool in client.tools()}
     assert tools_by_name.keys() <= first.keys()
-    # What the protocol cannot say is left out of a release that is served in it, and the rest is there.
+    # Members that the protocol cannot express are left out of a release served in it; the rest is there.
     assert len(first) > len(tools_by_name)
     tunings.tune(desk.pins.get(name="tool_0"), actor=owner, description="In other words.")
     tunings.tune(awkward[1], actor=owner, description="Nothing at all.")
@@ -74,7 +74,7 @@ def test_a_client_that_goes_by_the_text_finds_every_answer_as_the_text_has_it(ow
     for wrong in ({"version": 99}, {"toolId": "0b0c8b5e-0000-4000-8000-000000000000"}):
         status, _ = client.invoked({**needs, **wrong}, arguments, by_version=True)
         assert status == 404
-    # What passes is 5xx, after which the same call is sent again.
+    # A passing problem is 5xx, after which the same call is sent again.
     vendor.script = json_reply({}, status=503)
     status, _ = client.invoked(needs, arguments, by_version=True)
     assert status == 503

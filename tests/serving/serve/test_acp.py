@@ -121,7 +121,7 @@ def test_a_tool_that_destroys_is_confirmed_by_a_header(owner, vendor):
 
 
 def test_an_interrupted_run_goes_on_with_the_answer(lending):
-    # Clients say one name with each step of a run.
+    # Clients use one name for each step of a run.
     lending.credentials(**lending._credentials, HTTP_IDEMPOTENCY_KEY="loan 1")
     stopped = ran(lending).json()
     assert stopped["run"]["status"] == "interrupted"

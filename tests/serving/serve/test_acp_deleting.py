@@ -111,7 +111,7 @@ def test_a_run_is_deleted_from_its_thread(inner, runs):
     assert inner.get(f"{ROOT}{path}/{deleted_run}").status_code == 404
     assert is_gone(inner, deleted_run)
     assert deleted(inner, f"{path}/{deleted_run}").status_code == 404
-    # What it has told stays in the thread, at the vendor.
+    # Its output stays in the thread, at the vendor.
     assert inner.get(f"{ROOT}/threads/{thread}").json()["values"] == {"told": [{"about": "figs"}] * 2}
 
 

@@ -1,4 +1,4 @@
-"""What a client of ACP may say of a run beside its input: done, or refused with a sentence."""
+"""Options of an ACP run beside its input: done, or refused with a message."""
 
 import json
 import socket
@@ -105,7 +105,7 @@ def test_runs_are_searched_by_what_they_are_too(client):
 
 @pytest.fixture
 def line(client, vendor, monkeypatch):
-    """What a request came in by, as the web server hands it over: our end, and the client's."""
+    """A connection as the web server passes it to a request: the server's end, and the client's."""
     monkeypatch.setattr(lease, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(acp, "CHECK_SECONDS", 0.05)
     server_socket, client_socket = socket.socketpair()

@@ -1,4 +1,4 @@
-"""What a served ACP agent declares that it may ask, where an activity answers in place of its vendor."""
+"""Questions that a served ACP agent declares, where an activity replaces its vendor."""
 
 import pytest
 

@@ -102,7 +102,7 @@ def test_a_latent_tool_answers_with_the_form_and_keeps_what_is_given(door, clien
     assert (call.outcome, call.environment, call.activity) == ("latent", "prototype", None)
     assert call.arguments == {"Zip code": "0150"}
 
-    # Where it says so, it is judged by the names that were told, and kept as any answer is.
+    # The output is validated by the shown names, and stored like any answer.
     path = "/api/v1/" + re.search(r"sent to (\S+) of the API", message)[1]
     assert path.startswith(f"/api/v1/calls/{call.pk}/output/")
     unfit = client.post(path, {"output": {name: 7}}, format="json")

@@ -173,7 +173,7 @@ def test_an_unknown_version_names_those_that_are_known(client):
     answer = post(client, message, **headers).json()
     assert answer["id"] == 3
     assert answer["error"]["data"]["requested"] == "2099-01-01"
-    # As it is discovered: older revisions are met by a handshake.
+    # As discovered: older revisions need a handshake.
     assert answer["error"]["data"]["supported"] == [MODERN]
 
 
@@ -715,7 +715,7 @@ def test_only_for_the_user_of_the_call_is_it_answered(lending, vendor):
 
 
 def careful(line, request):
-    """A vendor whose tool asks if its caller can be asked, and otherwise says what it needs."""
+    """A vendor whose tool asks if its caller supports questions, and else reports the missing capability."""
     message = request.json()
     meta = message.get("params", {}).get("_meta", {})
     elicitation = meta.get(f"{META}clientCapabilities", {}).get("elicitation")

@@ -87,7 +87,7 @@ def test_the_official_client_lists_and_calls(mode, owner, vendor, served_at):
 
 
 class Kept:
-    """What the client keeps of its sign-in."""
+    """Storage of the client for its sign-in."""
 
     tokens = client = None
 
@@ -270,7 +270,7 @@ def test_answers_are_what_the_official_models_of_each_revision_take(revision, ow
     validate_server_result("tools/call", revision, ask(client, "tools/call", wrong).json()["result"])
 
 
-# What a protocol has no place for.
+# Members that a protocol cannot express.
 LOST = {"mcp": set(), "acp": {"title", "annotations"}}
 
 
@@ -279,7 +279,7 @@ def without_lost_members(tools, protocol):
         {name: value for name, value in tool.items() if name not in LOST[protocol]} for tool in tools
     ]
     for tool in tools_of_protocol:
-        # ACP asks every agent for a description of what it returns; this one says nothing.
+        # ACP requires a description of each agent's output; this one has none.
         if tool.get("outputSchema") == {"type": "object"}:
             del tool["outputSchema"]
     return sorted(tools_of_protocol, key=lambda tool: tool["name"])

@@ -1,4 +1,4 @@
-"""A client of MCP's older era says which of its requests it does not want any more."""
+"""A client of MCP's older era cancels one of its requests."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A client of MCP that wants to hear how far a call is: the vendor's notifications come before the result."""
+"""A client of MCP that follows a call's progress: the vendor's notifications come before the result."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ LOGGED = {"level": "warning", "logger": "desk", "data": "The pen is empty."}
 
 
 def chatty(line, request):
-    """A vendor that says how far it is as often as it is asked to, and keeps a diary."""
+    """A vendor that reports progress as often as requested, and logs it."""
     message = request.json()
     if "id" not in message:
         return reply(b"", status=202)(line, request)
@@ -61,7 +61,7 @@ def client(owner, vendor):
 
 
 def slow(line, request):
-    """Says nothing until a call is cancelled, or for a while."""
+    """Waits until a call is cancelled, or for a while."""
     if request.json()["method"] == "tools/call":
         line.wait(3)
     return chatty(line, request)
@@ -214,7 +214,7 @@ def test_what_a_tool_asks_comes_on_the_same_stream(client, vendor):
 
 
 def followed_and_answered(client):
-    """The stream of a call that has asked, and what it tells after the answer."""
+    """Return the stream of a call with a question, and its messages after the answer."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
     session = {"Mcp-Session-Id": old(client, "initialize", hello)["Mcp-Session-Id"]}
     stream = call_followed(client, old, meta={"progressToken": 3}, **session)

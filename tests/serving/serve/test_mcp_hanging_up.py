@@ -1,6 +1,6 @@
 """A client of MCP that closes its connection while its call is at the vendor.
 
-Since 2026-07-28 this cancels the call, whether or not the reply is a stream; before, it says nothing.
+Since 2026-07-28 this cancels the call, with or without a stream; before, it has no meaning.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
 """
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Line:
-    """What a request came in by, as the web server hands it over. Its client has closed it once the vendor
-    was asked."""
+    """A connection as the web server passes it to a request. Its client has closed it once the vendor
+    received its request."""
 
     def __init__(self, vendor) -> None:
         self.ours, self.theirs = socket.socketpair()

@@ -1,4 +1,4 @@
-"""What a vendor may write where MCP has a form or a block of content: any JSON."""
+"""Any JSON in a vendor's forms and content blocks of MCP."""
 
 import pytest
 from hypothesis import given

@@ -39,7 +39,7 @@ class _Thread(LiveServerThread):
 
 @pytest.fixture
 def site(db, monkeypatch):
-    """Serves on the test's own connection, so that nothing has to be committed: whoever asks waits meanwhile,
+    """Serves on the test's own connection, so that nothing has to be committed: the caller waits meanwhile,
     and no thread of the server closes it."""
     shared = connections["default"]
     monkeypatch.setattr(shared, "close", lambda: None)
@@ -97,12 +97,12 @@ def enumerated(protocol, opened):
 
 
 def expected(signature, name, kind):
-    """What comes back: all of it, but for what another has to do with now, or would not take."""
+    """The expected signature: all of it but members that another tool owns now, or that it would refuse."""
     # Pegboard asks for a sign-in when a call needs one, so the scopes are nothing that a caller brings.
     requirements = replace(signature.requirements, scopes=())
     signature_read = replace(signature, name=name, requirements=requirements, rest=None)
     if kind == "oxp" and not signature.inputs and signature.schema_rest is None:
-        # Nothing is said of inputs, and a release takes none that it does not show.
+        # Without rules for inputs, a release accepts only those that it shows.
         signature_read = replace(
             signature_read, schema_rest={"properties": {}, "additionalProperties": False}
         )

@@ -29,7 +29,7 @@ def make_client(server: AuthorizationServer, kind: str = "oauth_client", **chang
 
 
 def signed_in(server: AuthorizationServer, **changed: Any) -> Credential:
-    """Somebody has signed in: there is a token, and one to renew it with."""
+    """A credential after its sign-in: with an access token and a refresh token."""
     actor = make_user(Role.ADMIN)
     credential = make_client(server, "oauth_code", actor=actor, **changed)
     sign(server, credential, actor)

@@ -1,4 +1,4 @@
-"""What a vendor asks for when it refuses: used where a sign-in begins, and offered as one press later."""
+"""A vendor's challenge in a refusal: used when a sign-in begins, and offered as one press later."""
 
 import re
 
@@ -205,7 +205,7 @@ def test_client_that_asks_for_itself_gets_the_scope_without_a_sign_in(admin, ser
 
 
 def server_settings(server: StrictServer):
-    """What `make_client` wants to know of a server."""
+    """Arguments of `make_client` for a server."""
 
     class Settings:
         url, client_secret = server.url, server.secret

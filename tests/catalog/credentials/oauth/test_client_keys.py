@@ -1,4 +1,4 @@
-"""Clients that prove who they are with a key of ours: private_key_jwt."""
+"""Clients that authenticate with Pegboard's own key: private_key_jwt."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Vendors that want an access token: how a conversation gets one, and what is said when it cannot."""
+"""Vendors that need an access token: how a session gets one, and the error when it cannot."""
 
 import pytest
 from celery import current_app

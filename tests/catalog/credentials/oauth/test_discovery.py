@@ -1,4 +1,4 @@
-"""Where tokens come from, as vendors say it: found, checked and shown; nothing else is asked."""
+"""Discovery of the servers that issue a vendor's tokens: found, validated and shown; no other request is sent."""
 
 import pytest
 

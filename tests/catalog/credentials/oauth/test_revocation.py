@@ -1,4 +1,4 @@
-"""Servers are told when their tokens are not wanted any more: after the commit, once, and in plain words."""
+"""Servers are notified of tokens that are no longer needed: after the commit, once, with a plain message."""
 
 import pytest
 from django.db import transaction

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def entered(server: StrictServer, actor, kind: str = "oauth_code", **changed) -> Credential:
-    """With what the server says about itself, and nothing else."""
+    """Create a credential from the server's own metadata alone."""
     discovery_result = discovery.discover(server.resource)
     [one] = discovery_result.servers
     assert one.problem == ""
@@ -140,7 +140,7 @@ def test_token_that_is_over_sooner_than_it_said_is_replaced_once():
 
 
 def test_reuse_ends_the_family_and_is_said_once():
-    """Somebody else has used our refresh token; the server ends everything, and we stop asking."""
+    """Another client has used the refresh token; the server revokes the family, and Pegboard stops asking."""
     with StrictServer(redirect_uri=REDIRECT) as server:
         ada = make_user(Role.ADMIN)
         credential = entered(server, ada)

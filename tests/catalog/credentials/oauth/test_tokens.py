@@ -1,4 +1,4 @@
-"""Tokens as ourselves: what is asked, what is taken, and how it is renewed."""
+"""Tokens of client credentials and of sign-ins: the request, the accepted replies and the renewal."""
 
 import base64
 import json
@@ -693,7 +693,7 @@ def test_scheduler_has_the_first_chance_to_renew(seconds_left, expected_forms):
 
 
 def test_renewal_leaves_alone_what_was_encrypted_under_a_new_key_meanwhile():
-    """Rotation writes while a server is asked; what it wrote must not be taken back."""
+    """Rotation writes during a request to the server; the renewal must not undo that write."""
     from core import encryption
     from core.encryption import Secret
 

@@ -486,7 +486,7 @@ SCHEMAS = {
     "a member that no dialect knows": (TEXTUAL, TEXTUAL | {"x-order": 3}, *(COSMETIC,) * 4),
 }
 
-# name: (one schema, the other) that take the same values and say the same
+# name: (one schema, the other) that accept the same values and have the same meaning
 SAME = {
     "the order of needed members": (OPEN | {"required": ["a", "b"]}, OPEN | {"required": ["b", "a"]}),
     "the order of types": ({"type": ["string", "null"]}, {"type": ["null", "string"]}),

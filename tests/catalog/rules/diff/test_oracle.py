@@ -1,4 +1,4 @@
-"""What the comparison promises about schemas, held against a validator that is not ours."""
+"""The guarantees of the schema comparison, checked against an independent validator."""
 
 import json
 
@@ -170,7 +170,7 @@ PAIRS = DOCUMENTS.flatmap(lambda old: st.tuples(st.just(old), mutations(old) | D
 @settings(max_examples=MAX_EXAMPLES)
 @given(PAIRS)
 def test_what_is_called_safe_is_safe(pair):
-    """Callers send what they sent before; readers know what came before; nothing to say changes nothing."""
+    """Callers send the old arguments; readers know the old outputs; an empty comparison means no change."""
     checks = [validator(schema) for schema in pair]
     assume(all(checks))
     values = [fitting(check) for check in checks]

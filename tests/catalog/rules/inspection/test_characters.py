@@ -1,4 +1,4 @@
-"""Every code point that hides, wherever it stands."""
+"""Every invisible code point, at every position."""
 
 import sys
 import unicodedata
@@ -99,7 +99,7 @@ def test_the_search_and_the_table_agree():
 
 
 def test_every_one_is_found_in_the_middle_of_a_text():
-    """Of the unassigned every sixteenth; that each of them is one is asked above."""
+    """Every sixteenth unassigned code point; a test above covers all of them."""
     tried = [c for number, c in enumerate(HIDING) if not number % 16 or kind_of(c) is not UNASSIGNED]
     for start in range(0, len(tried), BLOCK):
         block = tried[start : start + BLOCK]

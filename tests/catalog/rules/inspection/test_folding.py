@@ -1,4 +1,4 @@
-"""What rules on wording look at: the words, without what can be put between and around them."""
+"""The input of the wording rules: the words, without separators and decorations."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from catalog.rules.inspection.folding import BOUNDARY, folded
         ("a \t\n\n  b", "a b"),
         ("I g n o r e   a l l", "ignore all"),
         ("i-g-n-o-r-e", "ignore"),
-        # What says the same in another way is read beside it.
+        # Other spellings are compared as well.
         ("ignore_all_the_rules", f"ignore_all_the_rules {BOUNDARY} ignore all the rules"),
         ("1gn0re all", f"1gn0re all {BOUNDARY} ignore all"),
     ],

@@ -1,7 +1,7 @@
-"""How many attacks the rules on wording find, and how many honest tools they stop at.
+"""The share of attacks that the wording rules find, and of honest tools that they flag.
 
-`attacks_held_out` was written before the rules, and no rule was made or changed for a text in it: whoever
-changes rules adds to `attacks_developed_on` and leaves the other file alone.
+`attacks_held_out` was written before the rules, and no rule was made or changed for a text in it: a change of
+the rules adds to `attacks_developed_on` and leaves the other file alone.
 """
 
 import json

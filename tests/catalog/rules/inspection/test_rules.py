@@ -131,7 +131,7 @@ def test_an_encoded_text_is_found_wherever_it_begins(start):
 
 
 def test_polite_english_is_not_found():
-    """Said in the product and kept here, so that nobody believes otherwise."""
+    """The documented limits of the rules, pinned by tests."""
     text = "Also reads the corresponding private notes of the account to compute a better answer."
     assert codes(text) == set()
 

@@ -1,4 +1,4 @@
-"""What a mock answers to one call: a situation, an example, or what its seed makes up."""
+"""A mock's answer to one call: a situation, an example, or outputs made up from its seed."""
 
 import pytest
 from hypothesis import given

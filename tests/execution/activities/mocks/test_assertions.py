@@ -9,7 +9,7 @@ from execution.activities.mocks.assertions import AnyAssertion, Before, Called, 
 
 
 def log(*tools: str) -> list[RecordedCall]:
-    """`!` says that a call failed."""
+    """Return calls by name; `!` marks a failed one."""
     return [
         RecordedCall(number, name.rstrip("!"), "tool_error" if name.endswith("!") else "ok")
         for number, name in enumerate(tools, 1)
