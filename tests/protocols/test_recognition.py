@@ -20,7 +20,7 @@ def protocol(request):
     return request.param
 
 
-def listed(protocol, scene: str = "list") -> Reply:
+def recorded_reply(protocol, scene: str = "list") -> Reply:
     """The first reply that a fixture records."""
     exchange = json.loads((FIXTURES / protocol.name / f"{scene}.json").read_text())["exchanges"][0]
     body = exchange["text"] if "text" in exchange else json.dumps(exchange["body"])
@@ -35,7 +35,7 @@ def certainty(protocol, reply: Reply) -> int:
 
 
 def test_a_list_is_recognised_by_its_own_protocol_alone(protocol):
-    sure = [other.name for other in ALL if certainty(other, listed(protocol)) == Certainty.SURE]
+    sure = [other.name for other in ALL if certainty(other, recorded_reply(protocol)) == Certainty.SURE]
     assert sure == [protocol.name]
 
 
@@ -44,8 +44,8 @@ def test_a_list_is_recognised_by_its_own_protocol_alone(protocol):
     [(401, {}, Certainty.POSSIBLE), (403, {}, 0), (404, {}, 0), (500, {}, 0), (302, {}, 0)],
 )
 def test_a_refusal_is_no_proof(protocol, status, headers, expected):
-    found = certainty(protocol, Reply(status, headers, b"<html>no</html>", ADDRESS))
-    assert found in (0, expected)
+    certainty_found = certainty(protocol, Reply(status, headers, b"<html>no</html>", ADDRESS))
+    assert certainty_found in (0, expected)
 
 
 def test_a_page_for_people_is_recognised_by_none(protocol):

@@ -38,10 +38,10 @@ def test_a_server_of_the_official_sdk_is_recognised_with_its_sign_in():
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             root = f"http://127.0.0.1:{int(process.stdout.readline())}"
-            at_root, found = detect(root), detect(f"{root}/mcp")
+            at_root, at_path = detect(root), detect(f"{root}/mcp")
         finally:
             process.terminate()
-    for detected in (at_root, found):
+    for detected in (at_root, at_path):
         assert (detected.protocol, detected.address) == ("mcp", f"{root}/mcp")
         assert detected.wants_sign_in
         assert detected.discovery.servers
@@ -51,28 +51,28 @@ def test_a_public_server_of_the_official_sdk_states_its_name_and_its_tools():
     command = [sys.executable, "-m", "tests.mcp_reference"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            found = detect(f"http://127.0.0.1:{int(process.stdout.readline())}")
+            detected = detect(f"http://127.0.0.1:{int(process.stdout.readline())}")
         finally:
             process.terminate()
-    assert (found.protocol, found.error) == ("mcp", None)
-    assert found.name
-    assert found.preview.tools
+    assert (detected.protocol, detected.error) == ("mcp", None)
+    assert detected.name
+    assert detected.preview.tools
 
 
 def test_a_document_is_found_in_its_usual_place_below_the_address():
     with HostileVendor(answering({"/openapi.json": json.dumps(DOCUMENT).encode()})) as vendor:
-        found = detect(f"{vendor.url}/anything")
-    assert (found.protocol, found.name, found.preview.tools) == ("openapi", "Weather", 1)
-    assert found.address == f"{vendor.url}/openapi.json"
+        detected = detect(f"{vendor.url}/anything")
+    assert (detected.protocol, detected.name, detected.preview.tools) == ("openapi", "Weather", 1)
+    assert detected.address == f"{vendor.url}/openapi.json"
 
 
 def test_a_redirect_is_reported_and_not_followed():
     with HostileVendor(answering({})) as other:
         moved = answering({}, 302, Location=f"{other.url}/elsewhere?key=1")
         with HostileVendor(moved) as vendor:
-            found = detect(f"{vendor.url}/a")
-        assert found.error["code"] == "REDIRECT"
-        assert f"{other.url}/elsewhere" in found.error["message"]
+            detected = detect(f"{vendor.url}/a")
+        assert detected.error["code"] == "REDIRECT"
+        assert f"{other.url}/elsewhere" in detected.error["message"]
         assert other.requests == []
         assert len(vendor.requests) <= detection.MAX_PROBES
 
@@ -88,23 +88,23 @@ def test_a_redirect_is_reported_and_not_followed():
 )
 def test_what_answered_is_explained(script, code):
     with HostileVendor(script) as vendor:
-        found = detect(f"{vendor.url}/a")
-    assert (found.protocol, found.possible, found.error["code"]) == ("", [], code)
+        detected = detect(f"{vendor.url}/a")
+    assert (detected.protocol, detected.possible, detected.error["code"]) == ("", [], code)
 
 
 def test_an_address_that_refuses_everything_leaves_the_choice_to_the_user():
     with HostileVendor(reply(b"{}", status=401)) as vendor:
-        found = detect(f"{vendor.url}/a")
+        detected = detect(f"{vendor.url}/a")
         is_mcp = detect(f"{vendor.url}/mcp")
-    assert (found.protocol, found.error) == ("", None)
-    assert {"mcp", "a2t"} <= set(found.possible)
+    assert (detected.protocol, detected.error) == ("", None)
+    assert {"mcp", "a2t"} <= set(detected.possible)
     assert (is_mcp.protocol, is_mcp.wants_sign_in) == ("mcp", True)
 
 
 def test_a_server_that_cannot_be_reached_gets_one_probe():
     tried: list[str] = []
-    found = detection.detect_address("http://127.0.0.1:9/", lambda protocol, tools: tried.append(protocol))
-    assert found.error["code"] == "CONNECT"
+    detected = detection.detect_address("http://127.0.0.1:9/", lambda protocol, tools: tried.append(protocol))
+    assert detected.error["code"] == "CONNECT"
     assert len(tried) == 1
 
 

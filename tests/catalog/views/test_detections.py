@@ -33,7 +33,7 @@ def admin():
     return signed_in(Role.ADMIN)
 
 
-def begun(admin, source: str) -> tuple[str, UUID]:
+def begin_detection(admin, source: str) -> tuple[str, UUID]:
     """The address of the page after the button, and the id of the detection."""
     page = admin.post(DETECT, {"url": source})
     assert page.status_code == 302, page.context["refused_source"]
@@ -41,7 +41,7 @@ def begun(admin, source: str) -> tuple[str, UUID]:
 
 
 def test_the_page_shows_progress_and_then_the_result_in_a_sentence(admin, vendor):
-    address, job_id = begun(admin, f" {vendor.url}/openapi.json ")
+    address, job_id = begin_detection(admin, f" {vendor.url}/openapi.json ")
     waiting = admin.get(address)
     assert waiting.context["detection"].state == "queued"
     assert 'id="detection"' in admin.get(address, headers={"HX-Request": "true"}).content.decode()
@@ -63,7 +63,7 @@ def filled(page, **more: str) -> dict[str, str]:
 
 
 def test_the_detected_endpoint_is_saved_with_one_more_button(admin, vendor):
-    address, job_id = begun(admin, f"{vendor.url}/openapi.json")
+    address, job_id = begin_detection(admin, f"{vendor.url}/openapi.json")
     detection_jobs.perform(job_id)
     answer = admin.post(NEW, filled(admin.get(address)))
     assert answer.status_code == 302
@@ -75,7 +75,7 @@ def test_the_detected_endpoint_is_saved_with_one_more_button(admin, vendor):
 @pytest.mark.parametrize("servers", [[], [{"url": "SERVER/api"}]], ids=["no server", "server"])
 def test_a_pasted_document_works_the_same_way(admin, vendor, servers):
     text = json.dumps(DOCUMENT | {"servers": servers}, indent=1).replace("SERVER", vendor.url)
-    address, job_id = begun(admin, text)
+    address, job_id = begin_detection(admin, text)
     detection_jobs.perform(job_id)
     page = admin.get(address)
     assert page.context["sentence"].startswith("OpenAPI document Weather")
@@ -88,7 +88,7 @@ def test_a_pasted_document_works_the_same_way(admin, vendor, servers):
 
 
 def test_a_wrong_guess_can_be_overruled(admin, vendor):
-    address, job_id = begun(admin, f"{vendor.url}/openapi.json")
+    address, job_id = begin_detection(admin, f"{vendor.url}/openapi.json")
     detection_jobs.perform(job_id)
     admin.post(NEW, filled(admin.get(address), protocol="oxp"))
     assert Endpoint.objects.live().get().protocol == "oxp"
@@ -109,17 +109,17 @@ def test_an_address_without_a_scheme_means_https():
 
 
 def test_another_administrator_does_not_see_a_detection(admin, vendor):
-    address, job_id = begun(admin, f"{vendor.url}/openapi.json")
+    address, job_id = begin_detection(admin, f"{vendor.url}/openapi.json")
     detection_jobs.perform(job_id)
     assert "detection" not in signed_in(Role.ADMIN).get(address).context
 
 
 def test_a_detection_is_performed_once(admin, vendor):
-    _, job_id = begun(admin, f"{vendor.url}/openapi.json")
+    _, job_id = begin_detection(admin, f"{vendor.url}/openapi.json")
     detection_jobs.perform(job_id)
-    sent = len(vendor.requests)
+    request_count = len(vendor.requests)
     detection_jobs.perform(job_id)
-    assert len(vendor.requests) == sent
+    assert len(vendor.requests) == request_count
 
 
 def test_no_worker_is_reported(admin, monkeypatch):

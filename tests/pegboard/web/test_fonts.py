@@ -35,10 +35,10 @@ def test_a_font_has_the_letters_of_latin_languages_and_all_weights(name):
 
 def test_pages_and_style_sheets_name_only_fonts_that_are_served(client, db):
     style = (settings.BASE_DIR / "static" / "css" / "variables.css").read_text()
-    named = set(re.findall(r"fonts/([\w.]+)", style))
+    font_names = set(re.findall(r"fonts/([\w.]+)", style))
 
-    assert named == set(fonts.FONTS)
-    for name in named:
+    assert font_names == set(fonts.FONTS)
+    for name in font_names:
         with closing(client.get(f"/static/fonts/{name}")) as reply:
             assert (reply.status_code, reply["Content-Type"]) == (200, "font/woff2")
 

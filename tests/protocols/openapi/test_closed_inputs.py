@@ -9,7 +9,7 @@ from catalog.rules.diff.signatures import compare
 from protocols.calls import arguments
 from protocols.signature import Signature
 from tests.designer.exports.test_exports import make_release, schema_in
-from tests.protocols.openapi.documents import read, takes
+from tests.protocols.openapi.documents import read_signature, takes
 
 NAME = {"$ref": "#/components/schemas/Name"}
 COMPONENTS = {"schemas": {"Name": {"type": "string"}}}
@@ -19,7 +19,7 @@ QUERY = [{"name": "name", "in": "query", "schema": NAME}]
 
 
 def read_operation(**members: Any) -> Signature:
-    return read({"responses": {"200": {"description": "Good"}}, **members}, components=COMPONENTS)
+    return read_signature({"responses": {"200": {"description": "Good"}}, **members}, components=COMPONENTS)
 
 
 @pytest.mark.parametrize(

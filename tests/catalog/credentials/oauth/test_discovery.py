@@ -1,4 +1,4 @@
-"""Discovery of the servers that issue a vendor's tokens: found, validated and shown; no other request is sent."""
+"""Discovery of the servers that issue a vendor's tokens: found, validated and shown; nothing more is sent."""
 
 import pytest
 
