@@ -18,7 +18,7 @@ Whatever is wrong with a schema is a finding. Nobody changes `document.root` or 
 Modules, from below:
 
 - `pointers`: JSON Pointers. The only place that splits or escapes one.
-- `bounds`, `subschemas` (where schemas stand inside a schema), `types`,
+- `bounds`, `subschemas` (the places of schemas inside a schema), `types`,
   `regular_expressions`
 - `dialects`: old spellings, rewritten in one place
 - `references`: `$ref`, `$anchor`, `$id`, `$dynamicRef`, `$recursiveRef` within a document

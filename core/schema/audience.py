@@ -43,7 +43,7 @@ def without_extensions(value: Any, needed: Collection[str] = ()) -> Any:
     """Return an object without its extension members, apart from those that are `needed`."""
     if not isinstance(value, dict):
         return value
-    return {name: each for name, each in value.items() if name in needed or not is_extension(name)}
+    return {name: content for name, content in value.items() if name in needed or not is_extension(name)}
 
 
 def canonical_schema(
@@ -80,7 +80,7 @@ def _without_order(keyword: str, value: Any) -> Any:
     """Return the value of a keyword, sorted where its order means nothing."""
     if keyword in ("dependentRequired", "dependencies") and isinstance(value, dict):
         return {
-            name: sorted(names, key=_written) if isinstance(names, list) else names
+            name: sorted(names, key=_as_text) if isinstance(names, list) else names
             for name, names in value.items()
         }
     is_list = keyword in ("anyOf", "oneOf") and isinstance(value, list)
@@ -99,27 +99,27 @@ def _names_values(member: str, value: Any) -> bool:
 
 
 def _in_one_order(values: list[Any], value_names: Mapping[str, Any]) -> dict[str, Any]:
-    lists = {name: each for name, each in value_names.items() if isinstance(each, list)}
-    if any(len(each) != len(values) for each in lists.values()):
+    lists = {name: names for name, names in value_names.items() if isinstance(names, list)}
+    if any(len(names) != len(values) for names in lists.values()):
         return {}
-    order = sorted(range(len(values)), key=lambda index: _written(values[index]))
-    return {name: [each[index] for index in order] for name, each in {**lists, "enum": values}.items()}
+    order = sorted(range(len(values)), key=lambda index: _as_text(values[index]))
+    return {name: [names[index] for index in order] for name, names in {**lists, "enum": values}.items()}
 
 
 def in_one_order(values: list[Any]) -> list[Any]:
-    return sorted(values, key=_written)
+    return sorted(values, key=_as_text)
 
 
-def _written(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
 def without_moments(value: Any, read_at: datetime) -> Any:
     """Return `value` with each moment near the reading replaced by its notation."""
     if isinstance(value, dict):
-        return {name: without_moments(each, read_at) for name, each in value.items()}
+        return {name: without_moments(part, read_at) for name, part in value.items()}
     if isinstance(value, list):
-        return [without_moments(each, read_at) for each in value]
+        return [without_moments(part, read_at) for part in value]
     return {"$moment": _notation(value)} if is_near(value, read_at) else value
 
 
@@ -165,15 +165,17 @@ def canonical_names(schema: Any, digest: Digest) -> Any:
     """
     schema = _without_anchors(schema)
     definitions = dict(_definitions(schema, ()))
-    named = any(name in part for part in subschemas.walk(schema) for name in _NAMED_OTHERWISE)
-    if not definitions or named:
+    has_other_names = any(name in part for part in subschemas.walk(schema) for name in _NAMED_OTHERWISE)
+    if not definitions or has_other_names:
         return schema
     definitions = _used_definitions(schema, definitions)
     if len(definitions) * len(repr(schema)) > MAX_RENAMING_WORK:
         return schema
     names = dict.fromkeys(definitions, "")
     while True:
-        finer = {steps: digest(_renamed(each, steps, names)) for steps, each in definitions.items()}
+        finer = {
+            steps: digest(_renamed(definition, steps, names)) for steps, definition in definitions.items()
+        }
         is_stable = len(set(finer.values())) == len(set(names.values()))
         names = finer
         if is_stable:
@@ -209,7 +211,9 @@ def _used_definitions(schema: Any, definitions: Mapping[Steps, Any]) -> dict[Ste
                 steps = pointers.split_fragment(reference)
                 parents = [steps[:length] for length in range(1, len(steps) + 1)]
                 new = {
-                    each: definitions[each] for each in parents if each in definitions and each not in used
+                    place: definitions[place]
+                    for place in parents
+                    if place in definitions and place not in used
                 }
                 used |= new
                 waiting += new.values()
@@ -217,11 +221,11 @@ def _used_definitions(schema: Any, definitions: Mapping[Steps, Any]) -> dict[Ste
 
 
 def _definitions(schema: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
-    for keyword, name, each in subschemas.children(schema):
+    for keyword, name, child in subschemas.children(schema):
         below = (*steps, keyword) if name is None else (*steps, keyword, name)
         if keyword in subschemas.DEFINITIONS:
-            yield below, each
-        yield from _definitions(each, below)
+            yield below, child
+        yield from _definitions(child, below)
 
 
 def _renamed(schema: Any, steps: Steps, names: Mapping[Steps, str]) -> Any:
@@ -240,10 +244,10 @@ def _renamed(schema: Any, steps: Steps, names: Mapping[Steps, str]) -> Any:
     for keyword, entries in groups.items():
         if keyword in subschemas.DEFINITIONS:
             del renamed[keyword]
-            renamed |= {keyword: sorted(entries, key=_written)} if entries else {}
+            renamed |= {keyword: sorted(entries, key=_as_text)} if entries else {}
         else:
             is_map = isinstance(schema[keyword], dict)
-            renamed[keyword] = dict(entries) if is_map else [each for _, each in entries]
+            renamed[keyword] = dict(entries) if is_map else [entry for _, entry in entries]
     if isinstance(reference := schema.get("$ref"), str):
         renamed["$ref"] = _renamed_reference(reference, names)
     return renamed

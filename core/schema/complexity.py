@@ -1,8 +1,8 @@
-"""How long judging by a schema may take, counted before it is done.
+"""Bound the time of a validation before it starts.
 
-A few hundred bytes can ask for years of work: each of thirty definitions refers twice to the next,
-or a tree refers twice to itself. The count is of the schemas that may meet at one part of a value;
-multiplied by the parts of the value it bounds the whole.
+A few hundred bytes can take years: each of thirty definitions refers twice to the next, or a tree refers
+twice to itself. The cost is the number of schemas that may apply to one part of a value; multiplied by the
+parts of the value it bounds the whole.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,18 +11,18 @@ from typing import Any
 from core.schema import pointers, subschemas
 
 MAX_MEETING = 10_000
-# The count itself must end, also for a schema that refers to itself.
+# Counting must end too, even for a schema that refers to itself.
 MAX_STEPS = 200_000
 
 
 class TooComplexError(Exception):
-    """Judging by this schema might not come to an end in any useful time."""
+    """A validation with this schema may take too long."""
 
 
 def require_bounded(schema: Any, depth: int) -> int:
-    """How many schemas may meet at one part of a value that is nested `depth` levels deep.
+    """Return how many schemas may apply to one part of a value that is nested `depth` levels deep.
 
-    Raises TooComplexError. References have to lead somewhere within the schema.
+    Raises TooComplexError. Each reference must have a target within the schema.
     """
     try:
         return _Count(schema).most(schema, depth)
@@ -41,7 +41,7 @@ def unbounded(document: Any, schemas: Mapping[str, Any], depth: int) -> Iterator
             count = _Count(document)
 
 
-# Schemas that meet at a value itself, at any one member of it, and at any one entry of it.
+# Schemas that apply to a value itself, to any one member of it, and to any one entry of it.
 Meeting = tuple[int, int, int]
 
 _MEMBERS = ("additionalProperties", "unevaluatedProperties")
@@ -65,13 +65,13 @@ class _Count:
         if key in self._known:
             return self._known[key]
         self._steps += 1
-        # A schema that leads back to itself at the same place describes no value at all.
+        # A schema that refers back to itself for the same value describes no value.
         if key in self._open or self._steps > MAX_STEPS:
             raise TooComplexError
         self._open.add(key)
         below = (self._at_member(schema, depth - 1), self._at_entry(schema, depth - 1)) if depth else (0, 0)
-        counts = [(1, *below), *(self._of(each, depth) for each in self._in_place(schema))]
-        # To know what is left over, everything in place is judged again.
+        counts = [(1, *below), *(self._of(branch, depth) for branch in self._in_place(schema))]
+        # To find unevaluated parts, all schemas in place are evaluated again.
         times = 3 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         here, member, entry = (times * sum(count) for count in zip(*counts, strict=True))
         meeting = here, member, entry
@@ -91,26 +91,26 @@ class _Count:
             yield target
 
     def _at_member(self, schema: dict[str, Any], depth: int) -> int:
-        # Of the properties one at most meets a member, or what is said of all others.
-        either = [*_named(schema.get("properties")), *(schema.get(keyword) for keyword in _MEMBERS)]
-        also = _named(schema.get("patternProperties"))
-        return self._largest(either, depth) + sum(self.most(each, depth) for each in also)
+        # At most one property applies to a member, or the schema of all other members.
+        either = [*_values_of(schema.get("properties")), *(schema.get(keyword) for keyword in _MEMBERS)]
+        also = _values_of(schema.get("patternProperties"))
+        return self._largest(either, depth) + sum(self.most(rule, depth) for rule in also)
 
     def _at_entry(self, schema: dict[str, Any], depth: int) -> int:
         either = [schema.get(keyword) for keyword in _ENTRIES]
         for keyword in subschemas.PART_LISTS:
-            either += _listed(schema.get(keyword))
+            either += _as_list(schema.get(keyword))
         return self._largest(either, depth) + (
             self.most(schema["contains"], depth) if "contains" in schema else 0
         )
 
     def _largest(self, schemas: list[Any], depth: int) -> int:
-        return max((self.most(each, depth) for each in schemas if isinstance(each, dict)), default=0)
+        return max((self.most(schema, depth) for schema in schemas if isinstance(schema, dict)), default=0)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _named(value: Any) -> list[Any]:
+def _values_of(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else []

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.schema.dialects import Schema
 
-# The schemas that a schema leads to, each with whether its reference does.
+# Returns the schemas that a schema contains or refers to, each with whether it is the target of a reference.
 Paths = Callable[[Schema], Iterator[tuple[bool, Any]]]
 
 

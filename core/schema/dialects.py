@@ -1,7 +1,7 @@
 """The dialects that schemas are written in, and one level of each in the internal form (2020-12).
 
 `normalize_level` is the only place that knows old spellings. A keyword whose value has no meaning in any
-dialect is dropped, because no reader could follow it, and returned by name.
+dialect is dropped and returned by name.
 """
 
 import re
@@ -26,7 +26,7 @@ class Dialect(StrEnum):
     UNDECLARED = ""
 
 
-# Here a schema with a `$ref` says nothing else (draft-07 core, 8.3; OpenAPI 3.0.4, Reference Object).
+# Here keywords beside a `$ref` have no effect (draft-07 core, 8.3; OpenAPI 3.0.4, Reference Object).
 REFERENCE_STANDS_ALONE = frozenset((Dialect.DRAFT_4, Dialect.DRAFT_6, Dialect.DRAFT_7, Dialect.OPENAPI_3_0))
 ANNOTATIONS = frozenset(
     (
@@ -61,12 +61,12 @@ def dialect_of_openapi(version: str) -> Dialect:
 def normalize_level(schema: Mapping[str, Any], dialect: Dialect) -> tuple[Schema, list[str]]:
     """Return one level in the internal form, and the keywords that were dropped.
 
-    Schemas below stay as they are, and so do references. The result shares values with `schema`.
+    Schemas below and references stay unchanged. The result shares values with `schema`.
     """
     level = dict(schema)
     if dialect in REFERENCE_STANDS_ALONE and isinstance(level.get("$ref"), str):
-        kept = ANNOTATIONS | {"$ref", *DEFINITIONS}
-        level = {keyword: value for keyword, value in level.items() if keyword in kept}
+        remaining = ANNOTATIONS | {"$ref", *DEFINITIONS}
+        level = {keyword: value for keyword, value in level.items() if keyword in remaining}
     modernize_bounds(level)
     modernize_items(level)
     _rewrite_dependencies(level)
@@ -80,7 +80,7 @@ def normalize_level(schema: Mapping[str, Any], dialect: Dialect) -> tuple[Schema
 
 
 def requires_itself(schema: object) -> bool:
-    """Return whether a property says `required: true`, as up to draft 3 and in many hand-written schemas."""
+    """Return whether a property states `required: true`, as in draft 3 and many hand-written schemas."""
     return isinstance(schema, dict) and schema.get("required") is True
 
 
@@ -111,8 +111,8 @@ def _rewrite_dependencies(level: Schema) -> None:
     for name, dependency in dependencies.items():
         if isinstance(dependency, str | list):
             also = [dependency] if isinstance(dependency, str) else dependency
-            listed = names.get(name)
-            names[name] = [*(listed if isinstance(listed, list) else ()), *also]
+            other_names = names.get(name)
+            names[name] = [*(other_names if isinstance(other_names, list) else ()), *also]
         elif name in schemas:
             schemas[name] = {"allOf": [schemas[name], dependency]}
         else:
@@ -128,10 +128,10 @@ def _object(value: object) -> Mapping[str, Any]:
 def _drop_malformed(level: Schema) -> list[str]:
     dropped = []
     for keyword in list(level):
-        read = _READERS.get(keyword)
-        if read is None:
+        reader = _READERS.get(keyword)
+        if reader is None:
             continue
-        value = read(level[keyword])
+        value = reader(level[keyword])
         if value is None:
             del level[keyword]
             dropped.append(keyword)
@@ -145,16 +145,16 @@ def _schema(value: Any) -> Any:
 
 
 def _schemas(value: Any) -> Any:
-    is_sound = isinstance(value, list) and value and all(isinstance(each, dict | bool) for each in value)
+    is_sound = isinstance(value, list) and value and all(isinstance(entry, dict | bool) for entry in value)
     return value if is_sound else None
 
 
 def _named_schemas(value: Any) -> Any:
     if not isinstance(value, dict):
         return None
-    if all(isinstance(each, dict | bool) for each in value.values()):
+    if all(isinstance(member, dict | bool) for member in value.values()):
         return value
-    return {name: each for name, each in value.items() if isinstance(each, dict | bool)}
+    return {name: member for name, member in value.items() if isinstance(member, dict | bool)}
 
 
 def _names(value: Any) -> Any:
@@ -166,7 +166,7 @@ def _names(value: Any) -> Any:
 def _named_names(value: Any) -> Any:
     if not isinstance(value, dict):
         return None
-    return {name: names for name, listed in value.items() if (names := _names(listed)) is not None}
+    return {name: names for name, entry in value.items() if (names := _names(entry)) is not None}
 
 
 def _types(value: Any) -> Any:
@@ -202,7 +202,7 @@ def _flag(value: Any) -> Any:
 
 
 def _keywords() -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    for read, keywords in (
+    for reader, keywords in (
         (_types, "type"),
         (
             _schema,
@@ -220,7 +220,7 @@ def _keywords() -> Iterator[tuple[str, Callable[[Any], Any]]]:
         (_text, "title description pattern format contentEncoding contentMediaType $comment"),
         (_flag, "uniqueItems deprecated readOnly writeOnly nullable"),
     ):
-        yield from ((keyword, read) for keyword in keywords.split())
+        yield from ((keyword, reader) for keyword in keywords.split())
 
 
 _READERS = dict(_keywords())

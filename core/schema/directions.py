@@ -1,4 +1,4 @@
-"""The schema of what is sent, or of what is returned, out of one that describes both.
+"""Derive the schema of requests, or of responses, from a schema that describes both.
 
 OpenAPI lets one schema describe a resource in both directions: a `readOnly` member is returned and should not
 be sent, a `writeOnly` member is sent and not returned, and where it is required, that counts for its own
@@ -25,17 +25,17 @@ _NONE: Names = frozenset()
 _CONDITIONAL = ("then", "else")
 _IN_PLACE = ("allOf", "anyOf", "dependentSchemas", *_CONDITIONAL)
 _WRITTEN_APART = ("$defs", "$ref", "required", "dependentRequired", "oneOf")
-# What decides between other rules. A member that is not there decides too, so these stay as they are.
+# Conditions of other rules. An absent member has an effect on them too, so they stay unchanged.
 _DECIDING = ("not", "if")
 
 
 def schema_for(
     direction: Literal["request", "response"], schema: Any, *, keeps_top_members: bool = False
 ) -> Any:
-    """Return the schema without the members that do not go in the direction, and without requiring them.
+    """Return the schema without members of the other direction, and without requiring them.
 
     A schema without such members is returned itself; any other one comes back in the internal form.
-    `keeps_top_members`: the members of the schema itself stay, whatever they say.
+    keeps_top_members: the members of the schema itself stay in any case.
     """
     if not has_direction(direction, schema):
         return schema
@@ -47,15 +47,15 @@ def schema_for(
 
 
 def has_direction(direction: Literal["request", "response"], schema: Any) -> bool:
-    """Return whether some part of the schema does not go in the direction."""
+    """Return whether some part of the schema belongs to the other direction."""
     return any(part.get(_FLAGS[direction]) is True for part in subschemas.walk(schema))
 
 
 class _Writer:
     """Writes a document without the members of one direction.
 
-    `hidden` are names that are left out of a schema because one that holds beside it says so. A definition is
-    written once for each set of such names that it mentions.
+    hidden: names that are left out of a schema because another schema for the same value drops them. A
+    definition is written once for each set of such names that it mentions.
     """
 
     def __init__(
@@ -65,6 +65,8 @@ class _Writer:
         self.dropped = dropped
         self.keeps_top_members = keeps_top_members
         self.definitions: Schema = {}
+        # By identity. The schema is stored too, so that no other one can get its id.
+        self.mentioned: dict[int, tuple[AnySchema, Names, Names]] = {}
         self.names: dict[tuple[str, Names, bool], str] = {}
         self.waiting: deque[tuple[str, str, Names, bool]] = deque()
 
@@ -72,8 +74,7 @@ class _Writer:
         root = self.document.root
         if isinstance(root, bool):
             return root
-        own = _NONE if self.keeps_top_members else self._hidden_of(root)
-        written = self._write_level(root, own)
+        new_root = self._write_level(root, _NONE if self.keeps_top_members else self._hidden_of(root))
         while self.waiting:
             name, reference, hidden, is_deciding = self.waiting.popleft()
             target = self.document.target(reference)
@@ -81,7 +82,7 @@ class _Writer:
                 self.definitions[name] = self._copy(target)
             else:
                 self.definitions[name] = self._write_in_place(target, hidden)
-        return {**written, "$defs": self.definitions} if self.definitions else written
+        return {**new_root, "$defs": self.definitions} if self.definitions else new_root
 
     def _write(self, schema: AnySchema) -> AnySchema:
         """Return the schema of a part of the value."""
@@ -93,7 +94,7 @@ class _Writer:
         return self._write_level(schema, hidden | self._hidden_of(schema))
 
     def _write_level(self, schema: Schema, hidden: Names) -> Schema:
-        written = self._write_names(schema, hidden)
+        new_schema = self._write_names(schema, hidden)
         for keyword, value in schema.items():
             if keyword in _WRITTEN_APART:
                 continue
@@ -106,7 +107,7 @@ class _Writer:
                 change = partial(self._write_in_place, hidden=hidden)
             else:
                 change = self._write
-            written[keyword] = subschemas.change_below(keyword, value, change)
+            new_schema[keyword] = subschemas.change_below(keyword, value, change)
         if "oneOf" in schema:
             branches = [self._write_in_place(branch, hidden) for branch in schema["oneOf"]]
             # Branches that only a dropped member told apart may now fit together.
@@ -114,27 +115,27 @@ class _Writer:
                 self._mentions_hidden(branch, hidden) for branch in schema["oneOf"]
             )
             together: Schema = {"anyOf" if is_changed else "oneOf": branches}
-            if together.keys() & written.keys():
-                together = {"allOf": [*written.get("allOf", ()), together]}
-            written |= together
+            if together.keys() & new_schema.keys():
+                together = {"allOf": [*new_schema.get("allOf", ()), together]}
+            new_schema |= together
         if "$ref" in schema:
-            written["$ref"] = self._refer(schema["$ref"], hidden)
-        return written
+            new_schema["$ref"] = self._refer(schema["$ref"], hidden)
+        return new_schema
 
     def _write_names(self, schema: Schema, hidden: Names) -> Schema:
         """Return the rules that require names, without those that are dropped."""
-        written: Schema = {}
+        rules: Schema = {}
         is_kept = self.keeps_top_members and schema is self.document.root
         dropped = hidden if is_kept else hidden | self._hidden_in_choices(schema)
         if required := [name for name in schema.get("required", ()) if name not in dropped]:
-            written["required"] = required
+            rules["required"] = required
         if "dependentRequired" in schema:
-            written["dependentRequired"] = {
+            rules["dependentRequired"] = {
                 name: [also for also in names if also not in dropped]
                 for name, names in schema["dependentRequired"].items()
                 if name not in dropped
             }
-        return written
+        return rules
 
     def _copy(self, schema: AnySchema) -> AnySchema:
         def lead(part: Schema) -> Schema:
@@ -150,21 +151,21 @@ class _Writer:
 
     def _refer(self, reference: str, hidden: Names, *, is_deciding: bool = False) -> str:
         target = self.document.target(reference)
-        beside = _NONE if is_deciding else (hidden - self._hidden_of(target)) & self._names_in(target)
-        if reference == "#" and not beside and not is_deciding:
+        dropped = _NONE if is_deciding else (hidden - self._hidden_of(target)) & self._names_in(target)
+        if reference == "#" and not dropped and not is_deciding:
             return reference
-        key = (reference, beside, is_deciding)
+        key = (reference, dropped, is_deciding)
         if key not in self.names:
             steps = pointers.split_fragment(reference)
             name = steps[1] if len(steps) == 2 and steps[0] == "$defs" else "/".join(steps) or "root"
             self.names[key] = self._free_name(name)
-            self.waiting.append((self.names[key], reference, beside, is_deciding))
+            self.waiting.append((self.names[key], reference, dropped, is_deciding))
         return pointers.join_fragment(("$defs", self.names[key]))
 
     def _free_name(self, name: str) -> str:
-        taken = set(self.names.values())
+        used_names = set(self.names.values())
         candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
-        return next(candidate for candidate in candidates if candidate not in taken)
+        return next(candidate for candidate in candidates if candidate not in used_names)
 
     def _hidden_of(self, schema: AnySchema) -> Names:
         """Return the names of members that are dropped, by the schema and all that holds with it."""
@@ -179,7 +180,7 @@ class _Writer:
         )
 
     def _hidden_in_choices(self, schema: AnySchema) -> Names:
-        return self._hidden_in(applicable_parts(self.document, [schema]))
+        return self._mentioned_in(schema)[1]
 
     def _mentions_hidden(self, schema: AnySchema, hidden: Names) -> bool:
         return bool(self._hidden_in_choices(schema) or hidden & self._names_in(schema))
@@ -189,10 +190,16 @@ class _Writer:
         return sum(map(len, sets)) == len(frozenset[str]().union(*sets))
 
     def _names_in(self, schema: AnySchema) -> Names:
-        """Return the names that a schema mentions for the value itself."""
-        names: set[str] = set()
-        for part in applicable_parts(self.document, [schema]):
-            names |= {*part.get("required", ()), *part.get("properties", {})}
-            names |= {*part.get("dependentRequired", {}), *part.get("dependentSchemas", {})}
-            names.update(*part.get("dependentRequired", {}).values())
-        return frozenset(names)
+        return self._mentioned_in(schema)[0]
+
+    def _mentioned_in(self, schema: AnySchema) -> tuple[Names, Names]:
+        """Return the names that a schema mentions for the value itself, and the dropped ones."""
+        if id(schema) not in self.mentioned:
+            parts = list(applicable_parts(self.document, [schema]))
+            names: set[str] = set()
+            for part in parts:
+                names |= {*part.get("required", ()), *part.get("properties", {})}
+                names |= {*part.get("dependentRequired", {}), *part.get("dependentSchemas", {})}
+                names.update(*part.get("dependentRequired", {}).values())
+            self.mentioned[id(schema)] = schema, frozenset(names), self._hidden_in(parts)
+        return self.mentioned[id(schema)][1:]

@@ -2,10 +2,10 @@
 
 `read_document` rewrites old spellings (`core.schema.dialects`), puts a pointer in place of every other
 reference (`core.schema.references`), names all definitions under `$defs`, and removes what no reader could
-follow, with a finding for each. Readers rely on these properties of what it returns:
+follow, with a finding for each. Readers rely on these properties of the result:
 
 - every keyword has a value of the right kind, so `schema.get("properties", {})` is an object of schemas;
-- a `$ref` leads to a schema of the same document, and following references at one place always ends;
+- a `$ref` points to a schema of the same document, and following references at one place always ends;
 - reading `root` again returns an equal one.
 """
 
@@ -26,7 +26,7 @@ _IDENTIFIERS = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that the internal form leaves out. `place` leads to it in the vendor's schema.
+    """A part that the internal form leaves out. `place` is its path in the vendor's schema.
 
     code: BROKEN_REF, REMOTE_REF, AMBIGUOUS_REF, ENDLESS_REF (`subject` is the reference) or
     MALFORMED (`subject` is the keyword).
@@ -39,34 +39,35 @@ class Finding:
 
 @dataclass(slots=True)
 class Document:
-    """A schema in the internal form. Nobody changes `root` or what `level` returns."""
+    """A schema in the internal form. `root` and levels are shared and must not be changed."""
 
     root: AnySchema
     dialect: Dialect
     findings: tuple[Finding, ...] = ()
     _targets: dict[str, AnySchema] = field(default_factory=dict, repr=False)
     # By identity. The schema stays beside its level, so that no other one can get its id.
-    _levels: dict[int, tuple[AnySchema, Level]] = field(default_factory=dict, repr=False)
+    _levels: dict[object, tuple[AnySchema, Level]] = field(default_factory=dict, repr=False)
 
     def target(self, reference: str) -> AnySchema:
-        """Return the schema that a `$ref` of this document leads to. Raises PointerError for another one."""
+        """Return the target of a `$ref` of this document. Raises PointerError for any other reference."""
         if reference not in self._targets:
             self._targets[reference] = pointers.resolve(self.root, pointers.split_fragment(reference))
         return self._targets[reference]
 
     def level(self, schema: AnySchema) -> Level:
-        """Return what a schema says about a value itself, and what its `$ref` and `allOf` say."""
-        known = self._levels.get(id(schema))
-        if known is None:
-            known = self._levels[id(schema)] = schema, merge.flatten(schema, self.target)
-        return known[1]
+        """Return the rules of a schema for a value itself, with those of its `$ref` and `allOf`."""
+        key = merge.identity(schema)
+        entry = self._levels.get(key)
+        if entry is None:
+            entry = self._levels[key] = schema, merge.flatten(schema, self.target)
+        return entry[1]
 
 
 def read_document(schema: object, dialect: Dialect | None = None) -> Document:
     """Return a vendor's schema in the internal form.
 
-    `dialect` counts where the schema declares none. Raises SchemaBoundsError; whatever else is wrong with the
-    schema becomes a finding, also a value that is no schema at all.
+    dialect: used if the schema declares none. Raises SchemaBoundsError. Every other fault becomes a
+    finding, even a value that is no schema at all.
     """
     bounds.require_bounds(schema)
     if not isinstance(schema, dict | bool):
@@ -81,13 +82,13 @@ def read_document(schema: object, dialect: Dialect | None = None) -> Document:
 
 
 class _Writer:
-    """Writes the internal form. `places` leads from places in the vendor's schema to those in the new one."""
+    """Writes the internal form. places: paths in the new schema by those in the vendor's."""
 
     def __init__(self, references: References) -> None:
         self.references = references
         self.findings: list[Finding] = []
         self.places: dict[Steps, Steps] = {}
-        # Schemas whose `$ref` still has to be written, and where it leads in the vendor's schema.
+        # Schemas whose `$ref` still has to be written, and its target in the vendor's schema.
         self.pending: list[tuple[Schema, Steps, AnySchema]] = []
 
     def write_root(self) -> Schema:
@@ -95,14 +96,15 @@ class _Writer:
         definitions: Schema = root.pop("$defs", {})
         for _, place, target in self.pending:  # grows meanwhile
             if place not in self.places:
-                # It stands under a keyword of the vendor's own, or beside a reference that stands alone.
+                # It is below a keyword of the vendor's own, or beside a reference that excludes other
+                # keywords.
                 name = _free_name("/".join(place), definitions)
                 definitions[name] = True
                 definitions[name] = self._write(target, place, ("$defs", name))
         if definitions:
             root["$defs"] = definitions
-        for written, place, _ in self.pending:
-            written["$ref"] = pointers.join_fragment(self.places[place])
+        for holder, place, _ in self.pending:
+            holder["$ref"] = pointers.join_fragment(self.places[place])
         return root
 
     def _write(self, schema: Any, place: Steps, written_place: Steps) -> Any:
@@ -116,7 +118,7 @@ class _Writer:
         if required := [name for name, child in properties.items() if requires_itself(child)]:
             level["required"] = list(dict.fromkeys([*level.get("required", ()), *required]))
         definitions = level.pop("definitions", {})
-        written: Schema = {}
+        new_schema: Schema = {}
 
         def write_child(child: Any, *steps: str) -> Any:
             return self._write(child, (*place, *_vendor_steps(schema, steps)), (*written_place, *steps))
@@ -125,20 +127,22 @@ class _Writer:
             if keyword in _IDENTIFIERS or keyword in subschemas.REFERENCES:
                 continue
             if keyword in subschemas.MAPS:
-                written[keyword] = {name: write_child(child, keyword, name) for name, child in value.items()}
+                new_schema[keyword] = {
+                    name: write_child(child, keyword, name) for name, child in value.items()
+                }
             elif keyword in subschemas.LISTS and isinstance(value, list):
-                written[keyword] = [write_child(child, keyword, str(n)) for n, child in enumerate(value)]
+                new_schema[keyword] = [write_child(child, keyword, str(n)) for n, child in enumerate(value)]
             else:
-                written[keyword] = write_child(value, keyword) if keyword in subschemas.ONES else value
+                new_schema[keyword] = write_child(value, keyword) if keyword in subschemas.ONES else value
         for name, child in definitions.items():
-            named = written.setdefault("$defs", {})
-            new_name = _free_name(name, named)
+            new_definitions = new_schema.setdefault("$defs", {})
+            new_name = _free_name(name, new_definitions)
             below = (*place, "definitions", name)
-            named[new_name] = self._write(child, below, (*written_place, "$defs", new_name))
-        self._write_references(schema, level, written, place)
-        return written
+            new_definitions[new_name] = self._write(child, below, (*written_place, "$defs", new_name))
+        self._write_references(schema, level, new_schema, place)
+        return new_schema
 
-    def _write_references(self, schema: Schema, level: Schema, written: Schema, place: Steps) -> None:
+    def _write_references(self, schema: Schema, level: Schema, new_schema: Schema, place: Steps) -> None:
         for keyword in subschemas.REFERENCES:
             if keyword not in level:
                 continue
@@ -147,20 +151,20 @@ class _Writer:
             except UnresolvedReferenceError as error:
                 self.findings.append(Finding(error.code, place, error.reference))
                 continue
-            holder = written
-            if "$ref" in written:
+            holder = new_schema
+            if "$ref" in new_schema:
                 holder = {}
-                written["allOf"] = [*written.get("allOf", ()), holder]
+                new_schema["allOf"] = [*new_schema.get("allOf", ()), holder]
             holder["$ref"] = ""
             self.pending.append((holder, steps, target))
 
     def cut_endless_references(self, root: Schema) -> None:
-        """Remove each reference that leads back to its own schema without a step into the value.
+        """Remove each reference that returns to its own schema without a step into the value.
 
         Such a cycle accepts what the schemas around it accept, and a reader that follows it never ends.
         """
         schemas = {id(schema): (place, schema) for place, schema in _walk(root)}
-        vendor_places = {written: place for place, written in self.places.items()}
+        vendor_places = {new_place: place for place, new_place in self.places.items()}
         starts = [schema for _, schema in schemas.values()]
         for holder in cycles.closing_references(starts, lambda schema: _in_place(schema, root)):
             place = vendor_places.get(schemas[id(holder)][0], ())
@@ -168,7 +172,7 @@ class _Writer:
 
 
 def _vendor_steps(schema: Schema, steps: Steps) -> Steps:
-    """Return the steps in the vendor's spelling that lead to the child at `steps` of the internal form."""
+    """Return the steps in the vendor's spelling to the child at `steps` of the internal form."""
     keyword = steps[0]
     has_list = isinstance(schema.get("items"), list)
     if keyword == "prefixItems" and has_list:
@@ -190,12 +194,17 @@ def _walk(root: Schema) -> Iterator[tuple[Steps, Schema]]:
 
 
 def _in_place(schema: Schema, root: Schema) -> Iterator[tuple[bool, Any]]:
-    """Yield the schemas that apply to the same value, each with whether a reference leads to it."""
-    yield from ((False, child) for child in subschemas.in_place(schema))
+    """Yield the schemas that apply to the same value, each with whether it is the target of a reference."""
+    # In this order, because it decides which reference of a cycle is removed.
+    for keyword in subschemas.IN_PLACE_LISTS:
+        yield from ((False, child) for child in schema.get(keyword, ()))
+    for keyword in subschemas.IN_PLACE:
+        yield False, schema.get(keyword, True)
+    yield from ((False, child) for child in schema.get("dependentSchemas", {}).values())
     if "$ref" in schema:
         yield True, pointers.resolve(root, pointers.split_fragment(schema["$ref"]))
 
 
-def _free_name(name: str, taken: Schema) -> str:
+def _free_name(name: str, definitions: Schema) -> str:
     candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
-    return next(candidate for candidate in candidates if candidate not in taken)
+    return next(candidate for candidate in candidates if candidate not in definitions)

@@ -1,4 +1,4 @@
-"""What the validation library found wrong, in sentences for people. Each follows the name of a value."""
+"""Errors of the validation library as sentences for people. Each follows the name of a value."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -69,15 +69,17 @@ def sentence(error: jsonschema_rs.ValidationError) -> str:
 
 
 def needs(forms: Iterable[Sequence[str]]) -> str:
-    """What is missing where a value has to fit one of several forms; each form lists the names it lacks."""
+    """Return which names a value lacks to fit one of several forms. forms: the missing names of each form."""
     ways = dict.fromkeys(" and ".join(printable(name, 60) for name in names) for names in forms)
     return f"lacks {' or '.join(ways)}"
 
 
 def types(names: Iterable[str]) -> str:
-    # Null is left out where there is another way, because people leave a value out instead.
-    named = set(names)
-    return " or ".join([word for name, word in TYPES.items() if name in named - {"null"}] or [TYPES["null"]])
+    # Null is left out if there is another type, because people omit a value instead.
+    type_names = set(names)
+    return " or ".join(
+        [word for name, word in TYPES.items() if name in type_names - {"null"}] or [TYPES["null"]]
+    )
 
 
 def _value(value: object) -> str:
@@ -85,14 +87,14 @@ def _value(value: object) -> str:
 
 
 def _options(values: Sequence[object]) -> str:
-    # Quotes tell a text from another value, and are noise where there are texts alone.
+    # Quotes distinguish a text from other values, and are left out if there are only texts.
     texts = [printable(value, 60) for value in values[: MAX_NAMED + 1] if isinstance(value, str)]
     if len(texts) == len(values[: MAX_NAMED + 1]):
-        return _listed(texts)
-    return _listed(map(_value, values[: MAX_NAMED + 1]))
+        return _join(texts)
+    return _join(map(_value, values[: MAX_NAMED + 1]))
 
 
-def _listed(words: Iterable[str]) -> str:
+def _join(words: Iterable[str]) -> str:
     first = list(words)
     return ", ".join(first[:MAX_NAMED]) + (", …" if len(first) > MAX_NAMED else "")
 
@@ -102,8 +104,8 @@ def _counted(number: int, one: str, many: str) -> str:
 
 
 def place(path: Sequence[str | int]) -> str:
-    """`address.lines[2]`: where a part stands, in a vendor's or a caller's own names."""
-    said = ""
+    """Return a path such as `address.lines[2]`, in the names of the vendor or the caller."""
+    text = ""
     for part in path:
-        said += f"[{part}]" if isinstance(part, int) else f".{printable(part, 60)}"
-    return said.removeprefix(".")
+        text += f"[{part}]" if isinstance(part, int) else f".{printable(part, 60)}"
+    return text.removeprefix(".")

@@ -1,7 +1,7 @@
-"""References of a JSON Schema that lead nowhere, or back to where they came from. Pure.
+"""References of a JSON Schema without a target, or in an endless cycle. Pure.
 
-A schema that holds itself in a property describes a tree, which is fine. One that leads back to itself at the
-same value has no meaning (core, 9.4.1), and programs that resolve references do not come to an end with it.
+A schema that contains itself in a property describes a tree, which is valid. One that refers back to itself
+for the same value has no meaning (core, 9.4.1), and programs that resolve its references never end.
 """
 
 import copy
@@ -29,7 +29,7 @@ def references_of(document: Any) -> References:
 
 
 def target_of(references: References, schema: dict[str, Any]) -> Any:
-    """Return the schema that the reference in `schema` leads to, None without one.
+    """Return the target of the reference in `schema`, None without one.
 
     Raises UnresolvedReferenceError.
     """
@@ -40,14 +40,15 @@ def target_of(references: References, schema: dict[str, Any]) -> Any:
 
 
 def with_pointers(document: dict[str, Any]) -> dict[str, Any]:
-    """Return an equal schema in which every reference that leads somewhere is a pointer from the top; the
-    schema itself where all are."""
+    """Return an equal schema in which every reference with a target is a pointer from the top; the schema
+    itself if all are pointers.
+    """
     if all(map(is_pointer, subschemas.references(document))):
         return document
-    written = copy.deepcopy(document)
-    references = references_of(written)
+    rewritten = copy.deepcopy(document)
+    references = references_of(rewritten)
     targets = []
-    for schema in subschemas.walk(written):
+    for schema in subschemas.walk(rewritten):
         for keyword in subschemas.REFERENCES:
             if keyword in schema:
                 try:
@@ -61,15 +62,15 @@ def with_pointers(document: dict[str, Any]) -> dict[str, Any]:
             schema["allOf"] = [*schema.get("allOf", []), {"$ref": pointer}]
         else:
             schema["$ref"] = pointer
-    for schema in subschemas.walk(written):
-        if schema is not written and isinstance(schema.get("$id"), str):
+    for schema in subschemas.walk(rewritten):
+        if schema is not rewritten and isinstance(schema.get("$id"), str):
             # A pointer would count from here.
             del schema["$id"]
-    return written
+    return rewritten
 
 
 def dangling_references(document: Any) -> list[dict[str, Any]]:
-    """Return the schemas whose reference leads to nothing, or to what is no schema."""
+    """Return the schemas whose reference points to nothing, or to a value that is no schema."""
     if not has_references(document):
         return []
     dangling, references = [], references_of(document)
@@ -82,27 +83,27 @@ def dangling_references(document: Any) -> list[dict[str, Any]]:
 
 
 def endless_references(document: Any) -> list[dict[str, Any]]:
-    """Return the schemas whose reference leads back to themselves at the same value, and those that lead to
-    nothing else than such a schema."""
+    """Return the schemas whose reference returns to themselves for the same value, and those that are only a
+    reference to such a schema."""
 
     if not has_references(document):
         return []
     references = references_of(document)
     closing = _closing_references(document, references, subschemas.in_place)
-    known = {id(schema) for schema in closing}
-    # A bare reference to one of these says no more than that one does.
+    closing_ids = {id(schema) for schema in closing}
+    # A bare reference to one of these has no meaning either.
     while more := [
         schema
         for schema in subschemas.walk(document)
-        if id(schema) not in known and _leads_to_nothing_else(references, schema, known)
+        if id(schema) not in closing_ids and _leads_to_nothing_else(references, schema, closing_ids)
     ]:
         closing += more
-        known |= {id(schema) for schema in more}
+        closing_ids |= {id(schema) for schema in more}
     return closing
 
 
 def required_recursions(document: Any) -> list[dict[str, Any]]:
-    """Return the schemas whose reference leads back to them without an optional property between."""
+    """Return the schemas whose reference returns to them without an optional property between."""
 
     def required_parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
         properties = spelling.properties_of(schema)
@@ -118,14 +119,14 @@ def required_recursions(document: Any) -> list[dict[str, Any]]:
     )
 
 
-def _leads_to_nothing_else(references: References, schema: dict[str, Any], known: set[int]) -> bool:
+def _leads_to_nothing_else(references: References, schema: dict[str, Any], closing_ids: set[int]) -> bool:
     if len(schema) != 1:
         return False
     try:
         target = target_of(references, schema)
     except UnresolvedReferenceError:
         return False
-    return isinstance(target, dict) and len(target) == 1 and id(target) in known
+    return isinstance(target, dict) and len(target) == 1 and id(target) in closing_ids
 
 
 def _closing_references(document: Any, references: References, inside: Step) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""One schema that says what several say together: the only meaning that `allOf` has in this product.
+"""Join several schemas into one with the rules of all: the only meaning that `allOf` has in this product.
 
-`flatten` looks at one level: it follows references, takes `allOf` apart and joins the parts keyword by
-keyword. What no keyword can say of two stays apart, as a schema that holds too; a reader that cannot hold it
-knows what it loses. Schemas of members and items are joined as `allOf`, for the reader that goes there.
+`flatten` joins one level: it follows references, splits `allOf` and joins the parts keyword by keyword.
+Rules that no single keyword can state stay apart, as schemas that apply too, so a reader that cannot use
+them knows what it loses. Schemas of members and items become an `allOf`, which is flattened when a reader
+gets there.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +19,8 @@ NEVER: Schema = {"not": {}}
 # A level that combines more schemas keeps the others apart.
 MAX_PARTS = 1_000
 
-_FLAGS = ("readOnly", "writeOnly", "deprecated")  # true where any part says so (validation, 9.3 and 9.4)
-# Keywords of one rule: one of them means something beside the others alone.
+_FLAGS = ("readOnly", "writeOnly", "deprecated")  # true where any part states it (validation, 9.3 and 9.4)
+# Keywords of one rule: each has a meaning only beside the others.
 _GROUPS: tuple[tuple[str, ...], ...] = (
     ("properties", "patternProperties", "additionalProperties"),
     ("prefixItems", "items"),
@@ -33,11 +34,11 @@ Follow = Callable[[str], AnySchema]
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a schema says about a value itself: the value fits `schema` and each schema that is `apart`.
+    """The rules of a schema for a value itself: the value fits `schema` and each schema in `apart`.
 
-    `schema` has neither `$ref` nor `allOf` nor `$defs`. `apart` is empty for nearly all schemas. It holds
+    `schema` has neither `$ref` nor `allOf` nor `$defs`. `apart` is empty for nearly all schemas. It contains
     second rules of one keyword, such as a second `pattern`, and schemas with `unevaluatedProperties` or
-    `unevaluatedItems`, which judge by all that stands inside them and cannot be joined with anything.
+    `unevaluatedItems`, which depend on everything inside them and cannot be joined with others.
     """
 
     schema: Schema
@@ -61,7 +62,7 @@ class Level:
 
 
 class _ApartError(Exception):
-    """No keyword says what two say."""
+    """No keyword can state both rules."""
 
 
 class _NeverError(Exception):
@@ -72,29 +73,29 @@ def flatten(schema: AnySchema, follow: Follow) -> Level:
     """Return one level of a schema in the internal form. `follow` returns the target of a `$ref`."""
     merged: Schema = {}
     inner: list[AnySchema] = [schema]
-    # A schema that only refers to another one stands for it, also where that one cannot be joined.
+    # A schema that only refers to another one is replaced by it, even if that one cannot be joined.
     while len(inner) == 1 and not merged.keys() - ANNOTATIONS:
         part = inner[0]
         if isinstance(part, bool):
             return Level(merged if part else merged | NEVER)
-        own, inner = _take_apart(part, follow)
-        merged = _join(merged, own)[0]
+        keywords, inner = _take_apart(part, follow)
+        merged = _join(merged, keywords)[0]
     apart: list[Schema] = []
     try:
         for number, part in enumerate(_conjuncts(inner, follow)):
             if number >= MAX_PARTS or _UNEVALUATED & part.keys():
                 apart.append(part)
                 continue
-            merged, left = _join(merged, part)
-            if left:
-                apart.append(left)
+            merged, remainder = _join(merged, part)
+            if remainder:
+                apart.append(remainder)
     except _NeverError:
         return Level({keyword: value for keyword, value in merged.items() if keyword in ANNOTATIONS} | NEVER)
     return Level(merged, tuple(apart))
 
 
 def join(levels: Sequence[Schema]) -> Level:
-    """Return one level that says what several say. None of them has a reference or an `allOf`."""
+    """Return one level with the rules of several. None of them has a reference or an `allOf`."""
 
     def follow(reference: str) -> AnySchema:
         raise LookupError(reference)
@@ -115,82 +116,93 @@ def both(one: AnySchema, other: AnySchema) -> AnySchema:
     return {"allOf": parts}
 
 
+def identity(schema: AnySchema) -> object:
+    """Return a key that is the same for the same schema, and for schemas that `both` made of the same parts.
+
+    Without it, references in a cycle would give new schemas without end. It is valid while the schema exists.
+    """
+    is_joined = isinstance(schema, dict) and len(schema) == 1 and "allOf" in schema
+    return tuple(map(id, schema["allOf"])) if isinstance(schema, dict) and is_joined else id(schema)
+
+
 def _take_apart(schema: Schema, follow: Follow) -> tuple[Schema, list[AnySchema]]:
-    """Return what a schema says itself, and the schemas that must hold beside it."""
-    own = {keyword: value for keyword, value in schema.items() if keyword not in ("$ref", "allOf", "$defs")}
+    """Return the own keywords of a schema, and the schemas that must fit too."""
+    keywords = {
+        keyword: value for keyword, value in schema.items() if keyword not in ("$ref", "allOf", "$defs")
+    }
     inner: list[AnySchema] = [follow(schema["$ref"])] if "$ref" in schema else []
     inner += schema.get("allOf", ())
     for keyword in ("anyOf", "oneOf"):
-        if len(own.get(keyword, ())) == 1:
-            inner += own.pop(keyword)
-    return own, inner
+        if len(keywords.get(keyword, ())) == 1:
+            inner += keywords.pop(keyword)
+    return keywords, inner
 
 
 def _conjuncts(schemas: Sequence[AnySchema], follow: Follow) -> Iterator[Schema]:
-    waiting, seen = list(reversed(schemas)), set()
+    waiting, visited = list(reversed(schemas)), set()
     while waiting:
         part = waiting.pop()
         if isinstance(part, bool):
             if not part:
                 raise _NeverError
             continue
-        if id(part) in seen:
+        if id(part) in visited:
             continue
-        seen.add(id(part))
+        visited.add(id(part))
         if _UNEVALUATED & part.keys():
             yield part
             continue
-        own, inner = _take_apart(part, follow)
-        yield own
+        keywords, inner = _take_apart(part, follow)
+        yield keywords
         waiting += reversed(inner)
 
 
 def _join(one: Schema, other: Schema) -> tuple[Schema, Schema]:
-    """Return one schema that says what both say, and the rules of `other` that it does not."""
-    merged, left = dict(one), dict[str, Any]()
+    """Return one schema with the rules of both, and the rules of `other` that it cannot state."""
+    merged, remainder = dict(one), dict[str, Any]()
     done: set[str] = set()
     for keyword in other:
         group = _GROUP_OF.get(keyword, (keyword,))
         if keyword in done:
             continue
         done.update(group)
-        mine = {each: merged[each] for each in group if each in merged}
-        theirs = {each: other[each] for each in group if each in other}
+        one_rule = {word: merged[word] for word in group if word in merged}
+        other_rule = {word: other[word] for word in group if word in other}
         try:
-            joined = _join_rule(keyword, mine, theirs)
+            joined = _join_rule(keyword, one_rule, other_rule)
         except _ApartError:
-            left |= theirs
+            remainder |= other_rule
             continue
-        merged = {each: value for each, value in merged.items() if each not in mine} | joined
-    return merged, left
+        merged = {word: value for word, value in merged.items() if word not in one_rule} | joined
+    return merged, remainder
 
 
-def _join_rule(keyword: str, mine: Schema, theirs: Schema) -> Schema:
-    if not mine or types.is_equal(mine, theirs):
-        return theirs
+def _join_rule(keyword: str, one: Schema, other: Schema) -> Schema:
+    if not one or types.is_equal(one, other):
+        return other
     if keyword in _GROUP_OF:
-        return _JOIN_GROUP[_GROUP_OF[keyword][0]](mine, theirs)
+        return _JOIN_GROUP[_GROUP_OF[keyword][0]](one, other)
     if keyword in ANNOTATIONS and keyword not in _FLAGS:
-        return mine
+        return one
     join = _JOIN_VALUE.get(keyword)
-    # A keyword of the vendor's own is about the schema that stands outside.
-    return mine if join is None else {keyword: join(mine[keyword], theirs[keyword])}
+    # A keyword of the vendor's own is about the outer schema.
+    return one if join is None else {keyword: join(one[keyword], other[keyword])}
 
 
-def _join_members(mine: Schema, theirs: Schema) -> Schema:
-    sides = [_Members(side) for side in (mine, theirs)]
+def _join_members(one: Schema, other: Schema) -> Schema:
+    sides = [_Members(side) for side in (one, other)]
     properties: dict[str, AnySchema] = {}
     for name in {**sides[0].properties, **sides[1].properties}:
         properties[name] = both(*(side.rule_for(name) for side in sides))
     patterned: dict[str, AnySchema] = {}
-    for one, other in (sides, reversed(sides)):
-        for pattern, rule in one.patterns.items():
-            if pattern in other.patterns:
-                patterned[pattern] = both(one.patterns[pattern], other.patterns[pattern])
-            elif other.others is True:
+    for side, opposite in (sides, reversed(sides)):
+        for pattern, rule in side.patterns.items():
+            if pattern in opposite.patterns:
+                patterned[pattern] = both(rule, opposite.patterns[pattern])
+            elif opposite.others is True:
                 patterned[pattern] = rule
-            elif other.others is False and not other.patterns:
-                # The other side takes none of these names but those that it lists.
+            elif opposite.others is False and not opposite.patterns:
+                # The opposite side accepts only those of these names that it lists.
                 for name in properties:
                     if _matches(pattern, name):
                         properties[name] = both(properties[name], rule)
@@ -205,13 +217,13 @@ def _join_members(mine: Schema, theirs: Schema) -> Schema:
         }
     joined: Schema = {"properties": properties} if properties else {}
     joined |= {"patternProperties": patterned} if patterned else {}
-    # Also true means something beside `unevaluatedProperties`.
-    is_stated = others is not True or any("additionalProperties" in side for side in (mine, theirs))
+    # True has a meaning too, beside `unevaluatedProperties`.
+    is_stated = others is not True or any("additionalProperties" in side for side in (one, other))
     return joined | ({"additionalProperties": others} if is_stated else {})
 
 
 class _Members:
-    """What one schema says about the members of an object."""
+    """The rules of one schema for the members of an object."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.properties: Mapping[str, AnySchema] = schema.get("properties", {})
@@ -219,7 +231,7 @@ class _Members:
         self.others: AnySchema = schema.get("additionalProperties", True)
 
     def rule_for(self, name: str) -> AnySchema:
-        """Return the schema of a member without those of patterns, which hold beside it."""
+        """Return the schema of a member, without those of patterns, which apply too."""
         if name in self.properties:
             return self.properties[name]
         return True if any(_matches(pattern, name) for pattern in self.patterns) else self.others
@@ -232,32 +244,30 @@ def _matches(pattern: str, name: str) -> bool:
     return is_match
 
 
-def _join_items(mine: Schema, theirs: Schema) -> Schema:
-    heads = [side.get("prefixItems", []) for side in (mine, theirs)]
-    others = [side.get("items", True) for side in (mine, theirs)]
-    sides = list(zip(heads, others, strict=True))
+def _join_items(one: Schema, other: Schema) -> Schema:
+    sides = [(side.get("prefixItems", []), side.get("items", True)) for side in (one, other)]
     joined_heads = [
-        both(*(head[number] if number < len(head) else other for head, other in sides))
-        for number in range(max(map(len, heads)))
+        both(*(head[number] if number < len(head) else others for head, others in sides))
+        for number in range(max(len(head) for head, _ in sides))
     ]
     joined: Schema = {"prefixItems": joined_heads} if joined_heads else {}
-    rest = both(*others)
-    return joined | ({} if rest is True else {"items": rest})
+    joined_items = both(*(others for _, others in sides))
+    return joined | ({} if joined_items is True else {"items": joined_items})
 
 
-def _join_contains(mine: Schema, theirs: Schema) -> Schema:
-    return _join_whole("contains", mine, theirs)
+def _join_contains(one: Schema, other: Schema) -> Schema:
+    return _join_whole("contains", one, other)
 
 
-def _join_conditions(mine: Schema, theirs: Schema) -> Schema:
-    return _join_whole("if", mine, theirs)
+def _join_conditions(one: Schema, other: Schema) -> Schema:
+    return _join_whole("if", one, other)
 
 
-def _join_whole(needed: str, mine: Schema, theirs: Schema) -> Schema:
-    # Without the keyword that is needed, the others say nothing.
-    if needed in mine and needed in theirs:
+def _join_whole(needed: str, one: Schema, other: Schema) -> Schema:
+    # The other keywords have no meaning without the needed one.
+    if needed in one and needed in other:
         raise _ApartError
-    return mine if needed in mine else theirs
+    return one if needed in one else other
 
 
 def _join_types(one: Any, other: Any) -> Any:
@@ -325,7 +335,7 @@ _JOIN_GROUP: Mapping[str, Callable[[Schema, Schema], Schema]] = {
     "contains": _join_contains,
     "if": _join_conditions,
 }
-# What holds of a keyword that both schemas have, with values that differ.
+# How two different values of one keyword are joined.
 _JOIN_VALUE: Mapping[str, Callable[[Any, Any], Any]] = {
     "type": _join_types,
     "enum": _join_enums,

@@ -16,7 +16,7 @@ from core.schema.types import EVERY_TYPE, NUMBER
 MAX_DEPTH = 64  # unions inside each other
 MAX_BRANCHES = 50  # a larger union is left as it is
 
-# The types that a keyword limits: a minimum says nothing about text.
+# The types that a keyword limits: a minimum has no effect on text.
 APPLIES_TO = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), NUMBER),
     **dict.fromkeys(
@@ -64,10 +64,10 @@ class NormalForms:
 
     def level(self, schema: AnySchema) -> Level:
         """Return one level. `{"enum": []}` is the schema that no value fits."""
-        known = self._levels.get(id(schema))
-        if known is None:
-            known = self._levels[id(schema)] = schema, self._read(schema)
-        return known[1]
+        entry = self._levels.get(id(schema))
+        if entry is None:
+            entry = self._levels[id(schema)] = schema, self._normalize(schema)
+        return entry[1]
 
     def root_without_members(self, names: Collection[str], own_names: Collection[str]) -> Level:
         """Return the level of the root without the schemas of its members.
@@ -87,7 +87,7 @@ class NormalForms:
         rules = {keyword: value for keyword, value in level.schema.items() if keyword != "properties"}
         return Level(rules | ({"properties": others} if others else {}), level.apart)
 
-    def _read(self, schema: AnySchema) -> Level:
+    def _normalize(self, schema: AnySchema) -> Level:
         level = self.document.level(schema)
         if self._depth < MAX_DEPTH:
             self._depth += 1
@@ -146,10 +146,12 @@ def is_constraining(level: Level) -> bool:
 
 
 def _have_other_values(one: Schema, other: Schema) -> bool:
-    listed = [types.values_of(schema) for schema in (one, other)]
-    if listed[0] is None or listed[1] is None:
+    value_lists = [types.values_of(schema) for schema in (one, other)]
+    if value_lists[0] is None or value_lists[1] is None:
         return False
-    return {types.value_key(value) for value in listed[0]}.isdisjoint(map(types.value_key, listed[1]))
+    return {types.value_key(value) for value in value_lists[0]}.isdisjoint(
+        map(types.value_key, value_lists[1])
+    )
 
 
 def _spelled_out(schema: Schema) -> Schema:
@@ -159,8 +161,8 @@ def _spelled_out(schema: Schema) -> Schema:
     if "const" in schema:
         rules["enum"] = types.listed_values(schema)
     if "dependentRequired" in rules:
-        listed = rules["dependentRequired"].items()
-        rules["dependentRequired"] = {name: sorted(names) for name, names in listed if names}
+        dependencies = rules["dependentRequired"].items()
+        rules["dependentRequired"] = {name: sorted(names) for name, names in dependencies if names}
     return rules
 
 
@@ -190,9 +192,9 @@ def _union_of_types(branches: Sequence[Schema]) -> Schema | None:
     if sum(map(len, type_sets)) > len(every):
         return None
     value_lists = [types.values_of(branch) for branch in branches]
-    listed = [values for values in value_lists if values is not None]
-    if len(listed) == len(branches):
-        return {"enum": [value for values in listed for value in values]}
+    finite_lists = [values for values in value_lists if values is not None]
+    if len(finite_lists) == len(branches):
+        return {"enum": [value for values in finite_lists for value in values]}
     union: Schema = {}
     for branch, branch_types in zip(branches, type_sets, strict=True):
         rules = (branch.keys() & CONSTRAINING) - {"type"}

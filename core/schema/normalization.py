@@ -1,14 +1,14 @@
-"""What a document says, apart from how it is written: the same for two that no reader tells apart.
+"""The content of a document without its notation: equal for two documents with the same meaning.
 
-Members that are null are those that were not sent, 7.0 is 7, and the order in which names are required
-or types are let in says nothing. Values of a vendor's own (`default`, `enum`, ...) stay as they are.
+A member that is null equals an absent one, 7.0 equals 7, and the order of required names and of types has
+no meaning. Values of the vendor (`default`, `enum`, ...) stay unchanged.
 """
 
 from typing import Any
 
-# Under these stands data, in which null is a value and order may mean something.
+# Below these keywords is data: null is a value, and order may matter.
 _DATA = frozenset({"default", "const", "enum", "example", "examples", "value"})
-# In a schema, lists of names that are sets.
+# Lists in a schema that are sets.
 _SETS = frozenset({"required", "type"})
 
 
@@ -18,11 +18,11 @@ def normalized(value: Any, under: str = "") -> Any:
     if isinstance(value, dict):
         is_data = under in _DATA
         return {
-            member: normalized(each, under if is_data else member)
-            for member, each in value.items()
-            if is_data or each is not None or member in _DATA
+            member: normalized(part, under if is_data else member)
+            for member, part in value.items()
+            if is_data or part is not None or member in _DATA
         }
     if isinstance(value, list):
-        is_set = under in _SETS and all(isinstance(each, str) for each in value)
-        return sorted(set(value)) if is_set else [normalized(each, under) for each in value]
+        is_set = under in _SETS and all(isinstance(part, str) for part in value)
+        return sorted(set(value)) if is_set else [normalized(part, under) for part in value]
     return value

@@ -1,4 +1,4 @@
-"""The members of an object, however its schema spells them."""
+"""The members of an object, in every spelling of its schema."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +15,12 @@ Direction = Literal["both", "request", "response"]
 Choose = Callable[[Schema], Sequence[AnySchema]]
 # Alternatives inside alternatives; deeper ones close no object.
 MAX_DEPTH = 16
+MAX_APPLICABLE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A named member. `schema` may be an `allOf` of all that holds for it. Read it with `Document.level`."""
+    """A named member. `schema` may be an `allOf` of all its rules. Read it with `Document.level`."""
 
     name: str
     schema: AnySchema
@@ -29,12 +30,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSchema:
-    """What a schema says about objects.
+    """The rules of a schema for objects.
 
-    `required` may name members that `members` does not have: an open object takes them all the same.
-    `patterns` are schemas by pattern of a name, `others` is the schema of every other member: False where the
-    object is closed. With `is_exact` these say all; else rules that are no member's own (alternatives,
-    conditions, counts) hold beside them.
+    `required` may contain names that `members` lacks: an open object accepts them. patterns: schemas by the
+    pattern of a name. others: the schema of every other member, False in a closed object. is_exact: there
+    are no rules beside those of members, such as alternatives, conditions and counts.
     """
 
     members: dict[str, Member]
@@ -45,11 +45,11 @@ class ObjectSchema:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the object takes names that `members` does not have."""
+        """Return whether the object accepts names that `members` lacks."""
         return self.others is not False or bool(self.patterns)
 
 
-# The first of these that a schema has counts for members without a name or a pattern.
+# The first of these keywords in a schema applies to members without a name or a pattern.
 _CLOSING = ("additionalProperties", "unevaluatedProperties")
 # Rules about an object that are no member's own.
 _RULES = (
@@ -59,7 +59,7 @@ _RULES = (
 
 
 def read_object(document: Document, schema: AnySchema) -> ObjectSchema | None:
-    """Return what a schema says about objects; None where it takes no object.
+    """Return the rules of a schema for objects; None if it accepts no object.
 
     Members come through `$ref` and `allOf`, and not through alternatives.
     """
@@ -70,9 +70,9 @@ def read_object(document: Document, schema: AnySchema) -> ObjectSchema | None:
     properties: dict[str, AnySchema] = {}
     matched: dict[str, AnySchema] = {}
     for part in parts:
-        for named, keyword in ((properties, "properties"), (matched, "patternProperties")):
+        for schemas_by_name, keyword in ((properties, "properties"), (matched, "patternProperties")):
             for name, rule in part.get(keyword, {}).items():
-                named[name] = merge.both(named.get(name, True), rule)
+                schemas_by_name[name] = merge.both(schemas_by_name.get(name, True), rule)
     required = tuple(dict.fromkeys(name for part in parts for name in part.get("required", ())))
     return ObjectSchema(
         members={
@@ -114,7 +114,7 @@ def direction_of(document: Document, schema: AnySchema) -> Direction:
 
 
 def _others(document: Document, parts: Sequence[Schema], depth: int) -> AnySchema:
-    """Return the schema of members without a name or a pattern; False where no choice takes one."""
+    """Return the schema of members without a name or a pattern; False if no choice accepts one."""
     others: AnySchema = True
     for part in parts:
         closing = [part[keyword] for keyword in _CLOSING if keyword in part]
@@ -136,12 +136,15 @@ def applicable_parts(
 
     choose: `branches_of` by default.
     """
-    waiting, seen = list(reversed(schemas)), set[int]()
-    while waiting:
-        new = [part for part in parts_of(document, waiting.pop()) if id(part) not in seen]
-        seen.update(map(id, new))
-        yield from new
-        waiting += reversed([branch for part in new for branch in (choose or branches_of)(part)])
+    waiting, visited = list(reversed(schemas)), set[object]()
+    while waiting and len(visited) < MAX_APPLICABLE:
+        schema = waiting.pop()
+        if (key := merge.identity(schema)) in visited:
+            continue
+        visited.add(key)
+        parts = parts_of(document, schema)
+        yield from parts
+        waiting += reversed([branch for part in parts for branch in (choose or branches_of)(part)])
 
 
 def branches_of(part: Schema) -> list[AnySchema]:
@@ -152,6 +155,6 @@ def branches_of(part: Schema) -> list[AnySchema]:
 
 
 def parts_of(document: Document, schema: AnySchema) -> list[Schema]:
-    """Return the schemas that must all hold for a value; just one for nearly every schema."""
+    """Return the schemas that a value must all fit; one for nearly every schema."""
     level = document.level(schema)
     return [level.schema, *(document.level(part).schema for part in level.apart)]

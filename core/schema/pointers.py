@@ -17,7 +17,7 @@ _FRAGMENT_CHARACTERS = "/~$!&'()*+,;=:@"
 
 
 class PointerError(LookupError):
-    """A pointer is malformed or leads to nothing. The message is the pointer."""
+    """A pointer is malformed or has no target. The message is the pointer."""
 
 
 def unescape(step: str) -> str:
@@ -69,7 +69,7 @@ def step_into(value: Any, step: str) -> Any:
 
 
 def resolve(value: Any, steps: Iterable[str]) -> Any:
-    """Return the part of `value` that the steps lead to. Raises PointerError."""
+    """Return the part of `value` at these steps. Raises PointerError."""
     for step in steps:
         value = step_into(value, step)
     return value

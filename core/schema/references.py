@@ -1,9 +1,9 @@
-"""Where the references of a schema lead, within its own document.
+"""Resolve the references of a schema within its own document.
 
-Looks up once what `$id` and `$anchor` name, and answers with places: steps from the root. Nothing is fetched.
-`$dynamicRef` and `$recursiveRef` lead to the outermost schema that offers itself. Validation starts at the
-root, so that is the root where it offers itself, and else the only one that does. With several the place
-depends on the way that validation took, and the reference counts as ambiguous.
+The identifiers in `$id` and `$anchor` are read once. A target is a path: the steps from the root. Nothing
+is fetched. `$dynamicRef` and `$recursiveRef` point to the outermost schema with the dynamic anchor.
+Validation starts at the root, so that is the root if it has the anchor, otherwise the only schema that has
+it. With several of them the target depends on the path of the validation, and the reference is ambiguous.
 
 https://json-schema.org/draft/2020-12/json-schema-core, sections 8.2 and 9.2
 """
@@ -19,7 +19,7 @@ from core.schema.pointers import PointerError, Steps
 
 
 class UnresolvedReferenceError(LookupError):
-    """A reference leads to no schema of the document. `code`: BROKEN_REF, REMOTE_REF, AMBIGUOUS_REF."""
+    """A reference points to no schema of the document. `code`: BROKEN_REF, REMOTE_REF, AMBIGUOUS_REF."""
 
     def __init__(self, code: str, reference: str) -> None:
         super().__init__(reference)
@@ -52,25 +52,25 @@ class References:
         self.read(self.root, Resource("", ()), ())
 
     def read(self, schema: Any, resource: Resource, steps: Steps) -> None:
-        """Look up the identifiers of a schema that stands at `steps`, and of those below it."""
+        """Read the identifiers of the schema at `steps` and of those below it."""
         waiting = [(schema, resource, steps)]
         while waiting:
-            part, around, place = waiting.pop()
+            part, outer, place = waiting.pop()
             if not isinstance(part, dict) or id(part) in self.resources:
                 continue
-            inside = self._resource_of(part, around, place)
+            inside = self._resource_of(part, outer, place)
             self.resources[id(part)] = inside
             self.by_uri.setdefault(inside.uri, inside)
             self._read_anchors(part, inside, place)
             waiting += [(child, inside, (*place, *tail)) for tail, child in children(part)]
 
-    def _resource_of(self, schema: dict[str, Any], around: Resource, steps: Steps) -> Resource:
+    def _resource_of(self, schema: dict[str, Any], outer: Resource, steps: Steps) -> Resource:
         name = schema.get("id" if self.dialect is Dialect.DRAFT_4 else "$id")
         if not isinstance(name, str) or name.startswith("#"):
-            return around
+            return outer
         if "$ref" in schema and self.dialect in REFERENCE_STANDS_ALONE:
-            return around
-        return Resource(_join(around.uri, name), steps)
+            return outer
+        return Resource(_join(outer.uri, name), steps)
 
     def _read_anchors(self, schema: dict[str, Any], resource: Resource, steps: Steps) -> None:
         for keyword in ("$anchor", "$dynamicAnchor", "$id", "id"):
@@ -89,7 +89,7 @@ class References:
             self.recursive.append(resource)
 
     def target(self, keyword: str, schema: dict[str, Any]) -> tuple[Steps, Any]:
-        """Return the place and the schema that one of `subschemas.REFERENCES` leads to.
+        """Return the path and the schema that one of `subschemas.REFERENCES` points to.
 
         Raises UnresolvedReferenceError.
         """
@@ -108,17 +108,17 @@ class References:
         if not isinstance(target, dict | bool):
             raise UnresolvedReferenceError("BROKEN_REF", reference)
         if isinstance(target, dict) and id(target) not in self.resources:
-            # It stands under a keyword of the vendor's own.
+            # It is below a keyword of the vendor's own.
             self.read(target, resource, steps)
         return steps, target
 
     def _place(self, reference: str, resource: Resource) -> Steps:
         uri, _, fragment = reference.partition("#")
         if uri:
-            named = self.by_uri.get(_join(resource.uri, uri))
-            if named is None:
+            target_resource = self.by_uri.get(_join(resource.uri, uri))
+            if target_resource is None:
                 raise UnresolvedReferenceError("REMOTE_REF", reference)
-            resource = named
+            resource = target_resource
         try:
             fragment = pointers.decode_fragment(fragment)
             if fragment and not fragment.startswith("/"):
@@ -130,7 +130,7 @@ class References:
         return (*resource.steps, *inside)
 
     def _place_from_root(self, reference: str) -> Steps:
-        # Vendors give an inner schema an `$id` and go on to count from the top of the document.
+        # Vendors give an inner schema an `$id` and still write pointers from the top of the document.
         uri, _, fragment = reference.partition("#")
         try:
             fragment = pointers.decode_fragment(fragment)
@@ -165,7 +165,7 @@ class References:
 
 
 def remote_reference(schema: object) -> str:
-    """Return a reference that leads out of the schema; "" where there is none."""
+    """Return a reference to another document; "" without one."""
     if all(reference.startswith("#") for reference in subschemas.references(schema)):
         return ""
     references = References(schema, dialect_of(schema))
@@ -181,7 +181,7 @@ def remote_reference(schema: object) -> str:
 
 
 def children(schema: dict[str, Any]) -> Iterator[tuple[Steps, Any]]:
-    """Return each schema right inside, with the steps that lead to it."""
+    """Yield each schema right inside, with the steps to it."""
     for keyword, name, child in subschemas.children(schema):
         yield ((keyword,) if name is None else (keyword, name)), child
 

@@ -1,7 +1,7 @@
-"""An object schema as rows that a person fills in, and back. What no row can show stays as it was.
+"""Convert an object schema to rows of a form, and back. Rules that no row can show stay unchanged.
 
-A row begins as a member of the object, and writes back only what was changed in it. So whatever a schema
-holds comes back to the letter where its row was left alone.
+A row shows a member of the object, and only its changed fields are written back. So an unchanged row gives
+exactly the same schema.
 """
 
 import re
@@ -42,7 +42,7 @@ _FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`default` is as a person writes it; "" for none."""
+    """A row of the form. default: as a person writes it, "" for none."""
 
     name: str
     kind: Kind
@@ -53,104 +53,104 @@ class Row:
 
 
 class RowError(ValueError):
-    """What was typed as a default is none: a sentence."""
+    """The entered default is invalid. The message is a sentence."""
 
 
 def is_in_rows(schema: Any) -> bool:
-    """Whether rows can stand for it: an object, in which each member is a schema."""
+    """Return whether rows can show the schema: an object in which each member is a schema."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return False
     members, required = schema.get("properties", {}), schema.get("required", [])
     return (
         isinstance(members, dict)
-        and all(isinstance(each, dict | bool) for each in members.values())
+        and all(isinstance(entry, dict | bool) for entry in members.values())
         and isinstance(required, list)
-        and all(isinstance(each, str) for each in required)
+        and all(isinstance(entry, str) for entry in required)
     )
 
 
 def rows_of(schema: Mapping[str, Any]) -> list[Row]:
     required = schema.get("required") or ()
     members = (schema.get("properties") or {}).items()
-    return [row_of(name, each, is_required=name in required) for name, each in members]
+    return [row_of(name, member, is_required=name in required) for name, member in members]
 
 
 def row_of(name: str, schema: Any, *, is_required: bool = False) -> Row:
     kind = kind_of(schema)
     if not isinstance(schema, dict):
         return Row(name, kind, is_required=is_required)
-    said = schema.get("description")
+    text = schema.get("description")
     return Row(
         name,
         kind,
-        description=_lines(said) if isinstance(said, str) else "",
+        description=_lines(text) if isinstance(text, str) else "",
         is_required=is_required,
         values=tuple(schema["enum"]) if kind == "choice" else (),
-        default=_shown(kind, schema["default"]) if "default" in schema else "",
+        default=_shown_default(kind, schema["default"]) if "default" in schema else "",
     )
 
 
 def kind_of(schema: Any) -> Kind:
     if not isinstance(schema, dict) or any(keyword in schema for keyword in _APART):
         return "other"
-    said = schema.get("type")
-    if said == "array" and schema.get("items") == {"type": "string"} and "enum" not in schema:
+    type_word = schema.get("type")
+    if type_word == "array" and schema.get("items") == {"type": "string"} and "enum" not in schema:
         return "texts"
-    kind = _BY_TYPE.get(said, "other") if isinstance(said, str) else "other"
+    kind = _BY_TYPE.get(type_word, "other") if isinstance(type_word, str) else "other"
     if "enum" in schema:
-        listed = schema["enum"]
-        is_plain = isinstance(listed, list) and listed and all(_is_line(each) for each in listed)
+        values = schema["enum"]
+        is_plain = isinstance(values, list) and values and all(_is_line(value) for value in values)
         return "choice" if kind == "text" and is_plain else "other"
     return "date" if kind == "text" and schema.get("format") == "date" else kind
 
 
 def beside(schema: Any) -> dict[str, Any]:
-    """What a member says that its row does not show."""
+    """Return the keywords of a member that its row does not show."""
     if not isinstance(schema, dict):
         return {}
-    own = {"description", "default", *_MADE[kind_of(schema)], "enum"}
-    return {keyword: value for keyword, value in schema.items() if keyword not in own}
+    shown_keywords = {"description", "default", *_MADE[kind_of(schema)], "enum"}
+    return {keyword: value for keyword, value in schema.items() if keyword not in shown_keywords}
 
 
 def schema_of(row: Row, kept: Any = None) -> Any:
-    """The member again: `kept`, with what was changed in its row. Raises RowError."""
+    """Return the schema of a member: `kept`, with the changes of its row. Raises RowError."""
     before = row_of(row.name, kept) if kept is not None else None
     if before is None or before.kind != row.kind:
-        made, before = dict(_MADE[row.kind]), Row(row.name, row.kind)
+        new_schema, before = dict(_MADE[row.kind]), Row(row.name, row.kind)
     elif isinstance(kept, dict):
-        made = dict(kept)
+        new_schema = dict(kept)
     elif not row.description and not row.default:
         return kept
     else:
-        made = {}
+        new_schema = {}
     if row.description != before.description:
-        _put(made, "description", row.description)
+        _set_keyword(new_schema, "description", row.description)
     if row.kind == "choice" and row.values != before.values:
-        made["enum"] = list(row.values)
+        new_schema["enum"] = list(row.values)
     if row.default != before.default:
-        _put(made, "default", read_default(row) if row.default else "")
-    return made
+        _set_keyword(new_schema, "default", read_default(row) if row.default else "")
+    return new_schema
 
 
 def rewritten(schema: Mapping[str, Any], rows: Sequence[tuple[Row, str | None]]) -> dict[str, Any]:
-    """The schema with these members, each with the name of the one that it was before. Raises RowError."""
+    """Return the schema with these members, each with its former name. Raises RowError."""
     members = schema.get("properties") or {}
-    made = {row.name: schema_of(row, None if was is None else members.get(was)) for row, was in rows}
-    listed = schema.get("required") or []
-    # Names that no member has are kept: they say something that no row shows.
-    wanted = [row.name for row, _ in rows if row.is_required]
-    wanted += [name for name in listed if name not in members and name not in made]
-    required = listed if set(wanted) == set(listed) else wanted
-    written = {**schema, "properties": made, "required": required}
+    new_members = {row.name: schema_of(row, None if was is None else members.get(was)) for row, was in rows}
+    old_required = schema.get("required") or []
+    # Required names without a member stay, because no row shows them.
+    new_required = [row.name for row, _ in rows if row.is_required]
+    new_required += [name for name in old_required if name not in members and name not in new_members]
+    required = old_required if set(new_required) == set(old_required) else new_required
+    new_schema = {**schema, "properties": new_members, "required": required}
     return {
         keyword: value
-        for keyword, value in written.items()
+        for keyword, value in new_schema.items()
         if keyword in schema or value or keyword not in ("properties", "required")
     }
 
 
 def read_default(row: Row) -> Any:
-    """The value that was typed as a default. Raises RowError with a sentence."""
+    """Return the value of the entered default. Raises RowError."""
     text = row.default.strip()
     match row.kind:
         case "whole" if re.fullmatch(r"-?\d{1,15}", text):
@@ -187,14 +187,14 @@ def _json(text: str) -> Any:
         raise RowError("Give the value as JSON.") from None
 
 
-def _shown(kind: Kind, value: Any) -> str:
-    # "" for what a box could not give back.
+def _shown_default(kind: Kind, value: Any) -> str:
+    # "" for a value that a text box cannot return.
     match kind, value:
         case "flag", bool():
             return "yes" if value else "no"
         case (("text" | "choice" | "date"), str()):
             return _lines(value) if _lines(value) == value else ""
-        case "texts", list() if value and all(_is_line(each) for each in value):
+        case "texts", list() if value and all(_is_line(line) for line in value):
             return "\n".join(value)
         case (("whole" | "number"), int() | float()) if not isinstance(value, bool):
             return canonical(value).decode()
@@ -208,12 +208,12 @@ def _is_line(value: object) -> bool:
 
 
 def _lines(text: str) -> str:
-    # As a box gives a text back.
+    # As a browser sends the text of a box.
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-def _put(made: dict[str, Any], keyword: str, value: Any) -> None:
+def _set_keyword(schema: dict[str, Any], keyword: str, value: Any) -> None:
     if value == "":
-        made.pop(keyword, None)
+        schema.pop(keyword, None)
     else:
-        made[keyword] = value
+        schema[keyword] = value

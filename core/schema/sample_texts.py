@@ -43,23 +43,29 @@ class UnwritablePatternError(Exception):
 
 
 def text(
-    pattern: str, chance: Random, count: Callable[[int], None], shortest: int = 0, longest: int | None = None
+    pattern: str,
+    chance: Random,
+    count: Callable[[int], None],
+    min_length: int = 0,
+    max_length: int | None = None,
 ) -> str:
-    """A text that holds a match of `pattern`, of so many characters where that can be had. `count` is told of
-    each step, and may end it."""
+    """Return a text with a match of `pattern`, of the stated length if possible.
+
+    count: called for each step. It may raise an error to stop.
+    """
     for _ in range(TRIES):
-        written = _Writer(pattern, chance, count).whole()
-        if len(written) >= shortest and (longest is None or len(written) <= longest):
-            return written
+        text = _Writer(pattern, chance, count).whole()
+        if len(text) >= min_length and (max_length is None or len(text) <= max_length):
+            return text
     least = _Writer(pattern, chance, count, missing=0).whole()
-    written = _Writer(pattern, chance, count, missing=max(shortest - len(least), 0)).whole()
-    # Where the pattern leaves an end open, what is missing of the length may stand there.
-    missing = shortest - len(written)
+    text = _Writer(pattern, chance, count, missing=max(min_length - len(least), 0)).whole()
+    # If the pattern has an open end, the missing characters are added there.
+    missing = min_length - len(text)
     if missing > 0 and not pattern.endswith("$"):
-        written += "".join(chance.choices(string.ascii_lowercase, k=missing))
+        text += "".join(chance.choices(string.ascii_lowercase, k=missing))
     elif missing > 0 and not pattern.startswith("^"):
-        written = "".join(chance.choices(string.ascii_lowercase, k=missing)) + written
-    return written
+        text = "".join(chance.choices(string.ascii_lowercase, k=missing)) + text
+    return text
 
 
 class _Writer:

@@ -1,7 +1,7 @@
-"""Values that fit a JSON Schema, made up by a seed: the same seed, the same value. Pure.
+"""Generate values that fit a JSON Schema. The same seed gives the same value. Pure.
 
-What is made up is judged by the schema before it is given out. Where a schema cannot be met, or not by what
-is tried here, UnmetSchemaError says which of its rules stood in the way.
+A generated value is validated by the schema before it is returned. If no value is found, UnmetSchemaError
+names the rule that prevented it.
 """
 
 import math
@@ -17,22 +17,23 @@ from core.schema import merge, regular_expressions, sample_texts, subschemas, ty
 from core.schema.dialects import ANNOTATIONS, Schema, dialect_of, normalize_level
 from core.schema.references import References, UnresolvedReferenceError
 
-# The first tries fill in what is optional as chance has it; the last ones leave out what can be left out.
+# The first tries choose optional parts at random; the last ones leave out every optional part.
 MAX_TRIES = 40
 LAST_TRIES = 10
-# Below this depth only what is required is made, which ends a schema that refers to itself.
+# Below this depth only required parts are generated, which ends a schema that refers to itself.
 MAX_DEPTH = 6
 MAX_ITEMS = 3
 USUAL_FULLNESS = 0.7
 MAX_NODES = 5_000
-# Of all tries together: parts of a schema, steps of a pattern, and a hundred characters of a text count one.
+# The limit for all tries together. A part of a schema, a step of a pattern and 100 characters of a text
+# count one.
 MAX_WORK = 40_000
 MAX_TEXT = 20_000  # characters that a text has to have
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 NOUNS = ("harbour", "lantern", "meadow", "copper", "willow", "orchard", "signal", "cedar", "ember", "quarry")
 NAMES = ("Ada Moreau", "Tomas Lind", "Mina Okafor", "Jonas Weber", "Priya Nair", "Elena Rossi")
 CITIES = ("Lisbon", "Oslo", "Nairobi", "Osaka", "Toronto", "Valencia")
-# What a member with such a word in its name usually holds; the first that fits.
+# Usual values of a member with such a word in its name. The first entry that fits is used.
 BY_NAME: tuple[tuple[tuple[str, ...], Sequence[str]], ...] = (
     (("email", "mail"), ("ada.moreau@example.com", "tomas.lind@example.org")),
     (("url", "uri", "link", "href"), ("https://example.com/harbour", "https://example.org/lantern")),
@@ -45,15 +46,15 @@ BY_NAME: tuple[tuple[tuple[str, ...], Sequence[str]], ...] = (
     (("time", "_at", "when"), ("2026-03-14T09:30:00Z", "2026-11-02T16:05:00Z")),
     (("language", "locale"), ("en", "pt", "nb")),
 )
-# Keywords that decide nothing about a value here, so that a bad one does not stand in the way.
+# Keywords that have no influence on a value here, so a malformed one is ignored.
 _HARMLESS = ANNOTATIONS | {"format", "nullable", "uniqueItems", "contentEncoding", "contentMediaType"}
 _LEFT_TO_THE_JUDGE = ("unevaluatedProperties", "unevaluatedItems", "not", "$defs", "definitions")
-_BAD_REFERENCE = "A reference of the schema leads to itself, or leads nowhere."
+_BAD_REFERENCE = "A reference of the schema points to itself or to nothing."
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class UnmetSchemaError(Exception):
-    """No value was found that fits. `why` is a sentence for a person."""
+    """No value was found that fits. why: a sentence."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -63,13 +64,13 @@ class UnmetSchemaError(Exception):
 def generate(schema: Any, seed: int, *, fullness: float = USUAL_FULLNESS) -> Any:
     """Return a value that fits `schema`, the same one for the same `seed`. Raises UnmetSchemaError.
 
-    fullness: how likely an optional member is there; with 0.0 every part is as small as the schema allows.
+    fullness: the probability of each optional member; with 0.0 every part is as small as the schema allows.
     """
     ready = validation.checked(schema)
     references = References(schema, dialect_of(schema))
-    why, work = "", Work()
+    reason, work = "", Work()
     for attempt in range(MAX_TRIES):
-        # A schema that takes much work is not tried to the end, but tried with little before that.
+        # A schema that takes much work is tried with few optional parts before the limit is reached.
         is_last = attempt >= MAX_TRIES - LAST_TRIES or work.done > MAX_WORK // 2
         chance = Random(f"{seed}/{attempt}")  # noqa: S311 - makes examples up, protects nothing
         maker = _Maker(references, chance, work, fullness=0.0 if is_last else fullness)
@@ -77,32 +78,32 @@ def generate(schema: Any, seed: int, *, fullness: float = USUAL_FULLNESS) -> Any
             value = maker.value(schema, 0, "")
             faults = validation.faults(ready, value)
         except _TooMuchError as error:
-            why = why or str(error)
+            reason = reason or str(error)
             break
         except _NoValueError as error:
-            why = why or str(error)
+            reason = reason or str(error)
             continue
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError):
-            # A vendor may write a text where a number belongs, or a schema that contains itself.
-            why = why or "A rule of the schema is not one of JSON Schema, or leads to itself."
+            # A vendor may write a text in place of a number, or a schema that contains itself.
+            reason = reason or "A rule of the schema is not one of JSON Schema, or refers to itself."
             continue
         if not faults:
             return value
         place = ".".join(map(str, faults[0].path)) or "The value"
-        why = f"{place} {faults[0].why}."
-    raise UnmetSchemaError(f"No answer could be made up that fits the output schema. {why}".strip())
+        reason = f"{place} {faults[0].why}."
+    raise UnmetSchemaError(f"No answer could be made up that fits the output schema. {reason}".strip())
 
 
 class _NoValueError(Exception):
-    """Nothing fits here, or nothing was found."""
+    """No value fits here, or none was found."""
 
 
 class _TooMuchError(Exception):
-    """All that may be tried has been tried."""
+    """The limit of work is reached."""
 
 
 class Work:
-    """What has been done for one value, over all tries."""
+    """The work for one value in all tries."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -121,30 +122,30 @@ class _Maker:
     def value(self, schema: Any, depth: int, name: str) -> Any:
         if depth > MAX_DEPTH * 4:
             raise _NoValueError("It is nested too deeply.")
-        said = self.settled(schema, depth)
-        if "const" in said:
-            return said["const"]
-        if "enum" in said:
-            if not said["enum"]:
+        level = self.settled(schema, depth)
+        if "const" in level:
+            return level["const"]
+        if "enum" in level:
+            if not level["enum"]:
                 raise _NoValueError("A list of allowed values is empty.")
-            return self.chance.choice(said["enum"])
-        if self.fullness and (shown := _shown(said)) and self.chance.random() < 0.2:
-            return self.chance.choice(shown)
+            return self.chance.choice(level["enum"])
+        if self.fullness and (examples := _examples_in(level)) and self.chance.random() < 0.2:
+            return self.chance.choice(examples)
         make = {
             "string": self.text,
             "integer": self.number,
             "number": self.number,
             "object": self.object,
             "array": self.array,
-        }.get(kind := self.kind(said, depth))
+        }.get(kind := self.kind(level, depth))
         if make is None:
             return self.chance.random() < 0.5 if kind == "boolean" else None
-        return make({**said, "type": kind}, depth, name)
+        return make({**level, "type": kind}, depth, name)
 
     def settled(self, schema: Any, depth: int, trail: frozenset[int] = frozenset()) -> Schema:
         """Return the rules of `schema` as one level: references followed, and one of several forms chosen.
 
-        trail: the schemas around this one that judge the same value, by their id().
+        trail: the outer schemas for the same value, by their id().
         """
         self.nodes += 1
         self.work.count()
@@ -157,22 +158,24 @@ class _Maker:
         if id(schema) in trail:
             raise _NoValueError(_BAD_REFERENCE)
         trail |= {id(schema)}
-        own, malformed = normalize_level(schema, self.references.dialect)
+        keywords, malformed = normalize_level(schema, self.references.dialect)
         if rules := [keyword for keyword in malformed if keyword not in _HARMLESS]:
             raise _NoValueError(f"Its rule “{rules[0]}” is not one of JSON Schema.")
-        # What these leave open is judged at the end, with all other rules.
+        # The finished value is validated by these rules.
         for keyword in _LEFT_TO_THE_JUDGE:
-            own.pop(keyword, None)
-        referred = [keyword for keyword in subschemas.REFERENCES if own.pop(keyword, None) is not None]
-        parts = [self.target(keyword, schema) for keyword in referred] + own.pop("allOf", [])
-        parts += [self.form(own.pop(keyword), depth) for keyword in ("anyOf", "oneOf") if keyword in own]
-        parts += self.condition(own)
-        dependent = own.pop("dependentSchemas", {})
-        said = _join([own, *(self.settled(part, depth, trail) for part in parts)])
+            keywords.pop(keyword, None)
+        referred = [keyword for keyword in subschemas.REFERENCES if keywords.pop(keyword, None) is not None]
+        parts = [self.target(keyword, schema) for keyword in referred] + keywords.pop("allOf", [])
+        parts += [
+            self.form(keywords.pop(keyword), depth) for keyword in ("anyOf", "oneOf") if keyword in keywords
+        ]
+        parts += self.condition(keywords)
+        dependent = keywords.pop("dependentSchemas", {})
+        level = _join([keywords, *(self.settled(part, depth, trail) for part in parts)])
         for name, rule in dependent.items():
-            if name in said.get("required", ()):
-                said = _join([said, self.settled(rule, depth, trail)])
-        return said
+            if name in level.get("required", ()):
+                level = _join([level, self.settled(rule, depth, trail)])
+        return level
 
     def target(self, keyword: str, schema: Schema) -> Any:
         try:
@@ -183,81 +186,85 @@ class _Maker:
     def form(self, forms: Sequence[Any], depth: int) -> Any:
         if depth < MAX_DEPTH and self.fullness:
             return self.chance.choice(forms)
-        # The one that ends soonest: a value without members, if there is one.
-        flat = [each for each in forms if isinstance(each, Mapping) and not _refers(each)]
+        # A form without members, if there is one, because it ends soonest.
+        flat = [form for form in forms if isinstance(form, Mapping) and not _refers(form)]
         return (flat or list(forms))[self.chance.randrange(len(flat or forms))]
 
-    def condition(self, own: Schema) -> list[Any]:
-        """Return the schemas that hold where a condition does, or where it does not."""
-        condition, then, other = own.pop("if", None), own.pop("then", True), own.pop("else", True)
+    def condition(self, keywords: Schema) -> list[Any]:
+        """Return the schemas that apply if the condition holds, or those that apply otherwise."""
+        condition, then, other = (
+            keywords.pop("if", None),
+            keywords.pop("then", True),
+            keywords.pop("else", True),
+        )
         if condition is None:
             return []
         return [condition, then] if self.chance.random() < 0.5 else [other]
 
-    def kind(self, said: Mapping[str, Any], depth: int) -> str:
-        kinds = types.type_words(said)
+    def kind(self, level: Mapping[str, Any], depth: int) -> str:
+        kinds = types.type_words(level)
         if not kinds:
-            # Without a type most rules judge only one kind of value, and another kind fits.
-            return _likely(said) if self.fullness else self.chance.choice(TYPES)
+            # Without a type most rules apply only to one type, and a value of another type fits.
+            return _likely(level) if self.fullness else self.chance.choice(TYPES)
         if "null" in kinds and len(kinds) > 1:
             if depth >= MAX_DEPTH or self.chance.random() < 0.1:
                 return "null"
             kinds.remove("null")
         return str(self.chance.choice(kinds))
 
-    def number(self, said: Mapping[str, Any], depth: int, name: str) -> int | float:
-        is_whole, step = said["type"] == "integer", said.get("multipleOf")
+    def number(self, level: Mapping[str, Any], depth: int, name: str) -> int | float:
+        is_whole, step = level["type"] == "integer", level.get("multipleOf")
         unit = Fraction(str(step)) if step else Fraction(1) if is_whole else Fraction(1, 100)
         if is_whole:
             unit *= unit.denominator
-        low, high = types.lower_bound(said), types.upper_bound(said)
-        # How many units the least and the greatest number are that fit; without a bound some hundreds.
-        few = (
+        low, high = types.lower_bound(level), types.upper_bound(level)
+        # The least and the greatest number that fit, in units; without a bound some hundreds.
+        lowest = (
             None
             if low is None
             else math.floor(_exact(low) / unit) + 1
             if low.is_exclusive
             else math.ceil(_exact(low) / unit)
         )
-        most = (
+        highest = (
             None
             if high is None
             else math.ceil(_exact(high) / unit) - 1
             if high.is_exclusive
             else math.floor(_exact(high) / unit)
         )
-        if few is None:
-            few = 0 if most is None else most - 100
-        if most is None:
-            most = few + (100 if is_whole or step else 10_000)
-        if few <= most:
-            number = self.chance.randint(few, most) * unit
+        if lowest is None:
+            lowest = 0 if highest is None else highest - 100
+        if highest is None:
+            highest = lowest + (100 if is_whole or step else 10_000)
+        if lowest <= highest:
+            number = self.chance.randint(lowest, highest) * unit
         elif not is_whole and not step and low and high and low.value <= high.value:
             number = (_exact(low) + _exact(high)) / 2  # closer together than the unit
         else:
             raise _NoValueError("No number lies between its bounds.")
         return int(number) if is_whole else float(number)
 
-    def text(self, said: Mapping[str, Any], depth: int, name: str) -> str:
-        shortest = int(said.get("minLength") or 0)
-        longest = said.get("maxLength")
-        if longest is not None and longest < shortest:
+    def text(self, level: Mapping[str, Any], depth: int, name: str) -> str:
+        min_length = int(level.get("minLength") or 0)
+        max_length = level.get("maxLength")
+        if max_length is not None and max_length < min_length:
             raise _NoValueError("A text would have to be longer than it may be.")
-        if shortest > MAX_TEXT:
+        if min_length > MAX_TEXT:
             raise _NoValueError(f"A text would have to be longer than {MAX_TEXT:,} characters.")
-        self.work.count(shortest // 100)
-        if isinstance(pattern := said.get("pattern"), str):
+        self.work.count(min_length // 100)
+        if isinstance(pattern := level.get("pattern"), str):
             try:
-                return sample_texts.text(pattern, self.chance, self.work.count, shortest, longest)
+                return sample_texts.text(pattern, self.chance, self.work.count, min_length, max_length)
             except sample_texts.UnwritablePatternError:
                 raise _NoValueError(f"No text can be made up for the pattern “{pattern[:80]}”.") from None
-        made = self.of_format(str(said.get("format", "")), shortest, longest) or self.named(name)
-        if longest is not None:
-            made = made[: int(longest)]
-        if (missing := shortest - len(made)) > 0:
+        text = self.of_format(str(level.get("format", "")), min_length, max_length) or self.named(name)
+        if max_length is not None:
+            text = text[: int(max_length)]
+        if (missing := min_length - len(text)) > 0:
             # No word is shorter than five letters.
-            made = " ".join([*([made] if made else []), *self.chance.choices(NOUNS, k=missing // 5 + 1)])
-        return made[: int(longest)] if longest is not None else made
+            text = " ".join([*([text] if text else []), *self.chance.choices(NOUNS, k=missing // 5 + 1)])
+        return text[: int(max_length)] if max_length is not None else text
 
     def named(self, name: str) -> str:
         words = name.lower()
@@ -271,14 +278,14 @@ class _Maker:
             )
         return " ".join(self.chance.sample(NOUNS, 2)).capitalize()
 
-    def of_format(self, name: str, shortest: int, longest: int | None) -> str:
+    def of_format(self, name: str, min_length: int, max_length: int | None) -> str:
         moment = START + timedelta(seconds=self.chance.randrange(366 * 86_400))
-        # Some vendors say by the length which of these it is.
+        # Some vendors state by the length which of these they mean.
         times = [f"{moment:%Y-%m-%dT%H:%M:%S}{end}" for end in ("Z", ".000Z", "+00:00", ".000+00:00")]
-        of_length = [each for each in times if shortest <= len(each) <= (longest or math.inf)]
+        of_length = [time for time in times if min_length <= len(time) <= (max_length or math.inf)]
         numbers = [str(self.chance.randint(1, 254)) for _ in range(3)]
         noun = self.chance.choice(NOUNS)
-        made = {
+        text_by_format = {
             "date-time": [*of_length, *times][0],
             "date": moment.strftime("%Y-%m-%d"),
             "time": moment.strftime("%H:%M:%SZ"),
@@ -301,29 +308,31 @@ class _Maker:
             "uuid": str(UUID(int=self.chance.getrandbits(128), version=4)),
             "byte": "aGFyYm91cg==",
         }
-        return made.get(name, "")
+        return text_by_format.get(name, "")
 
-    def array(self, said: Mapping[str, Any], depth: int, name: str) -> list[Any]:
-        heads, items = said.get("prefixItems", []), said.get("items", True)
-        least = int(said.get("minItems") or 0)
-        wanted = said.get("contains")
-        at_least = int(said.get("minContains", 1)) if wanted is not None else 0
+    def array(self, level: Mapping[str, Any], depth: int, name: str) -> list[Any]:
+        heads, items = level.get("prefixItems", []), level.get("items", True)
+        min_items = int(level.get("minItems") or 0)
+        contains = level.get("contains")
+        at_least = int(level.get("minContains", 1)) if contains is not None else 0
         usual = 0 if depth >= MAX_DEPTH or not self.fullness else self.chance.randint(1, MAX_ITEMS)
-        most = said.get("maxItems")
-        count = max(least, at_least, min(usual, MAX_ITEMS))
+        max_items = level.get("maxItems")
+        count = max(min_items, at_least, min(usual, MAX_ITEMS))
         if items is False:
-            count = min(max(count, least), len(heads))
-        if most is not None:
-            count = min(count, int(most))
-        if count < least or count > MAX_NODES:
+            count = min(max(count, min_items), len(heads))
+        if max_items is not None:
+            count = min(count, int(max_items))
+        if count < min_items or count > MAX_NODES:
             raise _NoValueError("An array would have to hold more than it may, or more than is made up.")
-        made: list[Any] = []
+        entries: list[Any] = []
         for index in range(count):
             rule = heads[index] if index < len(heads) else items
             if index >= count - at_least:
-                rule = {"allOf": [rule, wanted]}
-            made.append(self.differing(rule, depth, name, made, is_unique=bool(said.get("uniqueItems"))))
-        return made
+                rule = {"allOf": [rule, contains]}
+            entries.append(
+                self.differing(rule, depth, name, entries, is_unique=bool(level.get("uniqueItems")))
+            )
+        return entries
 
     def differing(self, rule: Any, depth: int, name: str, others: Sequence[Any], *, is_unique: bool) -> Any:
         singular = name[:-1] if name.endswith("s") else name
@@ -333,80 +342,84 @@ class _Maker:
                 return value
         raise _NoValueError("Too few different values fit an array whose items have to differ.")
 
-    def object(self, said: Mapping[str, Any], depth: int, name: str) -> dict[str, Any]:
-        properties = said.get("properties") or {}
-        required = [each for each in said.get("required") or () if isinstance(each, str)]
-        chosen = dict.fromkeys(required)
-        for each, rule in properties.items():
-            # What a tool promises at the top comes back if it can: the next call of an agent may need it.
+    def object(self, level: Mapping[str, Any], depth: int, name: str) -> dict[str, Any]:
+        properties = level.get("properties") or {}
+        required = [name for name in level.get("required") or () if isinstance(name, str)]
+        names = dict.fromkeys(required)
+        for name, rule in properties.items():
+            # Outputs at the top are always generated if possible, because the next call of an agent may
+            # need them.
             likely = 1.0 if depth == 0 and self.fullness else self.fullness
             is_wanted = depth < MAX_DEPTH and self.chance.random() < likely
             if is_wanted and rule is not False:
-                chosen.setdefault(each)
-        self.fill_up(said, chosen, depth)
-        made: dict[str, Any] = {}
+                names.setdefault(name)
+        self.fill_up(level, names, depth)
+        members: dict[str, Any] = {}
         # In the order of the schema, as a person would write them.
-        for each in [*(p for p in properties if p in chosen), *(c for c in chosen if c not in properties)]:
+        for name in [*(p for p in properties if p in names), *(c for c in names if c not in properties)]:
             try:
-                made[each] = self.value(_rule_for(said, each), depth + 1, each)
+                members[name] = self.value(_rule_for(level, name), depth + 1, name)
             except _NoValueError:
-                if each in required:
+                if name in required:
                     raise
-        return made
+        return members
 
-    def fill_up(self, said: Mapping[str, Any], chosen: dict[str, None], depth: int) -> None:
-        for each in list(chosen):
-            chosen.update(dict.fromkeys(said.get("dependentRequired", {}).get(each, ())))
-        names = [each for each, rule in (said.get("properties") or {}).items() if rule is not False]
-        least = int(said.get("minProperties") or 0)
-        for each in names:
-            if len(chosen) < least:
-                chosen.setdefault(each)
+    def fill_up(self, level: Mapping[str, Any], names: dict[str, None], depth: int) -> None:
+        for name in list(names):
+            names.update(dict.fromkeys(level.get("dependentRequired", {}).get(name, ())))
+        optional_names = [name for name, rule in (level.get("properties") or {}).items() if rule is not False]
+        min_properties = int(level.get("minProperties") or 0)
+        for name in optional_names:
+            if len(names) < min_properties:
+                names.setdefault(name)
         tries = 0
-        while len(chosen) < least and tries < 200:
+        while len(names) < min_properties and tries < 200:
             tries += 1
-            if (by := said.get("patternProperties")) and said.get("additionalProperties") is False:
-                chosen.setdefault(sample_texts.text(next(iter(by)), self.chance, self.work.count))
-            elif (rule := said.get("propertyNames")) is not None:
-                named = {"type": "string", "minLength": tries, "allOf": [rule]}
-                chosen.setdefault(str(self.value(named, depth + 1, "")))
+            if (by := level.get("patternProperties")) and level.get("additionalProperties") is False:
+                names.setdefault(sample_texts.text(next(iter(by)), self.chance, self.work.count))
+            elif (rule := level.get("propertyNames")) is not None:
+                name_schema = {"type": "string", "minLength": tries, "allOf": [rule]}
+                names.setdefault(str(self.value(name_schema, depth + 1, "")))
             else:
-                chosen.setdefault(f"{self.chance.choice(NOUNS)}_{len(chosen)}")
-        most = said.get("maxProperties")
-        required = said.get("required") or ()
-        for each in list(reversed(chosen)):
-            if most is not None and len(chosen) > most and each not in required:
-                del chosen[each]
+                names.setdefault(f"{self.chance.choice(NOUNS)}_{len(names)}")
+        max_properties = level.get("maxProperties")
+        required = level.get("required") or ()
+        for name in list(reversed(names)):
+            if max_properties is not None and len(names) > max_properties and name not in required:
+                del names[name]
 
 
-def _rule_for(said: Mapping[str, Any], name: str) -> Any:
-    if name in said.get("properties", {}):
-        return said["properties"][name]
-    for pattern, rule in said.get("patternProperties", {}).items():
+def _rule_for(level: Mapping[str, Any], name: str) -> Any:
+    if name in level.get("properties", {}):
+        return level["properties"][name]
+    for pattern, rule in level.get("patternProperties", {}).items():
         if regular_expressions.matches(pattern, name):
             return rule
-    rule = said.get("additionalProperties", True)
+    rule = level.get("additionalProperties", True)
     return {"type": "string"} if rule is True else rule
 
 
-def _shown(said: Mapping[str, Any]) -> list[Any]:
-    """Values that the schema itself shows, if they are of the right type; its other rules judge the whole."""
-    shown = [*said.get("examples", ()), *(said[name] for name in ("default", "example") if name in said)]
-    return [value for value in shown if types.type_of(value) in types.types_of(said)]
+def _examples_in(level: Mapping[str, Any]) -> list[Any]:
+    """Return the examples and defaults of the right type. The whole value is validated later."""
+    examples = [
+        *level.get("examples", ()),
+        *(level[name] for name in ("default", "example") if name in level),
+    ]
+    return [value for value in examples if types.type_of(value) in types.types_of(level)]
 
 
 def _refers(schema: Mapping[str, Any]) -> bool:
     return any(True for _ in subschemas.references(schema))
 
 
-def _likely(said: Mapping[str, Any]) -> str:
+def _likely(level: Mapping[str, Any]) -> str:
     by_keyword = (
         ("object", ("properties", "required", "additionalProperties", "minProperties", "patternProperties")),
         ("array", ("items", "prefixItems", "minItems", "contains", "uniqueItems")),
         ("string", ("pattern", "minLength", "maxLength", "format")),
         ("number", ("minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum")),
     )
-    return next((kind for kind, words in by_keyword if any(word in said for word in words)), "string")
+    return next((kind for kind, words in by_keyword if any(word in level for word in words)), "string")
 
 
 def _exact(bound: types.Bound) -> Fraction:
@@ -414,7 +427,7 @@ def _exact(bound: types.Bound) -> Fraction:
 
 
 def _join(levels: list[Schema]) -> Schema:
-    """Return one level that holds where all hold, without what no keyword can express."""
+    """Return one level with the rules of all, without rules that no keyword can state."""
     if len(levels) == 1:
         return levels[0]
     joined = merge.join(levels).schema

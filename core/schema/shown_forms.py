@@ -7,7 +7,7 @@ from typing import Any
 
 from core.schema import pointers
 
-# References and single-branch unions may lead to each other in a circle.
+# References and single-branch unions may form a cycle.
 MAX_STEPS = 8
 
 
@@ -42,7 +42,7 @@ def only_form(schema: dict[str, Any]) -> dict[str, Any] | None:
 def followed(schema: dict[str, Any], root: object) -> dict[str, Any]:
     """Return the schema with the target of its reference, or the only schema of its `allOf`, put in place.
 
-    Both lead to a schema of `root`. Raises PointerError where one does not.
+    Raises PointerError for a reference without a target in `root`.
     """
     while isinstance(reference := schema.get("$ref"), str):
         schema = pointers.resolve_reference(root, reference)
@@ -58,5 +58,5 @@ def _referred_form(schema: dict[str, Any], root: object) -> dict[str, Any] | Non
         target = pointers.resolve_reference(root, reference)
     except pointers.PointerError:
         return None
-    own = {name: value for name, value in schema.items() if name != "$ref"}
-    return target | own if isinstance(target, dict) else None
+    siblings = {name: value for name, value in schema.items() if name != "$ref"}
+    return target | siblings if isinstance(target, dict) else None

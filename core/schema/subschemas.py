@@ -1,13 +1,13 @@
-"""Where a JSON Schema holds further schemas, so that they can be rewritten one by one.
+"""The places of a JSON Schema that contain further schemas.
 
-What stands elsewhere (in `enum`, `const`, `default`, `examples`) is data, and a property called
-`$ref` is no reference.
+Other members (`enum`, `const`, `default`, `examples`) contain data, and a property with the name `$ref` is no
+reference.
 """
 
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-# What a schema is applied to: the same value, or a part of it.
+# Schemas that apply to the same value (IN_PLACE), and to a part of it (PART).
 IN_PLACE = ("not", "if", "then", "else")
 IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 IN_PLACE_MAPS = ("dependentSchemas", "dependencies")
@@ -35,7 +35,7 @@ Change = Callable[[dict[str, Any]], Any]
 
 
 def mapped(schema: Any, change: Change) -> Any:
-    """A copy in which every schema that is an object went through `change`, the innermost first."""
+    """Return a copy in which every schema that is an object went through `change`, the innermost first."""
     if not isinstance(schema, dict):
         return schema
     copied = {
@@ -67,26 +67,26 @@ def own_references(schema: Any, keywords: Collection[str] = REFERENCES) -> Itera
 
 
 def children(schema: Any) -> Iterator[tuple[str, str | None, Any]]:
-    """The schemas right inside: keyword, name or number below it, schema."""
+    """Yield the schemas right inside: keyword, name or number below it, schema."""
     for keyword, value in schema.items() if isinstance(schema, dict) else ():
         if isinstance(value, dict) and keyword in MAPS:
-            yield from ((keyword, name, each) for name, each in value.items())
+            yield from ((keyword, name, child) for name, child in value.items())
         elif isinstance(value, list) and keyword in LISTS:
-            yield from ((keyword, str(number), each) for number, each in enumerate(value))
+            yield from ((keyword, str(number), child) for number, child in enumerate(value))
         elif keyword in ONES:
             yield keyword, None, value
 
 
 def in_place(schema: Any) -> Iterator[Any]:
     """Yield the schemas right inside that apply to the same value."""
-    yield from (each for keyword, _, each in children(schema) if keyword in _IN_PLACE)
+    yield from (child for keyword, _, child in children(schema) if keyword in _IN_PLACE)
 
 
 def walk(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield every schema that is an object, itself and no copy, the outermost first."""
     waiting = [schema]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            yield each
-            waiting += [inside for _, _, inside in children(each)]
+        part = waiting.pop()
+        if isinstance(part, dict):
+            yield part
+            waiting += [inside for _, _, inside in children(part)]

@@ -28,8 +28,8 @@ def types_of(schema: Mapping[str, Any]) -> frozenset[str]:
     types = EVERY_TYPE
     if "type" in schema:
         types = types_of_words(type_words(schema))
-    listed = listed_values(schema)
-    return types if listed is None else types & frozenset(map(type_of, listed))
+    values = listed_values(schema)
+    return types if values is None else types & frozenset(map(type_of, values))
 
 
 def types_of_words(words: Iterable[str]) -> frozenset[str]:
@@ -56,20 +56,20 @@ def guess_words(schema: Mapping[str, Any]) -> list[str]:
 
 def values_of(schema: Mapping[str, Any]) -> list[Any] | None:
     """Return all values that `enum`, `const` and `type` let in, where these list them; None where not."""
-    listed = listed_values(schema)
-    if listed is not None:
+    values = listed_values(schema)
+    if values is not None:
         types = types_of_words(type_words(schema)) if "type" in schema else EVERY_TYPE
-        return [value for value in listed if type_of(value) in types]
+        return [value for value in values if type_of(value) in types]
     return [None] if types_of(schema) == {"null"} else None
 
 
 def listed_values(schema: Mapping[str, Any]) -> list[Any] | None:
     """Return the values under `enum` and `const`, whatever their type; None where the schema has neither."""
-    listed = schema.get("enum")
+    values = schema.get("enum")
     if "const" not in schema:
-        return listed
+        return values
     constant = schema["const"]
-    return [constant] if listed is None else [value for value in listed if is_equal(value, constant)][:1]
+    return [constant] if values is None else [value for value in values if is_equal(value, constant)][:1]
 
 
 def lower_bound(schema: Mapping[str, Any]) -> Bound | None:

@@ -63,14 +63,14 @@ class _Search:
             self._objects += 1
             members = self._members(schemas)
             if isinstance(value, list):
-                inside = [(each, members.entries, (*path, number)) for number, each in enumerate(value)]
+                inside = [(entry, members.entries, (*path, number)) for number, entry in enumerate(value)]
             else:
                 described = members.described
                 reported += _unknown(value, members, path)
                 inside = [
                     (value[name], described[name], (*path, name)) for name in value if name in described
                 ]
-            waiting += [each for each in reversed(inside) if isinstance(each[0], dict | list) and each[1]]
+            waiting += [entry for entry in reversed(inside) if isinstance(entry[0], dict | list) and entry[1]]
         return reported[:MAX_REPORTED]
 
     def _members(self, schemas: Sequence[AnySchema]) -> _Members:
@@ -101,18 +101,18 @@ def _add(members: _Members, part: Schema) -> None:
 def _unknown(value: Mapping[str, Any], members: _Members, path: Path) -> Iterator[UnknownName]:
     if not members.described:
         return
-    left = [name for name in members.described if name not in value]
+    unused = [name for name in members.described if name not in value]
     for name in value:
         if name not in members.described:
-            proposal = _resembling(name, left, ALIKE_IN_A_MAP if members.takes_others else ALIKE)
+            proposal = _resembling(name, unused, ALIKE_IN_A_MAP if members.takes_others else ALIKE)
             if proposal or not members.takes_others:
                 yield UnknownName((*path, name), proposal)
 
 
 def _resembling(name: str, described: Sequence[str], least: float) -> str:
-    by_form = {_form(each): each for each in reversed(described)}
-    found = get_close_matches(_form(name), by_form, n=1, cutoff=least)
-    return by_form[found[0]] if found else ""
+    by_form = {_form(candidate): candidate for candidate in reversed(described)}
+    matches = get_close_matches(_form(name), by_form, n=1, cutoff=least)
+    return by_form[matches[0]] if matches else ""
 
 
 def _form(name: str) -> str:

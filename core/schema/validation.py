@@ -1,8 +1,8 @@
-"""Judges values by a vendor's JSON Schema, which may be broken, hostile or in any dialect.
+"""Validate values by a vendor's JSON Schema, which may be broken, hostile or in any dialect.
 
-Nothing is fetched, patterns run in linear time, and a schema whose checking could take long is not
-checked. A rule that cannot be checked is left out and named, so that it refuses nothing wrongly: the vendor
-will judge by it anyway.
+Nothing is fetched, patterns run in linear time, and a schema that could take long to validate with is not
+used. A rule that cannot be checked is left out and named, so that it refuses nothing wrongly: the vendor
+checks it anyway.
 """
 
 import copy
@@ -20,7 +20,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from core.canonical_json import canonical
 from core.outbound.errors import printable
-from core.schema import complexity, error_messages, subschemas
+from core.schema import complexity, error_messages, regular_expressions, subschemas
 from core.schema.bounds import SchemaBoundsError
 from core.schema.dialects import Dialect, dialect_of
 from core.schema.document import Document, Finding, read_document
@@ -29,15 +29,15 @@ from core.schema.references import children
 
 MAX_VALUE_DEPTH = 64
 MAX_VALUES = 20_000
-# Of values as they are sent; how costly a schema is depends on it.
+# The usual depth of arguments, for which the cost of a schema is computed.
 USUAL_DEPTH = 6
-# Of schemas that meet a part of a value. To say why one does not fit takes memory for each of them.
+# Schemas that apply to some part of a value. Explaining a fault takes memory for each of them.
 MAX_JUDGED = 10_000_000
-# To say why takes time and memory for each of them; to say no does not.
+# Explaining a fault takes time and memory for each of them; refusing a value does not.
 MAX_EXPLAINED = 30_000
 CHARACTERS_A_PART = 200
 MAX_FAULTS = 50
-# Each is compiled, and each is tried on each text.
+# Each is compiled, and tried on each text.
 MAX_PATTERNS = 100
 # The library names one fault at a time.
 MAX_REPAIRS = 20
@@ -46,7 +46,6 @@ MAX_COMPILED_BYTES = 1024 * 1024
 
 Path = tuple[str | int, ...]
 
-_PATTERNS = jsonschema_rs.RegexOptions(size_limit=500_000, dfa_size_limit=1_000_000)
 _REFUSING = frozenset(
     ("not", "if", "then", "else", "maxContains", "unevaluatedProperties", "unevaluatedItems")
 )
@@ -55,9 +54,9 @@ _NOT_CHECKED = "The vendor's schema cannot be checked here, so the vendor alone 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a value, or the part of it at `path`, does not fit: what follows its name in a sentence.
+    """The reason why a value, or its part at `path`, does not fit.
 
-    `keyword` is the rule of JSON Schema that it breaks, "" where several do.
+    why: follows the name of the part in a sentence. keyword: the broken rule of JSON Schema, "" for several.
     """
 
     path: Path
@@ -67,7 +66,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Checked:
-    """A compiled schema in the internal form. `left_out` names the rules that are not checked."""
+    """A compiled schema in the internal form. left_out: the names of rules that are not checked."""
 
     schema: Any
     validator: jsonschema_rs.Validator | None
@@ -77,7 +76,7 @@ class Checked:
 
     @property
     def document(self) -> Document:
-        """Return the schema with its levels, which are kept for the next value."""
+        """The schema with its levels, which are cached for the next value."""
         if self._document is None or self._document.root is not self.schema:
             self._document = Document(self.schema, Dialect.DRAFT_2020)
         return self._document
@@ -93,13 +92,13 @@ class Checked:
 
     @property
     def remark(self) -> str:
-        """A sentence for a person about what is not checked; "" when all is."""
+        """A sentence about the rules that are not checked; "" without any."""
         if self.validator is None:
             return _NOT_CHECKED
         if not self.left_out:
             return ""
-        shown = ", ".join(self.left_out[:3]) + (", …" if len(self.left_out) > 3 else "")
-        return f"Not all of the vendor's rules can be checked here, so the vendor alone judges {shown}."
+        names = ", ".join(self.left_out[:3]) + (", …" if len(self.left_out) > 3 else "")
+        return f"Not all of the vendor's rules can be checked here, so the vendor alone judges {names}."
 
 
 _compiled: OrderedDict[str, tuple[int, Checked]] = OrderedDict()
@@ -121,7 +120,7 @@ def compiled(digest: str) -> Checked | None:
 
 
 def checked(schema: Any) -> Checked:
-    """Return the compiled schema. Those that were used last are kept, in a bounded cache by digest."""
+    """Return the compiled schema, from a bounded cache by digest."""
     try:
         text = canonical(schema)
     except RecursionError:
@@ -153,7 +152,7 @@ def _compile(schema: Any) -> Checked:
     for _ in range(MAX_REPAIRS):
         try:
             ready.validator = jsonschema_rs.Draft202012Validator(
-                ready.schema, validate_formats=True, pattern_options=_PATTERNS, offline=True
+                ready.schema, validate_formats=True, pattern_options=regular_expressions.OPTIONS, offline=True
             )
         except jsonschema_rs.ValidationError as error:
             if not (cut := _cut(ready.schema, error.instance_path)):
@@ -196,12 +195,12 @@ def _is_bounded(ready: Checked) -> bool:
 
 
 def is_schema(schema: Any) -> bool:
-    """Whether it keeps the rules of its dialect, as far as these can be told without fetching anything."""
+    """Return whether a schema is valid in its dialect, as far as nothing has to be fetched."""
     return jsonschema_rs.meta.is_valid(_with_dialect(schema))
 
 
 def schema_fault(schema: Any) -> Fault | None:
-    """The first place where it breaks the rules of its dialect; None where it keeps them."""
+    """Return the first fault of a schema by its dialect; None if it is valid."""
     try:
         jsonschema_rs.meta.validate(_with_dialect(schema))
     except jsonschema_rs.ValidationError as error:
@@ -221,28 +220,28 @@ def is_too_large(value: Any) -> bool:
 
 
 def faults(ready: Checked, value: Any) -> list[Fault]:
-    """Everything that is wrong with `value`, as far as it can be judged. It must not be too large."""
+    """Return all faults of `value` that can be found. It must not be too large."""
     return faults_or_too_large(ready, value) or []
 
 
 def faults_or_too_large(ready: Checked, value: Any) -> list[Fault] | None:
-    """Return the same, and None for a value that is too large."""
+    """Return all faults of `value`, and None if it is too large."""
     depth, size = _extent(value)
     if depth > MAX_VALUE_DEPTH or size > MAX_VALUES:
         return None
     if ready.validator is None:
         return []
     size += len(canonical(value)) // CHARACTERS_A_PART
-    # A bound on how often some schema meets some part of the value.
-    most = size * ready.cost_at(depth)
-    if most > MAX_JUDGED:
+    # An upper bound on how often some schema applies to some part of the value.
+    max_judgements = size * ready.cost_at(depth)
+    if max_judgements > MAX_JUDGED:
         return []
     if ready.validator.is_valid(value):
         return []
-    if most > MAX_EXPLAINED:
+    if max_judgements > MAX_EXPLAINED:
         return [Fault((), "does not fit the vendor's schema")]
-    found = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
-    return list(islice(found, MAX_FAULTS))
+    all_faults = (fault for error in ready.validator.iter_errors(value) for fault in _faults(error))
+    return list(islice(all_faults, MAX_FAULTS))
 
 
 def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
@@ -259,20 +258,21 @@ def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
 
 
 def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> Iterator[Fault]:
-    # A form whose type the value does not have was not meant; what is wrong with the one that was is said.
-    meant = [
+    # A form with another type than the value was not intended, so only faults of the other forms are
+    # reported.
+    candidates = [
         errors
         for errors in forms
         if not any(
             isinstance(error.kind, Kind.Type) and tuple(error.instance_path) == path for error in errors
         )
     ]
-    if len(meant) == 1:
-        for error in meant[0]:
+    if len(candidates) == 1:
+        for error in candidates[0]:
             yield from _faults(error)
-    elif meant:
+    elif candidates:
         missing = [
-            [_missing(error, path) for error in errors] for errors in meant[: error_messages.MAX_NAMED]
+            [_missing(error, path) for error in errors] for errors in candidates[: error_messages.MAX_NAMED]
         ]
         is_all = all(name for names in missing for name in names)
         yield Fault(path, error_messages.needs(missing) if is_all else error_messages.NO_FORM)
@@ -297,14 +297,14 @@ def _closed_by_name(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
-    # These rules refuse more when others are left out; without them nothing is refused wrongly.
-    said = {keyword: value for keyword, value in schema.items() if keyword not in _REFUSING}
-    if "patternProperties" in said:
-        said.pop("additionalProperties", None)
-    if isinstance(said.get("oneOf"), list):
-        either = [{"anyOf": said.pop("oneOf")}]
-        said["allOf"] = [*said["allOf"], *either] if isinstance(said.get("allOf"), list) else either
-    return said
+    # These rules refuse more if others are left out, so they are left out too.
+    lenient = {keyword: value for keyword, value in schema.items() if keyword not in _REFUSING}
+    if "patternProperties" in lenient:
+        lenient.pop("additionalProperties", None)
+    if isinstance(lenient.get("oneOf"), list):
+        either = [{"anyOf": lenient.pop("oneOf")}]
+        lenient["allOf"] = [*lenient["allOf"], *either] if isinstance(lenient.get("allOf"), list) else either
+    return lenient
 
 
 def _rule(finding: Finding) -> str:
@@ -315,33 +315,33 @@ def _rule(finding: Finding) -> str:
 
 
 def _named_rule(keyword: str, place: Sequence[str | int]) -> str:
-    named = [str(step) for step in place if step not in ("properties", "items", "anyOf", "allOf", "oneOf")]
-    whose = f" of “{printable(named[-1], 60)}”" if named else ""
+    names = [str(step) for step in place if step not in ("properties", "items", "anyOf", "allOf", "oneOf")]
+    whose = f" of “{printable(names[-1], 60)}”" if names else ""
     return f"“{printable(keyword, 60)}”{whose}"
 
 
 def _leave_out_patterns(ready: Checked) -> None:
-    # Each takes memory when it is made ready, so a schema may have only so many.
-    seen: list[str] = []
+    # Each compiled pattern takes memory, so their number is limited.
+    patterns_seen: list[str] = []
 
     def within(schema: dict[str, Any]) -> dict[str, Any]:
-        named = schema.get("patternProperties")
-        seen.extend(named if isinstance(named, dict) else ())
+        patterns = schema.get("patternProperties")
+        patterns_seen.extend(patterns if isinstance(patterns, dict) else ())
         if "pattern" in schema:
-            seen.append("pattern")
-        if len(seen) <= MAX_PATTERNS:
+            patterns_seen.append("pattern")
+        if len(patterns_seen) <= MAX_PATTERNS:
             return schema
         schema = _lenient(schema)
         return {keyword: value for keyword, value in schema.items() if "pattern" not in keyword}
 
     limited = subschemas.mapped(ready.schema, within)
-    if len(seen) > MAX_PATTERNS:
+    if len(patterns_seen) > MAX_PATTERNS:
         ready.schema = limited
         ready.left_out.append("most patterns")
 
 
 def _leave_out_broken_patterns(ready: Checked) -> None:
-    # The library would name one of them for each time that the whole schema is compiled.
+    # The library reports only one of them each time that the whole schema is compiled.
     waiting: list[tuple[Steps, Any]] = [((), ready.schema)]
     while waiting:
         place, schema = waiting.pop()
@@ -354,14 +354,16 @@ def _leave_out_broken_patterns(ready: Checked) -> None:
 
 def _compiles(pattern: str) -> bool:
     try:
-        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_PATTERNS, offline=True)
+        jsonschema_rs.Draft202012Validator(
+            {"pattern": pattern}, pattern_options=regular_expressions.OPTIONS, offline=True
+        )
     except jsonschema_rs.ValidationError:
         return False
     return True
 
 
 def _cut(schema: Any, path: list[str | int]) -> str:
-    """Takes what the library refuses out of the schema, and says what it was; "" if it cannot be found."""
+    """Remove from the schema what the library refuses, and return its name; "" if it cannot be found."""
     # The library leaves empty names out of its paths.
     *way, last = path or [""]
     try:
@@ -378,15 +380,15 @@ def _cut(schema: Any, path: list[str | int]) -> str:
 
 
 def _extent(value: Any) -> tuple[int, int]:
-    # How deep a value is nested, and how many parts it has; both no further than the limits.
+    # The depth and the number of parts of a value, both counted up to the limits.
     level, depth, size = [value], 0, 1
     while depth <= MAX_VALUE_DEPTH and size <= MAX_VALUES:
-        parts = [each for each in level if isinstance(each, dict | list)]
+        parts = [part for part in level if isinstance(part, dict | list)]
         if not parts:
             break
         level = []
-        for each in parts:
-            level += each.values() if isinstance(each, dict) else each
+        for part in parts:
+            level += part.values() if isinstance(part, dict) else part
         if not level:
             break
         depth += 1

@@ -1,8 +1,10 @@
 """Members, required names and openness of an object, however its schema spells them."""
 
+from typing import Any
+
 import pytest
 
-from core.schema import read_document, read_object
+from core.schema import directions, read_document, read_object
 from core.schema.objects import alternative_names
 
 BASE = {
@@ -97,3 +99,20 @@ def test_names_of_alternatives_are_found_at_any_depth():
 @pytest.mark.parametrize("schema", [{"type": "string"}, {"enum": [1]}, {"const": None}, False])
 def test_what_takes_no_object_has_no_members(schema):
     assert object_of(schema) is None
+
+
+def test_references_in_a_cycle_add_no_schemas_without_end():
+    """Each of the schemas joins rules of two others, which gives new schemas in each round."""
+
+    def definition(number: int) -> dict[str, Any]:
+        following = [{"$ref": f"#/$defs/{(number + step) % 30}"} for step in (1, 2, 3)]
+        return {
+            "properties": {f"p{number}": {"readOnly": True}},
+            "dependentSchemas": {"a": following[0], "b": following[1]},
+            "allOf": [{"dependentSchemas": {"a": following[2]}}],
+        }
+
+    schema = {"$ref": "#/$defs/0", "$defs": {str(number): definition(number) for number in range(30)}}
+    document = read_document(schema)
+    assert alternative_names(document, document.root) == {f"p{number}" for number in range(1, 30)}
+    assert not directions.has_direction("request", directions.schema_for("request", schema))
