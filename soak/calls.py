@@ -30,7 +30,7 @@ def storm(field: Field) -> None:
     vendor.call_seconds = CALL_SECONDS
     try:
         with serving(vendor) as stand.vendor:
-            stand.found()
+            stand.set_up()
             stand.begin_web()
             wait_for(lambda: stand.ask("/healthz").status == 200, 60, "the first page")
             stand.begin_caller()

@@ -16,7 +16,7 @@ def storm(field: Field) -> None:
     stand = Stand(field.servers, field.environment, field.directory)
     try:
         with serving(Vendor(tools(25))) as stand.vendor:
-            stand.found()
+            stand.set_up()
             for number in range(field.times(short=1, long=3)):
                 deploy(field, stand, number)
     finally:

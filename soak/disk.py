@@ -26,7 +26,7 @@ def storm(field: Field) -> None:
         try:
             stand.warm.do("migrate")
             with serving(Vendor(tools(25))) as stand.vendor:
-                stand.found()
+                stand.set_up()
                 stand.begin_web()
                 wait_for(lambda: stand.ask("/healthz").status == 200, 60, "the first page")
                 for number in range(field.times(short=1, long=5)):

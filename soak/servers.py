@@ -17,7 +17,7 @@ def storm(field: Field) -> None:
     try:
         with serving(Vendor(tools(25))) as vendor:
             stand.vendor = vendor
-            stand.found()
+            stand.set_up()
             stand.begin_web()
             wait_for(lambda: stand.ask("/healthz").status == 200, 60, "the first page")
             stand.begin_worker()

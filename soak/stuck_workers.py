@@ -26,7 +26,7 @@ def storm(field: Field) -> None:
     try:
         with ExitStack() as stack:
             stand.vendor = stack.enter_context(serving(Vendor(tools(25))))
-            stand.found()
+            stand.set_up()
             others = [stack.enter_context(serving(Vendor(tools(25)))) for _ in range(VENDORS)]
             endpoints = [stand.warm.do("connect", vendor.url) for vendor in others]
             stand.begin_web()

@@ -107,7 +107,7 @@ class AuthorizationServer:
             **changed,
         }
 
-    def asked(self, path: str) -> int:
+    def count_requests(self, path: str) -> int:
         return sum(request.path == path for request in self.requests)
 
     def visit(self, address: str) -> dict[str, list[str]]:

@@ -111,7 +111,7 @@ class IdentityProvider:
             def do_GET(self) -> None:
                 provider.asked.append(self.path)
                 if self.path == "/.well-known/openid-configuration":
-                    self._answer(200, provider._said())
+                    self._answer(200, provider._metadata_document())
                 elif self.path.startswith("/authorize?"):
                     self._redirect(provider.authorize_client(self.path))
                 else:
@@ -153,7 +153,7 @@ class IdentityProvider:
             return self.token_frame(document)
         return status, "application/json", json.dumps(document).encode()
 
-    def _said(self) -> dict[str, Any]:
+    def _metadata_document(self) -> dict[str, Any]:
         return {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize?tenant=1",

@@ -88,7 +88,7 @@ class Library:
     async def call_tool(self, context, params):
         await self._chat(context)
         if params.name == "ask_first":
-            return self._asked(params)
+            return self._answered(params)
         if params.name == "ask_meanwhile":
             answer = await context.session.elicit_form(WHICH, BRANCH, related_request_id=context.request_id)
             return types.CallToolResult(content=[text(answer_text(answer))])
@@ -103,7 +103,7 @@ class Library:
         due = f"{params.arguments['loan']} in {params.arguments.get('days', 14)} days"
         return types.CallToolResult(content=[text(due)], structured_content={"due": due})
 
-    def _asked(self, params):
+    def _answered(self, params):
         if params.request_state != "asked once":
             return types.InputRequiredResult(input_requests={"branch": QUESTION}, request_state="asked once")
         return types.CallToolResult(content=[text(answer_text(params.input_responses["branch"]))])

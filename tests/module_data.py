@@ -104,10 +104,10 @@ def _asked_by(item: pytest.Item) -> frozenset[str]:
     """The marked fixtures of its module that a test uses."""
     if commits(item):
         return frozenset()
-    name2fixturedefs = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    fixtures_by_name = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
     module = _module_of(item)
     return frozenset(
-        name for name, those in name2fixturedefs.items() if those[-1].baseid == module and _make_of(those[-1])
+        name for name, those in fixtures_by_name.items() if those[-1].baseid == module and _make_of(those[-1])
     )
 
 

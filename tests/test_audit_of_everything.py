@@ -551,6 +551,6 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called_func
 
 
 def test_what_is_left_out_of_the_watch_exists():
-    db_tables = {model._meta.db_table for model in apps.get_models()}
-    assert OPERATIONAL.keys() <= db_tables
-    assert WORKING.keys() <= db_tables
+    table_names = {model._meta.db_table for model in apps.get_models()}
+    assert OPERATIONAL.keys() <= table_names
+    assert WORKING.keys() <= table_names

@@ -52,7 +52,7 @@ def stand(tmp_path_factory) -> Iterator[Stand]:
         stand.warm.do("migrate", seconds=300)  # on a machine with other work, too
         with serving(Vendor(tools(25))) as vendor:
             stand.vendor = vendor
-            stand.found()
+            stand.set_up()
             stand.begin_web()
             wait_for(lambda: stand.ask("/healthz").status == 200, 120, "the first page")
             yield stand

@@ -91,7 +91,7 @@ def send_wakes(count: int) -> None:
             current_app.send_task(queue.TASK, args=[number], producer=producer)
 
 
-def found(url: str) -> dict[str, Any]:
+def create_rows(url: str) -> dict[str, Any]:
     """An administrator with a key, an agent with a published release, and an endpoint that was read."""
     from catalog.enumeration import runs as enumeration_runs
     from catalog.models import Tool

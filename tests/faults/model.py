@@ -67,7 +67,7 @@ class ModelTool:
 @dataclass
 class Model:
     listed: dict[int, Version] = field(default_factory=dict)
-    gone: dict[int, Version] = field(default_factory=dict)
+    removed: dict[int, Version] = field(default_factory=dict)
     tools: dict[int, ModelTool] = field(default_factory=dict)
     pins: dict[int, Version] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Model:
         missing = [number for number in active if number not in self.listed]
         return len(missing) * 100 > len(active) * MAY_LOSE
 
-    def read(self, *, is_confirmed: bool = False) -> None:
+    def enumerate(self, *, is_confirmed: bool = False) -> None:
         if self.is_held() and not is_confirmed:
             return
         for number, version in self.listed.items():
@@ -147,13 +147,13 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def withdraws_a_tool(self, data: st.DataObject) -> None:
         number = self._one(data, self.model.listed)
-        self.model.gone[number] = self.model.listed.pop(number)
+        self.model.removed[number] = self.model.listed.pop(number)
 
-    @precondition(lambda self: self.model.gone)
+    @precondition(lambda self: self.model.removed)
     @rule(data=st.data())
     def brings_a_tool_back(self, data: st.DataObject) -> None:
-        number = self._one(data, self.model.gone)
-        self.model.listed[number] = self.model.gone.pop(number)
+        number = self._one(data, self.model.removed)
+        self.model.listed[number] = self.model.removed.pop(number)
 
     # Readings.
 
@@ -164,7 +164,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def is_read(self) -> None:
         tasks.enumerate_run(self._request().pk)
-        self.model.read()
+        self.model.enumerate()
 
     @rule(point=st.sampled_from(POINTS))
     def is_read_by_a_worker_that_dies(self, point: str) -> None:
@@ -174,7 +174,7 @@ class Machine(RuleBasedStateMachine):
         let_the_lease_run_out()
         schedule.tick()
         tasks.enumerate_run(run.pk)
-        self.model.read()
+        self.model.enumerate()
 
     @precondition(lambda self: self.model.is_held())
     @rule()
@@ -184,7 +184,7 @@ class Machine(RuleBasedStateMachine):
         reply = self.api.post(f"/api/v1/runs/{held_run.pk}/confirm/")
         assert reply.status_code == 202, reply.content
         tasks.enumerate_run(reply.json()["run"])
-        self.model.read(is_confirmed=True)
+        self.model.enumerate(is_confirmed=True)
 
     # People.
 

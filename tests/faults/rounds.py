@@ -47,7 +47,7 @@ class KillRounds:
     worker: Warm
     vendor: Vendor
     random: Random
-    longest: float = field(init=False)
+    max_seconds: float = field(init=False)
     endpoint: Endpoint = field(init=False)
     versions: dict[int, int] = field(init=False)
     killed: int = 0
@@ -59,7 +59,7 @@ class KillRounds:
         run = enumeration_runs.request_run(self.endpoint, trigger=Trigger.COMMAND)
         began = time.monotonic()
         self.worker.do("task", run.pk)
-        self.longest = 1.2 * (time.monotonic() - began)
+        self.max_seconds = 1.2 * (time.monotonic() - began)
 
     def _publish(self) -> None:
         self.vendor.listed = [
@@ -85,7 +85,7 @@ class KillRounds:
         deed = self.random.choice(("task", "long_task"))
         child = self.worker.start(deed, run.pk, crash=point)
         if not point:
-            time.sleep(self.random.uniform(0, self.longest))
+            time.sleep(self.random.uniform(0, self.max_seconds))
             child.kill()
         self.killed += child.wait().status < 0
         began = time.monotonic()

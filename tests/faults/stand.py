@@ -71,8 +71,8 @@ class Stand:
         self.code = ROOT  # whose processes begin: another tree holds another version of the product
         self.token, self.endpoint, self.ada = "", 0, 0
 
-    def found(self) -> None:
-        facts = self.warm.do("found", self.vendor.url)
+    def set_up(self) -> None:
+        facts = self.warm.do("create_rows", self.vendor.url)
         self.token, self.endpoint, self.ada = facts["token"], facts["endpoint"], facts["ada"]
 
     def begin(self, name: str, *module: str, **variables: str) -> subprocess.Popen[bytes]:

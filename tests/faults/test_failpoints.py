@@ -40,7 +40,7 @@ class Readers:
         self._over = threading.Event()
         self._client = APIClient()
         self._client.force_login(make_user(Role.VIEWER, username="reader"))
-        self._thread = threading.Thread(target=self._read)
+        self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> "Readers":
         self._thread.start()
@@ -50,7 +50,7 @@ class Readers:
         self._over.set()
         self._thread.join()
 
-    def _read(self) -> None:
+    def _run(self) -> None:
         try:
             while not self._over.wait(0.005):
                 self.seen.add(listing(self._client))

@@ -56,7 +56,7 @@ class Web:
         finally:
             other.resume()
 
-    def each(self, path: str, key: str) -> list[tuple[int, str]]:
+    def ask_each(self, path: str, key: str) -> list[tuple[int, str]]:
         """Status and code, from either process."""
         answers = []
         for number in (0, 1):
@@ -114,18 +114,18 @@ def test_a_key_works_and_ends_in_every_process_at_once(web):
         )
     assert status == 201
     key = body["key"]
-    assert web.each(RELEASES.format("desk"), key) == [(200, "")] * 2
-    assert web.each(RELEASES.format("other"), key) == [(404, "not_found")] * 2
+    assert web.ask_each(RELEASES.format("desk"), key) == [(200, "")] * 2
+    assert web.ask_each(RELEASES.format("other"), key) == [(404, "not_found")] * 2
 
     with web.only(0):
         assert web.ask(f"/api/v1/keys/{body['id']}/", admin, method="DELETE")[0] == 204
     began = time.monotonic()
-    refused = web.each(RELEASES.format("desk"), key)
+    refused = web.ask_each(RELEASES.format("desk"), key)
     assert refused == [(401, "revoked_key")] * 2
     assert time.monotonic() - began < MAX_SECONDS
 
     _, token = agent_keys.issue(owner, actor=owner, name="leaked", scopes=["runtime"], agents=[desk])
-    assert web.each(RELEASES.format("desk"), token) == [(200, "")] * 2
+    assert web.ask_each(RELEASES.format("desk"), token) == [(200, "")] * 2
     with web.only(1):
         assert web.ask("/api/v1/key-report/", method="POST", body={"key": token})[0] == 202
-    assert web.each(RELEASES.format("desk"), token) == [(401, "revoked_key")] * 2
+    assert web.ask_each(RELEASES.format("desk"), token) == [(401, "revoked_key")] * 2

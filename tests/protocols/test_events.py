@@ -70,8 +70,8 @@ def test_a_stream_in_pieces_is_enough_as_soon_as_the_wanted_event_is_whole(texts
     body = b"".join(
         b"".join(b"data: " + line.encode() + end for line in text.split("\n")) + end for text in texts
     )
-    datas = [event.data for event in events.parse(body)]
-    assert datas == texts
+    data_texts = [event.data for event in events.parse(body)]
+    assert data_texts == texts
     seen_texts = []
     is_enough = events.until(lambda event: seen_texts.append(event.data) or len(seen_texts) == len(texts))
     answers = [is_enough(body[:stop]) for stop in range(size, len(body), size)] + [is_enough(body)]

@@ -50,7 +50,7 @@ def test_token_is_asked_for_before_the_vendor_is(server):
     run = run_enumeration(endpoint)
 
     assert (run.status, run.error_code) == ("failed", "TOKEN_INVALID_CLIENT")
-    assert server.asked("/tools") == 0
+    assert server.count_requests("/tools") == 0
 
 
 def test_sign_in_that_is_missing_is_said(server):
@@ -70,7 +70,7 @@ def test_401_is_met_with_one_new_token_and_one_more_try(server):
     run = run_enumeration(endpoint)
 
     assert run.status == "succeeded"
-    assert (len(server.forms), server.asked("/tools")) == (2, 2)
+    assert (len(server.forms), server.count_requests("/tools")) == (2, 2)
     assert status_of(credential).state == grant_status.State.OK
 
 
