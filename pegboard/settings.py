@@ -311,6 +311,8 @@ SEARCH_ENGINE = os.environ.get("PEGBOARD_SEARCH_ENGINE", "tantivy")
 SEARCH_DIRECTORY = os.environ.get("PEGBOARD_SEARCH_DIRECTORY") or str(
     Path(tempfile.gettempdir()) / f"pegboard-search-{os.getuid()}"
 )
+# The model that compares meanings: "use", or "none". It runs in one process of each host.
+SEARCH_MEANING = os.environ.get("PEGBOARD_SEARCH_MEANING", "use")
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "designer.api.authentication.ReleaseAuthentication",

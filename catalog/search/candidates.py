@@ -4,12 +4,13 @@ docs/decisions/0008-search.md has the measurements behind the ranking. Exact sco
 an engine are as good as exact scores of everything.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from django.db import connection
 
-from catalog.search import question, ranking, vocabulary
+from catalog.search import meanings, question, ranking, vocabulary
 from catalog.search.engines import Candidate, Reader
 from catalog.search.fit import FIRST, Concept, Fit, Reasons, find_reasons, fits_badly, share_of
 from catalog.search.job_words import shipped_job_words
@@ -36,7 +37,8 @@ class Ranking:
     """The tools that were found, best first.
 
     concepts: what the question wants.
-    vectors: the tools with an exact score.
+    vectors: the tools with an exact score by their words.
+    cosines: how close the meanings of tools are to that of the question.
     stems: the stems of the words to mark in texts.
     """
 
@@ -45,26 +47,36 @@ class Ranking:
     repaired: dict[str, str] = field(default_factory=dict)
     concepts: list[Concept[bytes]] = field(default_factory=list)
     vectors: dict[int, bytes] = field(default_factory=dict)
+    cosines: dict[int, float] = field(default_factory=dict)
     stems: frozenset[str] = frozenset()
 
     def explain(self, tool: int) -> Reasons | None:
         """Return why the tool was found, None if that is not known."""
-        if tool not in self.vectors:
+        if not self._is_explained(tool):
             return None
-        name, terms = ranking.unpack_terms(self.vectors[tool])
-        return find_reasons(self.concepts, name, terms)
+        cosine = self.cosines.get(tool)
+        meaning = None if cosine is None else round(min(1.0, max(0.0, cosine)), 2)
+        return find_reasons(self.concepts, *self._terms_of(tool), meaning)
+
+    def _is_explained(self, tool: int) -> bool:
+        return tool in self.vectors or tool in self.cosines
+
+    def _terms_of(self, tool: int) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """Return the terms in the name of a tool, and all; none of one that its meaning alone has found."""
+        vector = self.vectors.get(tool)
+        return ranking.unpack_terms(vector) if vector else (frozenset(), frozenset())
 
     @property
     def fits_badly(self) -> bool:
         """Whether the first tools answer the question badly; False while some of them are not explained."""
         first = self.hits[:FIRST]
-        if any(hit.tool not in self.vectors for hit in first):
+        if not all(self._is_explained(hit.tool) for hit in first):
             return False
         return fits_badly([self._fit(hit) for hit in first])
 
     def _fit(self, hit: Hit) -> Fit:
-        name, terms = ranking.unpack_terms(self.vectors[hit.tool])
-        return Fit(share_of(self.concepts, name, terms), not hit.other_name or not hit.unlike_name)
+        share = share_of(self.concepts, *self._terms_of(hit.tool))
+        return Fit(share, not hit.other_name or not hit.unlike_name, self.cosines.get(hit.tool))
 
 
 def rank(
@@ -84,25 +96,47 @@ def rank(
     namesakes = reader.named(asked.key, scope, NAMESAKES) if asked.key else []
     beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
     exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
+    cosines = meanings.compare(text, scope, exact)
+    if near := cosines.keys() - exact.keys():
+        among = replace(scope, among=list(near))
+        exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
     vectors = _read_vectors(list(exact.values()), reader)
+    concepts = question.find_concepts(asked, known, terms, tool_count)
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
-    scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in exact}
+    scores = meanings.fuse(scores, cosines, concepts)
+    scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
     # The index may be some seconds behind, the database is not.
     hits = [
-        Hit(tool not in same, tool not in alike, tool not in exact, -round(scores[tool], 5), tool)
-        for tool in _in_scope(list(scores), scope)
+        Hit(
+            tool not in same,
+            tool not in alike,
+            tool not in exact and tool not in cosines,
+            -round(scores[tool], 5),
+            tool,
+        )
+        for tool in _without_far(_in_scope(list(scores), scope), exact, cosines)
     ]
     return Ranking(
         sorted(hits),
         terms.unmatched,
         terms.repaired,
-        question.find_concepts(asked, known, terms, tool_count),
+        concepts,
         vectors,
+        cosines,
         question.find_stems(asked, known, terms),
     )
+
+
+def _without_far(tools: list[int], exact: Collection[int], cosines: Mapping[int, float]) -> list[int]:
+    """Return the tools without those that meanings alone have found, but the nearest of these."""
+    near = sorted(
+        (tool for tool in tools if tool in cosines and tool not in exact), key=lambda tool: -cosines[tool]
+    )
+    far = set(near[meanings.NEAREST :])
+    return [tool for tool in tools if tool not in far]
 
 
 def _read_vectors(found: list[Candidate], reader: Reader) -> dict[int, bytes]:

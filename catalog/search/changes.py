@@ -104,6 +104,20 @@ def is_usable(state: IndexState, moment: DatabaseMoment) -> bool:
     return state.source == moment.source and moment.time - state.written_at < MAX_INDEX_DAYS * 86_400
 
 
+def first_state(moment: DatabaseMoment, recipe: str) -> IndexState:
+    """Return the state of an empty index that is going to be filled."""
+    # What this transaction itself changed is read by the filling.
+    return IndexState(
+        source=moment.source,
+        recipe=recipe,
+        snapshot=moment.snapshot,
+        target=moment.snapshot,
+        own=own_changes(),
+        filled_through=0,
+        written_at=moment.time,
+    )
+
+
 # Changes `c` that the index does not contain. The first comparison is what the index of the table can answer.
 NOT_INDEXED = """
     c.transaction >= pg_snapshot_xmin(%(snapshot)s::pg_snapshot)::text::bigint

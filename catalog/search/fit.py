@@ -14,6 +14,8 @@ Term = TypeVar("Term")
 FIRST = 3
 # Less of a question than this share in the best tool is a bad fit.
 _MIN_SHARE = 0.5
+# A meaning so close is a good fit, whatever the words.
+_MIN_MEANING = 0.65
 # A longer question tells a story, and no tool has most of its words.
 _MAX_CONCEPTS = 8
 # The name of a tool states its purpose; a word in its description may only be mentioned there.
@@ -63,8 +65,13 @@ class Fit:
     meaning: float | None = None
 
 
-def find_reasons(concepts: Iterable[Concept[Term]], name: Collection[Term], terms: Set[Term]) -> Reasons:
-    reasons = Reasons()
+def find_reasons(
+    concepts: Iterable[Concept[Term]],
+    name: Collection[Term],
+    terms: Set[Term],
+    meaning: float | None = None,
+) -> Reasons:
+    reasons = Reasons(meaning=meaning)
     for concept in concepts:
         if concept.terms & set(name):
             reasons.name.append(concept.word)
@@ -94,4 +101,6 @@ def share_of(concepts: Sequence[Concept[Term]], name: Collection[Term], terms: S
 def fits_badly(fits: Sequence[Fit]) -> bool:
     """Return whether none of the first tools answers the question well."""
     first = fits[:FIRST]
-    return not any(fit.is_name or fit.share >= _MIN_SHARE for fit in first)
+    return not any(
+        fit.is_name or fit.share >= _MIN_SHARE or (fit.meaning or 0.0) >= _MIN_MEANING for fit in first
+    )

@@ -19,7 +19,9 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from catalog.search import changes, index
+from catalog.meaning.client import MeaningUnavailableError
+from catalog.meaning.process import MeaningProcess
+from catalog.search import changes, index, meanings
 from catalog.search.engines import IndexUnusableError
 
 logger = logging.getLogger(__name__)
@@ -37,15 +39,28 @@ def start() -> None:
 
 def _follow() -> None:
     with _only_follower_of_host():
+        process = meanings.start_process()
         while True:
+            is_behind = False
             try:
                 _catch_up()
+                is_behind = _make_vectors(process) if process else False
             except (IndexUnusableError, DatabaseError, OSError):
                 logger.warning("The search index could not be written; it is tried again", exc_info=True)
                 time.sleep(RETRY_SECONDS)
             finally:
                 connection.close()
-            time.sleep(POLL_SECONDS)
+            if not is_behind:
+                time.sleep(POLL_SECONDS)
+
+
+def _make_vectors(process: MeaningProcess) -> bool:
+    """Make vectors for a moment, after the index; return whether some are missing."""
+    try:
+        return process.ensure_running() and meanings.follow(ends=time.monotonic() + POLL_SECONDS)
+    except MeaningUnavailableError as error:
+        logger.warning("Meanings of tools are not compared for now: %s", error)
+        return False
 
 
 @contextmanager

@@ -38,11 +38,11 @@ _GROUP_REPEATS = {searched_texts.GROUP_IN_NAME: 6, searched_texts.GROUP_IN_TEXT:
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-_decode = msgspec.json.Decoder(SearchedSignature).decode
+decode_signature = msgspec.json.Decoder(SearchedSignature).decode
 
 
 @dataclass(frozen=True, slots=True)
-class _ToolRow:
+class ToolRow:
     """A tool of a live endpoint, with what is indexed of it."""
 
     tool: int
@@ -51,7 +51,8 @@ class _ToolRow:
     endpoint: int
     kind: str
     status: str
-    vendor: str
+    vendor_name: str
+    vendor_slug: str
     signature: str
 
 
@@ -99,7 +100,8 @@ def index_pending(*, ends: float = math.inf, waits: bool = True) -> int:
         if state is None or not changes.is_usable(state, moment):
             state = _start(writer, moment)
             writer.publish()
-        return sum(written.documents for written in _indexing(writer, state, moment, ends))
+        batches = follow_changes(lambda *batch: _write(writer, *batch), state, moment, ends)
+        return sum(written.documents for written in batches)
 
 
 def rebuild() -> Iterator[IndexState]:
@@ -110,7 +112,8 @@ def rebuild() -> Iterator[IndexState]:
     with current_engine().writing(waits=True) as writer:
         assert writer is not None  # noqa: S101 - this waits
         moment = changes.database_moment()
-        for written in _indexing(writer, _start(writer, moment), moment, math.inf):
+        state = _start(writer, moment)
+        for written in follow_changes(lambda *batch: _write(writer, *batch), state, moment, math.inf):
             yield written.state
         writer.publish()
 
@@ -122,41 +125,46 @@ class _WrittenBatch(NamedTuple):
     documents: int
 
 
+# Writes the rows of tools and removes other tools, together with the state of the index.
+BatchWriter = Callable[[list[ToolRow], Collection[int], IndexState], None]
+
+
 def _start(writer: Writer, moment: DatabaseMoment) -> IndexState:
-    # What this transaction itself changed is read by the filling.
-    state = IndexState(
-        source=moment.source,
-        recipe=current_recipe(),
-        snapshot=moment.snapshot,
-        target=moment.snapshot,
-        own=changes.own_changes(),
-        filled_through=0,
-        written_at=moment.time,
-    )
+    state = changes.first_state(moment, current_recipe())
     writer.begin()
     writer.write([], [], state.dump())
     return state
 
 
-def _indexing(
-    writer: Writer, state: IndexState, moment: DatabaseMoment, ends: float
+def _write(writer: Writer, rows: list[ToolRow], removed: Collection[int], state: IndexState) -> None:
+    writer.write([_document(row) for row in rows], removed, state.dump())
+
+
+def follow_changes(
+    write: BatchWriter, state: IndexState, moment: DatabaseMoment, ends: float, size: int | None = None
 ) -> Iterator[_WrittenBatch]:
-    """Write batch after batch until nothing is left. Changes come between the batches of a filling."""
+    """Write batch after batch of `size` tools until nothing is left or the time `ends`.
+
+    Changes come between the batches of a filling.
+    """
+    size = size or BATCH
     if moment.time - state.written_at > REFRESH_SECONDS:
         state = msgspec.structs.replace(state, written_at=moment.time)
-        writer.write([], [], state.dump())
+        write([], [], state)
     while True:
         count = 0
         if state.filled_through is not None:
-            rows = _read_tools(_FILLING, {"after": state.filled_through, "limit": BATCH})
+            rows = _read_tools(_FILLING, {"after": state.filled_through, "limit": size})
             state = msgspec.structs.replace(state, filled_through=rows[-1].tool if rows else None)
-            count += _write(writer, rows, [], state)
-        batch = changes.read_batch(state, BATCH)
+            write(rows, [], state)
+            count += len(rows)
+        batch = changes.read_batch(state, size)
         if batch.tools:
             rows = _read_tools(_CHANGED, {"tools": batch.tools})
             removed = set(batch.tools) - {row.tool for row in rows}
             state = msgspec.structs.replace(state, through=batch.last, own=(*state.own, *batch.own))
-            count += _write(writer, rows, removed, state)
+            write(rows, removed, state)
+            count += len(rows)
         elif state.filled_through is None:
             if not changes.count_changes(state, 1):
                 return
@@ -167,14 +175,9 @@ def _indexing(
             return
 
 
-def _write(writer: Writer, rows: list[_ToolRow], removed: Collection[int], state: IndexState) -> int:
-    writer.write([_document(row) for row in _with_our_texts(rows)], removed, state.dump())
-    return len(rows)
-
-
 _TOOLS = """
     SELECT t.id, v.label, t.worded_at IS NOT NULL, t.endpoint_id, t.kind, t.status,
-        vendor.name || ' ' || vendor.slug, v.signature
+        vendor.name, vendor.slug, v.signature
     FROM catalog_tool t
     JOIN catalog_toolversion v ON v.id = t.current_id
     JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL
@@ -184,13 +187,14 @@ _FILLING = f"{_TOOLS} WHERE t.id > %(after)s ORDER BY t.id LIMIT %(limit)s"
 _CHANGED = f"{_TOOLS} WHERE t.id = ANY(%(tools)s) ORDER BY t.id"
 
 
-def _read_tools(statement: str, values: dict[str, Any]) -> list[_ToolRow]:
+def _read_tools(statement: str, values: dict[str, Any]) -> list[ToolRow]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return [_ToolRow(*row) for row in cursor.fetchall()]
+        rows = [ToolRow(*row) for row in cursor.fetchall()]
+    return _with_our_texts(rows)
 
 
-def _with_our_texts(rows: list[_ToolRow]) -> list[_ToolRow]:
+def _with_our_texts(rows: list[ToolRow]) -> list[ToolRow]:
     ours = effective_texts.rewrites([row.tool for row in rows if row.is_worded])
     if not ours:
         return rows
@@ -202,9 +206,9 @@ def _with_our_texts(rows: list[_ToolRow]) -> list[_ToolRow]:
     ]
 
 
-def _document(row: _ToolRow) -> Document:
-    signature = _decode(row.signature)
-    texts = searched_texts.of(signature, row.vendor)
+def _document(row: ToolRow) -> Document:
+    signature = decode_signature(row.signature)
+    texts = searched_texts.of(signature, f"{row.vendor_name} {row.vendor_slug}")
     frequencies: defaultdict[str, float] = defaultdict(float)
     spelled: set[str] = set()
     stops: set[str] = set()

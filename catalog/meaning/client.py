@@ -1,0 +1,46 @@
+"""Requests to the process of this host that compares meanings, which may not be running."""
+
+import logging
+import time
+from multiprocessing.connection import Client
+from pathlib import Path
+
+import msgspec
+
+from catalog.meaning.messages import SOCKET, Failure, Reply, Request, decode_reply, encode
+
+logger = logging.getLogger(__name__)
+
+# A process that once did not answer in time is left alone for so long.
+PAUSE_SECONDS = 5.0
+_paused_until: dict[Path, float] = {}
+
+
+class MeaningUnavailableError(Exception):
+    """The process is not running, or does not answer in time."""
+
+
+def send(directory: Path, request: Request, timeout: float) -> Reply:
+    """Return the reply. Raises MeaningUnavailableError."""
+    try:
+        with Client(str(directory / SOCKET), "AF_UNIX") as connection:
+            connection.send_bytes(encode(request))
+            if not connection.poll(timeout):
+                raise MeaningUnavailableError("It did not answer in time.")
+            reply: Reply = decode_reply(connection.recv_bytes())
+    except (OSError, EOFError, msgspec.MsgspecError) as error:
+        raise MeaningUnavailableError(str(error)) from error
+    if isinstance(reply, Failure):
+        raise MeaningUnavailableError(reply.message)
+    return reply
+
+
+def send_now(directory: Path, request: Request, timeout: float) -> Reply | None:
+    """Return the reply, None if there is none within the time. Never waits twice in a row."""
+    if time.monotonic() < _paused_until.get(directory, 0.0):
+        return None
+    try:
+        return send(directory, request, timeout)
+    except MeaningUnavailableError:
+        _paused_until[directory] = time.monotonic() + PAUSE_SECONDS
+        return None

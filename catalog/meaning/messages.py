@@ -1,0 +1,64 @@
+"""The messages between the processes of a host and its process for meanings. Pure."""
+
+import msgspec
+
+SOCKET = "meaning.sock"
+
+
+class ReadState(msgspec.Struct, frozen=True, tag="read_state"):
+    """Request the state that the vectors were stored with."""
+
+
+class StoreTexts(msgspec.Struct, frozen=True, tag="store_texts"):
+    """Make vectors of texts and store them together with the state; remove those of other tools.
+
+    tools, endpoints, texts: of equal length.
+    is_start: all vectors that are stored are thrown away first.
+    """
+
+    tools: list[int]
+    endpoints: list[int]
+    texts: list[str]
+    removed: list[int]
+    state: str
+    is_start: bool = False
+
+
+class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
+    """Compare a question with tools.
+
+    endpoints: where to look for the nearest tools; None for everywhere.
+    tools: other tools to compare.
+    limit: how many of the nearest tools to return.
+    """
+
+    text: str
+    endpoints: list[int] | None
+    tools: list[int]
+    limit: int
+
+
+class StoredState(msgspec.Struct, frozen=True, tag="stored_state"):
+    """The state of the vectors, None if there are none, and the recipe of the model that makes them."""
+
+    state: str | None
+    recipe: str
+
+
+class Similarities(msgspec.Struct, frozen=True, tag="similarities"):
+    """Cosines by tool: of the nearest tools, best first, and of those that were asked for."""
+
+    nearest: dict[int, float]
+    others: dict[int, float]
+
+
+class Failure(msgspec.Struct, frozen=True, tag="failure"):
+    message: str
+
+
+Request = ReadState | StoreTexts | FindNearest
+Reply = StoredState | Similarities | Failure
+
+encode = msgspec.msgpack.encode
+decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_reply = msgspec.msgpack.Decoder(Reply).decode

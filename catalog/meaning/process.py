@@ -1,0 +1,47 @@
+"""Starts the process that compares meanings, and again when it has ended."""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from catalog.meaning.messages import SOCKET
+
+logger = logging.getLogger(__name__)
+
+# After it ended, as without memory.
+RESTART_SECONDS = 60.0
+# An address of a socket is at most 107 bytes long.
+MAX_ADDRESS = 100
+
+
+class MeaningProcess:
+    """The process of this host, which ends with the process that started it."""
+
+    def __init__(self, directory: Path, encoder: str, root: Path) -> None:
+        self._directory, self._encoder, self._root = directory, encoder, root
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts_at = 0.0
+
+    def ensure_running(self) -> bool:
+        """Start the process if it does not run; return whether it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return True
+        if time.monotonic() < self._starts_at:
+            return False
+        self._starts_at = time.monotonic() + RESTART_SECONDS
+        if len(os.fsencode(self._directory / SOCKET)) > MAX_ADDRESS:
+            logger.warning("Searches compare no meanings: PEGBOARD_SEARCH_DIRECTORY is too long a path")
+            return False
+        if self._process is not None:
+            logger.warning("The process that compares meanings ended with %s", self._process.returncode)
+        command = [sys.executable, "-m", "catalog.meaning.server", str(self._directory), self._encoder]
+        self._process = subprocess.Popen(  # noqa: S603 - a constant and settings
+            command,
+            cwd=self._root,
+            stdin=subprocess.PIPE,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+        return True

@@ -1,0 +1,178 @@
+"""The vectors of the tools of a host, in files that are mapped into memory.
+
+The signs of a vector's components are a few bytes, which a scan of all tools compares; the best of these are
+compared exactly. A state is stored with the vectors. Files that do not fit together are thrown away.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from catalog.meaning.encoders import Vectors
+
+FORMAT = 1
+# So many of the tools with the most equal signs are compared exactly.
+RESCORED = 500
+# The scan compares so many tools at a time, which fit into the cache of a processor.
+_SCANNED = 32_768
+_FIRST_CAPACITY = 1_024
+_KEY = np.dtype([("tool", "<i8"), ("endpoint", "<i8")])
+# The key of a place that is free.
+_NO_TOOL = 0
+
+
+class VectorFile:
+    def __init__(self, directory: Path, recipe: str, dimensions: int) -> None:
+        self._directory, self._recipe, self._dimensions = directory, recipe, dimensions
+        self._count = 0
+        self.state: str | None = None
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._open(json.loads((directory / "head.json").read_text()))
+        except (OSError, ValueError, KeyError, TypeError):
+            self.clear()
+
+    def clear(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.mkdir(parents=True, mode=0o700)
+        self.state, self._count = None, 0
+        self._map(_FIRST_CAPACITY, "w+")
+        self._list_places()
+
+    def _open(self, head: dict[str, Any]) -> None:
+        if (head["format"], head["recipe"], head["dimensions"]) != (FORMAT, self._recipe, self._dimensions):
+            raise ValueError("The vectors are of another model.")
+        self._map(int(head["capacity"]), "r+")
+        self._count, self.state = int(head["count"]), str(head["state"])
+        if self._count > len(self._keys):
+            raise ValueError("The vectors are not complete.")
+        self._list_places()
+
+    def _map(self, capacity: int, mode: str) -> None:
+        def mapped(name: str, kind: Any, *shape: int) -> Any:
+            path = self._directory / name
+            size = capacity * math.prod(shape) * np.dtype(kind).itemsize
+            # The library would fill what is missing with zeros.
+            if mode == "r+" and path.stat().st_size != size:
+                raise ValueError(f"{path} is not complete.")
+            return np.memmap(path, kind, mode, shape=(capacity, *shape))  # type: ignore[call-overload]
+
+        self._keys = mapped("keys", _KEY)
+        self._signs: npt.NDArray[np.uint64] = mapped("signs", "<u8", -(-self._dimensions // 64))
+        self._vectors: npt.NDArray[np.float16] = mapped("vectors", "<f2", self._dimensions)
+
+    def _list_places(self) -> None:
+        """List the place of each tool by its id, -1 for a tool without a vector, and the free places."""
+        tools = self._keys["tool"][: self._count]
+        self._places = np.full(int(tools.max(initial=0)) + 1, -1, np.int32)
+        self._places[tools] = np.arange(self._count)
+        self._places[_NO_TOOL] = -1
+        self._free = np.flatnonzero(tools == _NO_TOOL).tolist()
+
+    def write(
+        self,
+        tools: Sequence[int],
+        endpoints: Sequence[int],
+        vectors: Vectors,
+        removed: Collection[int],
+        state: str,
+    ) -> None:
+        for tool in removed:
+            if (place := self._place_of(tool)) >= 0:
+                self._keys[place] = (_NO_TOOL, 0)
+                self._places[tool] = -1
+                self._free.append(place)
+        self._reserve(len(tools), max(tools, default=0))
+        for tool, endpoint, vector in zip(tools, endpoints, vectors, strict=True):
+            if (place := self._place_of(tool)) < 0:
+                place = self._free.pop() if self._free else self._count
+                self._count = max(self._count, place + 1)
+                self._places[tool] = place
+            self._vectors[place] = vector
+            self._signs[place] = _signs_of(vector)
+            self._keys[place] = (tool, endpoint)
+        self.state = state
+        self._write_head()
+
+    def _place_of(self, tool: int) -> int:
+        return int(self._places[tool]) if 0 < tool < len(self._places) else -1
+
+    def _reserve(self, added: int, last_tool: int) -> None:
+        if last_tool >= len(self._places):
+            grown = np.full(max(last_tool + 1, 2 * len(self._places)), -1, np.int32)
+            grown[: len(self._places)] = self._places
+            self._places = grown
+        capacity = len(self._keys)
+        if self._count + added <= capacity:
+            return
+        while self._count + added > capacity:
+            capacity *= 2
+        for name in ("keys", "signs", "vectors"):
+            path = self._directory / name
+            # The maps of the shorter files see the same pages until they are replaced.
+            size = path.stat().st_size // len(self._keys) * capacity
+            with path.open("r+b") as file:
+                file.truncate(size)
+        self._map(capacity, "r+")
+
+    def _write_head(self) -> None:
+        head = {
+            "format": FORMAT,
+            "recipe": self._recipe,
+            "dimensions": self._dimensions,
+            "capacity": len(self._keys),
+            "count": self._count,
+            "state": self.state,
+        }
+        temporary = self._directory / "head.new"
+        temporary.write_text(json.dumps(head))
+        temporary.replace(self._directory / "head.json")
+
+    def cosines(self, vector: npt.NDArray[np.float32], tools: Sequence[int]) -> dict[int, float]:
+        """Return the cosines of those of the tools that have a vector."""
+        places = {tool: place for tool in tools if (place := self._place_of(tool)) >= 0}
+        values = self._compare(vector, np.fromiter(places.values(), np.int64, len(places)))
+        return dict(zip(places, values.tolist(), strict=True))
+
+    def nearest(
+        self, vector: npt.NDArray[np.float32], endpoints: Collection[int] | None, limit: int
+    ) -> dict[int, float]:
+        """Return the cosines of the nearest tools, best first."""
+        places = self._with_similar_signs(_signs_of(vector), endpoints)
+        values = self._compare(vector, places)
+        best = np.argsort(-values)[:limit]
+        tools = self._keys["tool"][places[best]]
+        return dict(zip(tools.tolist(), values[best].tolist(), strict=True))
+
+    def _compare(
+        self, vector: npt.NDArray[np.float32], places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        cosines: npt.NDArray[np.float32] = self._vectors[places].astype(np.float32) @ vector
+        return cosines
+
+    def _with_similar_signs(
+        self, signs: npt.NDArray[np.uint64], endpoints: Collection[int] | None
+    ) -> npt.NDArray[np.int64]:
+        different = np.empty(self._count, np.uint16)
+        for start in range(0, self._count, _SCANNED):
+            end = min(start + _SCANNED, self._count)
+            different[start:end] = np.bitwise_count(self._signs[start:end] ^ signs).sum(1, dtype=np.uint16)
+        keys = self._keys[: self._count]
+        is_searched = keys["tool"] != _NO_TOOL
+        if endpoints is not None:
+            is_searched &= np.isin(keys["endpoint"], list(endpoints))
+        places = np.flatnonzero(is_searched)
+        if len(places) > RESCORED:
+            places = places[np.argpartition(different[places], RESCORED)[:RESCORED]]
+        return places
+
+
+def _signs_of(vector: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    packed = np.packbits(vector > 0)
+    return np.pad(packed, (0, -len(packed) % 8)).view(np.uint64)

@@ -1,0 +1,123 @@
+"""What a tool and a question mean: vectors of tools made after the index, and compared with questions.
+
+Words find what people name, meanings what they describe. A vector is made of the effective text, in the
+process of this host that `catalog.meaning` describes; where that does not answer, words alone do.
+"""
+
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from django.conf import settings
+
+from catalog.meaning import client
+from catalog.meaning.messages import FindNearest, ReadState, Similarities, StoredState, StoreTexts
+from catalog.meaning.process import MeaningProcess
+from catalog.search import changes, index, words
+from catalog.search.changes import IndexState
+from catalog.search.fit import Concept
+from catalog.search.index import ToolRow
+from catalog.search.scope import Scope
+
+NONE = "none"
+# Raise it when a release makes other texts of the same tools.
+TEXT_RECIPE = 1
+# A question waits for one batch at most.
+BATCH = 48
+# What a tool is for comes first in its description.
+MAX_DESCRIPTION = 150
+STORE_SECONDS, FIND_SECONDS = 30.0, 0.25
+# The nearest tools that words may not have found; many more under filters that only the database knows.
+NEAREST, NEAREST_FILTERED = 50, 1_000
+# Farther ones have nothing to do with the question, or with the nearest.
+MIN_COSINE, MIN_SHARE_OF_BEST = 0.3, 0.5
+# How much meanings count in a question of at most eight words, and in one of whose words fewer than half are
+# known, as in other languages. The words of a longer one say more than its meaning.
+_WEIGHT, _WEIGHT_OF_FOREIGN = 0.4, 0.9
+_MAX_CONCEPTS = 8
+# The score of the best tool where words find none.
+_SCALE = 5.0
+
+
+def start_process() -> MeaningProcess | None:
+    """Return the process that compares meanings, None if this installation compares none."""
+    if settings.SEARCH_MEANING == NONE:
+        return None
+    return MeaningProcess(Path(settings.SEARCH_DIRECTORY), settings.SEARCH_MEANING, settings.BASE_DIR)
+
+
+def follow(ends: float = math.inf) -> bool:
+    """Make vectors of what changed, until the time `ends`; return whether some are missing.
+
+    Raises MeaningUnavailableError.
+    """
+    stored = _store(ReadState())
+    state, moment = changes.read_state(stored.state), changes.database_moment()
+    recipe = f"{TEXT_RECIPE} {stored.recipe}"
+    if state is None or state.recipe != recipe or not changes.is_usable(state, moment):
+        state = changes.first_state(moment, recipe)
+        _store(StoreTexts([], [], [], [], state.dump(), is_start=True))
+    for _ in index.follow_changes(_write_texts, state, moment, ends, BATCH):
+        pass
+    return time.monotonic() > ends
+
+
+def _store(request: ReadState | StoreTexts) -> StoredState:
+    reply = client.send(Path(settings.SEARCH_DIRECTORY), request, STORE_SECONDS)
+    if not isinstance(reply, StoredState):
+        raise client.MeaningUnavailableError("Its reply is of another release.")
+    return reply
+
+
+def _write_texts(rows: list[ToolRow], removed: Collection[int], state: IndexState) -> None:
+    _store(
+        StoreTexts(
+            [row.tool for row in rows],
+            [row.endpoint for row in rows],
+            [_text_of(row) for row in rows],
+            list(removed),
+            state.dump(),
+        )
+    )
+
+
+def _text_of(row: ToolRow) -> str:
+    signature = index.decode_signature(row.signature)
+    name = " ".join(words.words(signature.name))
+    return f"{row.vendor_name} {name}. {signature.description[:MAX_DESCRIPTION]}"
+
+
+def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]:
+    """Return the cosines of these tools and of the nearest others; empty where meanings are not compared."""
+    if settings.SEARCH_MEANING == NONE:
+        return {}
+    is_filtered = bool(scope.tags or scope.version)
+    endpoints = None if scope.endpoints is None else list(scope.endpoints)
+    request = FindNearest(text, endpoints, list(tools), NEAREST_FILTERED if is_filtered else NEAREST)
+    reply = client.send_now(Path(settings.SEARCH_DIRECTORY), request, FIND_SECONDS)
+    if not isinstance(reply, Similarities):
+        return {}
+    least = max(MIN_COSINE, MIN_SHARE_OF_BEST * max(reply.nearest.values(), default=0.0))
+    near = {tool: cosine for tool, cosine in reply.nearest.items() if cosine >= least}
+    return {**near, **reply.others}
+
+
+def fuse(
+    scores: Mapping[int, float], cosines: Mapping[int, float], concepts: Sequence[Concept[bytes]]
+) -> dict[int, float]:
+    """Return the scores by words and meanings together, on the scale of the scores by words."""
+    known = sum(1 for concept in concepts if concept.terms or concept.groups)
+    weight = _WEIGHT * min(1.0, _MAX_CONCEPTS / max(len(concepts), 1))
+    if 2 * known < len(concepts):
+        weight = _WEIGHT_OF_FOREIGN
+    scale = max(scores.values(), default=0.0) or _SCALE
+    nearest = max(cosines.values(), default=0.0)
+    if nearest <= 0:
+        return dict(scores)
+    # A tool without a vector, as one that has just changed, is found by its words.
+    fused = {
+        tool: (1 - weight) * scores.get(tool, 0.0) + weight * scale * max(0.0, cosine) / nearest
+        for tool, cosine in cosines.items()
+    }
+    return {**scores, **fused}

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from catalog.meaning.vector_file import RESCORED, VectorFile
+
+DIMENSIONS = 100
+
+
+def vectors_of(count, seed=1):
+    made = np.random.default_rng(seed).standard_normal((count, DIMENSIONS)).astype(np.float32)
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+def open_file(path, recipe="model 1"):
+    return VectorFile(path, recipe, DIMENSIONS)
+
+
+@pytest.fixture
+def vectors():
+    return vectors_of(3)
+
+
+@pytest.fixture
+def stored(tmp_path, vectors):
+    file = open_file(tmp_path / "meaning")
+    file.write([11, 12, 13], [1, 1, 2], vectors, [], "state 1")
+    return file
+
+
+def test_the_nearest_tool_comes_first(stored, vectors):
+    nearest = stored.nearest(vectors[1], None, 2)
+    assert next(iter(nearest)) == 12
+    assert nearest[12] == pytest.approx(1.0, abs=1e-3)
+    assert len(nearest) == 2
+
+
+def test_only_tools_of_the_endpoints_are_compared(stored, vectors):
+    assert list(stored.nearest(vectors[1], [2], 5)) == [13]
+    assert stored.nearest(vectors[1], [9], 5) == {}
+
+
+def test_cosines_are_of_the_tools_that_have_a_vector(stored, vectors):
+    assert stored.cosines(vectors[2], [13, 99, 0]) == {13: pytest.approx(1.0, abs=1e-3)}
+
+
+def test_a_tool_is_replaced_and_removed(stored, vectors):
+    stored.write([12], [1], vectors[2:], [13], "state 2")
+    assert next(iter(stored.nearest(vectors[2], None, 3))) == 12
+    assert stored.nearest(vectors[2], None, 3).keys() == {11, 12}
+    stored.write([14], [1], vectors[:1], [], "state 3")
+    assert stored.nearest(vectors[2], None, 9).keys() == {11, 12, 14}
+
+
+def test_another_process_reads_what_was_written(stored, tmp_path, vectors):
+    again = open_file(tmp_path / "meaning")
+    assert again.state == "state 1"
+    assert again.nearest(vectors[0], None, 3) == stored.nearest(vectors[0], None, 3)
+
+
+def test_vectors_of_another_model_are_thrown_away(stored, tmp_path, vectors):
+    other = open_file(tmp_path / "meaning", recipe="model 2")
+    assert other.state is None
+    assert other.nearest(vectors[0], None, 3) == {}
+
+
+@pytest.mark.parametrize("damage", ["head.json", "keys", "vectors"])
+def test_damaged_files_are_thrown_away(stored, tmp_path, vectors, damage):
+    (tmp_path / "meaning" / damage).write_bytes(b"{")
+    assert open_file(tmp_path / "meaning").state is None
+
+
+def test_thousands_of_tools_are_compared_by_their_signs_first(tmp_path):
+    file, vectors = open_file(tmp_path / "meaning"), vectors_of(5_000)
+    for start in range(0, 5_000, 500):
+        tools = range(start + 1, start + 501)
+        file.write(list(tools), [1] * 500, vectors[start : start + 500], [], str(start))
+    question = vectors[4_321] + vectors_of(1, seed=2)[0] / 2
+    exact = [place + 1 for place in np.argsort(-(vectors @ question))[:10].tolist()]
+    nearest = list(file.nearest(question, None, 10))
+    assert nearest[0] == exact[0] == 4_322
+    assert len(set(nearest) & set(exact)) >= 7
+    assert len(open_file(tmp_path / "meaning").nearest(question, None, 9_999)) == RESCORED

@@ -1,0 +1,185 @@
+"""Tools are found by their meaning, by a process of the host that may not be there."""
+
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Listener
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catalog import search
+from catalog.meaning import client, server
+from catalog.meaning.encoders import ENCODERS
+from catalog.meaning.messages import SOCKET, ReadState
+from catalog.meaning.process import MAX_ADDRESS, MeaningProcess
+from catalog.models.tools import ToolStatus
+from catalog.search import Query, meanings
+from catalog.search.fit import Concept
+from tests.factories import make_signature, make_tool
+
+pytestmark = pytest.mark.django_db
+# What the model of these tests knows: a dimension for each thing.
+THINGS = [("cheque", "salary", "lohn"), ("flight", "plane"), ("weather", "rain"), ("invoice",)]
+
+
+class ThingsEncoder:
+    recipe, dimensions = "things", 64
+
+    def encode(self, texts):
+        vectors = np.full((len(texts), self.dimensions), 0.01, np.float32)
+        for row, text in enumerate(texts):
+            for place, words in enumerate(THINGS):
+                vectors[row, place] += any(word in text.lower() for word in words)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def host(settings, tmp_path, monkeypatch):
+    """A host whose process for meanings knows four things."""
+    settings.SEARCH_MEANING = "use"
+    directory = Path(settings.SEARCH_DIRECTORY)
+    directory.mkdir(exist_ok=True)
+    monkeypatch.setattr(client, "_paused_until", {})
+    (directory / SOCKET).unlink(missing_ok=True)
+    answering = server.MeaningServer(tmp_path, ThingsEncoder())
+    listener = Listener(str(directory / SOCKET), "AF_UNIX", backlog=8)
+    threading.Thread(target=_serve, args=(listener, answering), daemon=True).start()
+    yield answering
+    with suppress(FileNotFoundError):
+        listener.close()
+
+
+def _serve(listener, answering):
+    try:
+        server.serve(listener, answering)
+    except OSError:
+        """The test has ended."""
+
+
+def names(text, **options):
+    return [row["name"] for row in search.search(Query(q=text, **options)).rows]
+
+
+def index_all():
+    search.index_pending()
+    meanings.follow()
+
+
+def test_a_tool_without_a_word_of_the_question_is_found(host):
+    make_tool(make_signature("issue_cheque", description="For people."))
+    make_tool(make_signature("forecast", description="Whether it will rain."))
+    index_all()
+    page = search.search(Query(q="Lohn senden"))
+    assert [row["name"] for row in page.rows] == ["issue_cheque"]
+    assert page.rows[0]["why"].meaning > 0.9
+    assert not page.fits_badly
+
+
+def test_without_the_process_words_answer(host, settings):
+    make_tool(make_signature("issue_cheque", description="For people."))
+    index_all()
+    (Path(settings.SEARCH_DIRECTORY) / SOCKET).unlink()
+    assert names("salary") == []
+    assert names("cheque") == ["issue_cheque"]
+
+
+def test_a_slow_process_is_waited_for_once(host, monkeypatch):
+    make_tool(make_signature("issue_cheque"))
+    index_all()
+    asked = []
+    monkeypatch.setattr(meanings, "FIND_SECONDS", 0.05)
+    waiting = threading.Event()
+    monkeypatch.setattr(host, "answer", lambda request: asked.append(request) or waiting.wait(5))
+    try:
+        assert names("cheque") == names("cheque") == ["issue_cheque"]
+        assert len(asked) == 1
+    finally:
+        waiting.set()
+
+
+def test_the_name_of_a_tool_comes_before_every_meaning(host):
+    for number in range(3):
+        make_tool(make_signature(f"cheque_{number}", description="Salary, cheque, salary."))
+    make_tool(make_signature("salary", description="Of the weather."))
+    index_all()
+    assert names("salary")[0] == "salary"
+
+
+def test_changes_are_followed(host):
+    tool = make_tool(make_signature("issue_cheque"))
+    index_all()
+    assert names("salary") == ["issue_cheque"]
+    tool.status = ToolStatus.WITHDRAWN
+    tool.save()
+    make_tool(make_signature("find_plane"))
+    assert meanings.follow() is False
+    assert names("salary", status=ToolStatus.ACTIVE) == []
+    assert names("flight") == ["find_plane"]
+
+
+def test_lost_files_are_made_again(host):
+    make_tool(make_signature("issue_cheque"))
+    index_all()
+    host._file.clear()
+    assert names("salary") == []
+    meanings.follow()
+    assert names("salary") == ["issue_cheque"]
+
+
+def test_tools_of_other_vendors_are_no_answer(host):
+    tool = make_tool(make_signature("issue_cheque"))
+    other = make_tool(make_signature("find_plane"))
+    index_all()
+    assert names("salary", vendor=(tool.endpoint.vendor.slug,)) == ["issue_cheque"]
+    if other.endpoint.vendor_id != tool.endpoint.vendor_id:
+        assert names("salary", vendor=(other.endpoint.vendor.slug,)) == []
+
+
+def test_a_tool_without_a_vector_keeps_the_score_of_its_words():
+    known = Concept("word", 1.0, frozenset((b"1",)))
+    assert meanings.fuse({1: 4.0, 2: 2.0}, {}, [known]) == {1: 4.0, 2: 2.0}
+    fused = meanings.fuse({1: 4.0, 2: 2.0, 3: 3.0}, {1: 0.2, 2: 0.8}, [known])
+    assert fused[3] == 3.0
+    assert fused[2] > 2.0
+
+
+def test_meanings_decide_where_few_words_are_known():
+    unknown = Concept("Wort", 1.0)
+    fused = meanings.fuse({1: 4.0, 2: 1.0}, {1: 0.2, 2: 0.8}, [unknown])
+    assert fused[2] > fused[1]
+
+
+def test_a_request_that_is_none_ends_nothing(host, settings):
+    directory = Path(settings.SEARCH_DIRECTORY)
+    with client.Client(str(directory / SOCKET), "AF_UNIX") as connection:
+        connection.send_bytes(b"never mind")
+    assert client.send(directory, ReadState(), 5.0).state is None
+
+
+def test_the_process_ends_with_the_one_that_started_it(settings, tmp_path):
+    process = MeaningProcess(tmp_path, "use", settings.BASE_DIR)
+    if len(str(tmp_path / SOCKET)) > MAX_ADDRESS:
+        pytest.skip("The directory of this run is too long for a socket.")
+    assert process.ensure_running()
+    process._process.stdin.close()
+    assert process._process.wait(30) == 0
+
+
+def test_the_process_is_not_started_again_at_once(settings, tmp_path):
+    process = MeaningProcess(tmp_path, "no such model", settings.BASE_DIR)
+    assert process.ensure_running()
+    process._process.stdin.close()
+    process._process.wait(30)
+    assert not process.ensure_running()
+
+
+def test_a_path_that_is_too_long_for_a_socket_starts_nothing(settings, tmp_path):
+    assert not MeaningProcess(tmp_path / ("x" * MAX_ADDRESS), "use", settings.BASE_DIR).ensure_running()
+
+
+def test_the_shipped_model_compares_languages():
+    encoder = ENCODERS["use"]()
+    question, answer, other = encoder.encode(["Wo ist mein Paket?", "track a parcel", "create an invoice"])
+    assert question.shape == (encoder.dimensions,)
+    assert question @ answer > question @ other + 0.1
