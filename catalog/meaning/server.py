@@ -29,7 +29,7 @@ from catalog.meaning.messages import (
 from catalog.meaning.vector_file import VectorFile
 
 # A client of this host sends its request at once.
-PATIENCE_SECONDS = 1.0
+READ_SECONDS = 1.0
 
 
 class MeaningServer:
@@ -60,7 +60,7 @@ def serve(listener: Listener, server: MeaningServer) -> None:
     while True:
         with listener.accept() as client:
             try:
-                if client.poll(PATIENCE_SECONDS):
+                if client.poll(READ_SECONDS):
                     _answer(client, server)
             except (OSError, EOFError, msgspec.MsgspecError) as error:
                 print(f"A request about meanings failed: {error}", file=sys.stderr, flush=True)  # noqa: T201 - no log here

@@ -4,6 +4,7 @@ docs/decisions/0008-search.md has the measurements behind the ranking. Exact sco
 an engine are as good as exact scores of everything.
 """
 
+import heapq
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -20,6 +21,8 @@ from catalog.search.scope import Scope
 # Of a long question, whose words many tools have, the best tool may be far down in the order of the engine.
 EXACT, MAX_CANDIDATES = 400, 1_000
 NAMESAKES, NAMES_BEGINNING = 200, 50
+# The words of the question that one of the first so many tools has are covered.
+COVERED_BY = 5
 
 
 class Hit(NamedTuple):
@@ -104,7 +107,12 @@ def rank(
     concepts = question.find_concepts(asked, known, terms, tool_count)
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
-    scores = meanings.fuse(scores, cosines, concepts)
+    if cosines:
+        first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
+        covered = max(
+            (share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0
+        )
+        scores = meanings.fuse(scores, cosines, concepts, covered)
     scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 # A term of the index, whatever the engine keeps.
 Term = TypeVar("Term")
 # The best of so many first tools decides.
-FIRST = 3
+FIRST = 5
 # Less of a question than this share in the best tool is a bad fit.
 _MIN_SHARE = 0.5
 # A meaning so close is a good fit, whatever the words.

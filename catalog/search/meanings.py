@@ -32,9 +32,11 @@ STORE_SECONDS, FIND_SECONDS = 30.0, 0.25
 NEAREST, NEAREST_FILTERED = 50, 1_000
 # Farther ones have nothing to do with the question, or with the nearest.
 MIN_COSINE, MIN_SHARE_OF_BEST = 0.3, 0.5
-# How much meanings count in a question of at most eight words, and in one of whose words fewer than half are
-# known, as in other languages. The words of a longer one say more than its meaning.
-_WEIGHT, _WEIGHT_OF_FOREIGN = 0.4, 0.9
+# How much meanings count in a question of at most eight words: more where no tool has most of its words, and
+# most where fewer than half of its words are known, as in other languages. The words of a longer question
+# state more than its meaning.
+_WEIGHT, _WEIGHT_OF_UNCOVERED, _WEIGHT_OF_FOREIGN = 0.4, 0.6, 0.9
+_MIN_COVERED = 0.65
 _MAX_CONCEPTS = 8
 # The score of the best tool where words find none.
 _SCALE = 5.0
@@ -104,13 +106,16 @@ def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]
 
 
 def fuse(
-    scores: Mapping[int, float], cosines: Mapping[int, float], concepts: Sequence[Concept[bytes]]
+    scores: Mapping[int, float],
+    cosines: Mapping[int, float],
+    concepts: Sequence[Concept[bytes]],
+    covered: float,
 ) -> dict[int, float]:
-    """Return the scores by words and meanings together, on the scale of the scores by words."""
-    known = sum(1 for concept in concepts if concept.terms or concept.groups)
-    weight = _WEIGHT * min(1.0, _MAX_CONCEPTS / max(len(concepts), 1))
-    if 2 * known < len(concepts):
-        weight = _WEIGHT_OF_FOREIGN
+    """Return the scores by words and meanings together, on the scale of the scores by words.
+
+    covered: the part of the question's weight that the best tool by words has.
+    """
+    weight = _weight_of_meanings(concepts, covered)
     scale = max(scores.values(), default=0.0) or _SCALE
     nearest = max(cosines.values(), default=0.0)
     if nearest <= 0:
@@ -121,3 +126,11 @@ def fuse(
         for tool, cosine in cosines.items()
     }
     return {**scores, **fused}
+
+
+def _weight_of_meanings(concepts: Sequence[Concept[bytes]], covered: float) -> float:
+    known = sum(1 for concept in concepts if concept.terms or concept.groups)
+    if 2 * known < len(concepts):
+        return _WEIGHT_OF_FOREIGN
+    weight = _WEIGHT if covered >= _MIN_COVERED else _WEIGHT_OF_UNCOVERED
+    return weight * min(1.0, _MAX_CONCEPTS / max(len(concepts), 1))

@@ -33,5 +33,5 @@ def test_the_best_of_the_first_tools_decides():
     assert fits_badly([Fit(0.1), Fit(0.3), Fit(0.2)])
     assert not fits_badly([Fit(0.1), Fit(0.8)])
     assert not fits_badly([Fit(0.0, is_name=True)])
-    assert fits_badly([Fit(0.1), Fit(0.1), Fit(0.1), Fit(1.0)])
+    assert fits_badly([*[Fit(0.1)] * 5, Fit(1.0)])
     assert fits_badly([])

@@ -138,15 +138,22 @@ def test_tools_of_other_vendors_are_no_answer(host):
 
 def test_a_tool_without_a_vector_keeps_the_score_of_its_words():
     known = Concept("word", 1.0, frozenset((b"1",)))
-    assert meanings.fuse({1: 4.0, 2: 2.0}, {}, [known]) == {1: 4.0, 2: 2.0}
-    fused = meanings.fuse({1: 4.0, 2: 2.0, 3: 3.0}, {1: 0.2, 2: 0.8}, [known])
+    assert meanings.fuse({1: 4.0, 2: 2.0}, {}, [known], 1.0) == {1: 4.0, 2: 2.0}
+    fused = meanings.fuse({1: 4.0, 2: 2.0, 3: 3.0}, {1: 0.2, 2: 0.8}, [known], 1.0)
     assert fused[3] == 3.0
     assert fused[2] > 2.0
 
 
+def test_meanings_count_more_where_no_tool_has_most_of_the_words():
+    known = Concept("word", 1.0, frozenset((b"1",)))
+    scores, cosines = {1: 4.0, 2: 2.2}, {1: 0.2, 2: 0.8}
+    covered, uncovered = (meanings.fuse(scores, cosines, [known], share) for share in (1.0, 0.3))
+    assert covered[1] - covered[2] > uncovered[1] - uncovered[2]
+
+
 def test_meanings_decide_where_few_words_are_known():
     unknown = Concept("Wort", 1.0)
-    fused = meanings.fuse({1: 4.0, 2: 1.0}, {1: 0.2, 2: 0.8}, [unknown])
+    fused = meanings.fuse({1: 4.0, 2: 1.0}, {1: 0.2, 2: 0.8}, [unknown], 0.0)
     assert fused[2] > fused[1]
 
 
