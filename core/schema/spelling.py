@@ -97,8 +97,11 @@ def with_changed_references(
     """Return a copy in which each reference under one of the keywords went through `change`."""
 
     def change_level(level: Schema) -> Schema:
-        changed = {word: change(level[word]) for word in keywords if isinstance(level.get(word), str)}
-        return level | changed
+        # It is a copy already.
+        for keyword in keywords:
+            if isinstance(reference := level.get(keyword), str):
+                level[keyword] = change(reference)
+        return level
 
     return subschemas.mapped(schema, change_level)
 

@@ -5,6 +5,7 @@ reference.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 # Schemas that apply to the same value (IN_PLACE), and to a part of it (PART).
@@ -30,6 +31,7 @@ _IN_PLACE = frozenset((*IN_PLACE, *IN_PLACE_LISTS, *IN_PLACE_MAPS))
 ONES = frozenset((*IN_PLACE, *PARTS))
 LISTS = frozenset((*IN_PLACE_LISTS, *PART_LISTS))
 MAPS = frozenset((*IN_PLACE_MAPS, *PART_MAPS, *DEFINITIONS))
+_HOLDERS = ONES | LISTS | MAPS
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -38,8 +40,9 @@ def mapped(schema: Any, change: Change) -> Any:
     """Return a copy in which every schema that is an object went through `change`, the innermost first."""
     if not isinstance(schema, dict):
         return schema
+    change_child = partial(mapped, change=change)
     copied = {
-        keyword: change_below(keyword, value, lambda child: mapped(child, change))
+        keyword: change_below(keyword, value, change_child) if keyword in _HOLDERS else value
         for keyword, value in schema.items()
     }
     return change(copied)
