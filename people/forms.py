@@ -126,6 +126,18 @@ def password_field(label: str) -> forms.CharField:
     )
 
 
+class FirstAdministratorForm(OperationForm):
+    code = forms.CharField(
+        max_length=40, label="Code", widget=forms.TextInput(attrs={"autocomplete": "off", "autofocus": True})
+    )
+    username = forms.CharField(
+        max_length=150, label="User name", widget=forms.TextInput(attrs={"autocomplete": "username"})
+    )
+    password = forms.CharField(
+        max_length=256, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    )
+
+
 class PersonForm(OperationForm):
     username = forms.CharField(
         max_length=150, label="Signs in as", help_text="Letters, digits and @ . + - _ only."

@@ -7,6 +7,7 @@ READ_AND_POST = require_http_methods(["GET", "HEAD", "POST"])
 
 urlpatterns = [
     path("accounts/login/", READ_AND_POST(accounts.SignIn.as_view()), name="login"),
+    path("accounts/first/", READ_AND_POST(accounts.first_account), name="first-account"),
     path("accounts/password/", accounts.own_password, name="password-change"),
     path("audit/", trail.audit_list, name="audit"),
     path("audit/export/", trail.audit_export, name="audit-export"),

@@ -20,7 +20,6 @@ from types import FrameType
 
 import psycopg
 
-from core.own_commands import MANAGE
 from demo import VENDORS
 from pegboard.local.embedded import Embedded, EmbeddedError, lock, own_directory
 from pegboard.local.forks import STOP_SIGNALS, fork_program, load_product
@@ -266,10 +265,12 @@ class LocalProduct:
             self._step("demo", "--port-base", str(demo_port), env={"PEGBOARD_DEMO_PASSWORD": password})
             self.say(f"Sign in as admin, designer or viewer. Password of all three: {password}")
         elif not self._has_users():
-            env = shlex.quote(str(self.data / "env"))
+            parts = [secrets.token_hex(2).upper() for _ in range(4)]
+            self._step("first_code", env={"PEGBOARD_FIRST_CODE": "".join(parts)})
             self.say(
-                "There is no user yet. Make the first administrator, in another terminal:\n"
-                f"  (set -a; . {env}; {MANAGE} createsuperuser)"
+                "There is no user yet. Create the first administrator in the browser, within an hour:\n"
+                f"  http://{HOST}:{self.wishes.port}/accounts/first/\n"
+                f"  code {'-'.join(parts)}"
             )
         for name in HEARTS:
             self._wait_for(name, self._ready_file(name).exists)

@@ -8,16 +8,17 @@ from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
 from core.errors import DomainError
-from people import login_lockout, users
-from people.forms import OwnPasswordForm, SignInForm
+from people import first_administrator, login_lockout, users
+from people.forms import FirstAdministratorForm, OwnPasswordForm, SignInForm
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, public, requires
 
 _WINDOW_SECONDS = str(int(login_lockout.WINDOW.total_seconds()))
 
@@ -50,7 +51,8 @@ class SignIn(LoginView):
         return super().form_invalid(form)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**kwargs, **_ways_in())
+        can_begin = settings.LOCAL_SIGN_IN and first_administrator.is_open()
+        return super().get_context_data(**kwargs, **_ways_in(), can_begin=can_begin)
 
     def _username(self) -> str:
         return self.request.POST.get("username", "")
@@ -58,6 +60,27 @@ class SignIn(LoginView):
 
 def _ways_in() -> dict[str, Any]:
     return {"single_sign_on": settings.OIDC and settings.OIDC["name"], "local": settings.LOCAL_SIGN_IN}
+
+
+@never_cache
+@sensitive_post_parameters("code", "password")
+@public
+def first_account(request: HttpRequest) -> HttpResponse:
+    """Create the first administrator with the code of the terminal. Without one, the page does not exist."""
+    if not settings.LOCAL_SIGN_IN or not first_administrator.is_open():
+        raise Http404
+    form = FirstAdministratorForm(request.POST or None)
+    status = 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            user = first_administrator.create(**form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+            status = error.status
+        else:
+            login_lockout.begin_session(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
+            return redirect("home")
+    return render(request, "people/first_administrator.html", {"form": form}, status=status)
 
 
 @sensitive_post_parameters("old", "password")
