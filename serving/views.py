@@ -1,5 +1,7 @@
 """Pages to connect a runtime to a release, check whether it can run, and list threads and users' grants."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -7,6 +9,7 @@ from django.contrib import messages
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -16,9 +19,10 @@ from catalog.models.calls import ACTIVE_CALLS
 from core.errors import DomainError
 from core.pagination import Keyset
 from core.public_url import runtimes_url
-from designer.agents import access_tokens
+from designer.agents import access_tokens, agent_keys
 from designer.environments import environments
 from designer.exports import document as release_document
+from designer.forms.keys import KEY_SCOPES
 from designer.models import Agent
 from designer.readiness import obstacles
 from designer.readiness.judgement import SEVERITIES, summarize
@@ -27,31 +31,70 @@ from execution.threads import threads as vendors_threads
 from execution.user_grants import authorizing, grants
 from people.models import Role
 from people.permissions import person, public, requires
+from protocols.server import Snippet
+from serving import programs as programs_of
 from serving import resumed_calls, threads
 from serving.calls import threads_of
 from serving.serve import SERVED
 
 PAGE_SIZE = 50
+KEY_LIFETIME = timedelta(days=90)
 RUNS_SHOWN, STATES_SHOWN = 50, 10
 AUTHORIZING = "pegboard-authorizing"
 
 
-@requires()
+@never_cache
+@requires(write=Role.VIEWER)
 def release_connect(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    """Show how to connect clients. POST makes the key that they need, and the texts contain it once."""
+    viewer = person(request)
+    agent = get_object_or_404(Agent.objects.live().visible_to(viewer), slug=slug)
     release = get_object_or_404(agent.releases.defer("document").select_related("retirement"), number=number)
     channel_names = channels.by_release(channels.states(agent)).get(number, [])
     requested = request.GET.get("named", "")
     # A channel comes first: it can move without a change in the client.
     names = [*channel_names, str(number), f"sha256:{release.digest}"]
     selected_name = requested if requested in names else names[0]
+    context: dict[str, Any] = {"agent": agent, "release": release, "ways": names, "named": selected_name}
+    plain = ""
+    if request.method == "POST":
+        try:
+            # Answered without a redirect: the key must not be stored between two requests.
+            context["key"], plain = agent_keys.issue(
+                viewer,
+                actor=viewer,
+                name=f"{agent.name[:80]}, runtime",
+                scopes=KEY_SCOPES["invoke"],
+                expires_at=timezone.now() + KEY_LIFETIME,
+                agents=[agent],
+            )
+        except DomainError as error:
+            messages.error(request, error.message)
+    context |= {"plain": plain, "provider": access_tokens.trusted_provider()}
+    context |= _snippets_of(request, agent, selected_name, plain)
+    return render(request, "serving/connect.html", context)
+
+
+def _snippets_of(request: HttpRequest, agent: Agent, name: str, plain: str) -> dict[str, Any]:
+    """Return the texts for programs, and for each served protocol, with the key in its place."""
     served = []
     for protocol in SERVED:
-        address = runtimes_url(f"/serve/{agent.slug}/{selected_name}/{protocol.name}", request)
-        served.append((protocol, address, protocol.snippets(address, agent.slug)))
-    context = {"agent": agent, "release": release, "ways": names, "named": selected_name, "served": served}
-    context["provider"] = access_tokens.trusted_provider()
-    return render(request, "serving/connect.html", context)
+        address = runtimes_url(f"/serve/{agent.slug}/{name}/{protocol.name}", request)
+        snippets = [_with_key(one, plain) for one in protocol.snippets(address, agent.slug)]
+        served.append((protocol, address, snippets))
+    rest = runtimes_url(f"/api/v1/agents/{agent.slug}", request)
+    mcp_server = runtimes_url(f"/serve/{agent.slug}/{name}/mcp", request)
+    programs = [programs_of.write_curl(rest, name), *programs_of.write_programs(rest, name, mcp_server)]
+    return {"served": served, "programs": [_with_key(one, plain) for one in programs]}
+
+
+def _with_key(snippet: Snippet, plain: str) -> Snippet:
+    if not plain:
+        return snippet
+    text = snippet.text.replace("pgb_…", plain)
+    if snippet.where == "a shell":
+        text = f"export PEGBOARD_TOKEN={plain}\n{text}"
+    return replace(snippet, text=text)
 
 
 @requires()

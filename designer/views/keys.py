@@ -1,6 +1,3 @@
-from collections.abc import Sequence
-from urllib.parse import urlencode
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -56,21 +53,9 @@ def key_new(request: HttpRequest) -> HttpResponse:
             context["example"] = (
                 runtimes_url(live, request) if is_runtime else public_url(reverse("api-key-list"), request)
             )
-            context["connect"] = _connect_page(request, facts["agents"])
             # The POST is answered without a redirect: the key must not be kept between two requests.
             return render(request, "designer/key_made.html", context)
     return render(request, "designer/key_new.html", {"form": form})
-
-
-def _connect_page(request: HttpRequest, named: Sequence[Agent]) -> str:
-    """Return the page from which the key was requested and which shows where a client stores it; "" for
-    another page.
-    """
-    release = number(request.GET.get("connect", ""))
-    if len(named) != 1 or not named[0].releases.filter(number=release).exists():
-        return ""
-    query = urlencode({"named": request.GET.get("named", "")})
-    return f"{reverse('release-connect', args=[named[0].slug, release])}?{query}"
 
 
 @requires(write=Role.VIEWER)

@@ -1,21 +1,51 @@
 """The main job, end to end, as a newcomer does it."""
 
+import json
+import subprocess
+import threading
+from uuid import UUID
+
 import pytest
+from django.db import connections
 from playwright.sync_api import expect
 
 from catalog import search
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run
 from catalog.review import inspector
+from catalog.vendors import detection_jobs
+from core import wakes
 from designer.models import Release
 from people.models import Role
+from tests import one_door
 from tests.factories import PASSWORD, make_user
 from tests.vendor import Vendor, serving, tools
 
 pytestmark = pytest.mark.browser
 
 
-def test_from_an_address_to_a_published_agent(open_browser, complaints):
+@pytest.fixture
+def detecting(monkeypatch):
+    """Detections run in a thread of this process, as a worker would."""
+
+    send = wakes.wake_worker
+
+    def perform(job_id: str) -> None:
+        try:
+            detection_jobs.perform(UUID(job_id))
+        finally:
+            connections.close_all()
+
+    def wake(task: str, *arguments: object, **options: str) -> bool:
+        if task != detection_jobs.TASK:
+            return send(task, *arguments, **options)
+        threading.Thread(target=perform, args=arguments, daemon=True).start()
+        return True
+
+    monkeypatch.setattr(wakes, "wake_worker", wake)
+
+
+def test_from_an_address_to_a_published_agent(open_browser, complaints, detecting):
     make_user(Role.ADMIN, username="ada")
     page = open_browser().new_page()
     messages = complaints(page)
@@ -42,8 +72,9 @@ def sign_in(page):
 
 def connect(page, url):
     page.get_by_role("link", name="Connect a vendor").click()
-    page.get_by_label("Name of the new vendor").fill("Fair Weather")
     page.get_by_role("textbox", name="Address", exact=True).fill(url)
+    page.get_by_role("button", name="Find its tools").click()
+    expect(page.get_by_role("heading", name="A2T / N-ACT server, 25 tools")).to_be_visible()
     page.get_by_role("button", name="Save and sync tools").click()
 
 
@@ -54,11 +85,10 @@ def watch_the_first_reading(page):
     inspector.inspect_pending(run.endpoint_id)
     search.index_pending()
     expect(run_status).to_contain_text("Read 25 tools: 25 new")
-    page.get_by_role("link", name="See the tools").click()
 
 
 def find_and_pin(page):
-    page.locator("[data-row]").first.click()
+    page.locator("#run .list a.name").first.click()
     page.get_by_label("Name of the new agent").fill("Travel desk")
     page.get_by_role("button", name="Pin").click()
     expect(page.get_by_role("heading", name="Travel desk")).to_be_visible()
@@ -78,3 +108,31 @@ def publish(page):
     expect(page.get_by_role("heading", name="Release 1")).to_be_visible()
     page.get_by_role("link", name="View", exact=True).first.click()
     expect(page.locator("#body")).to_contain_text("Ask for the city first.")
+
+
+MAX_CLICKS = 8
+
+
+def test_from_home_to_a_working_command_in_few_clicks(open_browser, detecting):
+    make_user(Role.ADMIN, username="ada")
+    page = open_browser().new_page()
+    sign_in(page)
+    clicks: list[str] = []
+    page.expose_function("noteClick", lambda text: clicks.append(text))
+    page.add_init_script(
+        "addEventListener('click', event => event.isTrusted && noteClick(event.target.textContent), true)"
+    )
+    with serving(Vendor(tools(25))) as vendor:
+        page.goto("/")
+        connect(page, vendor.url)
+        watch_the_first_reading(page)
+    find_and_pin(page)
+    page.get_by_role("link", name="Review and publish").click()
+    page.get_by_role("button", name="Publish and promote to live").click()
+    page.get_by_role("button", name="Create key").click()
+    command = page.locator("#program-1").inner_text()
+    with one_door.other_side():
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    (tool,) = json.loads(done.stdout)["tools"]
+    assert tool["inputs"]
+    assert len(clicks) <= MAX_CLICKS, clicks

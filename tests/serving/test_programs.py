@@ -104,28 +104,76 @@ def test_there_is_a_program_for_each_kit():
     assert list(PROGRAMS) == kits
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_of_the_document_runs(name, front_desk, live_server):
-    vendor, key = front_desk
+def kit_environment(model: HostileVendor, **more: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "OPENAI_BASE_URL": f"{model.url}/v1",
+        "OPENAI_API_KEY": "of-no-use",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": "of-no-use",
+        "GOOGLE_GEMINI_BASE_URL": model.url,
+        "GEMINI_API_KEY": "of-no-use",
+        **more,
+    }
+
+
+def expect_run(program: str, vendor: HostileVendor, **environment: str) -> None:
+    """Run a program with a scripted model, and expect that it has run the tool."""
     with one_door.other_side(), HostileVendor(scripted_model) as model:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PEGBOARD_URL": live_server.url,
-            "PEGBOARD_TOKEN": key,
-            "OPENAI_BASE_URL": f"{model.url}/v1",
-            "OPENAI_API_KEY": "of-no-use",
-            "OPENAI_AGENTS_DISABLE_TRACING": "1",
-            "ANTHROPIC_BASE_URL": model.url,
-            "ANTHROPIC_API_KEY": "of-no-use",
-            "GOOGLE_GEMINI_BASE_URL": model.url,
-            "GEMINI_API_KEY": "of-no-use",
-        }
-        program = [sys.executable, "-c", PROGRAMS[name]]
-        done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
+        command, variables = [sys.executable, "-c", program], kit_environment(model, **environment)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
     assert SAID in done.stdout, done.stderr
     (call,) = vendor.requests
     assert call.json()["input_parameters"] == [{"name": "medicines", "value": ARGUMENTS["medicines"]}]
     assert {"serve/mcp", "invoke"} & set(Receipt.objects.values_list("surface", flat=True))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_of_the_document_runs(name, front_desk, live_server):
+    vendor, key = front_desk
+    expect_run(PROGRAMS[name], vendor, PEGBOARD_URL=live_server.url, PEGBOARD_TOKEN=key)
+
+
+PACKAGES = {
+    "OpenAI, Responses": "openai",
+    "OpenAI, Chat Completions": "openai",
+    "Anthropic": "anthropic",
+    "Gemini": "google.genai",
+    "LangChain": "langchain_openai",
+    "Pydantic AI": "pydantic_ai",
+    "OpenAI Agents": "agents",
+}
+
+
+@pytest.fixture
+def connect_page(front_desk, live_server):
+    """The page of the release after its button has made a key, with the vendor and the key."""
+    browser = Client(HTTP_HOST=live_server.url.removeprefix("http://"))
+    browser.force_login(User.objects.get(username="ada"))
+    return front_desk[0], browser.post("/agents/front-desk/releases/1/connect/")
+
+
+def test_the_page_has_a_program_for_each_kit_and_names_its_packages(connect_page):
+    programs = connect_page[1].context["programs"]
+    assert [one.client for one in programs] == ["curl", *PACKAGES]
+    assert all(one.where.startswith("pip install ") for one in programs[1:])
+
+
+@pytest.mark.parametrize("kit", PACKAGES)
+def test_a_program_of_the_page_runs(kit, connect_page):
+    pytest.importorskip(PACKAGES[kit], reason=f"the package of {kit} is not installed")
+    vendor, page = connect_page
+    (program,) = [one.text for one in page.context["programs"] if one.client == kit]
+    expect_run(program, vendor, PEGBOARD_TOKEN=page.context["plain"])
+
+
+def test_the_command_of_the_page_runs_in_a_shell(connect_page):
+    _, page = connect_page
+    command = page.context["programs"][0].text
+    with one_door.other_side():
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == [TOOL]
 
 
 def test_the_program_of_the_page_runs_and_waits_as_long_as_those_of_the_document(front_desk, live_server):
@@ -134,7 +182,7 @@ def test_the_program_of_the_page_runs_and_waits_as_long_as_those_of_the_document
     browser.force_login(User.objects.get(username="ada"))
     page = browser.get("/agents/front-desk/releases/1/connect/").content.decode()
     blocks = re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.DOTALL)
-    (program,) = [text for block in blocks if (text := html.unescape(block)).startswith("import asyncio")]
+    (program,) = [text for block in blocks if "import Client" in (text := html.unescape(block))]
     with one_door.other_side():
         environment = {"PATH": os.environ["PATH"], "PEGBOARD_TOKEN": key}
         line = [sys.executable, "-c", program]

@@ -12,15 +12,16 @@ KEY = "PEGBOARD_TOKEN"
 def of(address: str, agent: str) -> list[Snippet]:
     """`agent` is what the server is called in the client."""
     line = f'claude mcp add --transport http {agent} {address} --header "Authorization: Bearer ${KEY}"'
+    programs = _of_programs(address, agent)
     return [
         Snippet(
             "Cursor", "~/.cursor/mcp.json", _json({"mcpServers": {agent: _http(address, f"${{env:{KEY}}}")}})
         ),
         Snippet("VS Code", ".vscode/mcp.json", _json(_of_vs_code(address, agent))),
-        Snippet("Claude Desktop", "claude_desktop_config.json", _json(_of_programs(address, agent))),
+        Snippet("Claude Desktop", "claude_desktop_config.json; needs Node.js", _json(programs)),
         Snippet("Claude Code", "a shell", line),
         Snippet("Most others", "their mcp.json", _json({"mcpServers": {agent: _http(address, "pgb_…")}})),
-        Snippet("Python", "the package mcp", _of_python(address)),
+        Snippet("Python", "pip install mcp httpx2", _of_python(address)),
     ]
 
 
