@@ -296,6 +296,7 @@ def _update(operations: Operations, told: Told, run_id: str) -> bytes:
     if told.answer and told.condition != "started":
         document = _run_document(operations, None, told.answer, {})
         update = wire.update(document["output"], run_id, document["run"]["status"])
+        update |= {"notes": document["notes"]} if "notes" in document else {}
     elif told.condition == "started" or "outputs" in (told.partial or {}):
         update = wire.update(wire.result((told.partial or {}).get("outputs", {})), run_id, "pending")
     else:

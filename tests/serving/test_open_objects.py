@@ -161,6 +161,20 @@ def test_notes_on_inputs_are_in_a_reply_of_a2t_too(owner, vendor, kind):
     assert [(note["input"], note.get("proposal", "")) for note in notes_in(reply.document)] == notes
 
 
+def test_notes_on_inputs_are_in_the_last_update_of_an_acp_stream(owner, vendor):
+    agent, _ = desk_of(owner, vendor, an_object(CITY))
+    (acp,) = (door for door in DOORS if door.name == "acp")
+
+    path, headers, body = acp.request(Ask(arguments={"citty": "Oslo"}, mode="stream"))
+    client = runtime(owner, agent)
+    reply = client.generic("POST", path, json.dumps(body), content_type="application/json", headers=headers)
+    invocation.perform_due_calls()
+
+    *_, last = (part for part in reply.streaming_content if b"data: " in part)
+    notes = notes_in(json.loads(last.partition(b"data: ")[2]))
+    assert [(note["input"], note["proposal"]) for note in notes] == [("citty", "city")]
+
+
 def test_a_note_is_told_of_a_failure_too_and_to_a_model(owner, vendor):
     agent, _ = desk_of(owner, vendor, an_object(CITY))
     vendor.fails = True
