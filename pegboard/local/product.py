@@ -386,7 +386,7 @@ class LocalProduct:
 
     def _has_users(self) -> bool:
         with self._connect() as connection:
-            return connection.execute("select 1 from people_user where is_active").fetchone() is not None
+            return connection.execute("select 1 from people_user").fetchone() is not None
 
     def _wait_for(self, waited_for: str, works: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_TIMEOUT
