@@ -26,6 +26,7 @@ urlpatterns = [
     path("readyz", views.readyz, name="readyz"),
     path("metrics", Metrics.as_view(), name="metrics"),
     path("api/schema/", views.ApiSchema.as_view(), name="api-schema"),
+    path("design/", views.design, name="design"),
     path("api/docs/", views.api_docs, name="api-docs"),
     path("api/docs/<slug:group>/", views.api_docs_group, name="api-docs-group"),
     re_path("^api/", views.unknown_call, name="api-unknown"),

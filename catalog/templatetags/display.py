@@ -79,6 +79,7 @@ EFFECTS: dict[Effect, str] = {
     "changes": "Changes",
     "destroys": "May destroy",
 }
+EFFECT_ICONS: dict[Effect, str] = {"reads": "eye", "changes": "edit", "destroys": "trash"}
 ITEM_KINDS = dict(ItemKind.choices)
 DEEDS = {
     "pin": "pinned",
@@ -305,7 +306,9 @@ def effect_word(effect: Effect, unknown: str = "") -> SafeString:
     """Describe the effect of a call (`Annotations.effect`). An unknown one is shown only beside another."""
     if effect == "unknown":
         return format_html("{}", unknown)
-    return format_html('<span class="label is-{}">{}</span>', effect, EFFECTS[effect])
+    return format_html(
+        '<span class="effect is-{}">{}{}</span>', effect, icon(EFFECT_ICONS[effect]), EFFECTS[effect]
+    )
 
 
 @register.filter

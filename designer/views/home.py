@@ -122,7 +122,7 @@ def _moved() -> CompiledQuery[Run]:
     # Most runs find nothing new, so the search for those that did stops after the latest ones.
     latest = Run.objects.order_by("-pk").values("pk")[:RUNS_SEARCHED]
     moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
-    endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name")
+    endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name", "endpoint__vendor__slug")
     columns = ("added", "changed", "withdrawn", "queued_at")
     return CompiledQuery(moved.select_related("endpoint__vendor").only(*columns, *endpoint)[:SHOWN])
 
@@ -130,7 +130,7 @@ def _moved() -> CompiledQuery[Run]:
 @requires(write=Role.VIEWER)
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
-    # The choice of light or dark, for browsers without the script that does this in place.
+    # The choice of light or dark.
     selected_theme = request.POST.get("theme", "")
     back = request.POST.get("next", "/")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())

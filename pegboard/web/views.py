@@ -1,8 +1,10 @@
 """Pages that belong to no app: health, the API reference, and errors."""
 
+import re
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template import loader
@@ -28,6 +30,24 @@ from people.permissions import public, requires
 from serving.serve import views as serve_views
 
 API = "/api/"
+# Of static/css/variables.css, on the page of the design.
+COLOURS = (
+    *(
+        "canvas",
+        "side",
+        "surface",
+        "sunken",
+        "raised",
+        "hover",
+        "line",
+        "line-strong",
+        "ink",
+        "muted",
+        "faint",
+    ),
+    *("accent", "accent-solid", "accent-wash", "ok", "ok-wash", "warn", "warn-wash", "bad", "bad-wash"),
+    *("held", "held-wash", "info", "info-wash", "idle-dot"),
+)
 
 
 @public
@@ -130,6 +150,22 @@ class ApiSchema(APIView):
 
     def get(self, request: Request) -> HttpResponse:
         return HttpResponse(api_reference.document(), content_type="application/json")
+
+
+@requires(Role.VIEWER)
+def design(request: HttpRequest) -> HttpResponse:
+    """Every component in every state, on a product that `make run` has started."""
+    if not settings.LOCAL:
+        raise Http404
+    context = {
+        "colours": COLOURS,
+        "sizes": ("2xl", "xl", "lg", "md", "sm", "xs"),
+        "tones": ("ok", "info", "warn", "held", "bad", "idle"),
+        "spaces": ("s1", "s2", "s3", "s4", "s6", "s8", "s12"),
+        "icons": re.findall(r'id="([\w-]+)"', (settings.BASE_DIR / "static" / "icons.svg").read_text()),
+        "tiles": [f"vendor-{number}" for number in range(24)],
+    }
+    return render(request, "pegboard/design.html", context)
 
 
 @requires(Role.VIEWER)

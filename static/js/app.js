@@ -1,274 +1,255 @@
-/* Comfort on top of pages that work without it. No framework, no build step. */
-(() => {
-  "use strict";
+/* Comfort on top of pages that work without it. */
+const on = document.addEventListener.bind(document);
 
-  const toast = (text) => {
-    const box = document.getElementById("toast");
-    if (!box) return;
-    box.textContent = text;
-    window.clearTimeout(toast.timer);
-    toast.timer = window.setTimeout(() => (box.textContent = ""), 4000);
-  };
+const toast = (text) => {
+  const box = document.getElementById("toast");
+  if (!box) return;
+  box.textContent = text;
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => (box.textContent = ""), 4000);
+};
 
-  const isTyping = (target) => target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
+const isTyping = (target) => target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
 
-  /* `/` goes to the search of the page, else to the one in the navigation. */
-  const focusSearch = () => {
-    const boxes = [...document.querySelectorAll("main [data-search]"), ...document.querySelectorAll("[data-search]")];
-    const box = boxes.find((one) => one.checkVisibility());
-    if (box) box.select();
-    else window.location.assign("/tools/");
-    box?.focus();
-  };
+/* `/`: the search of the page, else that of the navigation. */
+const focusSearch = () => {
+  const boxes = [...document.querySelectorAll("main [data-search]"), ...document.querySelectorAll("[data-search]")];
+  const box = boxes.find((one) => one.checkVisibility());
+  if (box) box.select();
+  else location.assign("/tools/");
+  box?.focus();
+};
 
-  /* Arrow keys, j and k walk the main link of each row; j and k begin from anywhere at the row that is open. */
-  const walk = (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
-    if (!step || isTyping(event.target)) return;
-    const fromAnywhere = event.key.length === 1 ? document.querySelector("[data-inbox][data-walk]") : null;
-    const list = event.target.closest("[data-walk]") ?? fromAnywhere;
-    if (!list?.checkVisibility()) return;
-    const links = [...list.querySelectorAll("[data-row]")];
-    const isInside = links.includes(event.target);
-    if (!isInside && event.key.length > 1) return;
-    const from = isInside ? event.target : links.find((link) => link.ariaCurrent);
-    const next = links[links.indexOf(from) + (isInside || !from ? step : 0)] || (from ? null : links[0]);
-    if (!next) return;
+/* Arrow keys walk the rows; j and k do from anywhere, from the open row. */
+const walk = (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+  if (!step || isTyping(event.target)) return;
+  const fromAnywhere = event.key.length === 1 ? document.querySelector("[data-inbox][data-walk]") : null;
+  const list = event.target.closest("[data-walk]") ?? fromAnywhere;
+  if (!list?.checkVisibility()) return;
+  const links = [...list.querySelectorAll("[data-row]")];
+  const isInside = links.includes(event.target);
+  if (!isInside && event.key.length > 1) return;
+  const from = isInside ? event.target : links.find((link) => link.ariaCurrent);
+  const next = links[links.indexOf(from) + (isInside || !from ? step : 0)] || (from ? null : links[0]);
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+};
+
+/* From an editor back to its row, or to the list where only one is shown. */
+const goBack = (from) => {
+  const detail = from.closest("#detail");
+  const list = document.querySelector("[data-inbox][data-walk]");
+  if (!detail || !list) return false;
+  if (!list.checkVisibility()) detail.querySelector("[data-back]")?.click();
+  else (list.querySelector("[aria-current]") || list.querySelector("[data-row]"))?.focus();
+  return true;
+};
+
+on("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/" && !isTyping(event.target)) {
     event.preventDefault();
-    next.focus();
-  };
-
-  /* Out of an editor, back to its row in the list beside it; where only one of them is shown, to the list. */
-  const goBack = (from) => {
-    const detail = from.closest("#detail");
-    const list = document.querySelector("[data-inbox][data-walk]");
-    if (!detail || !list) return false;
-    if (!list.checkVisibility()) detail.querySelector("[data-back]")?.click();
-    else (list.querySelector("[aria-current]") || list.querySelector("[data-row]"))?.focus();
-    return true;
-  };
-
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "/" && !isTyping(event.target)) {
-      event.preventDefault();
-      focusSearch();
-    } else if (event.key === "Escape") {
-      const menus = document.querySelectorAll("details.menu[open]");
-      menus.forEach((menu) => {
-        menu.open = false;
-        menu.querySelector("summary").focus();
-      });
-      if (!menus.length && goBack(event.target)) event.preventDefault();
-    } else if (event.key === "Enter" && !event.shiftKey && event.target.matches("[data-enter]")) {
-      event.preventDefault();
-      event.target.form.querySelector(".is-primary").click();
-    } else if (!isTyping(event.target) && press(event.key)) {
-      event.preventDefault();
-    } else {
-      walk(event);
-    }
-  });
-
-  /* A key that a link or button of this page names presses it; `x` ticks the row that is shown. */
-  const press = (key) => {
-    const row = document.querySelector("[data-inbox] li:has([aria-current])");
-    const target = key === "x" ? row?.querySelector("input") : document.querySelector(`[data-key="${CSS.escape(key)}"]`);
-    target?.click();
-    return Boolean(target);
-  };
-
-  /* The list marks the row whose detail stands beside it. */
-  const markShown = () => {
-    const detail = document.querySelector("[data-shows]");
-    const list = document.querySelector("[data-inbox]");
-    if (!detail || !list) return;
-    list.querySelectorAll("[aria-current]").forEach((link) => link.removeAttribute("aria-current"));
-    const link = list.querySelector(`[data-item="${detail.dataset.shows}"]`);
-    link?.setAttribute("aria-current", "true");
-    link?.closest("li").scrollIntoView({ block: "nearest" });
-  };
-  document.addEventListener("htmx:afterSettle", (event) => {
-    if (event.target.id !== "detail") return;
-    markShown();
-    event.target.closest(".inbox").classList.add("is-opened");
-    document.querySelectorAll("#detail [data-counted]").forEach(count);
-    if (!document.querySelector("[data-inbox]").checkVisibility()) event.target.scrollIntoView();
-    document.querySelector("#detail [data-focus]")?.focus({ preventScroll: true });
-  });
-
-  /* One box ticks its group, or the whole page. */
-  document.addEventListener("change", (event) => {
-    const box = event.target;
-    const group = box.closest("[data-tick-group]") ? box.closest("h3").nextElementSibling : box.closest("[data-tick-all]") && box.closest("[data-inbox]");
-    group?.querySelectorAll("input[type=checkbox]").forEach((one) => (one.checked = box.checked));
-  });
-
-  /* Theme: the cookie is what the server reads for the next page. */
-  document.addEventListener("submit", (event) => {
-    const form = event.target;
-    if (!form.matches("[data-theme-form]") || !event.submitter) return;
+    focusSearch();
+  } else if (event.key === "Escape") {
+    const menus = document.querySelectorAll("details.menu[open]");
+    menus.forEach((menu) => {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    });
+    if (!menus.length && goBack(event.target)) event.preventDefault();
+  } else if (event.key === "Enter" && !event.shiftKey && event.target.matches("[data-enter]")) {
     event.preventDefault();
-    const theme = event.submitter.value;
-    const age = theme ? 31536000 : 0;
-    document.cookie = `theme=${theme}; path=/; max-age=${age}; samesite=lax`;
-    if (theme) document.documentElement.dataset.theme = theme;
-    else delete document.documentElement.dataset.theme;
-    form.querySelectorAll("button").forEach((button) => {
-      button.setAttribute("aria-pressed", String(button.value === theme));
-    });
-  });
+    event.target.form.querySelector(".is-primary").click();
+  } else if (!isTyping(event.target) && press(event.key)) {
+    event.preventDefault();
+  } else {
+    walk(event);
+  }
+});
 
-  document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy]");
-    if (button) {
-      const source = button.dataset.copy ? document.querySelector(button.dataset.copy) : button.previousElementSibling;
-      /* Invisible characters are drawn as chips; what is copied has the characters. */
-      await navigator.clipboard.writeText(source.dataset.exact ?? source.textContent);
-      toast("Copied");
-    }
-    document.querySelectorAll("details.menu[open]").forEach((menu) => {
-      if (!menu.contains(event.target)) menu.open = false;
-    });
-  });
+/* Presses what names this key; `x` ticks the open row. */
+const press = (key) => {
+  const row = document.querySelector("[data-inbox] li:has([aria-current])");
+  const target = key === "x" ? row?.querySelector("input") : document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  target?.click();
+  return Boolean(target);
+};
 
-  /* What is cut to two lines is said whole where a mouse rests. */
-  document.addEventListener("mouseover", (event) => {
-    const brief = event.target.closest(".brief");
-    if (brief && brief.scrollHeight > brief.clientHeight) brief.title = brief.textContent;
-  });
+/* Marks the row whose detail is shown. */
+const markShown = () => {
+  const detail = document.querySelector("[data-shows]");
+  const list = document.querySelector("[data-inbox]");
+  if (!detail || !list) return;
+  list.querySelectorAll("[aria-current]").forEach((link) => link.removeAttribute("aria-current"));
+  const link = list.querySelector(`[data-item="${detail.dataset.shows}"]`);
+  link?.setAttribute("aria-current", "true");
+  link?.closest("li").scrollIntoView({ block: "nearest" });
+};
+on("htmx:afterSettle", (event) => {
+  if (event.target.id !== "detail") return;
+  markShown();
+  event.target.closest(".inbox").classList.add("is-opened");
+  document.querySelectorAll("#detail [data-counted]").forEach(count);
+  if (!document.querySelector("[data-inbox]").checkVisibility()) event.target.scrollIntoView();
+  document.querySelector("#detail [data-focus]")?.focus({ preventScroll: true });
+});
 
-  /* Leaving with unsaved words asks first. */
-  const changed = new Set();
-  document.addEventListener("input", (event) => {
-    const form = event.target.closest("form[data-guard]");
-    if (form) changed.add(form);
-    const counted = event.target.closest("[data-counted]");
-    if (counted) count(counted);
-  });
-  document.addEventListener("submit", (event) => changed.delete(event.target));
-  window.addEventListener("beforeunload", (event) => {
-    if ([...changed].some((form) => form.isConnected)) event.preventDefault();
-  });
+/* One box ticks its group, or the whole page. */
+on("change", (event) => {
+  const box = event.target;
+  const group = box.closest("[data-tick-group]") ? box.closest("h3").nextElementSibling : box.closest("[data-tick-all]") && box.closest("[data-inbox]");
+  group?.querySelectorAll("input[type=checkbox]").forEach((one) => (one.checked = box.checked));
+});
 
-  /* Another row is opened: what is typed and not saved is asked about, and what is kept as a draft is kept first. */
-  document.addEventListener("htmx:beforeRequest", (event) => {
-    if (event.detail.target?.id !== "detail") return;
-    const detail = event.detail.target;
-    const unsent = detail.querySelector("[data-unsent]");
-    const left = [...changed].filter((form) => detail.contains(form));
-    if (unsent && !unsent.dataset.sending) {
-      event.preventDefault();
-      unsent.dataset.sending = "true";
-      unsent.addEventListener("htmx:afterRequest", () => event.target.click(), { once: true });
-      unsent.dispatchEvent(new Event("refresh"));
-    } else if ((unsent || left.length) && !window.confirm("What you have typed here is not saved. Leave it behind?")) {
-      event.preventDefault();
-      if (unsent) delete unsent.dataset.sending;
-    } else {
-      left.forEach((form) => changed.delete(form));
-    }
+on("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (button) {
+    const source = button.dataset.copy ? document.querySelector(button.dataset.copy) : button.previousElementSibling;
+    /* Chips stand for invisible characters; the copy has the characters. */
+    await navigator.clipboard.writeText(source.dataset.exact ?? source.textContent);
+    toast("Copied");
+  }
+  document.querySelectorAll("details.menu[open]").forEach((menu) => {
+    if (!menu.contains(event.target)) menu.open = false;
   });
+});
 
-  /* About four characters make a token: the same rule of thumb as the server's. */
-  const count = (field) => {
-    const output = document.getElementById(`${field.id}-count`);
-    const length = [...field.value].length;
-    if (!output) return;
-    output.textContent = `${length} characters · ~${Math.ceil(length / 4)} tokens`;
-    /* Nothing to bring back where the words are those below already. */
-    const back = output.parentElement.querySelector("[data-restore]");
-    if (back) back.hidden = field.value === back.dataset.text.replaceAll("\r\n", "\n");
-  };
+/* A text that is cut has a tooltip. */
+on("mouseover", (event) => {
+  const brief = event.target.closest(".brief");
+  if (brief && brief.scrollHeight > brief.clientHeight) brief.title = brief.textContent;
+});
 
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-restore]");
-    if (!button) return;
-    const field = document.getElementById(button.dataset.restore);
-    field.value = button.dataset.text ?? field.defaultValue;
-    for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-    field.dispatchEvent(new Event("input", { bubbles: true }));
-    field.focus();
-  });
+/* Leaving with unsaved words asks first. */
+const changed = new Set();
+on("input", (event) => {
+  const form = event.target.closest("form[data-guard]");
+  if (form) changed.add(form);
+  const counted = event.target.closest("[data-counted]");
+  if (counted) count(counted);
+});
+on("submit", (event) => changed.delete(event.target));
+window.addEventListener("beforeunload", (event) => {
+  if ([...changed].some((form) => form.isConnected)) event.preventDefault();
+});
 
-  /* Tray: what is ticked, kept while pages and searches change. Up to four can be compared. */
-  const KEY = "ticked";
-  const MAX_TICKED = 20;
-  const MAX_COMPARED = 4;
-  const chosen = () => {
-    try {
-      return JSON.parse(window.localStorage.getItem(KEY)) || [];
-    } catch {
-      return [];
-    }
-  };
-  const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
-  const drawTray = () => {
-    const tools = chosen();
-    document.querySelectorAll("[data-compare]").forEach((box) => {
-      box.checked = tools.some((tool) => tool.id === box.value);
-      box.disabled = !box.checked && tools.length >= MAX_TICKED;
-    });
-    const tray = document.getElementById("tray");
-    if (!tray) return;
-    tray.hidden = tools.length === 0;
-    tray.querySelector("[data-tray-list]").replaceChildren(
-      ...tools.map((tool) => element("span", { className: "label", textContent: tool.name })),
-      ...tools.map((tool) => element("input", { type: "hidden", name: "tool", value: tool.id })),
-    );
-    const link = tray.querySelector("[data-tray-go]");
-    link.href = `${link.dataset.base}?${tools.map((tool) => `tool=${tool.id}`).join("&")}`;
-    link.hidden = tools.length < 2 || tools.length > MAX_COMPARED;
-    tray.querySelector("[data-tray-note]").textContent =
-      tools.length > MAX_COMPARED ? `${tools.length} tools; up to ${MAX_COMPARED} can be compared.` : "";
-  };
-  document.addEventListener("submit", (event) => {
-    if (event.target.id === "tray") window.localStorage.removeItem(KEY);
-  });
-  document.addEventListener("change", (event) => {
-    if (!event.target.matches("[data-compare]")) return;
-    const box = event.target;
-    const rest = chosen().filter((tool) => tool.id !== box.value);
-    const tools = box.checked ? [...rest, { id: box.value, name: box.closest("tr").querySelector("[data-row]").textContent }] : rest;
-    window.localStorage.setItem(KEY, JSON.stringify(tools.slice(0, MAX_TICKED)));
-    drawTray();
-  });
-  document.addEventListener("click", (event) => {
-    if (!event.target.closest("[data-tray-clear]")) return;
-    window.localStorage.removeItem(KEY);
-    drawTray();
-  });
+/* Before another row opens: save the draft, or ask about unsaved text. */
+on("htmx:beforeRequest", (event) => {
+  if (event.detail.target?.id !== "detail") return;
+  const detail = event.detail.target;
+  const unsent = detail.querySelector("[data-unsent]");
+  const left = [...changed].filter((form) => detail.contains(form));
+  if (unsent && !unsent.dataset.sending) {
+    event.preventDefault();
+    unsent.dataset.sending = "true";
+    unsent.addEventListener("htmx:afterRequest", () => event.target.click(), { once: true });
+    unsent.dispatchEvent(new Event("refresh"));
+  } else if ((unsent || left.length) && !confirm("What you have typed here is not saved. Leave it behind?")) {
+    event.preventDefault();
+    if (unsent) delete unsent.dataset.sending;
+  } else {
+    left.forEach((form) => changed.delete(form));
+  }
+});
 
-  /* A call that is followed: its part of the page is filled as answers come, and drawn anew at the end. The page
-     asks for itself besides, so that nothing depends on the stream. */
-  let followed = null;
-  const follow = () => {
-    const part = document.querySelector("[data-follow]");
-    if (followed && followed.url !== (part && new URL(part.dataset.follow, document.baseURI).href)) {
-      followed.close();
-      followed = null;
-    }
-    if (!part || followed || !window.EventSource) return;
-    followed = new EventSource(part.dataset.follow);
-    followed.addEventListener("partial", (event) => {
-      const now = document.querySelector("[data-follow]");
-      if (now) now.innerHTML = JSON.parse(event.data);
-    });
-    followed.addEventListener("ended", () => {
-      followed.close();
-      document.querySelector("[data-follow]")?.closest("[hx-trigger]")?.dispatchEvent(new Event("ended"));
-    });
-  };
+/* Four characters are a token, as on the server. */
+const count = (field) => {
+  const output = document.getElementById(`${field.id}-count`);
+  const length = [...field.value].length;
+  if (!output) return;
+  output.textContent = `${length} characters · ~${Math.ceil(length / 4)} tokens`;
+  /* Nothing to restore where the text is that one. */
+  const back = output.parentElement.querySelector("[data-restore]");
+  if (back) back.hidden = field.value === back.dataset.text.replaceAll("\r\n", "\n");
+};
 
-  document.addEventListener("htmx:load", () => drawTray());
-  document.addEventListener("htmx:load", follow);
-  document.addEventListener("DOMContentLoaded", () => {
-    document.documentElement.classList.add("has-js");
-    drawTray();
-    follow();
-    /* Where tabs do not fit, the one that is open is in sight. */
-    const tab = document.querySelector(".tabs [aria-current]");
-    if (tab) tab.parentElement.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - tab.parentElement.offsetWidth / 2;
-    document.querySelectorAll("[data-counted]").forEach(count);
+on("click", (event) => {
+  const button = event.target.closest("[data-restore]");
+  if (!button) return;
+  const field = document.getElementById(button.dataset.restore);
+  field.value = button.dataset.text ?? field.defaultValue;
+  for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.focus();
+});
+
+/* Tray: ticked tools, stored across pages and searches. */
+const KEY = "ticked";
+const MAX_TICKED = 20;
+const MAX_COMPARED = 4;
+const chosen = () => {
+  try {
+    return JSON.parse(localStorage.getItem(KEY)) || [];
+  } catch {
+    return [];
+  }
+};
+const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
+const drawTray = () => {
+  const tools = chosen();
+  document.querySelectorAll("[data-compare]").forEach((box) => {
+    box.checked = tools.some((tool) => tool.id === box.value);
+    box.disabled = !box.checked && tools.length >= MAX_TICKED;
   });
-})();
+  const tray = document.getElementById("tray");
+  if (!tray) return;
+  tray.hidden = tools.length === 0;
+  tray.querySelector("[data-tray-list]").replaceChildren(
+    ...tools.map((tool) => element("span", { className: "label", textContent: tool.name })),
+    ...tools.map((tool) => element("input", { type: "hidden", name: "tool", value: tool.id })),
+  );
+  const link = tray.querySelector("[data-tray-go]");
+  link.href = `${link.dataset.base}?${tools.map((tool) => `tool=${tool.id}`).join("&")}`;
+  link.hidden = tools.length < 2 || tools.length > MAX_COMPARED;
+  tray.querySelector("[data-tray-note]").textContent =
+    tools.length > MAX_COMPARED ? `${tools.length} tools; up to ${MAX_COMPARED} can be compared.` : "";
+};
+on("submit", (event) => {
+  if (event.target.id === "tray") localStorage.removeItem(KEY);
+});
+on("change", (event) => {
+  if (!event.target.matches("[data-compare]")) return;
+  const box = event.target;
+  const rest = chosen().filter((tool) => tool.id !== box.value);
+  const tools = box.checked ? [...rest, { id: box.value, name: box.closest("tr").querySelector("[data-row]").textContent }] : rest;
+  localStorage.setItem(KEY, JSON.stringify(tools.slice(0, MAX_TICKED)));
+  drawTray();
+});
+on("click", (event) => {
+  if (!event.target.closest("[data-tray-clear]")) return;
+  localStorage.removeItem(KEY);
+  drawTray();
+});
+
+/* Fill in partial output of a call as it comes. The page polls besides, so that nothing depends on the stream. */
+let followed = null;
+const follow = () => {
+  const part = document.querySelector("[data-follow]");
+  if (followed && followed.url !== (part && new URL(part.dataset.follow, document.baseURI).href)) {
+    followed.close();
+    followed = null;
+  }
+  if (!part || followed || !window.EventSource) return;
+  followed = new EventSource(part.dataset.follow);
+  followed.addEventListener("partial", (event) => {
+    const now = document.querySelector("[data-follow]");
+    if (now) now.innerHTML = JSON.parse(event.data);
+  });
+  followed.addEventListener("ended", () => {
+    followed.close();
+    document.querySelector("[data-follow]")?.closest("[hx-trigger]")?.dispatchEvent(new Event("ended"));
+  });
+};
+
+on("htmx:load", () => drawTray());
+on("htmx:load", follow);
+on("DOMContentLoaded", () => {
+  document.documentElement.classList.add("has-js");
+  drawTray();
+  follow();
+  const tab = document.querySelector(".tabs [aria-current]");
+  if (tab) tab.parentElement.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - tab.parentElement.offsetWidth / 2;
+  document.querySelectorAll("[data-counted]").forEach(count);
+});

@@ -1,365 +1,339 @@
-/* The editor of a procedure: marks references, completes them, goes to a remarked line. The text is saved and
-   checked without it, too. */
-(() => {
-  "use strict";
+/* The editor of a procedure: marks and completes references, goes to lines. Saving works without it. */
+const edit = (box, signal) => {
+  const frame = box.closest("[data-editor]");
+  const marks = frame.querySelector(".editor-marks");
+  const MOST_OFFERED = 40;
+  const on = (type, act) => document.addEventListener(type, act, { signal });
 
-  const edit = (box, signal) => {
-    const frame = box.closest("[data-editor]");
-    const marks = frame.querySelector(".editor-marks");
-    const MOST_OFFERED = 40;
+  const says = (element) => element.dataset.says || "";
+  const members = (card, kind) =>
+    [...card.querySelectorAll(`[data-${kind}]`)].map((each) => ({
+      name: each.dataset[kind],
+      says: ("required" in each.dataset ? "required · " : "") + says(each),
+    }));
+  let tools = [];
+  let named = new Map();
+  const readTools = () => {
+    tools = [...document.querySelectorAll("[data-tool]")].map((card) => ({
+      name: card.dataset.tool,
+      says: says(card),
+      inputs: members(card, "input"),
+      outputs: members(card, "output"),
+    }));
+    named = new Map(tools.map((tool) => [tool.name.toLowerCase(), tool]));
+  };
+  readTools();
 
-    const says = (element) => element.dataset.says || "";
-    const members = (card, kind) =>
-      [...card.querySelectorAll(`[data-${kind}]`)].map((each) => ({
-        name: each.dataset[kind],
-        says: ("required" in each.dataset ? "required · " : "") + says(each),
-      }));
-    let tools = [];
-    let named = new Map();
-    const readTools = () => {
-      tools = [...document.querySelectorAll("[data-tool]")].map((card) => ({
-        name: card.dataset.tool,
-        says: says(card),
-        inputs: members(card, "input"),
-        outputs: members(card, "output"),
-      }));
-      named = new Map(tools.map((tool) => [tool.name.toLowerCase(), tool]));
-    };
-    readTools();
-
-    /* Marks: a copy of the text behind the text, with its references coloured. */
-    /* The grammar of designer/procedures/references.py. */
-    const NAME = String.raw`[A-Za-z_][\w-]*`;
-    const ITEM = String.raw`\{(?:item:)?${NAME}\}`;
-    const VALUE = String.raw`${ITEM}|"[^"\n]{0,200}"|'[^'\n]{0,200}'|“[^”\n]{0,200}”|[\w.+-]{1,200}`;
-    const ARGUMENT = String.raw`(?:${ITEM}|${NAME}(?:\s?[=:]\s?(?:${VALUE}))?)`;
-    const REFERENCE = new RegExp(
-      String.raw`${ITEM}|(?<![\w@/-])@?(${NAME})\((?:\)(?:\.([A-Za-z_](?:[\w-]*\w)?))?|(${ARGUMENT}(?:\s?,\s?${ARGUMENT}){0,30})\))`,
-      "g",
-    );
-    const kindOf = (match) => {
-      if (match[0].startsWith("{")) return "is-item";
-      const tool = named.get(match[1].toLowerCase());
-      if (match[3] !== undefined && !tool) return null;
-      if (!tool) return "is-unknown";
-      if (match[2] && tool.outputs.length && !tool.outputs.some((each) => each.name === match[2])) return "is-unknown";
-      return "is-known";
-    };
-    const draw = () => {
-      const parts = [];
-      let end = 0;
-      for (const match of box.value.matchAll(REFERENCE)) {
-        const kind = kindOf(match);
-        if (!kind) continue;
-        parts.push(box.value.slice(end, match.index));
-        parts.push(Object.assign(document.createElement("mark"), { className: kind, textContent: match[0] }));
-        end = match.index + match[0].length;
-      }
-      marks.replaceChildren(...parts, box.value.slice(end), "\n");
-    };
-
-    const changed = () => box.dispatchEvent(new Event("input", { bubbles: true }));
-    const put = (text, from, to) => {
-      box.focus();
-      box.setSelectionRange(from, to);
-      /* Keeps the browser's undo; where that is gone, sets the text. */
-      if (!document.execCommand("insertText", false, text)) {
-        box.setRangeText(text, from, to, "end");
-        changed();
-      }
-    };
-
-    /* Tools of the catalog that are not pinned yet, asked for while a name is typed behind an @. */
-    let askedFor = "";
-    let inCatalog = [];
-    let soon = 0;
-    const ask = (typed) => {
-      clearTimeout(soon);
-      if (!frame.dataset.offers || typed.length < 2) return;
-      soon = setTimeout(async () => {
-        const reply = await fetch(`${frame.dataset.offers}?q=${encodeURIComponent(typed)}`).catch(() => null);
-        if (!reply?.ok) return;
-        const found = (await reply.json()).tools;
-        askedFor = typed;
-        inCatalog = found.map((each) => ({ ...each, says: `not pinned yet · ${each.says}` }));
-        const at = chosen;
-        if (document.activeElement === box && found.length) {
-          show();
-          /* More rows come in below: what was chosen stays chosen. */
-          if (at < offers.length) choose(at);
-        }
-      }, 200);
-    };
-    /* The request is not sent by a button of the remarks: a check of the text replaces them, and the reply to an
-       element that is no longer on the page changes nothing outside of them. */
-    let check = null;
-    const changePins = (address, values) => {
-      check = null;
-      const typed = Object.fromEntries(new FormData(box.form));
-      htmx.ajax("POST", address, { target: "#remarks-box", swap: "innerHTML", values: { ...typed, ...values } });
-    };
-    const pin = (tool) => changePins(frame.dataset.pin, { tool });
-    /* The reply to a check that began before the pins changed is out of date. */
-    box.addEventListener("htmx:beforeRequest", (event) => (check = event.detail.xhr));
-    const refuseOldCheck = ({ detail }) => {
-      if (detail.requestConfig.elt === box && detail.xhr !== check) detail.shouldSwap = false;
-    };
-    document.addEventListener("htmx:beforeSwap", refuseOldCheck, { signal });
-
-    /* Offers: what can be completed where the caret is. */
-    const list = Object.assign(document.createElement("ul"), { className: "offers", id: "offers", hidden: true });
-    list.setAttribute("role", "listbox");
-    list.setAttribute("aria-label", "Tools, inputs and outputs");
-    frame.append(list);
-    box.setAttribute("aria-autocomplete", "list");
-    box.setAttribute("aria-controls", "offers");
-    let offers = [];
-    let chosen = 0;
-
-    const matching = (rows, typed) => {
-      const wanted = typed.toLowerCase();
-      const starts = rows.filter((row) => row.name.toLowerCase().startsWith(wanted));
-      const holds = rows.filter((row) => !starts.includes(row) && row.name.toLowerCase().includes(wanted));
-      /* What is there in full is not offered again, or Enter would take it in place of a new line. */
-      return [...starts, ...holds].filter((row) => row.name !== typed).slice(0, MOST_OFFERED);
-    };
-    const items = () => {
-      const written = [...box.value.matchAll(/\{([A-Za-z_][\w-]*)\}/g)].map((match) => match[1]);
-      const required = tools.flatMap((tool) => tool.inputs.filter((each) => each.says.startsWith("required")).map((each) => each.name));
-      return [...new Set([...written, ...required])].map((name) => ({ name, says: "collected in the conversation" }));
-    };
-    const found = () => {
-      const to = box.selectionStart;
-      if (to !== box.selectionEnd) return [];
-      const before = box.value.slice(Math.max(0, to - 200), to);
-      const offer = (match, rows, text) => matching(rows, match.at(-1)).map((row) => ({ ...row, text: text(row), from: to - match.at(-1).length, to }));
-      let match = before.match(/(?:^|[^\w@])@([\w-]*)$/);
-      if (match) {
-        const rows = matching(tools, match[1]).concat(match[1] === askedFor ? inCatalog : []);
-        if (match[1] !== askedFor) ask(match[1]);
-        return rows.map((row) => ({ ...row, text: `${row.name}()`, from: to - match[1].length - 1, to }));
-      }
-      match = before.match(/([A-Za-z_][\w-]*)\((?:[^()\n]+, ?)?([\w-]*)$/);
-      let tool = match && named.get(match[1].toLowerCase());
-      if (tool) {
-        const closes = box.value[to] === ")" ? "" : ")";
-        const empty = match[2] === "" && match[0].endsWith("(") ? [{ name: ")", says: "just the tool", text: closes || "", from: to, to }] : [];
-        return [...offer(match, tool.inputs, (row) => row.name + closes), ...empty];
-      }
-      match = before.match(/([A-Za-z_][\w-]*)\(\)\.([\w-]*)$/);
-      tool = match && named.get(match[1].toLowerCase());
-      if (tool) return offer(match, tool.outputs, (row) => row.name);
-      match = before.match(/\{([\w-]*)$/);
-      if (match) return offer(match, items(), (row) => (box.value[to] === "}" ? row.name : `${row.name}}`));
-      return [];
-    };
-
-    /* Where the caret is, measured on the marks, which wrap as the text does. */
-    const place = () => {
-      const range = document.createRange();
-      let left = box.selectionStart;
-      const walker = document.createTreeWalker(marks, NodeFilter.SHOW_TEXT);
-      for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-        if (left <= node.length) {
-          range.setStart(node, left);
-          break;
-        }
-        left -= node.length;
-      }
-      const at = range.getClientRects()[0] || range.getBoundingClientRect();
-      const outer = frame.getBoundingClientRect();
-      /* Above the line where there is no room below it. */
-      const bar = document.querySelector(".save-bar")?.offsetHeight ?? 0;
-      const isAbove = at.bottom + list.offsetHeight + 4 > innerHeight - bar && at.top > list.offsetHeight;
-      const top = isAbove ? at.top - list.offsetHeight - 4 : at.bottom + 4;
-      list.style.setProperty("top", `${top - outer.top}px`);
-      const most = outer.width - list.offsetWidth - 8;
-      list.style.setProperty("left", `${Math.max(0, Math.min(at.left - outer.left, most))}px`);
-    };
-
-    const close = () => {
-      offers = [];
-      list.hidden = true;
-      box.removeAttribute("aria-activedescendant");
-    };
-    const choose = (index) => {
-      chosen = (index + offers.length) % offers.length;
-      [...list.children].forEach((row, number) => row.setAttribute("aria-selected", String(number === chosen)));
-      list.children[chosen].scrollIntoView({ block: "nearest" });
-      box.setAttribute("aria-activedescendant", `offer-${chosen}`);
-    };
-    const show = () => {
-      offers = found();
-      if (!offers.length) {
-        close();
-        return;
-      }
-      list.replaceChildren(
-        ...offers.map((offer, number) => {
-          const row = Object.assign(document.createElement("li"), { id: `offer-${number}` });
-          row.setAttribute("role", "option");
-          row.append(Object.assign(document.createElement("span"), { className: "mono", textContent: offer.name }));
-          if (offer.says) row.append(Object.assign(document.createElement("small"), { textContent: offer.says }));
-          return row;
-        }),
-      );
-      list.hidden = false;
-      place();
-      choose(0);
-    };
-    const take = (index) => {
-      const offer = offers[index];
-      close();
-      put(offer.text, offer.from, offer.to);
-      if (offer.tool) {
-        askedFor = "";
-        pin(offer.tool);
-      }
-      /* After a tool by "name(" the caret stands behind the bracket already. */
-      if (offer.text === "" ) box.setSelectionRange(offer.to + 1, offer.to + 1);
-      show();
-    };
-
-    box.addEventListener("input", () => {
-      draw();
-      show();
-    });
-    box.addEventListener("click", close);
-    box.addEventListener("blur", close);
-    list.addEventListener("pointerdown", (event) => {
-      event.preventDefault();
-      const row = event.target.closest("li");
-      if (row) take([...list.children].indexOf(row));
-    });
-    const saves = (event) => {
-      if (!(event.ctrlKey || event.metaKey) || event.key !== "s" || box.matches(":disabled")) return;
-      event.preventDefault();
-      box.form.requestSubmit();
-    };
-    document.addEventListener("keydown", saves, { signal });
-    box.addEventListener("keydown", (event) => {
-      if (list.hidden) return;
-      const steps = { ArrowDown: 1, ArrowUp: -1 };
-      if (event.key in steps) choose(chosen + steps[event.key]);
-      else if (event.key === "Enter") take(chosen);
-      else if (event.key === "Escape") close();
-      else if (event.key === "Tab" && !offers[chosen].tool) take(chosen);
-      else {
-        /* Tab never pins: on a tool of the catalog it leaves the text box, as it does without a list. */
-        if (event.key === "Tab") close();
-        return;
-      }
-      event.preventDefault();
-      event.stopPropagation();
-    });
-
-    const pressed = (event) => {
-      const button = event.target.closest("#remarks-box button[formaction]");
-      if (button) {
-        event.preventDefault();
-        changePins(button.getAttribute("formaction"), { [button.name]: button.value });
-        return;
-      }
-      const insert = event.target.closest("[data-insert]");
-      const editor = document.querySelector(".pane-switch [value=editor]");
-      if ((insert || event.target.closest("[data-line]")) && editor) editor.checked = true;
-      if (insert && !box.matches(":disabled")) put(insert.dataset.insert, box.selectionStart, box.selectionEnd);
-      const line = event.target.closest("[data-line]");
-      if (!line) return;
-      goTo(Number(line.dataset.line), Number(line.dataset.column || 0));
-      const { wrong, write } = line.dataset;
-      if (!write || box.matches(":disabled")) return;
-      /* The name begins there, or behind an @. */
-      const from = box.value.indexOf(wrong, box.selectionStart);
-      if (from >= 0 && from <= box.selectionStart + 1) put(write, from, from + wrong.length);
-    };
-    document.addEventListener("click", pressed, { signal });
-
-    /* Typed, and not kept as a draft yet. */
-    box.addEventListener("input", () => (box.dataset.unsent = "true"));
-    box.addEventListener("htmx:afterRequest", (event) => {
-      if (!event.detail.successful) return;
-      delete box.dataset.unsent;
-      delete box.dataset.sending;
-    });
-    /* Leaving the page sends what is left, without waiting for an answer. */
-    const leave = () => {
-      if (box.dataset.unsent) navigator.sendBeacon(box.getAttribute("hx-post"), new FormData(box.form));
-    };
-    window.addEventListener("pagehide", leave, { signal });
-    let isDecided = false;
-    /* Saved, discarded or removed: what becomes of the text is decided there. Requests of parts are prevented. */
-    document.addEventListener(
-      "submit",
-      (event) => {
-        if (event.defaultPrevented || !event.target.closest("#detail")) return;
-        delete box.dataset.unsent;
-        isDecided = true;
-      },
-      { signal },
-    );
-    /* A draft that was still to be kept would come after what was saved. */
-    box.addEventListener("htmx:beforeRequest", (event) => isDecided && event.preventDefault());
-    window.addEventListener("pageshow", () => (isDecided = false), { signal });
-
-    const goTo = (number, column) => {
-      const lines = box.value.split("\n");
-      const start = lines.slice(0, number - 1).reduce((sum, each) => sum + each.length + 1, 0);
-      if (lines[number - 1] === undefined) return;
-      box.focus();
-      box.setSelectionRange(start + column, start + lines[number - 1].length);
-      /* The copy behind the text says where the line is, however lines are wrapped. */
-      const nodes = document.createTreeWalker(marks, NodeFilter.SHOW_TEXT);
-      let left = start + column;
-      let node = nodes.nextNode();
-      while (node && left >= node.length) {
-        left -= node.length;
-        node = nodes.nextNode();
-      }
-      if (!node) return;
-      const range = document.createRange();
-      range.setStart(node, left);
-      range.setEnd(node, left + 1);
-      const { top } = range.getBoundingClientRect();
-      if (top < 80 || top > innerHeight - 120) scrollBy({ top: top - innerHeight / 3 });
-    };
-
-    /* Where the box does not grow by itself. */
-    if (!CSS.supports("field-sizing", "content")) {
-      const grow = () => {
-        box.style.setProperty("height", "auto");
-        box.style.setProperty("height", `${box.scrollHeight}px`);
-      };
-      box.addEventListener("input", grow);
-      grow();
+  /* The grammar of designer/procedures/references.py. */
+  const NAME = String.raw`[A-Za-z_][\w-]*`;
+  const ITEM = String.raw`\{(?:item:)?${NAME}\}`;
+  const VALUE = String.raw`${ITEM}|"[^"\n]{0,200}"|'[^'\n]{0,200}'|“[^”\n]{0,200}”|[\w.+-]{1,200}`;
+  const ARGUMENT = String.raw`(?:${ITEM}|${NAME}(?:\s?[=:]\s?(?:${VALUE}))?)`;
+  const REFERENCE = new RegExp(
+    String.raw`${ITEM}|(?<![\w@/-])@?(${NAME})\((?:\)(?:\.([A-Za-z_](?:[\w-]*\w)?))?|(${ARGUMENT}(?:\s?,\s?${ARGUMENT}){0,30})\))`,
+    "g",
+  );
+  const kindOf = (match) => {
+    if (match[0].startsWith("{")) return "is-item";
+    const tool = named.get(match[1].toLowerCase());
+    if (match[3] !== undefined && !tool) return null;
+    if (!tool) return "is-unknown";
+    if (match[2] && tool.outputs.length && !tool.outputs.some((each) => each.name === match[2])) return "is-unknown";
+    return "is-known";
+  };
+  const draw = () => {
+    const parts = [];
+    let end = 0;
+    for (const match of box.value.matchAll(REFERENCE)) {
+      const kind = kindOf(match);
+      if (!kind) continue;
+      parts.push(box.value.slice(end, match.index));
+      parts.push(Object.assign(document.createElement("mark"), { className: kind, textContent: match[0] }));
+      end = match.index + match[0].length;
     }
-    draw();
-    /* A tool was pinned from here. */
-    const pinned = () => {
-      readTools();
-      draw();
-    };
-    document.addEventListener("htmx:oobAfterSwap", pinned, { signal });
-    /* The button that was pressed is gone with the remark that it mended. */
-    const returnToText = (event) => {
-      if (event.target.id === "remarks-box" && document.activeElement === document.body) box.focus({ preventScroll: true });
-    };
-    document.addEventListener("htmx:afterSettle", returnToText, { signal });
-    /* What another page leads to: #line-14. */
-    const asked = /^#line-(\d{1,5})$/.exec(location.hash);
-    if (asked) goTo(Number(asked[1]), 0);
+    marks.replaceChildren(...parts, box.value.slice(end), "\n");
   };
 
-  /* The one of this page, or one that was swapped in; what the one before listened to ends with it. */
-  let ending = new AbortController();
-  const start = () => {
-    const box = document.querySelector("[data-procedure]:not([data-started])");
-    if (!box) return;
-    ending.abort();
-    ending = new AbortController();
-    box.dataset.started = "true";
-    edit(box, ending.signal);
+  const changed = () => box.dispatchEvent(new Event("input", { bubbles: true }));
+  const put = (text, from, to) => {
+    box.focus();
+    box.setSelectionRange(from, to);
+    /* Keeps the browser's undo; where that is gone, sets the text. */
+    if (!document.execCommand("insertText", false, text)) {
+      box.setRangeText(text, from, to, "end");
+      changed();
+    }
   };
-  document.addEventListener("htmx:load", start);
-  start();
-})();
+
+  /* Unpinned tools of the catalog, for a name after @. */
+  let askedFor = "";
+  let inCatalog = [];
+  let soon = 0;
+  const ask = (typed) => {
+    clearTimeout(soon);
+    if (!frame.dataset.offers || typed.length < 2) return;
+    soon = setTimeout(async () => {
+      const reply = await fetch(`${frame.dataset.offers}?q=${encodeURIComponent(typed)}`).catch(() => null);
+      if (!reply?.ok) return;
+      const found = (await reply.json()).tools;
+      askedFor = typed;
+      inCatalog = found.map((each) => ({ ...each, says: `not pinned yet · ${each.says}` }));
+      const at = chosen;
+      if (document.activeElement === box && found.length) {
+        show();
+        /* Keep the choice when rows are added. */
+        if (at < offers.length) choose(at);
+      }
+    }, 200);
+  };
+  /* Not sent by a button of the remarks: a check replaces them, and the reply would change nothing elsewhere. */
+  let check = null;
+  const changePins = (address, values) => {
+    check = null;
+    const typed = Object.fromEntries(new FormData(box.form));
+    htmx.ajax("POST", address, { target: "#remarks-box", swap: "innerHTML", values: { ...typed, ...values } });
+  };
+  const pin = (tool) => changePins(frame.dataset.pin, { tool });
+  /* A check from before the pins changed is out of date. */
+  box.addEventListener("htmx:beforeRequest", (event) => (check = event.detail.xhr));
+  const refuseOldCheck = ({ detail }) => {
+    if (detail.requestConfig.elt === box && detail.xhr !== check) detail.shouldSwap = false;
+  };
+  on("htmx:beforeSwap", refuseOldCheck);
+
+  /* Offers: what can be completed where the caret is. */
+  const list = Object.assign(document.createElement("ul"), { className: "offers", id: "offers", hidden: true });
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Tools, inputs and outputs");
+  frame.append(list);
+  box.setAttribute("aria-autocomplete", "list");
+  box.setAttribute("aria-controls", "offers");
+  let offers = [];
+  let chosen = 0;
+
+  const matching = (rows, typed) => {
+    const wanted = typed.toLowerCase();
+    const starts = rows.filter((row) => row.name.toLowerCase().startsWith(wanted));
+    const holds = rows.filter((row) => !starts.includes(row) && row.name.toLowerCase().includes(wanted));
+    /* A complete name is not offered: Enter has to make a new line. */
+    return [...starts, ...holds].filter((row) => row.name !== typed).slice(0, MOST_OFFERED);
+  };
+  const items = () => {
+    const written = [...box.value.matchAll(/\{([A-Za-z_][\w-]*)\}/g)].map((match) => match[1]);
+    const required = tools.flatMap((tool) => tool.inputs.filter((each) => each.says.startsWith("required")).map((each) => each.name));
+    return [...new Set([...written, ...required])].map((name) => ({ name, says: "collected in the conversation" }));
+  };
+  const found = () => {
+    const to = box.selectionStart;
+    if (to !== box.selectionEnd) return [];
+    const before = box.value.slice(Math.max(0, to - 200), to);
+    const offer = (match, rows, text) => matching(rows, match.at(-1)).map((row) => ({ ...row, text: text(row), from: to - match.at(-1).length, to }));
+    let match = before.match(/(?:^|[^\w@])@([\w-]*)$/);
+    if (match) {
+      const rows = matching(tools, match[1]).concat(match[1] === askedFor ? inCatalog : []);
+      if (match[1] !== askedFor) ask(match[1]);
+      return rows.map((row) => ({ ...row, text: `${row.name}()`, from: to - match[1].length - 1, to }));
+    }
+    match = before.match(/([A-Za-z_][\w-]*)\((?:[^()\n]+, ?)?([\w-]*)$/);
+    let tool = match && named.get(match[1].toLowerCase());
+    if (tool) {
+      const closes = box.value[to] === ")" ? "" : ")";
+      const empty = match[2] === "" && match[0].endsWith("(") ? [{ name: ")", says: "just the tool", text: closes || "", from: to, to }] : [];
+      return [...offer(match, tool.inputs, (row) => row.name + closes), ...empty];
+    }
+    match = before.match(/([A-Za-z_][\w-]*)\(\)\.([\w-]*)$/);
+    tool = match && named.get(match[1].toLowerCase());
+    if (tool) return offer(match, tool.outputs, (row) => row.name);
+    match = before.match(/\{([\w-]*)$/);
+    if (match) return offer(match, items(), (row) => (box.value[to] === "}" ? row.name : `${row.name}}`));
+    return [];
+  };
+
+  /* Where a character is, measured on the marks, which wrap as the text does. */
+  const positionOf = (offset) => {
+    const range = document.createRange();
+    const nodes = document.createTreeWalker(marks, NodeFilter.SHOW_TEXT);
+    for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+      if (offset <= node.length) {
+        range.setStart(node, offset);
+        break;
+      }
+      offset -= node.length;
+    }
+    return range.getClientRects()[0] || range.getBoundingClientRect();
+  };
+  const place = () => {
+    const at = positionOf(box.selectionStart);
+    const outer = frame.getBoundingClientRect();
+    const bar = document.querySelector(".save-bar")?.offsetHeight ?? 0;
+    const isAbove = at.bottom + list.offsetHeight + 4 > innerHeight - bar && at.top > list.offsetHeight;
+    const top = isAbove ? at.top - list.offsetHeight - 4 : at.bottom + 4;
+    list.style.setProperty("top", `${top - outer.top}px`);
+    const most = outer.width - list.offsetWidth - 8;
+    list.style.setProperty("left", `${Math.max(0, Math.min(at.left - outer.left, most))}px`);
+  };
+
+  const close = () => {
+    offers = [];
+    list.hidden = true;
+    box.removeAttribute("aria-activedescendant");
+  };
+  const choose = (index) => {
+    chosen = (index + offers.length) % offers.length;
+    [...list.children].forEach((row, number) => row.setAttribute("aria-selected", String(number === chosen)));
+    list.children[chosen].scrollIntoView({ block: "nearest" });
+    box.setAttribute("aria-activedescendant", `offer-${chosen}`);
+  };
+  const show = () => {
+    offers = found();
+    if (!offers.length) {
+      close();
+      return;
+    }
+    list.replaceChildren(
+      ...offers.map((offer, number) => {
+        const row = Object.assign(document.createElement("li"), { id: `offer-${number}` });
+        row.setAttribute("role", "option");
+        row.append(Object.assign(document.createElement("span"), { className: "mono", textContent: offer.name }));
+        if (offer.says) row.append(Object.assign(document.createElement("small"), { textContent: offer.says }));
+        return row;
+      }),
+    );
+    list.hidden = false;
+    place();
+    choose(0);
+  };
+  const take = (index) => {
+    const offer = offers[index];
+    close();
+    put(offer.text, offer.from, offer.to);
+    if (offer.tool) {
+      askedFor = "";
+      pin(offer.tool);
+    }
+    if (offer.text === "" ) box.setSelectionRange(offer.to + 1, offer.to + 1);
+    show();
+  };
+
+  box.addEventListener("input", () => {
+    draw();
+    show();
+  });
+  box.addEventListener("click", close);
+  box.addEventListener("blur", close);
+  list.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    const row = event.target.closest("li");
+    if (row) take([...list.children].indexOf(row));
+  });
+  const saves = (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.key !== "s" || box.matches(":disabled")) return;
+    event.preventDefault();
+    box.form.requestSubmit();
+  };
+  on("keydown", saves);
+  box.addEventListener("keydown", (event) => {
+    if (list.hidden) return;
+    const steps = { ArrowDown: 1, ArrowUp: -1 };
+    if (event.key in steps) choose(chosen + steps[event.key]);
+    else if (event.key === "Enter") take(chosen);
+    else if (event.key === "Escape") close();
+    else if (event.key === "Tab" && !offers[chosen].tool) take(chosen);
+    else {
+      /* Tab never pins a tool: it leaves the text box. */
+      if (event.key === "Tab") close();
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  const pressed = (event) => {
+    const button = event.target.closest("#remarks-box button[formaction]");
+    if (button) {
+      event.preventDefault();
+      changePins(button.getAttribute("formaction"), { [button.name]: button.value });
+      return;
+    }
+    const insert = event.target.closest("[data-insert]");
+    const editor = document.querySelector(".pane-switch [value=editor]");
+    if ((insert || event.target.closest("[data-line]")) && editor) editor.checked = true;
+    if (insert && !box.matches(":disabled")) put(insert.dataset.insert, box.selectionStart, box.selectionEnd);
+    const line = event.target.closest("[data-line]");
+    if (!line) return;
+    goTo(Number(line.dataset.line), Number(line.dataset.column || 0));
+    const { wrong, write } = line.dataset;
+    if (!write || box.matches(":disabled")) return;
+    /* The name begins there, or behind an @. */
+    const from = box.value.indexOf(wrong, box.selectionStart);
+    if (from >= 0 && from <= box.selectionStart + 1) put(write, from, from + wrong.length);
+  };
+  on("click", pressed);
+
+  /* Typed, and not kept as a draft yet. */
+  box.addEventListener("input", () => (box.dataset.unsent = "true"));
+  box.addEventListener("htmx:afterRequest", (event) => {
+    if (!event.detail.successful) return;
+    delete box.dataset.unsent;
+    delete box.dataset.sending;
+  });
+  /* Send an unsaved draft when the page is left. */
+  const leave = () => {
+    if (box.dataset.unsent) navigator.sendBeacon(box.getAttribute("hx-post"), new FormData(box.form));
+  };
+  addEventListener("pagehide", leave, { signal });
+  let isDecided = false;
+  /* Saving, discarding and removing decide about the text. */
+  on("submit", (event) => {
+    if (event.defaultPrevented || !event.target.closest("#detail")) return;
+    delete box.dataset.unsent;
+    isDecided = true;
+  });
+  box.addEventListener("htmx:beforeRequest", (event) => isDecided && event.preventDefault());
+  addEventListener("pageshow", () => (isDecided = false), { signal });
+
+  const goTo = (number, column) => {
+    const lines = box.value.split("\n");
+    const start = lines.slice(0, number - 1).reduce((sum, each) => sum + each.length + 1, 0);
+    if (lines[number - 1] === undefined) return;
+    box.focus();
+    box.setSelectionRange(start + column, start + lines[number - 1].length);
+    const { top } = positionOf(start + column);
+    if (top < 80 || top > innerHeight - 120) scrollBy({ top: top - innerHeight / 3 });
+  };
+
+  if (!CSS.supports("field-sizing", "content")) {
+    const grow = () => {
+      box.style.setProperty("height", "auto");
+      box.style.setProperty("height", `${box.scrollHeight}px`);
+    };
+    box.addEventListener("input", grow);
+    grow();
+  }
+  draw();
+  const pinned = () => {
+    readTools();
+    draw();
+  };
+  on("htmx:oobAfterSwap", pinned);
+  const returnToText = (event) => {
+    if (event.target.id === "remarks-box" && document.activeElement === document.body) box.focus({ preventScroll: true });
+  };
+  on("htmx:afterSettle", returnToText);
+  /* What another page leads to: #line-14. */
+  const asked = /^#line-(\d{1,5})$/.exec(location.hash);
+  if (asked) goTo(Number(asked[1]), 0);
+};
+
+/* One editor at a time; listeners of the previous one end. */
+let ending = new AbortController();
+const start = () => {
+  const box = document.querySelector("[data-procedure]:not([data-started])");
+  if (!box) return;
+  ending.abort();
+  ending = new AbortController();
+  box.dataset.started = "true";
+  edit(box, ending.signal);
+};
+document.addEventListener("htmx:load", start);
+start();
