@@ -130,7 +130,7 @@ def _moved() -> CompiledQuery[Run]:
 @requires(write=Role.VIEWER)
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
-    # The choice of light or dark.
+    # The choice of light or dark, for browsers without the script that does this in place.
     selected_theme = request.POST.get("theme", "")
     back = request.POST.get("next", "/")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())

@@ -103,6 +103,16 @@ on("change", (event) => {
   group?.querySelectorAll("input[type=checkbox]").forEach((one) => (one.checked = box.checked));
 });
 
+/* The server reads the theme from the cookie. */
+on("submit", (event) => {
+  if (!event.target.matches("[data-theme-form]")) return;
+  event.preventDefault();
+  const theme = event.submitter.value;
+  document.cookie = `theme=${theme}; path=/; max-age=${theme ? 31536000 : 0}; samesite=lax`;
+  document.documentElement.dataset.theme = theme;
+  event.target.querySelectorAll("button").forEach((button) => (button.ariaPressed = button.value === theme));
+});
+
 on("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (button) {
