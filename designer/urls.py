@@ -67,6 +67,7 @@ urlpatterns = [
     ),
     path("tools/<int:pk>/versions/", tools.tool_versions, name="tool-versions"),
     path("tools/<int:pk>/versions/v<path:label>/", tools.tool_versions, name="tool-version"),
+    path("tools/<int:pk>/similar/", tool_list.tool_similar, name="tool-similar"),
     path("tools/<int:pk>/used-by/", tools.tool_usage, name="tool-usage"),
     path("tools/<int:pk>/same-job/", same_job.tool_same_job, name="tool-same-job"),
     path("tools/<int:pk>/findings/", tools.tool_findings, name="tool-findings"),
@@ -127,6 +128,11 @@ urlpatterns = [
         "agents/<slug:slug>/mocks/procedures/<slug:procedure>/",
         mocks.mock_rehearsal,
         name="mock-rehearsal",
+    ),
+    path(
+        "agents/<slug:slug>/mocks/procedures/<slug:procedure>/run/",
+        mocks.mock_rehearsal_run,
+        name="mock-rehearsal-run",
     ),
     path(
         "agents/<slug:slug>/mocks/procedures/<slug:procedure>/<int:step>/",

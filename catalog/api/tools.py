@@ -13,15 +13,25 @@ from rest_framework.utils.urls import replace_query_param
 import protocols
 from catalog.api.progress import ProgressOutput
 from catalog.models.tools import ItemKind, ToolStatus
-from catalog.search import Query, search
-from catalog.search.listing import ANY_KIND, MAX_QUESTION_LENGTH, SORT_NAMES, asked_kinds
+from catalog.search import Query, count_facets, search
+from catalog.search.facets import FACETS, FacetValue
 from catalog.search.progress import catalog_progress
+from catalog.search.tool_query import (
+    ANY_KIND,
+    EFFECTS,
+    MAX_QUESTION_LENGTH,
+    REQUIREMENTS,
+    SORT_NAMES,
+    USED,
+    asked_kinds,
+)
 from core.errors import invalid
 from core.public_url import public_url
 from people.api.generics import APIView
 from protocols.signature import Effect
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
+MAX_FACET_VALUES = 100
 
 
 class WhyOutput(serializers.Serializer[Any]):
@@ -71,13 +81,28 @@ class ToolRow(serializers.Serializer[Any]):
     why = WhyOutput(allow_null=True, help_text="Why the question found it; null without a question.")
 
 
+class FacetValueOutput(serializers.Serializer[Any]):
+    value = serializers.CharField(help_text="What the parameter of this name accepts.")
+    label = serializers.CharField(help_text="For people.")  # type: ignore[assignment]
+    count = serializers.IntegerField(help_text="How many tools the page would have with this value.")
+
+
 class ToolRows(serializers.Serializer[Any]):
     """A page of tools. `unmatched`: words that match no tool. `repaired`: maps misspelt words to the
     searched ones."""
 
+    count = serializers.IntegerField(
+        help_text="How many tools match. Of a question, the best thousand are listed."
+    )
     fits_badly = serializers.BooleanField(help_text="Nothing that was found answers the question well.")
 
     results = ToolRow(many=True)
+    facets = serializers.DictField(
+        child=FacetValueOutput(many=True),
+        required=False,
+        help_text=f"With `facets=1`: up to {MAX_FACET_VALUES} values of each of {', '.join(FACETS)}. The "
+        "counts of a facet ignore its own values, except those of `tag`, of which a tool has all.",
+    )
     next = serializers.URLField(allow_null=True)
     previous = serializers.URLField(allow_null=True)
     unmatched = serializers.ListField(child=serializers.CharField())
@@ -95,8 +120,13 @@ PARAMETERS = [
     ),
     OpenApiParameter("protocol", str, enum=[name for name, _ in protocols.choices()], many=True),
     OpenApiParameter(
-        "tag", {"type": "array", "items": SOME_TEXT}, description="The tool has all that are given."
+        "tag",
+        {"type": "array", "items": SOME_TEXT},
+        description="The tool has all that are given, in any spelling (`E-Mail`, `email`).",
     ),
+    OpenApiParameter("effect", str, enum=EFFECTS, many=True),
+    OpenApiParameter("requirement", str, enum=REQUIREMENTS, many=True, description="What a call needs."),
+    OpenApiParameter("used", str, enum=USED, many=True, description="`true`: tools that agents use."),
     OpenApiParameter(
         "kind",
         str,
@@ -104,7 +134,7 @@ PARAMETERS = [
         many=True,
         description="Tools alone, unless prompts and resources are asked for. May be given more than once.",
     ),
-    OpenApiParameter("status", str, enum=ToolStatus.values),
+    OpenApiParameter("status", str, enum=ToolStatus.values, many=True),
     OpenApiParameter(
         "version",
         SOME_TEXT,
@@ -113,6 +143,7 @@ PARAMETERS = [
     OpenApiParameter("endpoint", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
     OpenApiParameter("as_typed", bool, description="`true` searches misspelt words as they are."),
     OpenApiParameter("sort", str, enum=SORT_NAMES),
+    OpenApiParameter("facets", str, enum=["1"], description="Also returns `facets`."),
     OpenApiParameter(
         "limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
     ),
@@ -127,12 +158,19 @@ class ToolList(APIView):
         """The keys of the vendors to search; None for all."""
         return None
 
+    def use_counts(self) -> dict[int, int]:
+        """How many agents use a tool, of those that any agent uses."""
+        return {}
+
     @extend_schema(operation_id="tools_list", parameters=PARAMETERS, responses=ToolRows)
     def get(self, request: Request) -> Response:
-        page = search(replace(_query(request), within=self.within(request)))
+        query = replace(_query(request), within=self.within(request), use_counts=self.use_counts())
+        page = search(query)
+        facets = count_facets(query, page.matches) if _has_facets(request) else None
         url = public_url(request.get_full_path(), request)
         return Response(
             {
+                "count": page.count,
                 "results": [row | {"why": row["why"] and asdict(row["why"])} for row in page.rows],
                 "next": replace_query_param(url, "cursor", page.next) if page.next else None,
                 "previous": replace_query_param(url, "cursor", page.previous) if page.previous else None,
@@ -141,7 +179,25 @@ class ToolList(APIView):
                 "fits_badly": page.fits_badly,
                 "progress": ProgressOutput(catalog_progress()).data,
             }
+            | ({} if facets is None else {"facets": _facets_output(facets)})
         )
+
+
+def _has_facets(request: Request) -> bool:
+    text = request.query_params.get("facets")
+    if text not in (None, "1"):
+        raise invalid(facets="Give 1, or leave it out.")
+    return text == "1"
+
+
+def _facets_output(facets: dict[str, list[FacetValue]]) -> dict[str, Any]:
+    return {
+        name: [
+            {"value": each.value, "label": each.label, "count": each.count}
+            for each in values[:MAX_FACET_VALUES]
+        ]
+        for name, values in facets.items()
+    }
 
 
 def _query(request: Request) -> Query:
@@ -153,7 +209,10 @@ def _query(request: Request) -> Query:
         protocol=tuple(parameters.getlist("protocol")),
         tag=tuple(parameters.getlist("tag")),
         kind=asked_kinds(parameters.getlist("kind")),
-        status=parameters.get("status", ""),
+        effect=tuple(parameters.getlist("effect")),
+        requirement=tuple(parameters.getlist("requirement")),
+        used=tuple(parameters.getlist("used")),
+        status=tuple(parameters.getlist("status")),
         version=parameters.get("version", ""),
         endpoint=_parse_integer(parameters.get("endpoint"), "endpoint", 2**63 - 1),
         as_typed=_flag(parameters.get("as_typed"), "as_typed"),

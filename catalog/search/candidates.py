@@ -9,9 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from django.db import connection
-
-from catalog.search import meanings, question, ranking, vocabulary
+from catalog.search import meanings, orders, question, ranking, vocabulary
 from catalog.search.engines import Candidate, Reader
 from catalog.search.fit import FIRST, Concept, Fit, Reasons, find_reasons, fits_badly, share_of
 from catalog.search.job_words import shipped_job_words
@@ -42,6 +40,7 @@ class Ranking:
     concepts: what the question wants.
     vectors: the tools with an exact score by their words.
     cosines: how close the meanings of tools are to that of the question.
+    weights: the stems that were searched, by how much the question wants each.
     stems: the stems of the words to mark in texts.
     """
 
@@ -51,6 +50,7 @@ class Ranking:
     concepts: list[Concept[bytes]] = field(default_factory=list)
     vectors: dict[int, bytes] = field(default_factory=dict)
     cosines: dict[int, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
     stems: frozenset[str] = frozenset()
 
     def explain(self, tool: int) -> Reasons | None:
@@ -100,6 +100,10 @@ def rank(
     beginnings = reader.names_beginning(asked.key, scope, NAMES_BEGINNING) if len(asked.key) > 1 else []
     exact = {each.tool: each for each in (*namesakes, *beginnings, *leaders[:EXACT])}
     cosines = meanings.compare(text, scope, exact)
+    if scope.has_labels and cosines:
+        # Vectors know no labels.
+        labelled = reader.tools_in(scope.among_only(list(cosines)), len(cosines))
+        cosines = {tool: cosines[tool] for tool in labelled}
     if near := cosines.keys() - exact.keys():
         among = replace(scope, among=list(near))
         exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
@@ -125,7 +129,7 @@ def rank(
             -round(scores[tool], 5),
             tool,
         )
-        for tool in _without_far(_in_scope(list(scores), scope), exact, cosines)
+        for tool in _without_far(orders.in_scope(list(scores), scope), exact, cosines)
     ]
     return Ranking(
         sorted(hits),
@@ -134,7 +138,8 @@ def rank(
         concepts,
         vectors,
         cosines,
-        question.find_stems(asked, known, terms),
+        weights=terms.stress,
+        stems=question.find_stems(asked, known, terms),
     )
 
 
@@ -150,15 +155,3 @@ def _without_far(tools: list[int], exact: Collection[int], cosines: Mapping[int,
 def _read_vectors(found: list[Candidate], reader: Reader) -> dict[int, bytes]:
     vectors = reader.vectors([each.reference for each in found])
     return {each.tool: vector for each, vector in zip(found, vectors, strict=True)}
-
-
-_IN_SCOPE = "SELECT t.id FROM catalog_tool t WHERE t.id = ANY(%(tools)s) AND {scope}"
-
-
-def _in_scope(tools: list[int], scope: Scope) -> list[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _IN_SCOPE.format(scope=scope.condition()),
-            {**scope.values(), "tools": tools},
-        )
-        return [tool for (tool,) in cursor.fetchall()]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from django.db import connection
 
-from catalog.search import changes, ranking, searched_texts, stemming, words
+from catalog.search import changes, ranking, searched_texts, stemming, tags, words
 from catalog.search.changes import DatabaseMoment, IndexState
 from catalog.search.engines import Document, IndexUnusableError, Reader, Writer, current_engine
 from catalog.search.job_words import shipped_groups
@@ -31,7 +31,7 @@ BATCH = 2_000
 # An index that nothing changes is written again now and then, so that it is not taken for a forgotten one.
 REFRESH_SECONDS = 3_600
 # Raise it when a release makes other documents of the same tools.
-RECIPE = 1
+RECIPE = 2
 
 # How often the engine counts a group of everyday words, by its impact in our ranking.
 _GROUP_REPEATS = {searched_texts.GROUP_IN_NAME: 6, searched_texts.GROUP_IN_TEXT: 1}
@@ -236,7 +236,7 @@ def _document(row: ToolRow) -> Document:
         words=spelled,
         labels={
             "item_kind": (row.kind,),
-            "tag": set(signature.tags),
+            "tag": tags.distinct(signature.tags),
             "status": (row.status,),
             "version": (row.version_label,) if row.version_label else (),
             "effect": (signature.annotations.effect,),

@@ -6,8 +6,8 @@ the first one costs.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,27 +15,22 @@ import msgspec
 from django.core import signing
 from django.db.models import Case, F, Func, TextField, When
 
-import protocols
-from catalog.models import Endpoint, Tool, Vendor
-from catalog.models.tools import ItemKind, ToolStatus
+from catalog.models import Tool
 from catalog.rules.version_names import version_name
-from catalog.search import candidates, fresh, index, orders, question, word_lists
+from catalog.search import candidates, fresh, index, orders, word_lists
 from catalog.search.candidates import Hit, Ranking
+from catalog.search.facet_counts import Matches, count_matches, count_tools, tools_in
 from catalog.search.job_words import shipped_job_words
 from catalog.search.scope import Scope
+from catalog.search.tool_query import BY_USE, MAX_QUESTION_LENGTH, RELEVANCE, Query, check, scope_of
 from catalog.tools import effective_texts
 from core.compiled_queries import CompiledQuery, given_keys
 from core.consistent_read import one_moment
-from core.errors import DomainError, invalid
+from core.errors import DomainError
 from protocols.signature import Annotations, Signature
 
-RELEVANCE = "relevance"
-SORT_NAMES = (RELEVANCE, *orders.SORTS)
-# Counting stops here; with words, where the exact ranking ends.
-COUNTED = 1_000
-MAX_QUESTION_LENGTH = question.MAX_LENGTH
-TAGS_OFFERED = 40
-ANY_KIND = "any"
+# So many tools are read from the index at once; of more, the list is walked in steps.
+FEW_TOOLS, WALK_STEP = 10_000, 500
 
 COLUMNS = {
     "vendor": F("endpoint__vendor__slug"),
@@ -60,50 +55,13 @@ PLAIN = (
 )
 
 
-def asked_kinds(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the kinds of items that a query names: tools where it names none, all for `any`."""
-    if ANY_KIND in names:
-        return ()
-    return tuple(names) or (ItemKind.TOOL,)
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`.
-
-    version: the vendor's own text for the current version.
-    kind: the kinds of items; empty for all.
-    as_typed: no word is repaired.
-    sort: if empty, by relevance, or by name when there is no `q`.
-    within: the keys of the vendors to search at all, beside what is defined here; None for every vendor.
-    """
-
-    q: str = ""
-    vendor: tuple[str, ...] = ()
-    protocol: tuple[str, ...] = ()
-    tag: tuple[str, ...] = ()
-    status: str = ""
-    version: str = ""
-    kind: tuple[str, ...] = (ItemKind.TOOL,)
-    endpoint: int | None = None
-    sort: str = ""
-    limit: int = 50
-    cursor: str = ""
-    as_typed: bool = False
-    within: frozenset[int] | None = None
-
-    @property
-    def order(self) -> str:
-        if self.sort in ("", RELEVANCE):
-            return RELEVANCE if self.q.strip() else "name"
-        return self.sort
-
-
 @dataclass(frozen=True, slots=True)
 class ResultPage:
     """A page of tools.
 
-    is_more: counting stopped at `count`.
+    count: how many tools the query matches.
+    is_more: only the best of them are listed.
+    matches: what the question matched, for counts of facets; None without a question.
     unmatched: words that no tool contains.
     repaired: misspelt words, with the words that were searched instead.
     fits_badly: nothing that was found answers the question well.
@@ -119,6 +77,7 @@ class ResultPage:
     repaired: dict[str, str] = field(default_factory=dict)
     fits_badly: bool = False
     matched_stems: frozenset[str] = frozenset()
+    matches: Matches | None = None
 
 
 class _Place(NamedTuple):
@@ -128,7 +87,7 @@ class _Place(NamedTuple):
 
 def search(query: Query) -> ResultPage:
     """Raises DomainError for a filter, a sort or a cursor that is unknown."""
-    _check(query)
+    check(query)
     if query.q:
         # Not in the transaction, which the database ends when it is idle for long.
         word_lists.load()
@@ -138,11 +97,9 @@ def search(query: Query) -> ResultPage:
 
 
 def _search(query: Query) -> ResultPage:
-    status = ToolStatus(query.status) if query.status else None
-    kinds = tuple(ItemKind(kind) for kind in query.kind)
-    scope = Scope(_endpoints(query), query.tag, status, version=query.version, kinds=kinds)
+    scope = scope_of(query)
     if not query.q.strip():
-        return _sorted(query, scope)
+        return _sorted(query, scope, count_tools(scope))
     text = query.q[:MAX_QUESTION_LENGTH]
     place = _read(query)
     shown = place.key[-1] if place and query.order == RELEVANCE else 0
@@ -151,7 +108,8 @@ def _search(query: Query) -> ResultPage:
     ranking, state = index.read(
         lambda reader: candidates.rank(text, scope, reader, limit, as_typed=query.as_typed), Ranking()
     )
-    waiting = fresh.hits(text, scope, state)
+    # Only the index knows the labels of tools.
+    waiting = [] if scope.has_labels else fresh.hits(text, scope, state)
     # Best first. A tool whose new version waits for the index may have been found by its old words too.
     best: dict[int, Hit] = {}
     for hit in sorted([*ranking.hits, *waiting]):
@@ -161,60 +119,20 @@ def _search(query: Query) -> ResultPage:
     told: dict[str, Any] = {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
     told["matched_stems"] = ranking.stems
     told["fits_badly"] = not waiting and ranking.fits_badly
+    matches = told["matches"] = Matches(ranking.weights, best.keys())
+    count = max(len(hits), count_matches(scope, matches)) if len(ranking.hits) >= limit else len(hits)
     if query.order == RELEVANCE:
-        page = _by_relevance(query, place, hits, **told)
+        page = _by_relevance(query, place, hits, count, **told)
     else:
-        page = _sorted(query, replace(scope, among=[hit.tool for hit in hits]), **told)
+        page = _sorted(query, scope.among_only(list(best)), count, **told)
     for row in page.rows:
         row["why"] = ranking.explain(row["id"])
     return page
 
 
-def _check(query: Query) -> None:
-    if query.sort and query.sort not in SORT_NAMES:
-        _refuse("sort", f"Sort by one of: {', '.join(SORT_NAMES)}.")
-    if query.status and query.status not in ToolStatus.values:
-        _refuse("status", f"A tool's status is one of: {', '.join(ToolStatus.values)}.")
-    if not set(query.kind) <= set(ItemKind.values):
-        _refuse("kind", f"There are these kinds: {', '.join(ItemKind.values)}.")
-    for name, texts in {"vendor": query.vendor, "tag": query.tag, "version": (query.version,)}.items():
-        # PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair.
-        if any("\0" in text or text.encode(errors="ignore").decode() != text for text in texts):
-            _refuse(name, "This holds a character that no text here has.")
-    known = dict(protocols.choices())
-    if any(name not in known for name in query.protocol):
-        _refuse("protocol", f"There are these protocols: {', '.join(known)}.")
-
-
-def _refuse(name: str, sentence: str) -> None:
-    raise invalid(**{name: sentence})
-
-
-def _endpoints(query: Query) -> list[int] | None:
-    if not (query.vendor or query.protocol or query.endpoint is not None or query.within is not None):
-        return None
-    vendors = Vendor.objects.offering()
-    if query.vendor:
-        vendors = vendors.filter(slug__in=query.vendor)
-    rows = vendors.values_list(
-        *("pk", "slug", "is_own", "endpoints", "endpoints__protocol", "endpoints__removed_at")
-    ).order_by()
-    found = list(rows if query.endpoint is None or query.vendor else rows.filter(endpoints=query.endpoint))
-    known = {slug for _, slug, *_ in found}
-    if missing := [slug for slug in query.vendor if slug not in known]:
-        _refuse("vendor", f"There is no vendor “{missing[0][:60]}”.")
-    return [
-        endpoint
-        for vendor, _, is_own, endpoint, protocol, removed_at in found
-        if endpoint
-        and removed_at is None
-        and query.endpoint in (None, endpoint)
-        and (query.within is None or is_own or vendor in query.within)
-        and (not query.protocol or protocol in query.protocol)
-    ]
-
-
-def _by_relevance(query: Query, place: _Place | None, hits: Sequence[Hit], **told: Any) -> ResultPage:
+def _by_relevance(
+    query: Query, place: _Place | None, hits: Sequence[Hit], count: int, **told: Any
+) -> ResultPage:
     # A cursor holds the hit to go on from, and how many come before: that says how deep to rank.
     start, end = 0, query.limit
     if place:
@@ -230,30 +148,63 @@ def _by_relevance(query: Query, place: _Place | None, hits: Sequence[Hit], **tol
         _rows([hit.tool for hit in shown]),
         _write(query, [*shown[-1], end], backwards=False) if shown and end < len(hits) else None,
         _write(query, [*shown[0], start], backwards=True) if shown and start > 0 else None,
-        min(len(hits), candidates.EXACT),
-        len(hits) >= candidates.EXACT,
+        count,
+        count > candidates.MAX_CANDIDATES,
         **told,
     )
 
 
-def _sorted(query: Query, scope: Scope, **told: Any) -> ResultPage:
+def _sorted(query: Query, scope: Scope, count: int, **told: Any) -> ResultPage:
     place = _read(query)
     backwards = place is not None and place.backwards
-    after = place.key if place else None
-    keys = orders.keys(query.order, scope, after, query.limit + 1, backwards=backwards)
+    keys = _next_keys(query, scope, place, query.limit + 1, backwards=backwards)
     is_more, keys = len(keys) > query.limit, keys[: query.limit]
     if backwards:
         keys.reverse()
     has_next, has_previous = (True, is_more) if backwards else (is_more, place is not None)
-    count = orders.count(scope, COUNTED + 1)
     return ResultPage(
         _rows([key.tool for key in keys]),
         _write(query, keys[-1], backwards=False) if keys and has_next else None,
         _write(query, keys[0], backwards=True) if keys and has_previous else None,
-        min(count, COUNTED),
-        count > COUNTED,
+        count,
+        "matches" in told and count > candidates.MAX_CANDIDATES,
         **told,
     )
+
+
+def _next_keys(
+    query: Query, scope: Scope, place: _Place | None, limit: int, *, backwards: bool
+) -> list[orders.Key]:
+    """Return the next keys after a place, also of a scope with labels, which only the index knows."""
+    if scope.has_labels:
+        if count_tools(scope) > FEW_TOOLS:
+            return _walk(query, scope, place, limit, backwards=backwards)
+        scope = scope.among_only(tools_in(scope, FEW_TOOLS))
+    return _keys(query, scope, place and place.key, limit, backwards=backwards)
+
+
+def _keys(
+    query: Query, scope: Scope, after: Sequence[Any] | None, limit: int, *, backwards: bool
+) -> list[orders.Key]:
+    if query.order == BY_USE:
+        return orders.keys_by_use(query.use_counts, scope, after, limit, backwards=backwards)
+    return orders.keys(query.order, scope, after, limit, backwards=backwards)
+
+
+def _walk(
+    query: Query, scope: Scope, place: _Place | None, limit: int, *, backwards: bool
+) -> list[orders.Key]:
+    """Go through the tools in their order, and keep those that have the labels: many of them do."""
+    found: list[orders.Key] = []
+    after: Sequence[Any] | None = place and place.key
+    while len(found) < limit:
+        keys = _keys(query, scope, after, WALK_STEP, backwards=backwards)
+        if not keys:
+            break
+        labelled = set(tools_in(scope.among_only([key.tool for key in keys]), WALK_STEP))
+        found += [key for key in keys if key.tool in labelled]
+        after = keys[-1]
+    return found[:limit]
 
 
 def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
@@ -300,39 +251,3 @@ def _read(query: Query) -> _Place | None:
     except signing.BadSignature as error:
         sentence = "This page is not known any more. Start from the first page."
         raise DomainError("invalid_cursor", sentence) from error
-
-
-class Choice(NamedTuple):
-    value: str
-    label: str
-
-
-def choices() -> dict[str, list[Choice]]:
-    """What the list can be narrowed by: live vendors, protocols in use, the tags on most tools, statuses."""
-    endpoints = _used().rows()
-    used = {protocol for _, _, protocol in endpoints}
-    beside_tools = [Choice(kind.value, f"{kind.label}s") for kind in ItemKind if kind != ItemKind.TOOL]
-    return {
-        "kind": beside_tools if any(protocols.get(name).offers_context for name in used) else [],
-        "vendor": _by_label(Choice(slug, name) for slug, name, _ in endpoints),
-        "protocol": [Choice(name, label) for name, label in protocols.choices() if name in used],
-        "tag": _by_label(Choice(tag, tag) for tag in _common_tags()),
-        "status": [Choice(value, label) for value, label in ToolStatus.choices],
-    }
-
-
-def _by_label(choices: Iterable[Choice]) -> list[Choice]:
-    # As a reader looks for a word: capitals make no difference.
-    return sorted(set(choices), key=lambda choice: (choice.label.casefold(), choice))
-
-
-@cache
-def _used() -> CompiledQuery[tuple[str, str, str]]:
-    used = Endpoint.objects.offering().values_list("vendor__slug", "vendor__name", "protocol")
-    return CompiledQuery(used)
-
-
-def _common_tags() -> list[str]:
-    nothing: dict[str, int] = {}
-    counts, _ = index.read(lambda reader: reader.facets(("tag",), Scope())["tag"], nothing)
-    return sorted(counts, key=lambda tag: (-counts[tag], tag))[:TAGS_OFFERED]

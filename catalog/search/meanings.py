@@ -94,7 +94,7 @@ def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]
     """Return the cosines of these tools and of the nearest others; empty where meanings are not compared."""
     if settings.SEARCH_MEANING == NONE:
         return {}
-    is_filtered = bool(scope.tags or scope.version)
+    is_filtered = bool(scope.tags or scope.version or scope.has_labels)
     endpoints = None if scope.endpoints is None else list(scope.endpoints)
     request = FindNearest(text, endpoints, list(tools), NEAREST_FILTERED if is_filtered else NEAREST)
     reply = client.send_now(Path(settings.SEARCH_DIRECTORY), request, FIND_SECONDS)

@@ -1,6 +1,7 @@
 """Tools in the order of a column: the next keys after a place, never an offset."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -25,14 +26,14 @@ class Key(NamedTuple):
     tool: int
 
 
-def count(scope: Scope, most: int) -> int:
-    """How many tools the scope holds; counting stops at `most`."""
+def count(scope: Scope) -> int:
+    """Return how many tools the scope holds."""
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT.format(scope=scope.condition()), {**scope.values(), "most": most})
+        cursor.execute(
+            f"SELECT count(*) FROM catalog_tool t WHERE {scope.condition()}",  # noqa: S608
+            scope.values(),
+        )
         return int(cursor.fetchone()[0])
-
-
-_COUNT = "SELECT count(*) FROM (SELECT FROM catalog_tool t WHERE {scope} LIMIT %(most)s) counted"
 
 
 def keys(order: str, scope: Scope, after: Sequence[Any] | None, limit: int, *, backwards: bool) -> list[Key]:
@@ -58,6 +59,44 @@ _BY_COLUMN = """
 SELECT {value}, t.id FROM catalog_tool t WHERE {scope} {further}
 ORDER BY {value} {direction}, t.id {direction} LIMIT %(limit)s
 """
+
+
+def keys_by_use(
+    use_counts: Mapping[int, int],
+    scope: Scope,
+    after: Sequence[Any] | None,
+    limit: int,
+    *,
+    backwards: bool,
+) -> list[Key]:
+    """The next keys in the order of use: what most agents use first, then what none uses, by name.
+
+    The key of a used tool is a number, that of another one its name.
+    """
+    place = Key(*after) if after else None
+    unused = replace(scope, except_for=[*scope.except_for, *use_counts])
+    used = [Key(-use_counts[tool], tool) for tool in in_scope(list(use_counts), scope)]
+    if backwards:
+        found = []
+        if place and isinstance(place.value, str):
+            found = keys("name", unused, place, limit, backwards=True)
+            place = None
+        before = [key for key in used if place is None or key < place]
+        return (found + sorted(before, reverse=True))[:limit]
+    if place and isinstance(place.value, str):
+        return keys("name", unused, place, limit, backwards=False)
+    found = sorted(key for key in used if place is None or key > place)[:limit]
+    return found + keys("name", unused, None, limit - len(found), backwards=False)
+
+
+def in_scope(tools: Sequence[int], scope: Scope) -> list[int]:
+    """Return those of the tools that the scope holds."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT t.id FROM catalog_tool t WHERE t.id = ANY(%(tools)s) AND {scope.condition()}",  # noqa: S608
+            {**scope.values(), "tools": list(tools)},
+        )
+        return [tool for (tool,) in cursor.fetchall()]
 
 
 def _by_vendor(scope: Scope, place: Key | None, limit: int, falls: bool) -> list[Key]:

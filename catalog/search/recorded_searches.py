@@ -19,7 +19,8 @@ from catalog.models import RecordedSearch, SearchChoice, Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import index
 from catalog.search.engines import IndexUnusableError
-from catalog.search.listing import Query, search
+from catalog.search.listing import search
+from catalog.search.tool_query import Query
 from core import portions
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ def find_answers() -> int:
     words = open_needs.values("words").annotate(last=Max("day")).order_by("-last", "words")
     answered = 0
     for need in words[:_CHECKED]:
-        page = search(Query(q=need["words"], status=ToolStatus.ACTIVE.value, limit=1))
+        page = search(Query(q=need["words"], status=(ToolStatus.ACTIVE,), limit=1))
         if page.rows and not page.fits_badly:
             tool = Tool.objects.select_related("endpoint").get(pk=page.rows[0]["id"])
             answered += open_needs.filter(words=need["words"]).update(vendor=tool.endpoint.vendor_id)

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.models.tools import ItemKind, ToolStatus
@@ -15,18 +15,41 @@ _OF_VERSION = (
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to look: `endpoints` is None for all that are not removed; a tool has every one of `tags`, and
-    its current version is called `version` by its vendor. `kinds` are of items, and empty for all.
+    """Where to look.
 
-    `among` narrows to these tools, which were already found.
+    endpoints: None for all that are not removed.
+    kinds: of items; empty for all.
+    tags: a tool has every one of them, each in any of its spellings.
+    effects, requirements: a tool has any one of them. Only an engine knows them; SQL ignores them.
+    among: only these tools.
+    except_for: none of these tools.
+    version: what the vendor calls the current version.
     """
 
     endpoints: Sequence[int] | None = None
-    tags: tuple[str, ...] = ()
+    tags: tuple[tuple[str, ...], ...] = ()
+    effects: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
     status: ToolStatus | None = ToolStatus.ACTIVE
     among: Sequence[int] | None = None
+    except_for: Sequence[int] = ()
     version: str = ""
     kinds: tuple[ItemKind, ...] = (ItemKind.TOOL,)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether only an engine knows which tools are in it."""
+        return bool(self.effects or self.requirements)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What distinguishes the scope from others, to remember something by; not its lists of tools."""
+        endpoints = None if self.endpoints is None else tuple(self.endpoints)
+        return (endpoints, self.tags, self.effects, self.requirements, self.status, self.version, self.kinds)
+
+    def among_only(self, tools: Sequence[int]) -> "Scope":
+        """Return the part of the scope that contains only these tools."""
+        return replace(self, among=tools if self.among is None else list(set(tools) & set(self.among)))
 
     @property
     def has_no_tools(self) -> bool:
@@ -37,21 +60,23 @@ class Scope:
         return " AND ".join(
             [
                 _LIVING if self.endpoints is None else "t.endpoint_id = ANY(%(endpoints)s)",
-                *(["t.tags @> %(tags)s::text[]"] if self.tags else []),
+                *(f"t.tags && %(tag_{number})s::text[]" for number in range(len(self.tags))),
                 *(["t.status = %(status)s"] if self.status else []),
                 *([_OF_VERSION] if self.version else []),
                 *(["t.kind <> 'tool'"] if self.has_no_tools else []),  # for its index
                 *(["t.kind = ANY(%(kinds)s)"] if self.kinds else []),
                 *(["t.id = ANY(%(among)s)"] if self.among is not None else []),
+                *(["t.id <> ALL(%(except_for)s)"] if self.except_for else []),
             ]
         )
 
     def values(self) -> dict[str, Any]:
         return {
             "endpoints": self.endpoints,
-            "tags": list(self.tags),
+            **{f"tag_{number}": list(spellings) for number, spellings in enumerate(self.tags)},
             "status": self.status,
             "among": self.among,
+            "except_for": list(self.except_for),
             "version": self.version,
             "kinds": list(self.kinds),
         }

@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString, mark_safe
 from catalog.credentials import kinds
 from catalog.models.tools import ItemKind
 from catalog.models.vendors import EndpointStatus
+from catalog.rules.markdown import strip_markdown
 from catalog.search.job_words import ENGLISH, stem
 from catalog.search.progress import Progress
 from catalog.search.words import fold, parts
@@ -32,6 +33,8 @@ register = template.Library()
 CHIP_LIMIT = 3
 _JOINT = re.compile(r"_(?=[^\W_])")
 BRIEF = 180
+# Of a long text, a list reads no more.
+MAX_READ = 1_200
 HUES = 12  # of tiles, in static/css/components.css
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
 # The one place that decides the colour of a state. Green: something was checked, or has just succeeded.
@@ -198,9 +201,15 @@ def _escaped(text: str) -> SafeString:
 
 @register.simple_tag
 def brief(text: str, matched: Set[str] = frozenset()) -> SafeString:
-    """Render a vendor's text in two lines of a list, with `BRIEF` characters as a tooltip."""
+    """Render a vendor's text in a list without markdown, with `BRIEF` characters as a tooltip."""
     # The style cuts it and app.js repeats it on hover: fifty rows would send the same words twice.
-    return format_html('<div class="brief">{}</div>', shown_matched(cut_short(text, BRIEF), matched))
+    words = cut_short(strip_markdown(text[:MAX_READ]), BRIEF)
+    return format_html('<div class="brief">{}</div>', shown_matched(words, matched))
+
+
+@register.filter
+def without_markdown(text: str) -> str:
+    return strip_markdown(text)
 
 
 def _cut(text: str, length: int) -> str:

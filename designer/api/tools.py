@@ -17,7 +17,7 @@ from catalog.review.holds import with_review_state
 from core.errors import invalid
 from designer.agents import agent_vendors, vendor_usage
 from designer.models import Agent, Pin
-from designer.pins import pinned_signatures
+from designer.pins import pinned_signatures, tool_use
 from designer.signatures.effective import as_document
 from people.api.generics import GenericAPIView
 from people.permissions import key_of, person
@@ -50,6 +50,9 @@ class ToolList(catalog_tools.ToolList):
         if agent is None:
             raise invalid(agent="There is no such agent.")
         return agent_vendors.allowed_for(agent).keys
+
+    def use_counts(self) -> dict[int, int]:
+        return tool_use.agents_by_tool()
 
 
 class UsedByOutput(VersionOf, serializers.ModelSerializer[Pin]):

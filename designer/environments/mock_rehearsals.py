@@ -1,5 +1,6 @@
 """Walk through a procedure step by step: each tool that its text calls is answered by its mock."""
 
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from catalog.models import Call
-from designer.environments import mocks
+from core.errors import DomainError
+from core.schema import samples
+from designer.environments import environments, mocks
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
 from designer.procedures import references, step_results, steps, vocabulary
@@ -15,10 +18,15 @@ from designer.procedures.steps import ToolStep
 from execution.activities.mocks.assertions import RecordedCall, Verdict
 from execution.calls import call_keys
 from people.models import User
+from protocols.calls.arguments import inputs_schema
 from protocols.signature import Signature
 
 # Maximal number of tries per step.
 MAX_TRIES = 20
+# The environment in which mocks answer for all tools of an agent.
+ENVIRONMENT = "mocks"
+# A test in one press starts no other step after so long.
+MAX_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,40 @@ def run_step(
     ).count()
     key = _key(procedure, run, at, min(try_count, MAX_TRIES - 1))
     return mocks.call_step(pin, actor=actor, key=key, arguments=arguments)
+
+
+def run_all_steps(agent: Agent, procedure: Procedure, *, actor: User) -> uuid.UUID:
+    """Run all steps of the procedure against mocks, and return the number of the rehearsal.
+
+    The agent gets an environment in which mocks answer for all its tools, so that others may run in it too.
+    Values come from the text, from earlier results, and otherwise from the schema of the tool. The first step
+    that does not succeed is the last one. Raises DomainError.
+    """
+    environment = agent.environments.filter(name=ENVIRONMENT).first()
+    environment = environment or environments.create(agent, actor=actor, name=ENVIRONMENT)
+    mocks.bind_all(environment, actor=actor)
+    run, ends = uuid.uuid4(), time.monotonic() + MAX_SECONDS
+    for number in range(1, len(tool_steps_of(agent, procedure)) + 1):
+        step = read_rehearsal(agent, procedure, run).steps[number - 1]
+        call = run_step(
+            agent, procedure, run, number, actor=actor, arguments=_complete_arguments(step, number)
+        )
+        if call.outcome != "ok" or time.monotonic() > ends:
+            break
+    return run
+
+
+def _complete_arguments(step: MockRehearsalStep, seed: int) -> Mapping[str, Any]:
+    """Return the arguments of a step, with made-up values for inputs that are required and have none."""
+    known = step.arguments
+    if not any(parameter.required and parameter.name not in known for parameter in step.signature.inputs):
+        return known
+    try:
+        made_up = samples.generate(inputs_schema(step.signature), seed, fullness=0.0)
+    except samples.UnmetSchemaError as error:
+        message = f"No inputs could be made up for “{step.pin.name}”: {error.why} Run this step by hand."
+        raise DomainError("inputs_unmet", message, status=409) from error
+    return {**made_up, **known} if isinstance(made_up, dict) else known
 
 
 def _build_steps(

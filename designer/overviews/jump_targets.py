@@ -9,7 +9,7 @@ from django.db.models.functions import Lower, StrIndex
 from django.urls import reverse
 
 from catalog.models import Vendor
-from catalog.search import listing
+from catalog.search import Query, search
 from designer.models import Agent, Procedure, Release
 from people.models import User
 
@@ -55,7 +55,7 @@ def _agent_target(agent: Agent) -> JumpTarget:
 
 
 def _tools(text: str) -> list[JumpTarget]:
-    page = listing.search(listing.Query(q=text, limit=LIMIT))
+    page = search(Query(q=text, limit=LIMIT))
     return [_tool_target(row) for row in page.rows]
 
 

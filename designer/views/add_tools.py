@@ -207,7 +207,7 @@ class ToolSelection:
         allowed = agent_vendors.allowed_for(agent)
         deed, _, what = asked.get("do", "").partition(":")
         cursor = {"to": what, "search": ""}.get(deed, asked.get("at", ""))
-        query = replace(tool_search.query_of(asked, allowed), status=ToolStatus.ACTIVE.value, endpoint=None)
+        query = replace(tool_search.query_of(asked, allowed), status=(ToolStatus.ACTIVE,), endpoint=None)
         page, problem = tool_search.search_tools(replace(query, cursor=cursor))
         here = {pin.tool_id: pin for pin in pinned_signatures.pinned([agent])}
         rows = [

@@ -213,6 +213,21 @@ def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
 
 @requires(Role.DESIGNER)
 @require_POST
+def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """Run the whole procedure against mocks, which are set up if there are none."""
+    agent = _agent(request, slug)
+    row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
+    address = reverse("mock-rehearsal", args=[slug, procedure])
+    try:
+        run = mock_rehearsals.run_all_steps(agent, row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect(address)
+    return redirect(f"{address}?run={run}")
+
+
+@requires(Role.DESIGNER)
+@require_POST
 def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: int) -> HttpResponse:
     agent = _agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)

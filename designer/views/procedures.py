@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
 from catalog.search import listing
-from catalog.search.listing import Query
+from catalog.search.tool_query import Query
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
 from core.errors import DomainError
@@ -165,7 +165,9 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
     """Tools of the catalog that the agent has not pinned, best first, for what is typed behind an @."""
     agent = _procedure(request, slug, procedure).agent
     within = agent_vendors.allowed_for(agent).keys
-    query = Query(q=request.GET.get("q", ""), status=ToolStatus.ACTIVE, within=within, limit=2 * MAX_OFFERED)
+    query = Query(
+        q=request.GET.get("q", ""), status=(ToolStatus.ACTIVE,), within=within, limit=2 * MAX_OFFERED
+    )
     rows = listing.search(query).rows if query.q.strip() else []
     pinned = set(agent.pins.live().values_list("tool", flat=True))
     offers = [

@@ -16,7 +16,7 @@ from designer.forms.rehearsals import (
     RehearsalGateForm,
     RehearsalLinesForm,
 )
-from designer.models import Agent, Rehearsal
+from designer.models import Agent, Procedure, Rehearsal
 from designer.overviews import agent_readiness
 from designer.rehearsals import look_alikes, plans, runs, sentences, shown
 from designer.rehearsals.current import read_tests
@@ -66,6 +66,7 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
         "state": agent_readiness.assess_tests(tests),
         "judge": tests.plan.asks,
         "shows_tools": bool(names),
+        "procedures": Procedure.objects.live().filter(agent=agent).only("slug", "title"),
         "gate": RehearsalGateForm(
             initial=model_to_dict(tests.plan) | {"judge": plans.judge_of(tests.plan)}, prefix="gate"
         ),

@@ -1,10 +1,10 @@
 """The list of tools: search, narrow, compare, and pin what is ticked to an agent."""
 
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -14,22 +14,29 @@ from catalog.models import Endpoint
 from catalog.models.tools import ToolStatus
 from catalog.search import recorded_searches
 from catalog.search.progress import catalog_progress, is_catching_up
+from catalog.search.similar import similar_tools
 from catalog.views.asked import number
-from core.compiled_queries import CompiledQuery, given_keys
 from designer.agents import agent_addresses
-from designer.models import Agent, Pin
+from designer.models import Agent
+from designer.pins import tool_use
 from designer.views import add_tools, last_agent
 from designer.views.tool_search import (
     FILTER_PARAMETERS,
-    filters,
+    SORTS,
+    Facet,
+    facets_of,
+    options,
     query_of,
     question_before,
     says_count,
     search_tools,
     with_pictures,
 )
+from designer.views.tools import find_tool
 from people.models import Role
 from people.permissions import person, requires
+
+DENSITY, DENSITIES = "density", ("comfortable", "compact")
 
 
 @requires(Role.VIEWER)
@@ -40,12 +47,19 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     if query.get("agent") and person(request).can_design:
         parameters = {name: query.getlist(name) for name in add_tools.SEARCH_PARAMETERS}
         return redirect(add_tools.address(_chosen_agent(request, query["agent"]), parameters))
-    page, problem = search_tools(query_of(query))
+    use_counts = tool_use.agents_by_tool()
+    tool_query = replace(query_of(query), use_counts=use_counts)
+    page, problem = search_tools(tool_query)
+    facets = [] if problem else facets_of(tool_query, page)
+    density = _density(request)
     context = {
         "asked": query,
         "page": page,
         "problem": problem,
-        "rows": _with_details(page.rows),
+        "rows": _with_details(page.rows, use_counts),
+        "facets": facets,
+        "chosen": _chosen(query, facets),
+        "density": density,
         "count_says": says_count(page, query.get("kind", "")),
         "is_filtered": any(query.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
@@ -53,16 +67,17 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "progress": catalog_progress() if is_catching_up() else None,
     }
     if request.headers.get("HX-Request"):
-        response = render(request, "designer/_tools.html", context)
+        response = render(request, "designer/_tools_swapped.html", context)
         response["HX-Replace-Url"] = _address(query)
+        response.set_cookie(DENSITY, density, max_age=365 * 86_400, samesite="Lax", httponly=True)
         return response
     endpoints = Endpoint.objects.filter(pk=number(query.get("endpoint", "")))
     agents = visible_agents.only("slug", "name")
     frame = {
-        "filters": filters(query),
+        "sorts": options(SORTS.items(), query.get("sort", "")),
         "endpoint": endpoints.first() if query.get("endpoint") else None,
         "agents": agents,
-        "chosen": last_agent.proposed(request, agents),
+        "proposed_agent": last_agent.proposed(request, agents),
     }
     return render(request, "designer/tools.html", context | frame)
 
@@ -93,9 +108,37 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
     return redirect("agent", agent.slug)
 
 
-def _with_details(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+@requires(Role.VIEWER)
+def tool_similar(request: HttpRequest, pk: int) -> HttpResponse:
+    """Tools with about the same job, which the page of a tool loads after itself."""
+    tool = find_tool(pk)
+    found = similar_tools(tool)
+    groups = {"Same job at other vendors": found.same_job, "Similar tools of this vendor": found.neighbours}
+    similar = [(heading, with_pictures(rows)) for heading, rows in groups.items()]
+    return render(request, "designer/_similar.html", {"similar": similar})
+
+
+def _density(request: HttpRequest) -> str:
+    """Return how much each row shows: as chosen now, or the last time in this browser."""
+    names = (request.GET.get(DENSITY), request.COOKIES.get(DENSITY))
+    return next((name for name in names if name in DENSITIES), DENSITIES[0])
+
+
+def _chosen(query: QueryDict, facets: list[Facet]) -> list[tuple[str, str]]:
+    """Return what is chosen, each with the address of the list without it."""
+    chosen = []
+    for facet in facets:
+        for each in (*facet.values, *facet.more):
+            values = query.getlist(facet.name)
+            if each.value in values:
+                others = query.copy()
+                others.setlist(facet.name, [value for value in values if value != each.value])
+                chosen.append((f"{facet.label}: {each.label}", _address(others)))
+    return chosen
+
+
+def _with_details(rows: list[dict[str, Any]], use: Mapping[int, int]) -> list[dict[str, Any]]:
     # Each row with how many agents use the tool.
-    use = dict(_use().rows(tools=[row["id"] for row in rows]))
     # Fifty reversals take more than a millisecond.
     before, _, after = reverse("tool", args=[0]).rpartition("0")
     return [
@@ -103,17 +146,17 @@ def _with_details(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         | {
             "used_by": use.get(row["id"], 0),
             "address": f"{before}{row['id']}{after}",
-            "says_status": "Not released by review" if row["is_stopped"] else ToolStatus(row["status"]).label,
+            "says_status": _unusual_status(row),
         }
         for row in with_pictures(rows)
     ]
 
 
-@cache
-def _use() -> CompiledQuery[tuple[Any, int]]:
-    live = Pin.objects.live().filter(tool__in=given_keys("tools")).order_by().values("tool")
-    counted = live.annotate(used_by=Count("agent", distinct=True))
-    return CompiledQuery(counted.values_list("tool", "used_by"))
+def _unusual_status(row: Mapping[str, Any]) -> str:
+    """Return the status of a tool that is not in ordinary use, "" of the others."""
+    if row["is_stopped"]:
+        return "Not released by review"
+    return "" if row["status"] == ToolStatus.ACTIVE else str(ToolStatus(row["status"]).label)
 
 
 def _address(asked: QueryDict) -> str:

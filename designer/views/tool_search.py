@@ -1,6 +1,7 @@
 """The search over all tools, as the pages ask for it and offer to narrow it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,10 +10,11 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
 from catalog import search
-from catalog.models import ToolPicture, Vendor
+from catalog.models import ToolPicture
 from catalog.models.tools import ItemKind, ToolStatus
-from catalog.search import Query, ResultPage
-from catalog.search.listing import ANY_KIND, asked_kinds
+from catalog.search import FacetValue, Query, ResultPage
+from catalog.search.candidates import MAX_CANDIDATES
+from catalog.search.tool_query import ANY_KIND, asked_kinds
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
 from core.errors import DomainError
@@ -20,16 +22,31 @@ from designer.agents.agent_vendors import AllowedVendors
 
 EVERYTHING = AllowedVendors()
 ANY_STATUS = "any"
-FILTER_PARAMETERS = ("q", "kind", "vendor", "tag", "protocol", "status", "version", "endpoint")
+FACETS = {
+    "vendor": "Vendor",
+    "tag": "Tag",
+    "effect": "Effect",
+    "protocol": "Protocol",
+    "requirement": "Needs",
+    "used": "Use",
+    "kind": "Kind",
+    "status": "Status",
+}
+FILTER_PARAMETERS = ("q", *FACETS, "version", "endpoint")
+# Values of a facet that are shown at once, and behind “more”.
+FIRST_VALUES, ALL_VALUES = 6, 18
 SORTS = {
     "": "Best match",
     "name": "Name",
+    "-used": "Most used",
     "-changed": "Changed lately",
     "vendor": "Vendor",
     "tokens": "Fewest tokens",
     "-tokens": "Most tokens",
 }
 NOUNS = {kind.value: kind.label.lower() for kind in ItemKind} | {ANY_KIND: "item"}
+# Values of a drop-down list.
+OFFERED = 40
 LABELS = {
     "kind": ("Kind", "Tools"),
     "vendor": ("Vendor", "All vendors"),
@@ -47,14 +64,17 @@ def search_tools(query: Query) -> tuple[ResultPage, str]:
 
 
 def query_of(asked: QueryDict, allowed: AllowedVendors = EVERYTHING) -> Query:
-    status = asked.get("status") or ToolStatus.ACTIVE.value
+    statuses = tuple(filter(None, asked.getlist("status"))) or (ToolStatus.ACTIVE.value,)
     return Query(
         q=asked.get("q", ""),
         vendor=tuple(filter(None, asked.getlist("vendor"))),
         protocol=tuple(filter(None, asked.getlist("protocol"))),
         tag=tuple(filter(None, asked.getlist("tag"))),
+        effect=tuple(filter(None, asked.getlist("effect"))),
+        requirement=tuple(filter(None, asked.getlist("requirement"))),
+        used=tuple(filter(None, asked.getlist("used"))),
         kind=asked_kinds(list(filter(None, asked.getlist("kind")))),
-        status="" if status == ANY_STATUS else status,
+        status=() if ANY_STATUS in statuses else statuses,
         version=asked.get("version", "").strip(),
         endpoint=number(asked.get("endpoint", "")) if asked.get("endpoint") else None,
         sort=asked.get("sort", ""),
@@ -87,32 +107,52 @@ def question_before(request: HttpRequest) -> str:
 
 def says_count(page: ResultPage, kind: str = "") -> str:
     noun = NOUNS.get(kind, "tool")
-    if page.is_more:
-        return f"More than {page.count:,} {noun}s"
-    return f"{page.count:,} {noun}{'' if page.count == 1 else 's'}"
+    words = f"{page.count:,} {noun}{'' if page.count == 1 else 's'}"
+    return f"{words}, the best {MAX_CANDIDATES:,} listed" if page.is_more else words
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """What a list can be narrowed by. `more`: values behind a fold."""
+
+    name: str
+    label: str
+    values: list[FacetValue]
+    more: list[FacetValue]
+
+
+def facets_of(query: Query, page: ResultPage) -> list[Facet]:
+    """Return the facets that divide the list, or that the query has values of."""
+    counted = search.count_facets(query, page.matches)
+    facets = []
+    for name, label in FACETS.items():
+        values = [each for each in counted[name] if each.count or each.is_chosen]
+        is_chosen = name not in ("kind", "status") and any(each.is_chosen for each in values)
+        if len(values) < 2 and not is_chosen:
+            continue
+        values.sort(key=lambda each: not each.is_chosen)
+        facets.append(Facet(name, label, values[:FIRST_VALUES], values[FIRST_VALUES:ALL_VALUES]))
+    return facets
 
 
 def filters(
     asked: QueryDict, allowed: AllowedVendors = EVERYTHING
 ) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
-    offered = search.choices()
-    if offered["kind"]:
-        offered["kind"].append(search.Choice(ANY_KIND, "All kinds"))
-    if allowed.vendors is not None:
-        usable = {vendor.slug for vendor in (*allowed.vendors.values(), *Vendor.objects.filter(is_own=True))}
-        offered["vendor"] = [choice for choice in offered["vendor"] if choice.value in usable]
-    fields = [
-        (name, label, _options([("", everything), *offered[name]], asked.get(name, "")))
-        for name, (label, everything) in LABELS.items()
-        if len(offered[name]) > 1 or asked.get(name)
-    ]
-    statuses = [("", "Active"), (ToolStatus.WITHDRAWN.value, "Withdrawn"), (ANY_STATUS, "Any status")]
-    fields.append(("status", "Status", _options(statuses, asked.get("status", ""))))
-    fields.append(("sort", "Sort by", _options(SORTS.items(), asked.get("sort", ""))))
-    return fields
+    """Return drop-down lists of what an agent may use, for the form that adds tools."""
+    counted = search.count_facets(Query(kind=(), within=allowed.keys))
+    fields = []
+    for name, (label, everything) in LABELS.items():
+        values = [each for each in counted[name] if each.count][:OFFERED]
+        choices = sorted(((each.value, each.label) for each in values), key=lambda each: each[1].casefold())
+        if name == "kind":
+            choices = [each for each in choices if each[0] != ItemKind.TOOL]
+            choices += [(ANY_KIND, "All kinds")] if choices else []
+        if len(choices) > 1 or asked.get(name):
+            fields.append((name, label, options([("", everything), *choices], asked.get(name, ""))))
+    return [*fields, ("sort", "Sort by", options(SORTS.items(), asked.get("sort", "")))]
 
 
-def _options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:
+def options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:
     # The current choice remains available, however rare it is.
     offered = list(choices)
     if chosen and chosen not in dict(offered):

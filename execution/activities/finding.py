@@ -52,7 +52,7 @@ def search_box(data: Mapping[str, str], act: str, *, with_activities: bool) -> d
 def tools(words: str, *, with_own: bool, without: Iterable[int] = ()) -> list[CalleeHit]:
     """Return tools in their current versions, the most likely first."""
     try:
-        page = search.search(Query(q=words, status=ToolStatus.ACTIVE.value, limit=SHOWN * 3))
+        page = search.search(Query(q=words, status=(ToolStatus.ACTIVE,), limit=SHOWN * 3))
     except DomainError:
         return []
     tool_ids = [row["id"] for row in page.rows if row["id"] not in set(without)]

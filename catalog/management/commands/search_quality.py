@@ -86,7 +86,7 @@ def _ask(question: KnownQuestion, grades: dict[int, int]) -> AskedQuestion:
     vendor = (question.vendor,) if question.vendor else ()
     start = time.perf_counter()
     try:
-        page = search(Query(q=question.q, vendor=vendor, status=ToolStatus.ACTIVE.value, limit=50))
+        page = search(Query(q=question.q, vendor=vendor, status=(ToolStatus.ACTIVE,), limit=50))
     except DomainError as error:
         raise CommandError(f"“{question.q}”: {error.message}") from error
     milliseconds = (time.perf_counter() - start) * 1000

@@ -70,13 +70,20 @@ class Reader(Protocol):
     def vectors(self, references: Sequence[object]) -> list[bytes]:
         """Return `Document.vector` of candidates."""
 
+    def tools_in(self, scope: Scope, limit: int) -> list[int]:
+        """Return the ids of tools of the scope, in any order."""
+
     def facets(
-        self, names: Collection[str], scope: Scope, weights: Mapping[str, float] | None = None
+        self,
+        names: Collection[str],
+        scope: Scope,
+        weights: Mapping[str, float] | None = None,
+        others: Collection[int] = (),
     ) -> dict[str, dict[str, int]]:
         """Return for each facet how many tools of the scope have each value.
 
         Facets are those of `Document.labels` and `endpoint`. With `weights`, only tools that contain any of
-        the stems are counted.
+        the stems are counted, and these `others`.
         """
 
 

@@ -145,10 +145,21 @@ class TantivyReader:
         with _reported("The search index cannot be read"):
             return [self._searcher.doc(each).get_first("vector") for each in references]  # type: ignore[arg-type,misc]
 
+    def tools_in(self, scope: Scope, limit: int) -> list[int]:
+        return [each.tool for each in self._search(_term("kind", TOOL), scope, limit)]
+
     def facets(
-        self, names: Collection[str], scope: Scope, weights: Mapping[str, float] | None = None
+        self,
+        names: Collection[str],
+        scope: Scope,
+        weights: Mapping[str, float] | None = None,
+        others: Collection[int] = (),
     ) -> dict[str, dict[str, int]]:
-        query = _within(_term("kind", TOOL) if weights is None else _any_of(weights), scope)
+        counted_query = _term("kind", TOOL)
+        if weights is not None:
+            listed = Query.term_set_query(SCHEMA, "tool", list(others))
+            counted_query = Query.boolean_query([(Occur.Should, _any_of(weights)), (Occur.Should, listed)])
+        query = _within(counted_query, scope)
         wanted = {name: {"terms": {"field": name, "size": FACET_VALUES}} for name in names}
         with _reported("Facets cannot be counted"):
             counted = self._searcher.aggregate(query, wanted)
@@ -188,7 +199,18 @@ def _filters(scope: Scope) -> list[Query]:
         filters.append(Query.term_set_query(SCHEMA, "endpoint", list(scope.endpoints)))
     if scope.among is not None:
         filters.append(Query.term_set_query(SCHEMA, "tool", list(scope.among)))
-    filters += [_term("tag", _cut(tag)) for tag in dict.fromkeys(scope.tags)]
+    if scope.except_for:
+        excluded = Query.term_set_query(SCHEMA, "tool", list(scope.except_for))
+        filters.append(
+            Query.boolean_query([(Occur.Must, Query.all_query()), (Occur.MustNot, excluded)]),
+        )
+    labels = [*(("tag", spellings) for spellings in scope.tags)]
+    labels += [("effect", scope.effects), ("requirement", scope.requirements)]
+    filters += [
+        Query.term_set_query(SCHEMA, label, [_cut(value) for value in values])
+        for label, values in labels
+        if values
+    ]
     if scope.status:
         filters.append(_term("status", scope.status.value))
     if scope.kinds:

@@ -125,10 +125,10 @@ def test_filters_find_what_has_all_of_them():
             make_tool(signature, endpoint=endpoint, status="withdrawn" if number == 3 else "active")
     search.index_pending()
     queries = [
-        Query(q="letter", vendor=("bramble",), status="active"),
+        Query(q="letter", vendor=("bramble",), status=("active",)),
         Query(q="letter", tag=("post", "even")),
-        Query(q="letter", status="withdrawn"),
-        Query(q="letter", vendor=("bramble",), tag=("even",), status="active"),
+        Query(q="letter", status=("withdrawn",)),
+        Query(q="letter", vendor=("bramble",), tag=("even",), status=("active",)),
     ]
     assert [len(search.search(query).rows) for query in queries] == [5, 6, 2, 2]
 

@@ -5,6 +5,7 @@ from catalog import search
 from tests.factories import (
     make_endpoint,
     make_parameter,
+    make_pin,
     make_signature,
     make_tool,
     make_user,
@@ -242,8 +243,31 @@ def test_odd_questions_are_answered(client, pharmacy, question):
 
 def test_a_list_costs_the_same_however_long_it_is(client, weather, django_assert_max_num_queries):
     search.index_pending()
-    # One of them counts how much of the catalog is indexed and inspected.
-    with django_assert_max_num_queries(6):
+    # One counts how much of the catalog is indexed and inspected, one whether the index may count the list.
+    with django_assert_max_num_queries(7):
         names(client)
     with django_assert_max_num_queries(10):
         names(client, q="weather forcast", vendor="fairweather")
+
+
+def test_facets_are_counted_on_request(client, pharmacy):
+    search.index_pending()
+
+    page = client.get("/api/v1/tools/?facets=1").json()
+
+    assert "facets" not in client.get("/api/v1/tools/").json()
+    assert sum(each["count"] for each in page["facets"]["vendor"]) == page["count"] == len(page["results"])
+    assert set(page["facets"]) == {
+        *("vendor", "protocol", "tag", "effect", "requirement", "used", "kind", "status"),
+    }
+    assert client.get("/api/v1/tools/?facets=2").json()["fields"].keys() == {"facets"}
+
+
+def test_tools_are_narrowed_by_several_values_and_sorted_by_use(client, pharmacy):
+    search.index_pending()
+    used = make_pin().tool
+
+    assert names(client, "used=true&used=false", status="active") == names(client, status="active")
+    assert names(client, "used=true") == [used.name]
+    assert names(client, "sort=-used")[0] == used.name
+    assert client.get("/api/v1/tools/?effect=nonsense").json()["fields"].keys() == {"effect"}

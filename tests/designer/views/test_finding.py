@@ -28,9 +28,31 @@ def test_every_tool_is_listed_with_its_vendor_and_its_users(designer):
     tool = make_tool(name="forecast", endpoint=endpoint, tokens=1_250)
     make_pin(tool=tool)
 
-    page_text = text_of(designer.get("/tools/"))
+    page = designer.get("/tools/")
 
-    assert "forecast Tomorrow's weather for a city Fair Weather 1 ~1.2k 1 Active" in page_text
+    (row,) = page.context["rows"]
+    assert (row["name"], row["vendor_name"], row["used_by"]) == ("forecast", "Fair Weather", 1)
+    assert "Fair Weather 1 ~ 1.2k tokens used by 1" in text_of(page)
+
+
+def test_only_an_unusual_status_is_shown(designer):
+    make_tool(name="stays")
+    make_tool(name="gone", status="withdrawn")
+
+    page = designer.get("/tools/?status=active&status=withdrawn")
+
+    assert {row["name"]: row["says_status"] for row in page.context["rows"]} == {
+        "stays": "",
+        "gone": "Withdrawn",
+    }
+
+
+def test_the_density_of_rows_is_remembered(designer):
+    make_tool()
+
+    designer.get("/tools/", {"density": "compact"}, headers={"HX-Request": "true"})
+
+    assert "is-compact" in designer.get("/tools/").content.decode()
 
 
 def test_words_find_tools_of_all_vendors(designer):
@@ -209,12 +231,10 @@ def test_what_a_list_is_narrowed_by_is_in_the_order_of_a_dictionary(designer):
     for name in ("apples", "Bikes", "Zebras", "cars"):
         endpoint = make_endpoint(vendor=make_vendor(name=f"{name} Inc"))
         indexed(make_tool(make_signature(name, tags=(f"{name} tag",)), endpoint=endpoint))
-    page = designer.get("/tools/").content.decode()
-    for offered in ("{} tag", "{} Inc"):
-        places = [
-            page.index(f">{offered.format(name)}</option>") for name in ("apples", "Bikes", "cars", "Zebras")
-        ]
-        assert places == sorted(places)
+    facets = {facet.name: facet.values for facet in designer.get("/tools/").context["facets"]}
+    for facet, ending in (("tag", " tag"), ("vendor", " Inc")):
+        labels = [each.label.removesuffix(ending) for each in facets[facet]]
+        assert labels == ["apples", "Bikes", "cars", "Zebras"]
 
 
 @pytest.mark.parametrize(("role", "may_ask"), [(Role.DESIGNER, True), (Role.VIEWER, False)])

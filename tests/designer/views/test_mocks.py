@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from catalog.models import Activity, Call
-from designer.environments import mocks
+from designer.environments import environments, mocks
 from designer.procedures import editing
 from execution.calls import examples
 from people.models import Role
@@ -250,3 +250,24 @@ def test_a_viewer_looks_and_changes_nothing(client, desk):
     assert client.get(URL).status_code == client.get(page).status_code == 200
     assert client.post(page, {"act": "seed", "seed": "1"}).status_code == 403
     assert not Activity.objects.exists()
+
+
+def test_a_procedure_is_tested_against_mocks_in_one_press(client, designer, desk):
+    editing.create_procedure(desk, actor=designer, title="Weather", body="1. authenticate()\n2. look_up()")
+    page = client.get("/agents/desk/rehearsals/").content.decode()
+    assert 'action="/agents/desk/mocks/procedures/weather/run/"' in page
+
+    rehearsal = client.post(f"{URL}procedures/weather/run/", follow=True)
+
+    walk = rehearsal.context["rehearsal"]
+    assert (walk.state, walk.done) == ("passed", 2)
+    environment = desk.environments.get()
+    assert environment.name == "mocks"
+    assert {binding.bound_version.kind for binding in environments.bindings_of(environment)} == {"mock"}
+    client.post(f"{URL}procedures/weather/run/")
+    assert desk.environments.count() == 1
+
+
+def test_a_viewer_cannot_press_it(client, desk):
+    client.force_login(make_user(Role.VIEWER))
+    assert client.post(f"{URL}procedures/weather/run/").status_code == 403

@@ -1,5 +1,6 @@
 import pytest
 
+from catalog import search
 from designer.models import Agent, Pin, Tuning
 from designer.pins import tunings
 from people.models import Role
@@ -12,6 +13,7 @@ from tests.factories import (
     make_signature,
     make_tool,
     make_user,
+    make_vendor,
     make_version,
 )
 from tests.pages import signed_in, text_of
@@ -199,3 +201,23 @@ def test_pages_of_a_tool_stay_small_and_cheap(designer, page, django_assert_max_
         response = designer.get(f"/tools/{tool.pk}/{page}")
 
     assert len(response.content) < 60_000
+
+
+def test_the_same_job_at_other_vendors_and_similar_tools_are_offered(client):
+    client.force_login(make_user(Role.VIEWER))
+    post, sea = (make_endpoint(vendor=make_vendor(slug=slug, name=slug)) for slug in ("post", "sea"))
+    tool, near, other, _ = (
+        make_tool(make_signature(name, description="Sends a parcel."), endpoint=endpoint)
+        for name, endpoint in (
+            ("send_parcel", post),
+            ("track_parcel", post),
+            ("parcel_send", sea),
+            ("count_sheep", sea),
+        )
+    )
+    search.index_pending()
+
+    groups = client.get(f"/tools/{tool.pk}/similar/").context["similar"]
+
+    assert [[row["id"] for row in rows] for _, rows in groups] == [[other.pk], [near.pk]]
+    assert f"/tools/{tool.pk}/similar/" in client.get(f"/tools/{tool.pk}/").content.decode()

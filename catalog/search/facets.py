@@ -1,0 +1,124 @@
+"""What the list of tools can be narrowed by, with how many tools each value has.
+
+The counts of a facet disregard its own values, so that a person sees what another value would add. Tags are
+counted with the chosen ones, because a tool has to have all of them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import protocols
+from catalog.models.tools import ItemKind, ToolStatus
+from catalog.search import facet_counts, tags
+from catalog.search.facet_counts import Counts, Matches, count_values
+from catalog.search.tool_query import EndpointRow, Query, offering_endpoints, scope_of
+
+# The labels that an engine counts for each facet.
+LABELS = {
+    "vendor": "endpoint",
+    "protocol": "endpoint",
+    "kind": "item_kind",
+    "tag": "tag",
+    "effect": "effect",
+    "requirement": "requirement",
+    "status": "status",
+}
+FACETS = (*LABELS, "used")
+VALUE_LABELS: dict[str, dict[str, str]] = {
+    "kind": {kind.value: f"{kind.label}s" for kind in ItemKind},
+    "status": dict(ToolStatus.choices),
+    "protocol": dict(protocols.choices()),
+    "effect": {
+        "reads": "Only reads",
+        "changes": "Changes",
+        "destroys": "May destroy",
+        "unknown": "Not stated",
+    },
+    "requirement": {"scopes": "Permissions", "secrets": "A secret", "user": "A user's consent"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    value: str
+    label: str
+    count: int
+    is_chosen: bool = False
+
+
+def count_facets(query: Query, matches: Matches | None = None) -> dict[str, list[FacetValue]]:
+    """Return the values of each facet, the most frequent one first, with the chosen ones also at 0.
+
+    matches: what the question of the query matched, from its result page.
+    """
+    endpoints = offering_endpoints()
+    counts = _count_labels(query, endpoints, matches)
+    values = {facet: _values(facet, counts[facet], query, endpoints) for facet in LABELS}
+    return values | {"used": _used(query, endpoints, matches)}
+
+
+def _count_labels(
+    query: Query, endpoints: Sequence[EndpointRow], matches: Matches | None
+) -> dict[str, dict[str, int]]:
+    chosen = {facet for facet in LABELS if facet != "tag" and getattr(query, facet)}
+    if not any(row.protocol and protocols.get(row.protocol).offers_context for row in endpoints):
+        # There are tools alone.
+        chosen -= {"kind"}
+    base: Counts = count_values(facet_counts.LABELS, scope_of(query, endpoints), matches)
+    counts = {}
+    for facet, label in LABELS.items():
+        if facet in chosen:
+            scope = scope_of(query.without(facet), endpoints)
+            counts[facet] = count_values((label,), scope, matches).get(label, {})
+        else:
+            counts[facet] = base.get(label, {})
+    return counts
+
+
+def _values(
+    facet: str, counts: dict[str, int], query: Query, endpoints: Sequence[EndpointRow]
+) -> list[FacetValue]:
+    chosen = getattr(query, facet)
+    labels = VALUE_LABELS.get(facet, {})
+    if facet in ("vendor", "protocol"):
+        by_endpoint = {
+            str(row.endpoint): (row.slug if facet == "vendor" else row.protocol) for row in endpoints
+        }
+        counts = _sum(by_endpoint, counts)
+        labels = labels or {row.slug: row.name for row in endpoints}
+    elif facet == "tag":
+        spellings = tags.group_spellings(counts)
+        # One spelling for each tag, the chosen one where it is chosen.
+        by_key = {tags.tag_key(tag): tag for tag in chosen}
+        counts = {
+            by_key.get(key, each[0]): sum(counts[tag] for tag in each) for key, each in spellings.items()
+        }
+    counts = dict.fromkeys(chosen, 0) | counts
+    found = [
+        FacetValue(value, labels.get(value, value), count, value in chosen) for value, count in counts.items()
+    ]
+    return sorted(found, key=lambda each: (-each.count, each.label.casefold(), each.value))
+
+
+def _sum(values: dict[str, str | None], counts: dict[str, int]) -> dict[str, int]:
+    summed: Counter[str] = Counter()
+    for key, count in counts.items():
+        if value := values.get(key):
+            summed[value] += count
+    return dict(summed)
+
+
+def _used(query: Query, endpoints: Sequence[EndpointRow], matches: Matches | None) -> list[FacetValue]:
+    scope = scope_of(query.without("used"), endpoints)
+    every = _total(count_values(facet_counts.LABELS, scope, matches))
+    among_used = scope.among_only(list(query.use_counts))
+    used = _total(count_values(("endpoint",), among_used, matches)) if query.use_counts else 0
+    return [
+        FacetValue("true", "Used by an agent", used, "true" in query.used),
+        FacetValue("false", "Not used yet", every - used, "false" in query.used),
+    ]
+
+
+def _total(counts: Counts) -> int:
+    return sum(counts["endpoint"].values())

@@ -1,0 +1,40 @@
+"""Tools that do about the same as one tool: of other vendors, which could replace it, and of its own."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.models import Tool
+from catalog.models.tools import ToolStatus
+from catalog.search import words
+from catalog.search.listing import search
+from catalog.search.tool_query import Query
+
+# So many of each are shown, out of so many that are searched.
+SHOWN, SEARCHED = 5, 40
+# What a tool is for comes first in its description.
+MAX_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarTools:
+    """Rows of the list of tools, the most similar one first.
+
+    same_job: of other vendors, and alike in their names.
+    neighbours: of the same vendor.
+    """
+
+    same_job: list[dict[str, Any]]
+    neighbours: list[dict[str, Any]]
+
+
+def similar_tools(tool: Tool) -> SimilarTools:
+    """Search for the texts of the tool."""
+    name = " ".join(words.words(tool.name))
+    text = f"{name} {tool.title if tool.title != tool.name else ''} {tool.description[:MAX_TEXT]}"
+    page = search(Query(q=text, status=(ToolStatus.ACTIVE,), as_typed=True, limit=SEARCHED))
+    vendor = tool.endpoint.vendor.slug
+    rows = [row for row in page.rows if row["id"] != tool.pk and row["why"] and row["why"].name]
+    return SimilarTools(
+        [row for row in rows if row["vendor"] != vendor][:SHOWN],
+        [row for row in rows if row["vendor"] == vendor and row["name"] != tool.name][:SHOWN],
+    )

@@ -1,0 +1,20 @@
+"""How many agents use each tool."""
+
+from functools import cache
+from typing import Any
+
+from django.db.models import Count
+
+from core.compiled_queries import CompiledQuery
+from designer.models import Pin
+
+
+def agents_by_tool() -> dict[int, int]:
+    """Return the number of agents that pin a tool, for each tool that any agent pins."""
+    return {tool: count for tool, count in _use().rows() if tool}
+
+
+@cache
+def _use() -> CompiledQuery[tuple[Any, int]]:
+    counted = Pin.objects.live().order_by().values("tool").annotate(used_by=Count("agent", distinct=True))
+    return CompiledQuery(counted.values_list("tool", "used_by"))
