@@ -153,7 +153,7 @@ def test_a_decision_takes_a_finding_off_the_list_in_place(page):
 
 def test_results_follow_the_typing_and_the_address_keeps_the_question(page):
     make_tool(name="send_fax")
-    make_tool(make_signature("book_flight", description="BOOKS A SEAT. " * 13))
+    make_tool(make_signature("book_flight", description="WWWWWWWW " * 20))
     search.index_pending()
     page.goto("/tools/")
     page.get_by_role("searchbox", name="Search tools").press_sequentially("flight")
