@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-MOST_BYTES = 90 * 1024
+MOST_BYTES = 90_000
 
 
 def test_style_sheets_and_scripts_together_stay_small():
