@@ -76,7 +76,7 @@ NOT_FOR_CONTAINERS = {
     "make run": "PORT DATA DEMO PEGBOARD_DEMO_PASSWORD PEGBOARD_PG_BIN RESTORE PEGBOARD_LOCAL PEGBOARD_DATA",
     "the image sets it": "PEGBOARD_STATIC_ROOT",
     "the web server sets it": "PEGBOARD_SERVES_PAGES",
-    "one command reads it": "PEGBOARD_API_KEY",
+    "one command reads it": "PEGBOARD_API_KEY PEGBOARD_FIRST_CODE",
     "never in production": "PEGBOARD_DEBUG CRASHPOINT DEBUG_CRASH",
 }
 
