@@ -102,7 +102,7 @@ class BatchResult:
 
 def run(
     release: Release,
-    wanted: Sequence[BatchCall],
+    batch_calls: Sequence[BatchCall],
     *,
     actor: User,
     key: ApiKey | None,
@@ -113,18 +113,19 @@ def run(
     deadline = time.monotonic() + seconds
     if until != Until.ALL:
         # The ids allow to find and cancel the other calls.
-        wanted = [
-            replace(call, wish=replace(call.wish, call_id=call.wish.call_id or _own_id())) for call in wanted
+        batch_calls = [
+            replace(call, wish=replace(call.wish, call_id=call.wish.call_id or _own_id()))
+            for call in batch_calls
         ]
-    first_index, sent_before = _find_earlier_results(wanted, until, actor, key)
+    first_index, sent_before = _find_earlier_results(batch_calls, until, actor, key)
     state = _BatchState(until, first_index)
     give_back()
     parallel_count = min(
-        MAX_PARALLEL_CALLS, len(wanted), key.calls_at_once if key else requesting.USERS_CALLS_AT_ONCE
+        MAX_PARALLEL_CALLS, len(batch_calls), key.calls_at_once if key else requesting.USERS_CALLS_AT_ONCE
     )
     with ThreadPoolExecutor(max_workers=max(1, parallel_count), thread_name_prefix="batch") as threads:
         ids = {}
-        for index, call in enumerate(wanted):
+        for index, call in enumerate(batch_calls):
             # A call that was sent before is not sent again, and returns its result.
             is_over = NEVER if call.wish.call_id in sent_before else state.are_over
             make = partial(_run_when_possible, release, call, deadline, is_over, actor, key)
@@ -166,12 +167,12 @@ class _BatchState:
 
 
 def _find_earlier_results(
-    wanted: Sequence[BatchCall], until: Until, actor: User, key: ApiKey | None
+    batch_calls: Sequence[BatchCall], until: Until, actor: User, key: ApiKey | None
 ) -> tuple[int | None, set[ClientCallId]]:
     # For a batch that is sent again: the call that ended the wait then, and the calls that were sent.
     if until == Until.ALL:
         return None, set()
-    indexes = {call.wish.call_id: index for index, call in enumerate(wanted) if call.wish.call_id}
+    indexes = {call.wish.call_id: index for index, call in enumerate(batch_calls) if call.wish.call_id}
     ids = {
         derived: call_id for call_id in indexes for derived in calls.keys_of(call_id, actor=actor, key=key)
     }
@@ -210,17 +211,17 @@ def _run_in_thread(make: Callable[[], Answer], report: Callable[[Answer], None])
 
 
 def _run_when_possible(
-    release: Release, wanted: BatchCall, deadline: float, is_over: Event, actor: User, key: ApiKey | None
+    release: Release, batch_call: BatchCall, deadline: float, is_over: Event, actor: User, key: ApiKey | None
 ) -> Answer:
     pause = FIRST_PAUSE
-    is_admitted, wish, is_waited_for = False, wanted.wish, wanted.wish.mode == Mode.WAIT
+    is_admitted, wish, is_waited_for = False, batch_call.wish, batch_call.wish.mode == Mode.WAIT
     tool = sealed(release).tool(wish.tool, wish.sub_agent)
     default_deadline = tool.retry_policy.give_up_after_seconds if tool else requesting.DEADLINE
     while (remaining := ceil(deadline - time.monotonic())) > 0:
         if is_over.is_set():
             raise NotWaitedForError
         if not is_admitted:
-            wanted.admit()
+            batch_call.admit()
             is_admitted = True
         if is_waited_for and (wish.deadline_seconds or default_deadline) > remaining:
             wish = replace(wish, deadline_seconds=remaining)

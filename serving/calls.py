@@ -169,18 +169,23 @@ def _made_before(
     if call is None:
         return None
     user = end_users.digest_of(release.agent_id, wish.on_behalf_of.name) if wish.on_behalf_of else ""
-    called = fresh_signatures.tool_as_called(tool, call.version)
+    called_tool = fresh_signatures.tool_as_called(tool, call.version)
     vendor_arguments = names.map_to_vendor(
-        called.signature, call.version.decoded(), wish.arguments, wish.format_
+        called_tool.signature, call.version.decoded(), wish.arguments, wish.format_
     )
     if wish.configuration is not None:
         vendor_arguments |= _configured(call.version, wish.configuration)
-    request_facts = (wish.thread, wish.ordinal or called.version.ordinal, user, canonical(vendor_arguments))
+    request_facts = (
+        wish.thread,
+        wish.ordinal or called_tool.version.ordinal,
+        user,
+        canonical(vendor_arguments),
+    )
     thread_key = call.thread.key if call.thread else None
     if request_facts != (thread_key, call.version.ordinal, call.on_behalf_of, canonical(call.arguments)):
         return None
     seconds = call.deadline_seconds if call.mode == Mode.WAIT else 0
-    return answer_of(invocation.follow(call, seconds), called, wish.format_)
+    return answer_of(invocation.follow(call, seconds), called_tool, wish.format_)
 
 
 def made_with(
@@ -299,12 +304,12 @@ def _refused(tool: ReleasedTool, error: ArgumentsError) -> Answer:
     )
 
 
-def shown(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
+def visible_document(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
     """Return what a model sees of the agent or of one of its sub-agents, with transfers as tools.
 
     None if the release has no such sub-agent.
     """
-    return sealed(release).at(sub_agent)
+    return sealed(release).visible_document(sub_agent)
 
 
 def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
@@ -321,17 +326,17 @@ def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
     return release, tool
 
 
-def with_their_releases(found: Iterable[Call]) -> list[tuple[Call, Release, ReleasedTool]]:
+def with_their_releases(call_rows: Iterable[Call]) -> list[tuple[Call, Release, ReleasedTool]]:
     """Return each call with its release and its tool, except those that their release does not show."""
 
-    call_list = list(found)
-    numbers = {(call.agent, call.release) for call in call_list}
+    rows_of_calls = list(call_rows)
+    numbers = {(call.agent, call.release) for call in rows_of_calls}
     rows = Release.objects.select_related("agent").filter(
         agent__in={agent for agent, _ in numbers}, number__in={number for _, number in numbers}
     )
     releases = {(release.agent_id, release.number): release for release in rows.defer("document")}
     shown_calls = []
-    for call in call_list:
+    for call in rows_of_calls:
         release = releases.get((call.agent or 0, call.release or 0))
         if release and (tool := tool_within(release, call)):
             shown_calls.append((call, release, tool))
@@ -342,7 +347,7 @@ def tool_within(release: Release, call: Call | Thread) -> ReleasedTool | None:
     """Return the tool of a call or thread of this release, in the version that ran; None if the release does
     not show it.
     """
-    document = shown(release, call.sub_agent)
+    document = visible_document(release, call.sub_agent)
     items = (*document.tools, *document.context) if document else ()
     tool = next((row for row in items if row.id == call.tool_id), None)
     return fresh_signatures.tool_as_called(tool, call.version) if tool and call.version else tool
@@ -388,7 +393,7 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
         output_name, output = "_output" if wish.is_a_models else "output", None
         if wish.output is not None:
             output = latent.output_outcome(
-                parse_output(tool.signature, wish.output, wish.format_, at=output_name)
+                parse_output(tool.signature, wish.output, wish.format_, member_name=output_name)
             )
         make = partial(
             latent.request,
@@ -499,18 +504,18 @@ def _own_thread(release: Release, key: ApiKey | None, thread: uuid.UUID) -> Thre
     return row
 
 
-def deadline_of(mode: Mode, asked: int | None) -> int | None:
+def deadline_of(mode: Mode, requested_seconds: int | None) -> int | None:
     """Return the deadline; None means as long as the policy allows. Raises DomainError beyond the mode's
     maximum.
     """
     max_seconds = (
         requesting.MAX_DEADLINE_SECONDS if mode == Mode.WAIT else requesting.MAX_LONG_DEADLINE_SECONDS
     )
-    if asked is not None and not 1 <= asked <= max_seconds:
+    if requested_seconds is not None and not 1 <= requested_seconds <= max_seconds:
         reason = f"takes 1 to {max_seconds:,} with the mode `{mode}`"
         message = f"A call of this mode may take {max_seconds:,} seconds at most."
         raise DomainError("invalid", message, fields={"deadline_seconds": reason})
-    return requesting.LONG_DEADLINE if asked is None and mode != Mode.WAIT else asked
+    return requesting.LONG_DEADLINE if requested_seconds is None and mode != Mode.WAIT else requested_seconds
 
 
 def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> Call:

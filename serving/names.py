@@ -13,7 +13,13 @@ from designer.exports import schema, wire
 from designer.signatures.effective import Effective, Hidden, Input
 from execution.calls.checks import ArgumentsError
 from protocols.base import Note, Outcome
-from protocols.calls.arguments import given, note_on, problems, unknown_inputs, with_whole_numbers
+from protocols.calls.arguments import (
+    arguments_to_send,
+    find_problems,
+    note_on,
+    unknown_inputs,
+    with_whole_numbers,
+)
 from protocols.signature import Signature
 from serving.released_documents import derived, wires
 
@@ -33,7 +39,7 @@ def map_to_vendor(
         vendor_named = wire.arguments_for_the_vendor(tool, format_wires, arguments)
         visible_signature = shown_signature(tool)
         fields = _find_excluded_names(tool, arguments, format_)
-        faults = problems(visible_signature, vendor_named)
+        faults = find_problems(visible_signature, vendor_named)
         if faults and not _fits_format(tool, arguments, format_):
             fields |= wire.faults_for_the_caller(tool, format_wires, faults, arguments)
         if fields:
@@ -43,7 +49,9 @@ def map_to_vendor(
         raise ArgumentsError(Outcome("invalid_arguments", error=error_document)) from error
     all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
     presets = {row.parameter.name: row.preset for row in all_inputs if row.preset is not UNSET}
-    complete: dict[str, Any] = with_whole_numbers({**presets, **given(visible_signature, vendor_named)})
+    complete: dict[str, Any] = with_whole_numbers(
+        {**presets, **arguments_to_send(visible_signature, vendor_named)}
+    )
     return complete
 
 

@@ -13,17 +13,19 @@ from execution.calls.results import MAX_OUTPUTS_BYTES
 MAX_FAULTS = 20
 
 
-def parse_output(tool: Effective, output: object, format_: str = "", *, at: str = "output") -> dict[str, Any]:
-    """Return the output by the signature's names. Raises DomainError if it does not fit; `at` is the caller's
-    name for it.
+def parse_output(
+    tool: Effective, output: object, format_: str = "", *, member_name: str = "output"
+) -> dict[str, Any]:
+    """Return the output by the signature's names. Raises DomainError if it does not fit; `member_name` is the
+    caller's name for it.
     """
     if not isinstance(output, dict):
-        raise _unfit({at: "must be an object"})
+        raise _unfit({member_name: "must be an object"})
     if validation.is_too_large(output) or len(msgspec.json.encode(output)) > MAX_OUTPUTS_BYTES:
-        raise _unfit({at: "is too large or too deeply nested"})
+        raise _unfit({member_name: "is too large or too deeply nested"})
     ready = validation.checked(outputs.schema_of(tool, format_))
     if faults := validation.faults(ready, output)[:MAX_FAULTS]:
-        raise _unfit({error_messages.place((at, *fault.path)): fault.why for fault in faults})
+        raise _unfit({error_messages.place((member_name, *fault.path)): fault.why for fault in faults})
     return outputs.by_signature(tool, output, format_)
 
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 MAX_CHARACTERS = 32 * 1024 * 1024
 
 
-class _Shown(NamedTuple):
+class _Entry(NamedTuple):
     """One agent of a release, with its tools and its prompts and resources by name."""
 
     document: ReleaseDocument
@@ -33,25 +33,25 @@ class _Shown(NamedTuple):
 
 
 class SealedRelease:
-    """What models see of one release, by agent of the tree, with tools by name."""
+    """The documents of one release as models see them, by agent of the tree, with tools by name."""
 
     def __init__(self, text: str) -> None:
         self.size = len(text)
         self.document = release_document.decode(text)
         self._derived: dict[Hashable, Any] = {}
-        self._shown: dict[str, _Shown] = {}
+        self._entries: dict[str, _Entry] = {}
 
-    def at(self, sub_agent: str) -> ReleaseDocument | None:
-        entry = self._at(sub_agent)
+    def visible_document(self, sub_agent: str) -> ReleaseDocument | None:
+        entry = self._find_entry(sub_agent)
         return entry.document if entry else None
 
     def tool(self, name: str, sub_agent: str) -> ReleasedTool | None:
-        entry = self._at(sub_agent)
+        entry = self._find_entry(sub_agent)
         return entry.tools.get(name) if entry else None
 
     def context_item(self, name: str, sub_agent: str) -> ReleasedTool | None:
         """Return the prompt or resource of this name."""
-        entry = self._at(sub_agent)
+        entry = self._find_entry(sub_agent)
         return entry.context.get(name) if entry else None
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -66,16 +66,16 @@ class SealedRelease:
         value: T = self._derived[key]
         return value
 
-    def _at(self, sub_agent: str) -> "_Shown | None":
+    def _find_entry(self, sub_agent: str) -> "_Entry | None":
         # A name without a sub-agent is not cached: callers may send any name.
-        if sub_agent not in self._shown and (agent_document := self.document.for_agent(sub_agent)):
+        if sub_agent not in self._entries and (agent_document := self.document.for_agent(sub_agent)):
             shown_document = transfers.with_transfers_as_tools(agent_document)
-            self._shown[sub_agent] = _Shown(
+            self._entries[sub_agent] = _Entry(
                 shown_document,
                 {tool.signature.name: tool for tool in shown_document.tools},
                 {item.signature.name: item for item in shown_document.context},
             )
-        return self._shown.get(sub_agent)
+        return self._entries.get(sub_agent)
 
 
 _lock = threading.Lock()

@@ -28,7 +28,7 @@ _ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class StreamEvent:
     """An event. `partial` contains `outputs`, which replace earlier ones, `progress` or `custom`; every other
     condition except `alive` has the answer so far.
     """
@@ -46,7 +46,7 @@ def follow(
     after: str = "",
     place: ExitStack | None = None,
     alive_every: float = KEEPALIVE_SECONDS,
-) -> "Followed":
+) -> "CallStream":
     """Stream the call from the beginning, or after the event with this id. After `alive_every` seconds
     without an event an `alive` event is sent.
 
@@ -57,7 +57,7 @@ def follow(
         event_stream = _generate_events(
             call, tool, format_, after if _ID.fullmatch(after) else "", alive_every
         )
-        return Followed(event_stream, room_stack.pop_all())
+        return CallStream(event_stream, room_stack.pop_all())
 
 
 def reserve_room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> ExitStack:
@@ -69,38 +69,38 @@ def reserve_room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> Exit
     return stack
 
 
-class Followed:
+class CallStream:
     """Occupies its room among the threads until it is closed, whether or not it is read."""
 
-    def __init__(self, told: Generator[Told], place: ExitStack) -> None:
-        self._told, self._place = told, place
+    def __init__(self, stream_events: Generator[StreamEvent], room: ExitStack) -> None:
+        self._events, self._room = stream_events, room
 
-    def __iter__(self) -> Generator[Told]:
-        return self._told
+    def __iter__(self) -> Generator[StreamEvent]:
+        return self._events
 
     def close(self) -> None:
-        self._told.close()
-        self._place.close()
+        self._events.close()
+        self._room.close()
 
 
-class Written:
+class EncodedStream:
     """The bytes of the events. The server closes it, which frees the follower's room."""
 
-    def __init__(self, followed: Followed, written: Callable[[Told], bytes]) -> None:
-        self._followed, self._written = followed, written
+    def __init__(self, call_stream: CallStream, encode: Callable[[StreamEvent], bytes]) -> None:
+        self._call_stream, self._encode = call_stream, encode
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(self._written, self._followed)
+        return map(self._encode, self._call_stream)
 
     def close(self) -> None:
-        self._followed.close()
+        self._call_stream.close()
 
 
 def _generate_events(
     call: Call, tool: ReleasedTool, format_: str, after: str, alive_every: float
-) -> Generator[Told]:
+) -> Generator[StreamEvent]:
     if not after:
-        yield Told(condition="started", id=events.FIRST, answer=answer_of(call, tool, format_))
+        yield StreamEvent(condition="started", id=events.FIRST, answer=answer_of(call, tool, format_))
     last_id, deadline, last_sent_at = (
         after or events.FIRST,
         time.monotonic() + MAX_STREAM_SECONDS,
@@ -114,16 +114,16 @@ def _generate_events(
             last_id = event.id
             if event.kind == events.PARTIAL and (partial := _rename_outputs(tool, event.data, format_)):
                 last_sent_at = time.monotonic()
-                yield Told(condition="partial", id=last_id, partial=partial)
+                yield StreamEvent(condition="partial", id=last_id, partial=partial)
         if not new_events and not is_active:
             if call.outcome != "unknown":
                 call.refresh_from_db()
             answer = answer_of(call, tool, format_)
-            yield Told(condition=condition_of(answer), id=last_id, answer=answer)
+            yield StreamEvent(condition=condition_of(answer), id=last_id, answer=answer)
             return
         if time.monotonic() - last_sent_at >= alive_every:
             last_sent_at = time.monotonic()
-            yield Told(condition="alive")
+            yield StreamEvent(condition="alive")
 
 
 def condition_of(answer: Answer) -> Condition:

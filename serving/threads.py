@@ -93,9 +93,9 @@ def runs(thread: Thread, *, offset: int, limit: int, format_: str) -> list[tuple
     return runs_with_answers
 
 
-def find_newest(begun: Iterable[Call]) -> dict[int, Call]:
+def find_newest(first_calls: Iterable[Call]) -> dict[int, Call]:
     """Return, by primary key of each call, its newest continuation, or the call itself."""
-    newest_by_id = {call.pk: call for call in begun}
+    newest_by_id = {call.pk: call for call in first_calls}
     first_by_id = {pk: pk for pk in newest_by_id}
     open_ids: Sequence[int] = list(newest_by_id)
     while open_ids:

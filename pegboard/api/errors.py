@@ -49,7 +49,7 @@ def _as_problem(exc: Exception, *, is_write: bool) -> DomainError | None:  # noq
         case ModelValidationError():
             return _from_fields(getattr(exc, "message_dict", None) or exc.messages)
         case Throttled():
-            sentence = f"Too many calls in this minute. Go on in {_wait(exc)} seconds."
+            sentence = f"Too many calls in this minute. Continue in {_wait(exc)} seconds."
             return DomainError("throttled", sentence, status=429)
         case APIException():
             code = codes if isinstance(codes := exc.get_codes(), str) else exc.default_code

@@ -16,7 +16,7 @@ from protocols.server import EVENT_STREAM
 from serving import streams
 from serving.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, answer_document, requested_format
 from serving.api.calls import found_call
-from serving.streams import Told
+from serving.streams import StreamEvent
 
 
 class AnyAccept(BaseContentNegotiation):
@@ -39,15 +39,19 @@ def event_stream(
 ) -> StreamingHttpResponse:
     """Return the call as server-sent events; `place` as for `streams.follow`."""
     followed = streams.follow(call, tool, requested_format(request), after, place)
-    body = streams.Written(followed, lambda told: _event(told, release, request))
+    body = streams.EncodedStream(followed, lambda stream_event: _event(stream_event, release, request))
     return StreamingHttpResponse(body, headers=streams.HEADERS, content_type=EVENT_STREAM)
 
 
-def _event(told: Told, release: Release, request: Request) -> bytes:
-    if told.condition == "alive":
+def _event(stream_event: StreamEvent, release: Release, request: Request) -> bytes:
+    if stream_event.condition == "alive":
         return b": alive\n\n"
-    document = answer_document(told.answer, release, request) if told.answer else told.partial
-    head = f"id: {told.id}\nevent: {told.condition}\ndata: ".encode()
+    document = (
+        answer_document(stream_event.answer, release, request)
+        if stream_event.answer
+        else stream_event.partial
+    )
+    head = f"id: {stream_event.id}\nevent: {stream_event.condition}\ndata: ".encode()
     return head + msgspec.json.encode(document) + b"\n\n"
 
 

@@ -17,8 +17,8 @@ from people.permissions import person
 
 
 class GrantOutput(serializers.Serializer[Any]):
-    """An authorization that one user of an agent has granted, or is asked for. No token and no name of a user
-    is shown.
+    """An authorization that a user of an agent has granted or that was requested from the user. Tokens and
+    users' names are not shown.
     """
 
     id = serializers.UUIDField()

@@ -62,7 +62,9 @@ class PreflightOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["runtimes"])
 class ReleasePreflight(GenericAPIView[Release]):
-    """Whether every tool of a release can run now. No request is sent to a vendor, and nothing changes."""
+    """Check whether every tool of a release can run now. No request is sent to a vendor, and nothing
+    changes.
+    """
 
     runtime = True
     serializer_class = PreflightOutput

@@ -35,12 +35,12 @@ class Gateway:
 
     def __call__(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
         began = time.perf_counter()
-        read = cacheable.parse(meta)
-        if read is None:
+        read_request = cacheable.parse(meta)
+        if read_request is None:
             return self._call_view(meta, start_response)
-        if response_cache.has_any(read.facts) and (hit := _find_response(read)):
-            return _send(meta, start_response, read, *hit, began)
-        return self._call_view_and_store(read, meta, start_response)
+        if response_cache.has_any(read_request.facts) and (hit := _find_response(read_request)):
+            return _send(meta, start_response, read_request, *hit, began)
+        return self._call_view_and_store(read_request, meta, start_response)
 
     def _call_view(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
         match = _find_program_view(meta)
@@ -50,7 +50,7 @@ class Gateway:
         return self._programs(meta, start_response)
 
     def _call_view_and_store(
-        self, read: CacheableRead, meta: Environ, start_response: StartResponse
+        self, read_request: CacheableRead, meta: Environ, start_response: StartResponse
     ) -> Iterable[bytes]:
         starts: list[tuple[str, list[tuple[str, str]]]] = []
 
@@ -60,17 +60,23 @@ class Gateway:
 
         response = self._call_view(meta, start)
         if isinstance(response, HttpResponse) and ANSWERED_IN_ENVIRON in meta and len(starts) == 1:
-            _store(read, meta, response, *starts[0])
+            _store(read_request, meta, response, *starts[0])
         return response
 
 
 def _store(
-    read: CacheableRead, meta: Environ, response: HttpResponse, status: str, headers: list[tuple[str, str]]
+    read_request: CacheableRead,
+    meta: Environ,
+    response: HttpResponse,
+    status: str,
+    headers: list[tuple[str, str]],
 ) -> None:
     before_id, after_id = b"", b""
     if response.status_code == 200:
         # An export that has changed is requested once, and may be large.
-        parts = cacheable.split_at_id(read, meta, response.content) if read.message_id else None
+        parts = (
+            cacheable.split_at_id(read_request, meta, response.content) if read_request.message_id else None
+        )
         if parts is None:
             return
         before_id, after_id = parts
@@ -78,7 +84,9 @@ def _store(
         return
     headers = [header for header in headers if header[0] not in (ID_HEADER, "Content-Length")]
     cached = CachedResponse(status, headers, meta[ROUTE_IN_ENVIRON], before_id, after_id)
-    response_cache.store(read.facts, meta[ANSWERED_IN_ENVIRON], cached, read.size + len(after_id))
+    response_cache.store(
+        read_request.facts, meta[ANSWERED_IN_ENVIRON], cached, read_request.size + len(after_id)
+    )
 
 
 def _find_program_view(meta: Environ) -> ResolverMatch | None:
@@ -95,15 +103,15 @@ def _find_program_view(meta: Environ) -> ResolverMatch | None:
     return None if getattr(match.func, "login_required", True) else match
 
 
-def _find_response(read: CacheableRead) -> tuple[ReadAccess, CachedResponse] | None:
+def _find_response(read_request: CacheableRead) -> tuple[ReadAccess, CachedResponse] | None:
     with limit_queries(settings.QUERY_DEADLINE):
-        access = release_access.find_read_access(read.release)
+        access = release_access.find_read_access(read_request.release)
     # As at the end of each request of Django's.
     if not (connection := connections[DEFAULT_DB_ALIAS]).in_atomic_block:
         connection.close_if_unusable_or_obsolete()
     if access is None:
         return None
-    response = response_cache.find(read.facts, access.key_id, access.release_id)
+    response = response_cache.find(read_request.facts, access.key_id, access.release_id)
     # The view counts the request once more and refuses it.
     if response is None or not is_within_limit("read", access.owner_id, access.key_id, time.time()):
         return None
@@ -113,13 +121,13 @@ def _find_response(read: CacheableRead) -> tuple[ReadAccess, CachedResponse] | N
 def _send(
     meta: Environ,
     start_response: StartResponse,
-    read: CacheableRead,
+    read_request: CacheableRead,
     access: ReadAccess,
     response: CachedResponse,
     began: float,
 ) -> Iterable[bytes]:
     request_id = log_context.accept_request_id(meta.get(ID_IN_ENVIRON, ""))
-    body = response.before_id + read.message_id + response.after_id
+    body = response.before_id + read_request.message_id + response.after_id
     headers = [*response.headers, (ID_HEADER, request_id)]
     status = int(response.status[:3])
     if status == 200:

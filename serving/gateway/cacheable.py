@@ -83,7 +83,7 @@ def parse(meta: Environ) -> CacheableRead | None:
     return CacheableRead(release, facts, message_id, size)
 
 
-def split_at_id(read: CacheableRead, meta: Environ, body: bytes) -> tuple[bytes, bytes] | None:
+def split_at_id(read_request: CacheableRead, meta: Environ, body: bytes) -> tuple[bytes, bytes] | None:
     """Return the body of a response before and after the id of its message. None if the request was no
     `tools/list`, or the response has another form.
     """
@@ -91,9 +91,9 @@ def split_at_id(read: CacheableRead, meta: Environ, body: bytes) -> tuple[bytes,
     message = json.loads(meta["wsgi.input"].getvalue())
     if not isinstance(message, dict) or message.get("method") != "tools/list":
         return None
-    if not body.startswith(_BEFORE_ID + read.message_id + b',"result":'):
+    if not body.startswith(_BEFORE_ID + read_request.message_id + b',"result":'):
         return None
-    return _BEFORE_ID, body[len(_BEFORE_ID) + len(read.message_id) :]
+    return _BEFORE_ID, body[len(_BEFORE_ID) + len(read_request.message_id) :]
 
 
 def _parse_list(meta: Environ) -> ReleaseRead | None:

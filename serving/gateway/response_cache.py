@@ -1,7 +1,7 @@
 """Responses to frequent reads, each for one API key and one release.
 
-The access of the key is checked for every request, before a response is taken from here. What is stored is
-bounded, and goes with the process.
+The access of the key is checked for every request, before a cached response is used. The cache is bounded,
+and ends with the process.
 """
 
 import threading

@@ -30,7 +30,7 @@ from serving import threads as threads_of_runtimes
 from serving.calls import Answer, Wish
 from serving.serve import acp_agents, acp_threads
 from serving.serve.base import Operations, on_behalf_of, read_call_id
-from serving.streams import Followed, Told
+from serving.streams import CallStream, StreamEvent
 
 MAX_MARK_LENGTH = 255
 SECRET_HEADER = "Pegboard-Callback-Secret"  # noqa: S105 - a name
@@ -83,7 +83,7 @@ def _answer_threads(request: Request, operations: Operations, path: list[str]) -
         case "POST", ["search"]:
             return json_reply(acp_threads.search_threads(operations, _object(request)))
         case "GET", [thread]:
-            return json_reply(acp_threads.read(operations, _uuid(thread)))
+            return json_reply(acp_threads.read_thread(operations, _uuid(thread)))
         case "DELETE", [thread]:
             operations.remove_thread(_uuid(thread))
             return Reply(status=204)
@@ -229,8 +229,8 @@ def _find_marked_run(request: Request, operations: Operations) -> list[dict[str,
     return [{**run, "creation": {"metadata": body["metadata"]}}]
 
 
-def _list_runs(operations: Operations, thread: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, offset = acp_server.page_of(asked)
+def _list_runs(operations: Operations, thread: uuid.UUID, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    limit, offset = acp_server.page_of(body)
     run_rows = threads_of_runtimes.runs(
         operations.thread(thread), offset=offset, limit=limit, format_=acp_agents.FORMAT
     )
@@ -253,13 +253,15 @@ def _stream_run(
     options = {"alive_every": CHECK_SECONDS} if has_left else {}
     followed = operations.follow(call.pk, format_=acp_agents.FORMAT, after=after, place=place, **options)
     if has_left:
-        body: streams.Written = _Cancelling(operations, call.pk, followed, str(run), has_left)
+        body: streams.EncodedStream = _Cancelling(operations, call.pk, followed, str(run), has_left)
     else:
-        body = streams.Written(followed, lambda told: _update(operations, told, str(run)))
+        body = streams.EncodedStream(
+            followed, lambda stream_event: _update(operations, stream_event, str(run))
+        )
     return Reply(body=body, headers=streams.HEADERS, media_type=EVENT_STREAM)
 
 
-class _Cancelling(streams.Written):
+class _Cancelling(streams.EncodedStream):
     """Cancels the run when the server closes the stream because the client left. The run continues if the
     server itself stops.
     """
@@ -268,11 +270,11 @@ class _Cancelling(streams.Written):
         self,
         operations: Operations,
         call: int,
-        followed: Followed,
+        followed: CallStream,
         run_id: str,
         has_left: Callable[[], bool],
     ) -> None:
-        super().__init__(followed, lambda told: _update(operations, told, run_id))
+        super().__init__(followed, lambda stream_event: _update(operations, stream_event, run_id))
         self._operations, self._call, self._has_left = operations, call, has_left
         self._has_ended = False
 
@@ -292,16 +294,16 @@ class _Cancelling(streams.Written):
                 self._operations.cancel(self._call)
 
 
-def _update(operations: Operations, told: Told, run_id: str) -> bytes:
-    if told.answer and told.condition != "started":
-        document = _run_document(operations, None, told.answer, {})
+def _update(operations: Operations, stream_event: StreamEvent, run_id: str) -> bytes:
+    if stream_event.answer and stream_event.condition != "started":
+        document = _run_document(operations, None, stream_event.answer, {})
         update = wire.update(document["output"], run_id, document["run"]["status"])
         update |= {"notes": document["notes"]} if "notes" in document else {}
-    elif told.condition == "started" or "outputs" in (told.partial or {}):
-        update = wire.update(wire.result((told.partial or {}).get("outputs", {})), run_id, "pending")
+    elif stream_event.condition == "started" or "outputs" in (stream_event.partial or {}):
+        update = wire.update(wire.result((stream_event.partial or {}).get("outputs", {})), run_id, "pending")
     else:
         return b": alive\n\n"
-    return acp_server.event(update, told.id)
+    return acp_server.event(update, stream_event.id)
 
 
 def _read_run(
@@ -336,16 +338,14 @@ def _resume_run(
     return _run_document(operations, agent, answer, body)
 
 
-def _is_repeated(call: Call, operations: Operations, request: Request, given: Mapping[str, Any]) -> bool:
+def _is_repeated(call: Call, operations: Operations, request: Request, body: Mapping[str, Any]) -> bool:
     """Return whether the request repeats the answer that created `call`: its client did not get the reply."""
     before = call.continues
     call_id = read_call_id(request, str(before.key)) if before else None
     if before is None or call_id is None:
         return False
     question_ids = [ask.id for ask in before.decoded().asks]
-    return operations.made_with(call_id) == call and call.answers == acp_server.answers_of(
-        given, question_ids
-    )
+    return operations.made_with(call_id) == call and call.answers == acp_server.answers_of(body, question_ids)
 
 
 def _agent_of(operations: Operations, answer: Answer) -> acp_agents.Agent | None:
@@ -360,7 +360,7 @@ def _run_document(
     operations: Operations,
     agent: acp_agents.Agent | None,
     answer: Answer,
-    asked: Mapping[str, Any],
+    body: Mapping[str, Any],
     first: Call | None = None,
 ) -> dict[str, Any]:
     """Return a run with its output. Raises DomainError if nothing was sent, so that there is no run.
@@ -383,7 +383,7 @@ def _run_document(
         updated_at=(call.finished_at or call.queued_at).isoformat(),
         status=status if answer.outcome else "pending",
     )
-    run["creation"] = dict(asked) or ({"metadata": wire.mark(first.mark)} if first.mark else {})
+    run["creation"] = dict(body) or ({"metadata": wire.mark(first.mark)} if first.mark else {})
     kind = acp_agents.kind_of(answer.result.asks[0], call) if status == "interrupted" else ""
     output = acp_server.output_of(result, run_id=run["run_id"], status=status, interrupt_kind=kind)
     notes = notes_on_inputs(answer.result)

@@ -55,14 +55,14 @@ class Agent(msgspec.Struct, frozen=True):
 
 def list_agents(operations: Operations) -> list[Agent]:
     key = ("acp", operations.release.pk, operations.sub_agent)
-    return sealed(operations.release).derived(key, lambda: _read(operations))
+    return sealed(operations.release).derived(key, lambda: _load_agents(operations))
 
 
-def _read(operations: Operations) -> list[Agent]:
+def _load_agents(operations: Operations) -> list[Agent]:
     documents = msgspec.json.decode(operations.exported(FORMAT))["tools"]
     node = operations.node
-    shown = numbering.tools_of_document(operations.full_document(), operations.release.agent_id)
-    tools = {key: tool for key, tool in shown.items() if key.node == node}
+    document_tools = numbering.tools_of_document(operations.full_document(), operations.release.agent_id)
+    tools = {key: tool for key, tool in document_tools.items() if key.node == node}
     version_by_key = effective_versions.versions_of_tools(operations.release, node, tools.items())
     rows = {
         tool.signature.name: (version_by_key[key], tool)
@@ -80,9 +80,9 @@ def find_agent(operations: Operations, agent_id: object) -> Agent:
     return agent
 
 
-def search_agents(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, offset = page_of(asked)
-    condition = {name: asked[name] for name in ("name", "version") if asked.get(name) is not None}
+def search_agents(operations: Operations, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    limit, offset = page_of(body)
+    condition = {name: body[name] for name in ("name", "version") if body.get(name) is not None}
     rows = [summary(operations, agent) for agent in list_agents(operations)]
     matches = [row for row in rows if condition.items() <= row["metadata"]["ref"].items()]
     return matches[offset : offset + limit]

@@ -19,9 +19,9 @@ from serving.serve.base import Operations
 IF_EXISTS = ("raise", "do_nothing")
 
 
-def create_thread(operations: Operations, asked: Mapping[str, Any]) -> dict[str, Any]:
+def create_thread(operations: Operations, body: Mapping[str, Any]) -> dict[str, Any]:
     requested_id, metadata, if_exists = (
-        asked.get(member) for member in ("thread_id", "metadata", "if_exists")
+        body.get(member) for member in ("thread_id", "metadata", "if_exists")
     )
     if metadata is not None and not isinstance(metadata, dict):
         raise DomainError("invalid", "“metadata” is no object.")
@@ -29,21 +29,23 @@ def create_thread(operations: Operations, asked: Mapping[str, Any]) -> dict[str,
         raise DomainError("invalid", f"“if_exists” is one of: {', '.join(IF_EXISTS)}.")
     key = None if requested_id is None else _uuid(requested_id)
     if key and if_exists != "do_nothing" and operations.threads().filter(key=key).exists():
-        message = "There is such a thread. Say “if_exists”: “do_nothing” to go on with it."
+        message = "A thread with this id exists. Send “if_exists”: “do_nothing” to continue it."
         raise DomainError("key_taken", message, status=409)
     return document(operations.begin_thread(key, metadata))
 
 
-def search_threads(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, offset = page_of(asked)
+def search_threads(operations: Operations, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    limit, offset = page_of(body)
     rows = operations.threads().annotate(is_busy=Exists(_running_calls()))
-    if (metadata := asked.get("metadata")) is not None:
+    if (metadata := body.get("metadata")) is not None:
         if not isinstance(metadata, dict):
             raise DomainError("invalid", "“metadata” is no object.")
         rows = rows.filter(metadata__contains=metadata)
-    if asked.get("values"):
-        raise DomainError("invalid", "What threads hold is kept by their vendors, so it is not searched.")
-    if (status := asked.get("status")) is not None:
+    if body.get("values"):
+        raise DomainError(
+            "invalid", "The values of threads are stored by vendors, so they cannot be searched."
+        )
+    if (status := body.get("status")) is not None:
         if status not in ThreadStatus.values:
             raise DomainError("invalid", f"“status” is one of: {', '.join(ThreadStatus.values)}.")
         is_busy = status == ThreadStatus.BUSY
@@ -52,7 +54,7 @@ def search_threads(operations: Operations, asked: Mapping[str, Any]) -> list[dic
     return [document(thread, is_busy=thread.is_busy) for thread in rows]
 
 
-def read(operations: Operations, key: uuid.UUID) -> dict[str, Any]:
+def read_thread(operations: Operations, key: uuid.UUID) -> dict[str, Any]:
     """Return the thread with its state, as its vendor reports it now."""
     thread = operations.thread(key)
     state = vendors_threads.state(thread)
@@ -63,11 +65,11 @@ def read(operations: Operations, key: uuid.UUID) -> dict[str, Any]:
     return {**document(thread, is_busy=is_busy), **_present_members(visible_state)}
 
 
-def history(operations: Operations, key: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, _ = page_of(asked, vendors_threads.MAX_HISTORY)
+def history(operations: Operations, key: uuid.UUID, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    limit, _ = page_of(body, vendors_threads.MAX_HISTORY)
     thread = operations.thread(key)
     (view,) = threads.view_threads([thread])
-    states = vendors_threads.history(thread, limit=limit, before=str(asked.get("before", ""))[:255])
+    states = vendors_threads.history(thread, limit=limit, before=str(body.get("before", ""))[:255])
     return [_state(threads.hide_values(state, view)) for state in states]
 
 
@@ -99,8 +101,8 @@ def _running_calls(thread: Any = OuterRef("pk")) -> Any:  # noqa: B008 - a refer
     return Call.objects.filter(thread=thread, status__in=ACTIVE_CALLS)
 
 
-def _uuid(named: object) -> uuid.UUID:
+def _uuid(thread_id: object) -> uuid.UUID:
     try:
-        return uuid.UUID(named if isinstance(named, str) else "")
+        return uuid.UUID(thread_id if isinstance(thread_id, str) else "")
     except ValueError:
         raise DomainError("invalid", "“thread_id” is a UUID.") from None

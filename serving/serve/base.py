@@ -36,7 +36,7 @@ from protocols.server import NOT_FOUND, Refusal, Request, Retry, ToolCallRequest
 from serving import calls, streams, threads
 from serving.calls import Answer, UnknownToolError, Wish
 from serving.released_documents import sealed
-from serving.streams import Followed
+from serving.streams import CallStream
 
 
 def refusal_of(error: DomainError | Http404) -> Refusal:
@@ -74,7 +74,7 @@ def explain_failure(answer: Answer) -> tuple[str, str]:
 
 class ThrottledError(DomainError):
     def __init__(self, seconds: int) -> None:
-        message = f"Too many calls in this minute. Go on in {seconds} seconds."
+        message = f"Too many calls in this minute. Continue in {seconds} seconds."
         super().__init__("throttled", message, status=429)
         self.retry_after = seconds
 
@@ -99,7 +99,7 @@ class Operations:
     """The operations of a served protocol, for one caller and one agent of one release.
 
     agent: the slug in the address.
-    named: how the address names the release: a number, a digest or a channel.
+    release_name: how the address names the release: a number, a digest or a channel.
     sub_agent: the slug of the served sub-agent, "" for the published agent.
     site: Pegboard's own address, where users authorize. `served_at`: the address for runtimes. Neither ends
         with a slash.
@@ -108,7 +108,7 @@ class Operations:
     caller: Caller
     release: Release
     agent: str
-    named: str
+    release_name: str
     protocol: str
     site: str
     served_at: str
@@ -119,9 +119,9 @@ class Operations:
         """Return the owner of the rooms that followed calls occupy."""
         return invocation.holder_for(self.caller.user.pk, self.release.agent_id, self.caller.key.pk)
 
-    def shown(self) -> ReleaseDocument:
+    def visible_document(self) -> ReleaseDocument:
         """Return what a model sees: tools, with transfers among them, and procedures."""
-        document = calls.shown(self.release, self.sub_agent)
+        document = calls.visible_document(self.release, self.sub_agent)
         if document is None:
             raise Http404
         return document
@@ -165,7 +165,7 @@ class Operations:
             self.note_unknown(wish.tool)
             raise
         if answer.call and answer.call.removed_at:
-            message = "The call with this id was deleted, and is not made again. Take a new id."
+            message = "The call with this id was deleted, and is not sent again. Choose a new id."
             raise DomainError("call_removed", message, status=409)
         return answer
 
@@ -223,7 +223,7 @@ class Operations:
         after: str = "",
         place: ExitStack | None = None,
         alive_every: float = streams.KEEPALIVE_SECONDS,
-    ) -> Followed:
+    ) -> CallStream:
         """Stream this key's call, as `streams.follow` does."""
         row, _, tool = self._own_call(call)
         return streams.follow(row, tool, format_, after, place, alive_every)
@@ -256,7 +256,7 @@ class Operations:
                 self.cancel(call)
 
     def give_up(self, call: int) -> None:
-        """Tell the vendor that no answer to its question will come, unless one has come."""
+        """Notify the vendor that its question will not be answered, unless the call has continued."""
         row, _, _ = self._own_call(call)
         if not row.continued_by.exists():
             cancellation.abandon_question(row, row.decoded().resume)

@@ -23,7 +23,7 @@ RELEASE = "<slug:slug>/<str:number>/"
 # Before the others, which would match “agents” as the name of a protocol.
 urlpatterns = [
     path(f"{RELEASE}agents/<slug:sub>/<slug:protocol>", serve, name="serve-agent"),
-    path(f"{RELEASE}agents/<slug:sub>/<slug:protocol>/<any:rest>", serve, name="serve-agent-below"),
+    path(f"{RELEASE}agents/<slug:sub>/<slug:protocol>/<any:path>", serve, name="serve-agent-below"),
     path(f"{RELEASE}<slug:protocol>", serve, name="serve"),
-    path(f"{RELEASE}<slug:protocol>/<any:rest>", serve, name="serve-below"),
+    path(f"{RELEASE}<slug:protocol>/<any:path>", serve, name="serve-below"),
 ]

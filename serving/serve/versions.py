@@ -32,7 +32,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Shown:
+class AgentTools:
     """The tools of a release's agent in a format, in its order. `node`: the agent's primary key."""
 
     node: int
@@ -51,10 +51,10 @@ class VersionedRelease:
         return f"{self.operations.release.digest} {self.operations.sub_agent}"
 
     def tools(self) -> Sequence[ServedTool]:
-        return self._shown.tools
+        return self._agent_tools.tools
 
     def versions(self, tool_id: str, label: str = "") -> list[ToolVersion]:
-        rows = self.form.find(self.operations.release, self._shown.node, tool_id, label)
+        rows = self.form.find(self.operations.release, self._agent_tools.node, tool_id, label)
         return [_version(row, self.form) for row in rows]
 
     def find_version(self, version: ToolVersion) -> tuple["VersionedRelease", ServedTool] | None:
@@ -80,14 +80,14 @@ class VersionedRelease:
         self.operations.note_unknown(name)
 
     @property
-    def _shown(self) -> Shown:
+    def _agent_tools(self) -> AgentTools:
         """Raises Http404 if there is no such agent."""
         release, sub_agent = self.operations.release, self.operations.sub_agent
         key = ("shown", release.pk, sub_agent, self.form.format_name)
-        return sealed(release).derived(key, lambda: _shown(release, sub_agent, self.form))
+        return sealed(release).derived(key, lambda: _load_agent_tools(release, sub_agent, self.form))
 
 
-def _shown(release: Release, sub_agent: str, form: Form) -> Shown:
+def _load_agent_tools(release: Release, sub_agent: str, form: Form) -> AgentTools:
     document, format_ = sealed(release).document, exports.get(form.format_name)
     agent = document.for_agent(sub_agent)
     if agent is None:
@@ -103,7 +103,7 @@ def _shown(release: Release, sub_agent: str, form: Form) -> Shown:
     )
     document_text = format_.write(structs.replace(fitting, tools=tools))
     documents = tools_in(document_text, format_.places) if format_.places else []
-    return Shown(
+    return AgentTools(
         node,
         tuple(
             ServedTool(version, tool.signature.name, document)

@@ -31,7 +31,7 @@ from people.models import Role
 from people.permissions import allows, public, reason_against
 from protocols.server import Refusal, Reply, Request, Server, json_reply
 from serving import serve as served
-from serving.calls import shown
+from serving.calls import visible_document
 from serving.serve.base import Caller, Operations, note_refusal, refusal_of
 
 _keys = ReleaseAuthentication()
@@ -52,12 +52,12 @@ class _Running:
 @public
 @csrf_exempt
 def serve(
-    request: HttpRequest, slug: str, number: str, protocol: str, rest: str = "", sub: str = ""
+    request: HttpRequest, slug: str, number: str, protocol: str, path: str = "", sub: str = ""
 ) -> HttpResponseBase:
     server = served.get(protocol)
     try:
         _refuse_foreign_page(request)
-        protocol_request = _request(request, rest)
+        protocol_request = _request(request, path)
         if server and (reply := server.answer_anyone(protocol_request, _is_ready)):
             return _response(request, reply)
         caller = _caller(request, server.key_header if server else "")
@@ -150,7 +150,7 @@ def _operations(
         raise
     # Checked here for all protocols: some answer without reading the document, and a receipt names the
     # sub-agent.
-    if sub and shown(release, sub) is None:
+    if sub and visible_document(release, sub) is None:
         note_refusal(caller, agent=slug, tool="")
         raise Http404
     site = public_url("/", request).rstrip("/")
@@ -158,7 +158,7 @@ def _operations(
         caller=caller,
         release=release,
         agent=slug,
-        named=number,
+        release_name=number,
         protocol=protocol,
         site=site,
         served_at=runtimes_url("/", request).rstrip("/") if settings.RUNTIMES_URL else site,
@@ -170,13 +170,13 @@ def _record_receipt(caller: Caller, operations: Operations) -> None:
     surface = f"serve/{operations.protocol}"
     if operations.sub_agent:
         surface = f"{operations.sub_agent}/{surface}"
-    receipts.record_served(caller.key, operations.release, surface=surface, name=operations.named)
+    receipts.record_served(caller.key, operations.release, surface=surface, name=operations.release_name)
 
 
-def _request(request: HttpRequest, rest: str) -> Request:
+def _request(request: HttpRequest, path: str) -> Request:
     return Request(
         method=request.method or "",
-        path=rest,
+        path=path,
         query=dict(request.GET.lists()),
         headers=request.headers,
         body=request.body,
@@ -201,7 +201,7 @@ def _has_left(client: socket.socket | None) -> bool:
 
 
 def _refusal_reply(
-    spoken: Server[Any] | None, error: APIException | DomainError | Http404, request: HttpRequest
+    server: Server[Any] | None, error: APIException | DomainError | Http404, request: HttpRequest
 ) -> Reply:
     headers: dict[str, str] = {}
     if isinstance(error, APIException):
@@ -213,13 +213,13 @@ def _refusal_reply(
         refusal = refusal_of(error)
         if isinstance(error, DomainError) and error.retry_after:
             headers["Retry-After"] = str(error.retry_after)
-    reply = _format_refusal(spoken, refusal, request.body)
+    reply = _format_refusal(server, refusal, request.body)
     return replace(reply, headers={**reply.headers, **headers})
 
 
-def _format_refusal(spoken: Server[Any] | None, refusal: Refusal, body: bytes) -> Reply:
-    if spoken:
-        return spoken.refusal(refusal, body)
+def _format_refusal(server: Server[Any] | None, refusal: Refusal, body: bytes) -> Reply:
+    if server:
+        return server.refusal(refusal, body)
     return json_reply({"code": refusal.code, "message": refusal.message}, refusal.status)
 
 

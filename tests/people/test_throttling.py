@@ -57,10 +57,8 @@ def test_key_that_asks_too_often_is_told_when_to_go_on(program):
     assert statuses(client, 6) == [200] * 5 + [429]
     answer = client.get("/api/v1/keys/")
     assert answer.headers["Retry-After"] == "30"
-    assert answer.json() == {
-        "code": "throttled",
-        "message": "Too many calls in this minute. Go on in 30 seconds.",
-    }
+    assert answer.json()["code"] == "throttled"
+    assert " 30 seconds" in answer.json()["message"]
 
 
 def test_next_minute_is_a_new_one(program):

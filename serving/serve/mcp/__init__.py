@@ -41,30 +41,30 @@ from serving.serve.mcp import (
     resources,
     tools,
 )
-from serving.serve.mcp.following import Wanted
+from serving.serve.mcp.following import RequestedNotifications
 
 logger = logging.getLogger(__name__)
 MAX_BATCH = 20
 
 Handler = Callable[[Request, Operations, Client, Mapping[str, Any]], dict[str, Any]]
 IN_BOTH_ERAS: dict[str, Handler] = {
-    "tools/list": tools.listed,
-    "tools/call": tools.called,
-    "prompts/list": prompts.listed,
-    "prompts/get": prompts.found,
-    "resources/list": resources.listed,
-    "resources/templates/list": resources.templates,
-    "resources/read": resources.found,
-    "completion/complete": completion.completed,
+    "tools/list": tools.list_tools,
+    "tools/call": tools.call_tool,
+    "prompts/list": prompts.list_prompts,
+    "prompts/get": prompts.get_prompt,
+    "resources/list": resources.list_resources,
+    "resources/templates/list": resources.list_templates,
+    "resources/read": resources.read_resource,
+    "completion/complete": completion.complete,
 }
-MODERN_ALONE: dict[str, Handler] = {"server/discover": about.discovered}
-HANDSHAKE_ALONE: dict[str, Handler] = {
-    "initialize": about.initialized,
+MODERN_ONLY: dict[str, Handler] = {"server/discover": about.discover}
+HANDSHAKE_ONLY: dict[str, Handler] = {
+    "initialize": about.initialize,
     "ping": about.ping,
     "logging/setLevel": log_levels.set_level,
 }
-# Of these a client may keep what it read, for no time at all: which release is live may change any moment.
-KEPT = (
+# The cacheable results, with a lifetime of zero: a channel may move to another release at any moment.
+CACHEABLE = (
     *("server/discover", "tools/list", "prompts/list"),
     *("resources/list", "resources/templates/list", "resources/read"),
 )
@@ -75,24 +75,25 @@ class MCP(Server[Operations]):
     label = "MCP"
 
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
-        return snippets.of(address, agent)
+        return snippets.build_snippets(address, agent)
 
     def answer(self, request: Request, operations: Operations) -> Reply:
         if request.path.strip("/"):
             raise Http404
         if request.method != "POST":
-            # No stream to open and no session to end: clients of the older era ask for both, and go on.
+            # Clients of the older era try to open a stream (GET) and to end the session (DELETE), and
+            # continue without them.
             refusal = Refusal(405, "method_not_allowed", "Messages of MCP are sent with POST.")
             return replace(self.refusal(refusal, b""), headers={"Allow": "POST"})
         document = request.json()
         try:
             if clients.is_modern(request, document):
-                reply = _modern(request, operations, messages.read(document))
+                reply = _modern_reply(request, operations, messages.read_message(document))
             else:
-                reply = _of_handshake(request, operations, document)
+                reply = _reply_in_session(request, operations, document)
         except RpcError as error:
             return json_reply(messages.error(wire.id_of(document), error), error.status)
-        return _as_events(reply) if clients.takes_events_alone(request) else reply
+        return _as_events(reply) if clients.accepts_only_events(request) else reply
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
         try:
@@ -111,56 +112,60 @@ def _as_events(reply: Reply) -> Reply:
     return replace(reply, body=b"event: message\ndata: " + reply.body + b"\n\n", media_type=EVENT_STREAM)
 
 
-def _modern(request: Request, operations: Operations, message: Message) -> Reply:
+def _modern_reply(request: Request, operations: Operations, message: Message) -> Reply:
     if message.id is None:
-        # Nothing that a client tells without asking matters here.
+        # No notification of a client has an effect in this era.
         if request.headers.get(VERSION_HEADER) not in MODERN:
-            raise clients.unsupported(request.headers.get(VERSION_HEADER), MODERN)
+            raise clients.unsupported_version(request.headers.get(VERSION_HEADER), MODERN)
         return Reply(status=202)
-    client = clients.modern(request, message)
+    client = clients.client_of_request(request, message)
     if message.method == "subscriptions/listen":
-        return listening.listening(operations, message, message.id)
+        return listening.listen(operations, message, message.id)
     number = message.id
 
-    def ended(result: dict[str, Any]) -> Reply:
-        kept: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"} if message.method in KEPT else {}
-        meta = {**result.get("_meta", {}), SERVER_INFO: about.server(operations)}
-        return json_reply(wire.result(number, {"resultType": "complete", **kept, **result, "_meta": meta}))
+    def format_result(result: dict[str, Any]) -> Reply:
+        cache_members: dict[str, Any] = (
+            {"ttlMs": 0, "cacheScope": "private"} if message.method in CACHEABLE else {}
+        )
+        meta = {**result.get("_meta", {}), SERVER_INFO: about.server_info(operations)}
+        return json_reply(
+            wire.result(number, {"resultType": "complete", **cache_members, **result, "_meta": meta})
+        )
 
-    if wanted := following.wanted(request, operations, client, message):
-        return _followed(request, operations, client, message, wanted, ended)
-    handler = _handler(message.method, IN_BOTH_ERAS | MODERN_ALONE)
-    return ended(handler(request, operations, client, message.params))
+    if requested := following.requested_notifications(request, operations, client, message):
+        return _stream_reply(request, operations, client, message, requested, format_result)
+    handler = _find_handler(message.method, IN_BOTH_ERAS | MODERN_ONLY)
+    return format_result(handler(request, operations, client, message.params))
 
 
-def _followed(
+def _stream_reply(
     request: Request,
     operations: Operations,
     client: Client,
     message: Message,
-    wanted: Wanted,
-    ended: Callable[[dict[str, Any]], Reply],
+    requested: RequestedNotifications,
+    format_result: Callable[[dict[str, Any]], Reply],
 ) -> Reply:
-    """The reply to a call whose client wants to hear how far it is; `ended` is the reply of its result."""
+    """Return the reply to a call with notifications. `format_result` makes the reply that has the result."""
 
-    def last(answer: Answer) -> Reply:
+    def last_reply(answer: Answer) -> Reply:
         try:
-            return ended(tools.result(answer, operations, client))
+            return format_result(tools.result(answer, operations, client))
         except RpcError as error:
             return json_reply(messages.error(message.id, error))
 
-    begun = following.begun(request, operations, client, message.params, wanted, last)
-    return begun if isinstance(begun, Reply) else ended(begun)
+    reply = following.begin(request, operations, client, message.params, requested, last_reply)
+    return reply if isinstance(reply, Reply) else format_result(reply)
 
 
-def _of_handshake(request: Request, operations: Operations, document: object) -> Reply:
-    client = clients.of_handshake(request)
+def _reply_in_session(request: Request, operations: Operations, document: object) -> Reply:
+    client = clients.client_in_session(request)
     if isinstance(document, list):
         return _batch(request, operations, client, document)
     if response := messages.response_in(document):
-        asking.heard(operations, *response)
+        asking.store_response(operations, *response)
         return Reply(status=202)
-    message = messages.read(document)
+    message = messages.read_message(document)
     if message.id is None:
         if message.method == "notifications/cancelled":
             _cancel(operations, client, message.params)
@@ -168,8 +173,8 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
     headers = {}
     client = client.marking(message.id)
     if message.method == "initialize":
-        client = clients.met(message.params)
-        # All that a session is for here: the client says it again with each request.
+        client = clients.client_of_handshake(message.params)
+        # The client repeats the id with each request, and it contains what the handshake settled.
         headers = {SESSION_HEADER: client.session_id}
     try:
         reply = _handshake_reply(request, operations, client, message, message.id)
@@ -182,63 +187,68 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
 def _handshake_reply(
     request: Request, operations: Operations, client: Client, message: Message, number: Number
 ) -> Reply:
-    def ended(result: dict[str, Any]) -> Reply:
+    def format_result(result: dict[str, Any]) -> Reply:
         if result.get("resultType") == "input_required":
-            if reply := asking.asking(operations, client.mark, number, result, go_on):
+            if reply := asking.stream_questions(operations, client.mark, number, result, continue_call):
                 return reply
-            result = tools.unanswered(operations, result.get("requestState"))
+            result = tools.result_without_answer(operations, result.get("requestState"))
         return json_reply(wire.result(number, result))
 
-    def go_on(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
+    def continue_call(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
         answered = replace(message, params={**message.params, **answers})
-        if wanted := following.wanted(request, operations, client, answered):
-            return (yield from following.within(request, operations, client, answered.params, wanted))
-        return _handled(request, operations, client, answered)
+        if requested := following.requested_notifications(request, operations, client, answered):
+            return (
+                yield from following.stream_within(request, operations, client, answered.params, requested)
+            )
+        return _handle(request, operations, client, answered)
 
-    if wanted := following.wanted(request, operations, client, message):
-        return _followed(request, operations, client, message, wanted, ended)
-    return ended(_handled(request, operations, client, message))
+    if requested := following.requested_notifications(request, operations, client, message):
+        return _stream_reply(request, operations, client, message, requested, format_result)
+    return format_result(_handle(request, operations, client, message))
 
 
 def _cancel(operations: Operations, client: Client, params: Mapping[str, Any]) -> None:
-    """Ends the call that this client asked for under the number `requestId`. One that is not there has ended,
-    or is another client's, and nothing is answered either way."""
+    """Cancel the call that this client requested with the id `requestId`. A call that has ended or belongs to
+    another client is left alone. A notification has no response.
+    """
     if (number := wire.id_of({"id": params.get("requestId")})) is None:
         return
     if mark := client.marking(number).mark:
-        # A question ends its call: between the two, the stream that asks it is the one that hears of this.
+        # While a question is open no call is running: then the stream of the question is cancelled.
         asking.cancel(operations, mark)
         operations.cancel_marked(mark)
 
 
 def _batch(request: Request, operations: Operations, client: Client, documents: list[Any]) -> Reply:
     if client.version not in clients.BATCHED or not 1 <= len(documents) <= MAX_BATCH:
-        said = f"Send one message at a time, or up to {MAX_BATCH} in a revision of MCP that has batches."
-        raise RpcError(INVALID_REQUEST, said)
+        message_text = (
+            f"Send one message at a time, or up to {MAX_BATCH} in a revision of MCP that has batches."
+        )
+        raise RpcError(INVALID_REQUEST, message_text)
     answers = []
     for document in documents:
         try:
-            message = messages.read(document)
+            message = messages.read_message(document)
             if message.id is not None:
-                result = _handled(request, operations, client.marking(message.id), message)
+                result = _handle(request, operations, client.marking(message.id), message)
                 answers.append(wire.result(message.id, result))
         except Exception as error:
             # The tools of other messages have run, and a client without their results would run them again.
-            told = errors.of_error(error)
-            if told is None:
+            rpc_error = errors.rpc_error_for(error)
+            if rpc_error is None:
                 logger.exception("a message of a batch failed")
-                told = errors.our_fault()
-            answers.append(messages.error(wire.id_of(document), told))
+                rpc_error = errors.server_error()
+            answers.append(messages.error(wire.id_of(document), rpc_error))
     return json_reply(answers) if answers else Reply(status=202)
 
 
-def _handled(request: Request, operations: Operations, client: Client, message: Message) -> dict[str, Any]:
-    handler = _handler(message.method, IN_BOTH_ERAS | HANDSHAKE_ALONE)
+def _handle(request: Request, operations: Operations, client: Client, message: Message) -> dict[str, Any]:
+    handler = _find_handler(message.method, IN_BOTH_ERAS | HANDSHAKE_ONLY)
     return handler(request, operations, client, message.params)
 
 
-def _handler(method: str, known: Mapping[str, Handler]) -> Handler:
-    handler = known.get(method)
+def _find_handler(method: str, handlers: Mapping[str, Handler]) -> Handler:
+    handler = handlers.get(method)
     if handler is None:
-        raise RpcError(METHOD_NOT_FOUND, f"There is no method “{printable(method, 60)}” here.")
+        raise RpcError(METHOD_NOT_FOUND, f"This server has no method “{printable(method, 60)}”.")
     return handler

@@ -1,4 +1,4 @@
-"""What a release says of itself as an MCP server."""
+"""The description of a release as an MCP server: name, capabilities, instructions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from serving.serve.base import Operations
 _LISTS = ("tools", "prompts", "resources")
 _OTHERS: dict[str, Any] = {"completions": {}, "logging": {}}
 CAPABILITIES: dict[str, Any] = {**{name: {} for name in _LISTS}, **_OTHERS}
-# Before 2026-07-28 news took a session, and there is none.
+# Notifications of changed lists need `subscriptions/listen`, which exists since 2026-07-28.
 CAPABILITIES_WITH_NEWS: dict[str, Any] = {
     **{name: {"listChanged": True} for name in _LISTS},
     "resources": {"listChanged": True, "subscribe": True},
@@ -19,12 +19,12 @@ CAPABILITIES_WITH_NEWS: dict[str, Any] = {
 }
 
 
-def server(operations: Operations) -> dict[str, Any]:
-    agent = operations.shown().agent
+def server_info(operations: Operations) -> dict[str, Any]:
+    agent = operations.visible_document().agent
     return {"name": agent.slug, "title": agent.name, "version": str(operations.release.number)}
 
 
-def discovered(
+def discover(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
@@ -34,13 +34,13 @@ def discovered(
     }
 
 
-def initialized(
+def initialize(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "protocolVersion": client.version,
         "capabilities": CAPABILITIES,
-        "serverInfo": server(operations),
+        "serverInfo": server_info(operations),
         **_instructions(operations),
     }
 
@@ -52,9 +52,9 @@ def ping(
 
 
 def _instructions(operations: Operations) -> dict[str, Any]:
-    shown = operations.shown()
-    said = [shown.agent.description] if shown.agent.description else []
-    if shown.procedures:
-        titles = ", ".join(f"{each.slug} ({each.title})" for each in shown.procedures)
-        said.append(f"How to work with these tools is written in the prompts: {titles}.")
-    return {"instructions": "\n\n".join(said)} if said else {}
+    document = operations.visible_document()
+    sentences = [document.agent.description] if document.agent.description else []
+    if document.procedures:
+        titles = ", ".join(f"{procedure.slug} ({procedure.title})" for procedure in document.procedures)
+        sentences.append(f"How to work with these tools is written in the prompts: {titles}.")
+    return {"instructions": "\n\n".join(sentences)} if sentences else {}

@@ -1,9 +1,9 @@
-"""`elicitation/create` inside a call, as it was before 2026-07-28: the question goes out on the stream that
-the call is answered with, and the answer comes as a request of its own, to whichever process takes it.
+"""`elicitation/create` inside a call, as before 2026-07-28: the question is an event on the stream of the
+call, and the client sends the answer in a request of its own, which any process may receive.
 
-What is asked, and how a call goes on with the answers, is as in the newer era (questions.py): only that the
-call stays open meanwhile. A question that is not answered in time is told like one that cannot be asked. The
-stream of a call that its client cancels ends without a response, as the specification has it.
+The questions, and how a call continues with the answers, are those of the newer era (questions.py); here the
+stream stays open in between. A question without an answer in time is reported like one that the client cannot
+be asked. The stream of a call that its client cancels ends without a response, as the specification requires.
 
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
@@ -29,105 +29,119 @@ from protocols.mcp.wire import Number
 from protocols.server import Reply
 from serving.serve.base import Operations
 from serving.serve.mcp import errors, tools
-from serving.serve.mcp.streams import LASTS, PING, PING_EVERY, Places, event, streams_in_a_process
+from serving.serve.mcp.streams import (
+    PING,
+    PING_EVERY,
+    STREAM_SECONDS,
+    StreamSlots,
+    event,
+    streams_in_a_process,
+)
 
 logger = logging.getLogger(__name__)
 PAUSE = 0.2
-# Seconds in which what was heard is there for other streams of the same call, and for one that only begins.
-HEARD = 10
+# For so many seconds a response is stored for other streams of the same call, including one that begins
+# later.
+RESPONSE_SECONDS = 10
 MAX_ANSWER_BYTES = 64 * 1024
 _NUMBER = re.compile(r"(?:call-[0-9]{1,18}|first-[0-9a-f]{32})-[0-9]{1,4}")
-# A key whose users do not answer leaves half of them to the others.
-_places = Places(
-    lambda: max(1, streams_in_a_process() // 2), for_one=lambda: max(1, streams_in_a_process() // 4)
+# A key whose users do not answer leaves half of the streams to other keys.
+_slots = StreamSlots(
+    lambda: max(1, streams_in_a_process() // 2), limit_for_key=lambda: max(1, streams_in_a_process() // 4)
 )
 
-# What is told of the call with these members among its parameters, and what comes of it.
-GoOn = Callable[[Mapping[str, Any]], Generator[bytes, None, dict[str, Any]]]
+# Continues the call with these members added to its parameters: yields events and returns the result.
+Continue = Callable[[Mapping[str, Any]], Generator[bytes, None, dict[str, Any]]]
 
 
 class _CancelledError(Exception):
-    """The client does not want the call any more."""
+    """The client has cancelled the call."""
 
 
-def asking(
-    operations: Operations, mark: str, number: Number, required: Mapping[str, Any], go_on: GoOn
+def stream_questions(
+    operations: Operations, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
 ) -> Reply | None:
-    """A stream that asks what is `required`, goes on with the call until it asks no more, and ends with its
-    result, as the answer to the message `number`; or that ends once the client has cancelled what it marked
-    so. None where no place is left for this key."""
-    if not _places.take(operations.caller.key):
+    """Return a stream that sends the questions of `required` and continues the call until it has a result,
+    which answers the message `number`. It ends early if the client cancels the call with this mark.
+
+    None if this key has no free stream.
+    """
+    if not _slots.take(operations.caller.key):
         return None
-    return _places.stream(_events(operations, mark, number, required, go_on), operations.caller.key)
+    return _slots.stream(
+        _generate_events(operations, mark, number, required, continue_call), operations.caller.key
+    )
 
 
-def heard(operations: Operations, number: Number | None, response: object) -> None:
-    """Keeps an answer for the process that waits for it. Raises DomainError."""
+def store_response(operations: Operations, number: Number | None, response: object) -> None:
+    """Store a client's response for the process that waits for it. Raises DomainError if it is too large or
+    cannot be stored.
+    """
     if not isinstance(number, str) or not _NUMBER.fullmatch(number):
         return
-    written = msgspec.json.encode(response if isinstance(response, dict) else {})
-    if len(written) > MAX_ANSWER_BYTES:
+    encoded = msgspec.json.encode(response if isinstance(response, dict) else {})
+    if len(encoded) > MAX_ANSWER_BYTES:
         raise DomainError("too_large", f"An answer has at most {MAX_ANSWER_BYTES // 1024} kB.", status=413)
     try:
-        # An answer that no process waits for is not kept.
-        redis_client.client().set(_key(operations, number), written, xx=True, keepttl=True)
+        # A response that no process waits for is not stored.
+        redis_client.client().set(_key(operations, number), encoded, xx=True, keepttl=True)
     except redis.RedisError as error:
         message = "The answer could not be passed on. Send it again."
         raise DomainError("unavailable", message, status=503) from error
 
 
 def cancel(operations: Operations, mark: str) -> None:
-    """Ends the streams that ask for a call with this mark, in whichever process they are."""
+    """End the streams with questions of a call with this mark, in all processes."""
     with suppress(redis.RedisError):
-        redis_client.client().set(_cancelled_key(operations, mark), "1", ex=HEARD)
+        redis_client.client().set(_cancelled_key(operations, mark), "1", ex=RESPONSE_SECONDS)
 
 
-def _events(
-    operations: Operations, mark: str, number: Number, required: Mapping[str, Any], go_on: GoOn
+def _generate_events(
+    operations: Operations, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
 ) -> Generator[bytes]:
-    ends, result, state = time.monotonic() + LASTS, dict(required), None
+    ends, result, state = time.monotonic() + STREAM_SECONDS, dict(required), None
     try:
         while result.get("resultType") == "input_required":
             state = result.get("requestState")
-            # What is asked before there is a call has no other name.
+            # A confirmation is requested before there is a call, so it has no state.
             name = state or f"first-{uuid.uuid4().hex}"
-            responses = yield from _answers(operations, mark, name, result["inputRequests"], ends)
+            responses = yield from _collect_responses(operations, mark, name, result["inputRequests"], ends)
             if responses is None:
-                result = tools.unanswered(operations, state)
+                result = tools.result_without_answer(operations, state)
             else:
-                named = {"requestState": state} if state else {}
-                result = yield from go_on({**named, "inputResponses": responses})
+                state_member = {"requestState": state} if state else {}
+                result = yield from continue_call({**state_member, "inputResponses": responses})
         answer = wire.result(number, result)
     except _CancelledError:
         tools.give_up(operations, state)
         return
     except Exception as error:
-        told = errors.of_error(error)
-        if told is None:
+        rpc_error = errors.rpc_error_for(error)
+        if rpc_error is None:
             logger.exception("a call that asked its user failed")
-            told = errors.our_fault()
-        answer = messages.error(number, told)
+            rpc_error = errors.server_error()
+        answer = messages.error(number, rpc_error)
     yield event(answer)
 
 
-def _answers(
-    operations: Operations, mark: str, asked: str, requests: Mapping[str, Any], ends: float
+def _collect_responses(
+    operations: Operations, mark: str, question_prefix: str, requests: Mapping[str, Any], ends: float
 ) -> Generator[bytes, None, dict[str, Any] | None]:
     # One after the other: clients put one form before their users.
-    responses, kept = {}, int(LASTS) + 60
-    for at, (name, request) in enumerate(requests.items()):
-        number = f"{asked}-{at}"
+    responses, seconds = {}, int(STREAM_SECONDS) + 60
+    for index, (name, request) in enumerate(requests.items()):
+        number = f"{question_prefix}-{index}"
         key, broker, pinged = _key(operations, number), redis_client.client(), time.monotonic()
         try:
             # A client that sends its call again has a second stream for the question, or an answer already.
-            if not broker.set(key, "", ex=kept, nx=True):
-                broker.expire(key, kept)
+            if not broker.set(key, "", ex=seconds, nx=True):
+                broker.expire(key, seconds)
             yield event(wire.request(number, request["method"], request["params"]))
             while True:
-                found, is_cancelled = broker.mget(key, _cancelled_key(operations, mark))
+                encoded, is_cancelled = broker.mget(key, _cancelled_key(operations, mark))
                 if is_cancelled:
                     raise _CancelledError
-                if found:
+                if encoded:
                     break
                 if (now := time.monotonic()) > ends:
                     return None
@@ -136,15 +150,15 @@ def _answers(
                     yield PING
                 give_back()
                 time.sleep(PAUSE)
-            broker.expire(key, HEARD)
+            broker.expire(key, RESPONSE_SECONDS)
         except redis.RedisError:
             return None
-        responses[name] = msgspec.json.decode(str(found))
+        responses[name] = msgspec.json.decode(str(encoded))
     return responses
 
 
 def _key(operations: Operations, number: str) -> str:
-    # No other key answers for the one that called.
+    # Only the key that sent the call can answer.
     return f"pegboard:asked:{operations.caller.key.pk}:{number}"
 
 

@@ -23,7 +23,7 @@ from serving.serve.mcp.procedure_arguments import arguments_of, values_of
 MAX_VALUES = 100  # as the specification has it
 
 
-def completed(
+def complete(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises RpcError for an unknown prompt, tool or argument."""
@@ -50,7 +50,7 @@ def completed(
 
 def _values_by_argument(operations: Operations, ref: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     """Return the values to choose from, by argument. Raises RpcError for an unknown reference."""
-    document, values = operations.shown(), None
+    document, values = operations.visible_document(), None
     match ref.get("type"):
         case "ref/prompt":
             values = _values_of_prompt(document, ref.get("name"))

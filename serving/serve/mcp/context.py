@@ -80,7 +80,7 @@ def find_resource(operations: Operations, uri: object) -> ReleasedTool | None:
 
 
 def _items(operations: Operations, kind: ContextKind) -> list[ReleasedTool]:
-    return [item for item in operations.shown().context if item.signature.kind == kind]
+    return [item for item in operations.visible_document().context if item.signature.kind == kind]
 
 
 def _entry(item: ReleasedTool) -> dict[str, Any]:
@@ -96,12 +96,12 @@ def _entry(item: ReleasedTool) -> dict[str, Any]:
 def _arguments(item: ReleasedTool) -> list[dict[str, Any]]:
     return [
         {
-            "name": each.shown_name,
-            **({"title": each.parameter.title} if each.parameter.title else {}),
-            **({"description": each.parameter.description} if each.parameter.description else {}),
-            "required": each.is_required,
+            "name": tool_input.shown_name,
+            **({"title": tool_input.parameter.title} if tool_input.parameter.title else {}),
+            **({"description": tool_input.parameter.description} if tool_input.parameter.description else {}),
+            "required": tool_input.is_required,
         }
-        for each in item.signature.inputs
+        for tool_input in item.signature.inputs
     ]
 
 
@@ -140,7 +140,7 @@ def _run(
 ) -> Answer:
     user = tools.user_of_agent(request, params)
     side = CallerSide(has_left=request.has_left if client.is_modern else None, questions=client.kinds)
-    if stopped := questions.answered(params):
+    if stopped := questions.continued_call(params):
         call, answers = stopped
         operations.refuse_other_user(call, user)
         name = item.signature.name

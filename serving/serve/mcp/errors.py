@@ -9,16 +9,16 @@ from protocols.server import Refusal
 from serving.serve.base import refusal_of
 
 
-def of_error(error: Exception) -> RpcError | None:
-    """Return the error for the client; None for a fault of ours."""
+def rpc_error_for(error: Exception) -> RpcError | None:
+    """Return the error for the client; None for an unexpected error of Pegboard."""
     if isinstance(error, RpcError):
         return error
     if isinstance(error, DomainError | Http404):
         return of_refusal(refusal_of(error))
-    if found := outage(error):
-        return of_refusal(Refusal(503, found.code, found.message))
+    if outage_error := outage(error):
+        return of_refusal(Refusal(503, outage_error.code, outage_error.message))
     return None
 
 
-def our_fault() -> RpcError:
+def server_error() -> RpcError:
     return of_refusal(Refusal(500, "server_error", "Pegboard failed to answer this message."))

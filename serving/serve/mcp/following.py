@@ -1,8 +1,8 @@
-"""`tools/call` answered with a stream, for a client that wants to hear how far its call is: what the vendor
-tells of its progress, and its log messages, come before the result.
+"""`tools/call` answered with a stream: the vendor's progress notifications and log messages come before the
+result, for a client that requests them.
 
-Such a call has a thread beside the one that answers, and what is told of it goes by way of the broker's
-server. So it is only done for tools whose vendor has a word for progress; all others are waited for.
+Such a call runs in a second thread, and its events pass through the broker's server. So only tools whose
+protocol can report progress get a stream; for all others the reply is the result.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
 """
@@ -26,25 +26,28 @@ from serving.released_documents import sealed
 from serving.serve.base import Operations
 from serving.serve.mcp import log_levels, tools
 from serving.serve.mcp.streams import PING, PING_EVERY, event
-from serving.streams import Followed, Told
+from serving.streams import CallStream, StreamEvent
 
-LOOK_EVERY = 2.0  # seconds, at a client that may have left
+CHECK_SECONDS = 2.0  # between two checks whether the client has closed the connection
 
-# The reply to the request, once it is known what came of the call.
-Ended = Callable[[Answer], Reply]
+# Makes the reply to the request from the result of the call.
+FormatResult = Callable[[Answer], Reply]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """`token` is what the client calls its request in what is told of it, None where it does not ask;
-    `level` is the least of the log messages that it wants, "" for none."""
+class RequestedNotifications:
+    """The notifications that a client requests for one call.
+
+    token: the client's progress token, None if it requests no progress.
+    level: the lowest level of log messages, "" for none.
+    """
 
     token: Number | None
     level: str
 
-    def notification(self, told: Told) -> dict[str, Any] | None:
-        """What `told` is to this client; None for what it did not ask for."""
-        partial = told.partial or {}
+    def notification(self, stream_event: StreamEvent) -> dict[str, Any] | None:
+        """Return the event as a notification; None if the client did not request it."""
+        partial = stream_event.partial or {}
         progress, logged = partial.get("progress"), partial.get("custom")
         if self.token is not None and isinstance(progress, dict) and "progress" in progress:
             params = {"progressToken": self.token, **progress}
@@ -56,8 +59,12 @@ class Wanted:
         return None
 
 
-def wanted(request: Request, operations: Operations, client: Client, message: Message) -> Wanted | None:
-    """What a client wants to hear of its call before it ends, and may hear; None where it is waited for."""
+def requested_notifications(
+    request: Request, operations: Operations, client: Client, message: Message
+) -> RequestedNotifications | None:
+    """Return the notifications that the client requests and that the tool can send; None if the reply is to
+    be the result alone.
+    """
     meta, name = message.params.get("_meta"), message.params.get("name")
     if message.method != "tools/call" or not isinstance(name, str):
         return None
@@ -72,71 +79,80 @@ def wanted(request: Request, operations: Operations, client: Client, message: Me
     else:
         # Before 2026-07-28 the level is set for a session.
         level = log_levels.find_level(operations, client)
-    told = Wanted(token=token, level=level if isinstance(level, str) and level in LOG_LEVELS else "")
-    return told if told.token is not None or told.level else None
+    requested = RequestedNotifications(
+        token=token, level=level if isinstance(level, str) and level in LOG_LEVELS else ""
+    )
+    return requested if requested.token is not None or requested.level else None
 
 
-def begun(
+def begin(
     request: Request,
     operations: Operations,
     client: Client,
     params: Mapping[str, Any],
-    wanted: Wanted,
-    ended: Ended,
+    requested: RequestedNotifications,
+    format_result: FormatResult,
 ) -> Reply | dict[str, Any]:
-    """The stream of a call that was begun, or the result of one that needs no following. `ended` words the
-    answer at the end of the stream. Raises what `tools.begun` does."""
-    call = _begun(request, operations, client, params)
+    """Begin the call and return its stream, or its result if it has one already. `format_result` makes the
+    reply at the end of the stream. Raises the errors of `tools.begin_call`.
+    """
+    call = _begin_call(request, operations, client, params)
     if isinstance(call, dict):
         return call
-    # Since 2026-07-28 a client cancels by closing the stream; before, that says nothing.
-    stream = _Stream(operations, *call, wanted, ended, request.has_left if client.is_modern else None)
+    # Since 2026-07-28 a client cancels by closing the stream; before, closing it has no meaning.
+    stream = _Stream(
+        operations, *call, requested, format_result, request.has_left if client.is_modern else None
+    )
     return Reply(body=stream, headers=streams.HEADERS, media_type=EVENT_STREAM)
 
 
-def within(
-    request: Request, operations: Operations, client: Client, params: Mapping[str, Any], wanted: Wanted
+def stream_within(
+    request: Request,
+    operations: Operations,
+    client: Client,
+    params: Mapping[str, Any],
+    requested: RequestedNotifications,
 ) -> Generator[bytes, None, dict[str, Any]]:
-    """The same where a stream is open already: what is told of the call, and then its result."""
-    call = _begun(request, operations, client, params)
+    """Begin the call, yield its notifications for a stream that is already open, and return its result."""
+    call = _begin_call(request, operations, client, params)
     if isinstance(call, dict):
         return call
-    number, followed = call
-    with closing(followed):
-        answer = yield from _told(followed, wanted, None)
+    number, call_stream = call
+    with closing(call_stream):
+        answer = yield from _generate_events(call_stream, requested, None)
     return tools.result(answer or operations.read_call(number, format_=tools.FORMAT), operations, client)
 
 
-def _begun(
+def _begin_call(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
-) -> tuple[int, Followed] | dict[str, Any]:
-    with streams.reserve_room(operations.holder) as place:
-        answer = tools.begun(request, operations, client, params, is_followed=True)
+) -> tuple[int, CallStream] | dict[str, Any]:
+    with streams.reserve_room(operations.holder) as room:
+        answer = tools.begin_call(request, operations, client, params, is_followed=True)
         if not isinstance(answer, Answer):
             return answer
         if answer.call is None or answer.outcome is not None:
             return tools.result(answer, operations, client)
-        followed = operations.follow(
-            answer.call.pk, format_=tools.FORMAT, place=place, alive_every=LOOK_EVERY
+        call_stream = operations.follow(
+            answer.call.pk, format_=tools.FORMAT, place=room, alive_every=CHECK_SECONDS
         )
-        return answer.call.pk, followed
+        return answer.call.pk, call_stream
 
 
 class _HasLeftError(Exception):
     """The client has closed its connection."""
 
 
-def _told(
-    followed: Iterable[Told], wanted: Wanted, has_left: Callable[[], bool] | None
+def _generate_events(
+    call_stream: Iterable[StreamEvent], requested: RequestedNotifications, has_left: Callable[[], bool] | None
 ) -> Generator[bytes, None, Answer | None]:
-    # The answer at the end; None where the stream has an end and the call has none so far.
+    # Returns the answer at the end; None if the stream ends while the call is still running.
     spoke = time.monotonic()
-    for told in followed:
-        if told.answer and told.condition != "started":
-            return told.answer
+    for stream_event in call_stream:
+        if stream_event.answer and stream_event.condition != "started":
+            return stream_event.answer
         if has_left and has_left():
             raise _HasLeftError
-        if notification := wanted.notification(told):
+        if notification := requested.notification(stream_event):
             spoke = time.monotonic()
             yield event(notification)
         elif time.monotonic() - spoke > PING_EVERY:
@@ -146,46 +162,46 @@ def _told(
 
 
 class _Stream:
-    """The server closes it, whether or not it was ever read."""
+    """The events of one call as bytes. The server closes it, whether or not it was read."""
 
     def __init__(
         self,
         operations: Operations,
         call: int,
-        followed: Followed,
-        wanted: Wanted,
-        ended: Ended,
+        call_stream: CallStream,
+        requested: RequestedNotifications,
+        format_result: FormatResult,
         has_left: Callable[[], bool] | None,
     ) -> None:
         self._operations, self._call = operations, call
-        self._followed, self._wanted, self._ended = followed, wanted, ended
+        self._call_stream, self._requested, self._format_result = call_stream, requested, format_result
         self._has_left = has_left
         self._has_ended = False
-        self._goes_on: Iterable[bytes] = ()
+        self._continuation: Iterable[bytes] = ()
 
     def __iter__(self) -> Generator[bytes]:
         try:
-            answer = yield from _told(self._followed, self._wanted, self._has_left)
+            answer = yield from _generate_events(self._call_stream, self._requested, self._has_left)
         except _HasLeftError:
             return
         yield from self._end(answer or self._operations.read_call(self._call, format_=tools.FORMAT))
 
     def close(self) -> None:
-        self._followed.close()
-        # A stream of its own holds a place.
-        if close := getattr(self._goes_on, "close", None):
+        self._call_stream.close()
+        # A stream with questions occupies a slot of its own.
+        if close := getattr(self._continuation, "close", None):
             close()
         if self._has_left and not self._has_ended:
-            # A call that has ended is left as it is.
+            # A call that has ended stays as it is.
             with suppress(DomainError):
                 self._operations.cancel(self._call)
 
     def _end(self, answer: Answer) -> Iterable[bytes]:
         self._has_ended = True
-        # What goes on after a question takes a follower's place anew.
-        self._followed.close()
-        reply = self._ended(answer)
+        # A call that continues after a question reserves a room of its own.
+        self._call_stream.close()
+        reply = self._format_result(answer)
         if isinstance(reply.body, bytes):
             return [b"event: message\ndata: " + reply.body + b"\n\n"]
-        self._goes_on = reply.body
-        return self._goes_on
+        self._continuation = reply.body
+        return self._continuation

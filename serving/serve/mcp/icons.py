@@ -1,7 +1,7 @@
-"""Icons of tools whose vendors speak MCP, as far as a client may be handed them.
+"""Icons of tools whose vendors speak MCP, limited to those that are safe to pass on to a client.
 
-A release holds one address for each tool, which is all that other formats have a place for. All icons are in
-the version of the tool, which never changes, so they are as much of the release.
+A release contains one icon address per tool, because other formats have room for one only. The others are
+read from the version of the tool. A version never changes, so the icons of a release do not change either.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/index
 """
@@ -18,51 +18,52 @@ from protocols.mcp.icons import MAX_ICON_LENGTH
 
 MAX_ICONS = 10
 MAX_LENGTH = 64 * 1024  # of all addresses of a tool
-# A drawing (SVG) may hold a program. Its address says whose it is; within a reply it would be ours.
+# An SVG drawing may contain a script. As a link it is loaded from its vendor; as data it would come from
+# Pegboard.
 _DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _TYPE = re.compile(r"image/[a-z0-9.+-]{1,60}")
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
 
 
-def of(tools: Iterable[ReleasedTool]) -> dict[str, list[dict[str, Any]]]:
-    """By the name of each tool that has any."""
+def icons_by_tool(tools: Iterable[ReleasedTool]) -> dict[str, list[dict[str, Any]]]:
+    """Return the icons by name of the tool. Tools without icons are left out."""
     released = {(tool.id, tool.version.ordinal): tool for tool in tools if tool.protocol == MCP.name}
     if not released:
         return {}
     rows = ToolVersion.objects.filter(tool__in={pk for pk, _ in released})
     rows = rows.filter(ordinal__in={ordinal for _, ordinal in released}).defer("raw")
-    told = {}
+    icons_by_name = {}
     for row in rows:
         tool = released.get((row.tool_id, row.ordinal))
-        if tool and row.digest == tool.version.digest and (icons := _fit(row.decoded().rest or {})):
-            told[tool.signature.name] = icons
-    return told
+        if tool and row.digest == tool.version.digest and (icons := _valid_icons(row.decoded().rest or {})):
+            icons_by_name[tool.signature.name] = icons
+    return icons_by_name
 
 
-def _fit(rest: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _valid_icons(document_rest: Mapping[str, Any]) -> list[dict[str, Any]]:
     icons: list[dict[str, Any]] = []
     length = 0
-    listed = rest.get("icons")
-    for each in listed if isinstance(listed, list) else []:
-        src = each.get("src") if isinstance(each, dict) else None
+    vendor_icons = document_rest.get("icons")
+    for icon in vendor_icons if isinstance(vendor_icons, list) else []:
+        src = icon.get("src") if isinstance(icon, dict) else None
         if not isinstance(src, str) or len(src) > MAX_ICON_LENGTH:
             continue
         length += len(src)
         if len(icons) == MAX_ICONS or length > MAX_LENGTH:
             break
         if schema.is_web_address(src) or _DATA.fullmatch(src):
-            icons.append({"src": src, **_members(each)})
+            icons.append({"src": src, **_members(icon)})
     return icons
 
 
 def _members(icon: Mapping[str, Any]) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     kind, sizes, theme = (icon.get(member) for member in ("mimeType", "sizes", "theme"))
     if isinstance(kind, str) and _TYPE.fullmatch(kind):
-        said["mimeType"] = kind
+        members["mimeType"] = kind
     if isinstance(sizes, list):
-        known = [size for size in sizes if isinstance(size, str) and _SIZE.fullmatch(size)][:MAX_ICONS]
-        said |= {"sizes": known} if known else {}
+        valid_sizes = [size for size in sizes if isinstance(size, str) and _SIZE.fullmatch(size)][:MAX_ICONS]
+        members |= {"sizes": valid_sizes} if valid_sizes else {}
     if theme in ("light", "dark"):
-        said["theme"] = theme
-    return said
+        members["theme"] = theme
+    return members

@@ -1,6 +1,6 @@
 """The arguments of a procedure as a prompt: the inputs and items that its text refers to.
 
-None has to be tool_input. What a client gives stands below the text, as data.
+All are optional. The values that a client sends are appended to the text, as data.
 """
 
 from collections.abc import Iterable, Mapping

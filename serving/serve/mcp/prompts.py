@@ -13,44 +13,47 @@ from serving.serve.mcp import context
 from serving.serve.mcp.procedure_arguments import arguments_of, faults_in, with_values
 
 
-def listed(
+def list_prompts(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     if params.get("cursor") is not None:
-        raise RpcError(INVALID_PARAMS, "All prompts are on the first page. Ask without a cursor.")
-    shown = operations.shown()
-    procedures = [_listed_prompt(each, shown) for each in shown.procedures]
+        raise RpcError(
+            INVALID_PARAMS, "All prompts are on the first page. Send the request without a cursor."
+        )
+    document = operations.visible_document()
+    procedures = [_prompt(procedure, document) for procedure in document.procedures]
     return {"prompts": procedures + context.prompts(operations)}
 
 
-def _listed_prompt(procedure: ReleasedProcedure, shown: ReleaseDocument) -> dict[str, Any]:
+def _prompt(procedure: ReleasedProcedure, document: ReleaseDocument) -> dict[str, Any]:
     prompt: dict[str, Any] = {
         "name": procedure.slug,
         "title": procedure.title,
-        "description": f"How {shown.agent.name} works with these tools: {procedure.title}",
+        "description": f"How {document.agent.name} works with these tools: {procedure.title}",
     }
-    if arguments := arguments_of(procedure, shown):
+    if arguments := arguments_of(procedure, document):
         prompt["arguments"] = [
-            {"name": each.name, "description": each.description, "required": False}
-            for each in arguments.values()
+            {"name": argument.name, "description": argument.description, "required": False}
+            for argument in arguments.values()
         ]
     return prompt
 
 
-def found(
+def get_prompt(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    procedures = {each.slug: each for each in operations.shown().procedures}
-    name = params.get("name")
-    procedure = procedures.get(name) if isinstance(name, str) else None
+    name, document = params.get("name"), operations.visible_document()
+    procedure = next((row for row in document.procedures if row.slug == name), None)
     if procedure is None:
         if answer := context.get_prompt(request, operations, client, params):
             return answer
-        raise RpcError(INVALID_PARAMS, "There is no such prompt. “prompts/list” names those there are.")
-    given = params.get("arguments") or {}
-    if not isinstance(given, dict):
+        raise RpcError(
+            INVALID_PARAMS, "There is no such prompt. “prompts/list” has the names of all prompts."
+        )
+    values = params.get("arguments") or {}
+    if not isinstance(values, dict):
         raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
-    if faults := faults_in(given, arguments_of(procedure, operations.shown())):
+    if faults := faults_in(values, arguments_of(procedure, document)):
         raise RpcError(INVALID_PARAMS, "Some arguments do not fit.", {"fields": faults})
-    text = {"type": "text", "text": with_values(procedure.text, given.items())}
+    text = {"type": "text", "text": with_values(procedure.text, values.items())}
     return {"description": procedure.title, "messages": [{"role": "user", "content": text}]}

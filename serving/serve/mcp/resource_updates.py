@@ -18,10 +18,10 @@ from protocols.base import Subscription
 from serving.calls import released_version, runtime_of
 from serving.serve.base import Operations
 from serving.serve.mcp import context
-from serving.serve.mcp.streams import LASTS
+from serving.serve.mcp.streams import STREAM_SECONDS
 
 MAX_ADDRESSES = 100
-_LIMITS = Limits(request=10.0, session=LASTS + 30.0, body=MIB, backoff=())
+_LIMITS = Limits(request=10.0, session=STREAM_SECONDS + 30.0, body=MIB, backoff=())
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def subscribe(operations: Operations, uris: object, stack: ExitStack) -> Updates
             operations.spend_a_call()
             session = stack.enter_context(sessions.open_session(endpoint, limits=_LIMITS))
             give_back()
-            subscription = endpoint.speak().subscribe(session, addresses, LASTS)
+            subscription = endpoint.speak().subscribe(session, addresses, STREAM_SECONDS)
             updates.subscriptions.append(stack.enter_context(subscription))
     return updates
 

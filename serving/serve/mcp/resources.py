@@ -1,5 +1,6 @@
-"""Resources of a release: those of vendors, and its procedures once more, for clients whose user chooses what
-goes into the context."""
+"""Resources of a release: pinned resources of vendors, and the procedures, which are also prompts: some
+clients let the user choose the resources that enter the context.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,34 +15,34 @@ from serving.serve.mcp import context
 MARKDOWN = "text/markdown"
 
 
-def listed(
+def list_resources(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params)
-    agent = operations.shown().agent.name
+    agent = operations.visible_document().agent.name
     return {
         "resources": [
             {
                 "uri": uri,
-                "name": each.slug,
-                "title": each.title,
-                "description": f"How {agent} works with these tools: {each.title}",
+                "name": procedure.slug,
+                "title": procedure.title,
+                "description": f"How {agent} works with these tools: {procedure.title}",
                 "mimeType": MARKDOWN,
             }
-            for uri, each in _by_uri(operations).items()
+            for uri, procedure in _by_uri(operations).items()
         ]
         + context.resources(operations)
     }
 
 
-def templates(
+def list_templates(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params)
     return {"resourceTemplates": context.templates(operations)}
 
 
-def found(
+def read_resource(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     uri = params.get("uri")
@@ -50,16 +51,20 @@ def found(
         if answer := context.read_resource(request, operations, client, params):
             return answer
         number = INVALID_PARAMS if client.is_modern or not isinstance(uri, str) else RESOURCE_NOT_FOUND
-        message = "There is no such resource. “resources/list” names those there are."
+        message = "There is no such resource. “resources/list” has the addresses of all resources."
         raise RpcError(number, message, {"uri": uri})
     return {"contents": [{"uri": uri, "mimeType": MARKDOWN, "text": procedure.text}]}
 
 
 def _by_uri(operations: Operations) -> dict[str, Any]:
-    shown = operations.shown()
-    return {f"procedure://{shown.agent.slug}/{each.slug}": each for each in shown.procedures}
+    document = operations.visible_document()
+    return {
+        f"procedure://{document.agent.slug}/{procedure.slug}": procedure for procedure in document.procedures
+    }
 
 
 def _refuse_cursor(params: Mapping[str, Any]) -> None:
     if params.get("cursor") is not None:
-        raise RpcError(INVALID_PARAMS, "All of them are on the first page. Ask without a cursor.")
+        raise RpcError(
+            INVALID_PARAMS, "All entries are on the first page. Send the request without a cursor."
+        )

@@ -1,4 +1,4 @@
-"""Replies that are streams of events. Each holds a thread for as long as it is open, so there are few."""
+"""Replies that are streams of events. Each occupies a thread while it is open, so their number is limited."""
 
 import threading
 from collections import Counter
@@ -12,8 +12,8 @@ from django.conf import settings
 from people.models import ApiKey
 from protocols.server import EVENT_STREAM, Reply
 
-LASTS = 300.0  # seconds
-# So that a proxy does not close a silent stream, and we hear of a client that has gone.
+STREAM_SECONDS = 300.0  # seconds
+# So that a proxy does not close a silent stream, and a client that has left is noticed.
 PING_EVERY = 15.0
 PING = b": ping\n\n"
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
@@ -24,37 +24,42 @@ def streams_in_a_process() -> int:
     return max(2, settings.CALLS_IN_A_PROCESS // 30)
 
 
-class Places:
-    """How many streams of one kind may be open in this process, and how many of them for one API key."""
+class StreamSlots:
+    """Limits the open streams of one kind in this process, and those of one API key."""
 
     def __init__(
-        self, most: Callable[[], int] = streams_in_a_process, *, for_one: Callable[[], int] | None = None
+        self,
+        limit: Callable[[], int] = streams_in_a_process,
+        *,
+        limit_for_key: Callable[[], int] | None = None,
     ) -> None:
-        self._most = most
-        self._for_one = for_one or most
-        self._held: Counter[int] = Counter()
+        self._limit = limit
+        self._limit_for_key = limit_for_key or limit
+        self._open: Counter[int] = Counter()
         self._lock = threading.Lock()
 
     def take(self, key: ApiKey) -> bool:
         with self._lock:
-            is_free = self._held.total() < self._most() and self._held[key.pk] < self._for_one()
+            is_free = self._open.total() < self._limit() and self._open[key.pk] < self._limit_for_key()
             if is_free:
-                self._held[key.pk] += 1
+                self._open[key.pk] += 1
         return is_free
 
     def leave(self, key: ApiKey) -> None:
         with self._lock:
-            # Keys that hold none any more go with it.
-            self._held -= Counter([key.pk])
+            # The subtraction also drops keys without open streams.
+            self._open -= Counter([key.pk])
 
     def stream(self, events: Generator[bytes], key: ApiKey) -> Reply:
-        """Of a place that was taken; it is free again when the server closes the reply."""
+        """Return a reply with the events. Its slot, which `take` has reserved, is free when the reply
+        closes.
+        """
         body = _Stream(events, partial(self.leave, key))
         return Reply(body=body, headers=_HEADERS, media_type=EVENT_STREAM)
 
 
 class _Stream:
-    """The server closes it, whether or not it was ever read."""
+    """A response body that frees its slot once. The server closes it, whether or not it was read."""
 
     def __init__(self, events: Generator[bytes], leave: Callable[[], None]) -> None:
         self._events = events

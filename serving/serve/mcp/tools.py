@@ -1,4 +1,6 @@
-"""`tools/list` and `tools/call`: what a release shows in the format `mcp`, and outcomes as results of MCP."""
+"""`tools/list` and `tools/call`: the tools of a release in the format `mcp`, and outcomes as results of
+MCP.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,7 +34,7 @@ from serving.serve.mcp import icons, outputs
 
 FORMAT = exported.FORMAT.name
 USER = "pegboard/on_behalf_of"
-# A page ends at the one or the other, and holds one tool at least.
+# A page ends at the first limit that it reaches, and contains at least one tool.
 PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
 NOT_CONFIRMED = ("not_confirmed", "The user did not confirm the call, so it was not made.")
 
@@ -45,20 +47,22 @@ class _Named(msgspec.Struct):
     name: str
 
 
-def listed(
+def list_tools(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Raises RpcError for a cursor that is not of this release: the list is to be read from its start."""
+    """Return a page of tools. Raises RpcError for a cursor of another release: the client has to start
+    again.
+    """
     release, cursor, start = operations.release, params.get("cursor"), 0
-    # The same for ever, so each process writes it once: what follows puts finished texts together.
+    # The tools of a release never change, so each process encodes them once and pages join the texts.
     key = ("mcp", release.pk, operations.sub_agent, client.unknown_members, client.is_modern)
     tools = sealed(release).derived(key, lambda: _tools(operations, client))
-    of = f"{release.digest} {operations.sub_agent}"
+    list_id = f"{release.digest} {operations.sub_agent}"
     if cursor is not None:
-        found = cursors.decode_cursor(cursor, of, len(tools))
-        if found is None:
+        position = cursors.decode_cursor(cursor, list_id, len(tools))
+        if position is None:
             raise RpcError(INVALID_PARAMS, cursors.UNKNOWN_LIST)
-        start = found
+        start = position
     page: list[msgspec.Raw] = []
     size = 0
     for tool in tools[start : start + PAGE_TOOLS]:
@@ -68,27 +72,27 @@ def listed(
         page.append(tool)
     result: dict[str, Any] = {"tools": page}
     if (after := start + len(page)) < len(tools):
-        result["nextCursor"] = cursors.encode_cursor(of, after)
+        result["nextCursor"] = cursors.encode_cursor(list_id, after)
     return result
 
 
 def _tools(operations: Operations, client: Client) -> list[msgspec.Raw]:
     tools = msgspec.json.decode(operations.exported(FORMAT), type=_Listed).tools
-    shown = {tool.signature.name: tool for tool in operations.shown().tools}
-    pictures = {} if "icons" in client.unknown_members else icons.of(shown.values())
-    return [_written(tool, shown, pictures, client) for tool in tools]
+    tool_by_name = {tool.signature.name: tool for tool in operations.visible_document().tools}
+    pictures = {} if "icons" in client.unknown_members else icons.icons_by_tool(tool_by_name.values())
+    return [_adapt_to_client(tool, tool_by_name, pictures, client) for tool in tools]
 
 
-def _written(
+def _adapt_to_client(
     tool: msgspec.Raw,
-    shown: Mapping[str, ReleasedTool],
+    tool_by_name: Mapping[str, ReleasedTool],
     pictures: Mapping[str, list[dict[str, Any]]],
     client: Client,
 ) -> msgspec.Raw:
-    """The tool of the export, which is for both eras and for counting, as this client takes it."""
+    """Return the exported tool, which fits both eras, with the members that this client's revision knows."""
     name, unknown = msgspec.json.decode(tool, type=_Named).name, client.unknown_members
-    signature = shown[name].signature
-    takes_more = client.is_modern and outputs.wire(signature).whole_output
+    signature = tool_by_name[name].signature
+    takes_more = client.is_modern and outputs.output_names(signature).whole_output
     if not (takes_more or unknown or name in pictures):
         return tool
     document = exported.with_its_output(signature) if takes_more else msgspec.json.decode(tool)
@@ -99,14 +103,14 @@ def _written(
     )
 
 
-def called(
+def call_tool(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    answer = begun(request, operations, client, params)
+    answer = begin_call(request, operations, client, params)
     return result(answer, operations, client) if isinstance(answer, Answer) else answer
 
 
-def begun(
+def begin_call(
     request: Request,
     operations: Operations,
     client: Client,
@@ -114,11 +118,12 @@ def begun(
     *,
     is_followed: bool = False,
 ) -> Answer | dict[str, Any]:
-    """What came of the call, or how far one is that `is_followed`; or else the result that says why it was
-    not made."""
+    """Run the call and return its answer, which is unfinished if the call `is_followed`. If it was not sent,
+    return the result with the reason.
+    """
     name, arguments = _named_arguments(params)
     side = CallerSide(
-        # Since 2026-07-28 a client cancels by closing its connection; before, that says nothing.
+        # Since 2026-07-28 a client cancels by closing its connection; before, closing it has no meaning.
         has_left=request.has_left if client.is_modern and not is_followed else None,
         questions=client.kinds,
     )
@@ -126,7 +131,7 @@ def begun(
         _check_headers(request, operations, name, arguments)
     call = _ToolCall(request, operations, client, params, name, side, is_followed)
     try:
-        if goes_on := questions.answered(params):
+        if goes_on := questions.continued_call(params):
             return call.resume(*goes_on)
         answer = call.run(arguments)
         ahead = questions.answers_ahead(params, answer.result.asks) if client.is_modern else None
@@ -137,13 +142,13 @@ def begun(
         raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
     except ConfirmationError as error:
         if questions.has_answer_to_confirmation(params):
-            return _failed(*NOT_CONFIRMED)
+            return _error_result(*NOT_CONFIRMED)
         return questions.confirmation(error.message)
     except DomainError as error:
-        # What a model can read and do something about is a result; the rest is an error of the protocol.
+        # A problem that a model can solve is a result; any other is an error of the protocol.
         if isinstance(error, RpcError) or error.status in (401, 403, 404, 429, 503):
             raise
-        return _failed(error.code, error.message, error.fields)
+        return _error_result(error.code, error.message, error.fields)
 
 
 def _named_arguments(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -188,7 +193,7 @@ class _ToolCall:
             self.name,
             answers,
             format_=FORMAT,
-            # Clients send the id of the call with each step of it, and each step is a call here.
+            # Clients send one id with all steps of a call, and each step is a call of its own here.
             call_id=read_call_id(self.request, f"call-{call}"),
             side=self.side,
             mark=self.client.mark,
@@ -196,26 +201,28 @@ class _ToolCall:
         )
 
 
-def unanswered(operations: Operations, state: str | None) -> dict[str, Any]:
-    """What is told of a call that has asked, where its user could not be asked after all. Without a `state`
-    it was to be confirmed before it was made."""
+def result_without_answer(operations: Operations, state: str | None) -> dict[str, Any]:
+    """Return the result of a call whose question the user could not be asked. Without a `state`, the question
+    was the confirmation, and the call was not sent.
+    """
     if state is None:
-        return _failed(*NOT_CONFIRMED)
-    call, _ = questions.answered({"requestState": state}) or (0, {})
-    return _explained(operations.read_call(call, format_=FORMAT))
+        return _error_result(*NOT_CONFIRMED)
+    call, _ = questions.continued_call({"requestState": state}) or (0, {})
+    return _explain_result(operations.read_call(call, format_=FORMAT))
 
 
 def give_up(operations: Operations, state: str | None) -> None:
-    """No answer comes to what a call has asked, as its client has cancelled it. Without a `state` it was to
-    be confirmed before it was made."""
-    if state is not None and (asked := questions.answered({"requestState": state})):
-        # It may have been forgotten meanwhile.
+    """Abandon the question of a call that its client has cancelled. Without a `state`, the question was the
+    confirmation, and there is no call.
+    """
+    if state is not None and (waiting_call := questions.continued_call({"requestState": state})):
+        # The call may have been deleted in the meantime.
         with suppress(DomainError, Http404):
-            operations.give_up(asked[0])
+            operations.give_up(waiting_call[0])
 
 
 def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
-    # A client that cannot be asked has been told by the tool's annotations, and lets its user decide by them.
+    # A client without forms has the tool's annotations and lets its user decide by them.
     if not client.asks_forms:
         return True
     responses = params.get("inputResponses")
@@ -224,25 +231,29 @@ def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
 
 def user_of_agent(request: Request, params: Mapping[str, Any]) -> OnBehalfOf | None:
     meta = params.get("_meta")
-    named = meta.get(USER) if isinstance(meta, dict) else None
-    return on_behalf_of(request.user(named.get("id", "") if isinstance(named, dict) else named))
+    user = meta.get(USER) if isinstance(meta, dict) else None
+    return on_behalf_of(request.user(user.get("id", "") if isinstance(user, dict) else user))
 
 
 def _check_headers(request: Request, operations: Operations, name: str, arguments: Mapping[str, Any]) -> None:
-    shown = next((each for each in operations.shown().tools if each.signature.name == name), None)
-    if shown:
-        clients.check_mirrored(request, schema.as_the_vendor_does(shown.signature), arguments)
+    released_tool = next(
+        (tool for tool in operations.visible_document().tools if tool.signature.name == name), None
+    )
+    if released_tool:
+        clients.check_mirrored_headers(request, schema.as_the_vendor_does(released_tool.signature), arguments)
 
 
 def result(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
-    """What is told of a call that has ended. Raises RpcError where it asks what its client cannot be."""
+    """Return the result of a call that has ended. Raises RpcError if the client cannot be asked its
+    questions.
+    """
     if answer.outcome == transfers.KIND:
-        return _handed_over(answer, operations)
+        return _transfer_result(answer, operations)
     if answer.outcome == "ok" and not answer.result.cut:
-        return _succeeded(answer, operations, client)
+        return _success_result(answer, operations, client)
     if required := questions_of(answer, client):
         return required
-    return _failed_tool(answer, client) if answer.outcome == "tool_error" else _explained(answer)
+    return _failure_result(answer, client) if answer.outcome == "tool_error" else _explain_result(answer)
 
 
 def questions_of(answer: Answer, client: Client) -> dict[str, Any] | None:
@@ -254,16 +265,16 @@ def questions_of(answer: Answer, client: Client) -> dict[str, Any] | None:
     if not (answer.call and answer.result.asks and answer.result.resume is not None):
         return None
     questions.refuse_undeclared(answer.call.pk, answer.result.asks, client)
-    return questions.asked(answer.call.pk, answer.result.asks, client)
+    return questions.questions_result(answer.call.pk, answer.result.asks, client)
 
 
-def _failed_tool(answer: Answer, client: Client) -> dict[str, Any]:
-    """The content and the structured content that the tool failed with."""
-    shown, result = answer.tool.signature, answer.result
-    told = outputs.as_they_came(shown, result.outputs)
-    structured = outputs.structured_failure(shown, told, client, result.whole_output)
-    blocks = outputs.blocks(shown, told)
-    failed = _explained(answer)
+def _failure_result(answer: Answer, client: Client) -> dict[str, Any]:
+    """Return the content and the structured content of a tool's failure."""
+    signature, result = answer.tool.signature, answer.result
+    tool_outputs = outputs.without_wrapper(signature, result.outputs)
+    structured = outputs.structured_content_of_failure(signature, tool_outputs, client, result.whole_output)
+    blocks = outputs.content_blocks(signature, tool_outputs)
+    failed = _explain_result(answer)
     if blocks:
         failed = {"content": [*blocks], "isError": True, "_meta": _about(answer)}
     if structured is not UNSET:
@@ -276,11 +287,11 @@ def _failed_tool(answer: Answer, client: Client) -> dict[str, Any]:
     return failed
 
 
-def _explained(answer: Answer) -> dict[str, Any]:
-    """Anything but a success, in words that a model reads."""
+def _explain_result(answer: Answer) -> dict[str, Any]:
+    """Return an outcome other than success as text for a model."""
     result = answer.result
     code, message = explain_failure(answer)
-    failed = _failed(code, message, (result.error or {}).get("fields"), _about(answer))
+    failed = _error_result(code, message, (result.error or {}).get("fields"), _about(answer))
     if result.cut:
         failed["content"].append(_text(f"It begins: {result.cut}"))
     for ask in result.asks:
@@ -294,34 +305,37 @@ def _explained(answer: Answer) -> dict[str, Any]:
     return failed
 
 
-def _succeeded(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
-    shown, result = answer.tool.signature, answer.result
-    told = outputs.as_they_came(shown, result.outputs)
-    structured = outputs.structured(shown, told, client, result.whole_output)
-    blocks = outputs.blocks(shown, told)
+def _success_result(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
+    signature, result = answer.tool.signature, answer.result
+    tool_outputs = outputs.without_wrapper(signature, result.outputs)
+    structured = outputs.structured_content(signature, tool_outputs, client, result.whole_output)
+    blocks = outputs.content_blocks(signature, tool_outputs)
     if blocks is None:
-        text = msgspec.json.encode(told if structured is UNSET else structured).decode()
+        text = msgspec.json.encode(tool_outputs if structured is UNSET else structured).decode()
         blocks = [_text(text)]
-    if faults := outputs.faults(operations, client, shown.name, {} if structured is UNSET else structured):
-        # A client that goes by the schema would hide what the vendor answered, and say that the call failed.
+    if faults := outputs.output_faults(
+        operations, client, signature.name, {} if structured is UNSET else structured
+    ):
+        # A client that validates would drop the outputs and report a failure, so they are part of the
+        # content.
         message = "The tool has run, and its answer does not fit its output schema. Its answer follows."
-        unfit = _failed("UNFIT_OUTPUT", message, faults, _about(answer))
+        unfit = _error_result("UNFIT_OUTPUT", message, faults, _about(answer))
         return {**unfit, "content": [*unfit["content"], *blocks]}
-    written: dict[str, Any] = {"content": blocks}
+    document: dict[str, Any] = {"content": blocks}
     if structured is not UNSET:
-        written["structuredContent"] = structured
-    # A model reads the content alone, and would send the name that is not described again.
-    written["content"] = [*blocks, *_about_arguments(result)]
+        document["structuredContent"] = structured
+    # A model reads the content only, and would otherwise send the unknown argument again.
+    document["content"] = [*blocks, *_about_arguments(result)]
     if result.notes:
-        written["_meta"] = {"pegboard/notes": result.notes}
-    return written
+        document["_meta"] = {"pegboard/notes": result.notes}
+    return document
 
 
 def _about_arguments(result: Result) -> list[dict[str, Any]]:
     return [_text(f"Note: {note['message']}") for note in notes_on_inputs(result)]
 
 
-def _handed_over(answer: Answer, operations: Operations) -> dict[str, Any]:
+def _transfer_result(answer: Answer, operations: Operations) -> dict[str, Any]:
     address = operations.address(answer.transfer_to)
     message = f"Handed over to “{answer.transfer_to}”, whose tools are served at {address}"
     return {
@@ -341,12 +355,12 @@ def _about(answer: Answer) -> dict[str, Any]:
     return about
 
 
-def _failed(
+def _error_result(
     code: str, message: str, fields: Mapping[str, str] | None = None, about: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    wrong = "".join(f"\n{name}: {why}" for name, why in (fields or {}).items())
-    said = {**({"pegboard/code": code} if code else {}), **(about or {})}
-    return {"content": [_text(f"{message}{wrong}")], "isError": True, "_meta": said}
+    wrong = "".join(f"\n{name}: {reason}" for name, reason in (fields or {}).items())
+    meta = {**({"pegboard/code": code} if code else {}), **(about or {})}
+    return {"content": [_text(f"{message}{wrong}")], "isError": True, "_meta": meta}
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from designer.procedures import editing
 from designer.releases import publishing
 from protocols.signature import Annotations
 from serving.serve.mcp import IN_BOTH_ERAS, asking, listening, streams, tools
-from serving.serve.mcp.streams import Places
+from serving.serve.mcp.streams import StreamSlots
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply
 from tests.serving.test_calls import desk_with, runtime
@@ -577,9 +577,9 @@ def test_the_answer_goes_with_a_call_that_its_client_names(lending):
 
 def test_an_answer_is_heard_on_every_stream_of_a_call_that_its_client_names(lending, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
-    monkeypatch.setattr(asking, "LASTS", 5.0)
+    monkeypatch.setattr(asking, "STREAM_SECONDS", 5.0)
     call, headers = {"name": "sky", "arguments": {}}, {**open_session(lending), "Idempotency-Key": "a"}
-    monkeypatch.setattr(asking, "_places", Places(lambda: 2))
+    monkeypatch.setattr(asking, "_slots", StreamSlots(lambda: 2))
     first = events_of(old(lending, "tools/call", call, **headers))
     number = next(first)["id"]
     answer = {"action": "accept", "content": {"branch": "Mole End"}}
@@ -635,11 +635,11 @@ def test_a_client_of_the_older_era_confirms_what_destroys(owner, vendor, monkeyp
 
 
 def no_time(patch, lending):
-    patch.setattr(asking, "LASTS", -1.0)
+    patch.setattr(asking, "STREAM_SECONDS", -1.0)
 
 
 def no_place(patch, lending):
-    patch.setattr(asking, "_places", Places(lambda: 0))
+    patch.setattr(asking, "_slots", StreamSlots(lambda: 0))
 
 
 def no_broker(patch, lending):
@@ -661,7 +661,7 @@ def test_a_question_that_cannot_be_put_is_told(break_connection, lending, monkey
 
 
 def test_one_key_leaves_places_to_the_others(lending, owner, monkeypatch):
-    monkeypatch.setattr(asking, "_places", Places(lambda: 2, for_one=lambda: 1))
+    monkeypatch.setattr(asking, "_slots", StreamSlots(lambda: 2, limit_for_key=lambda: 1))
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     call, headers = {"name": "sky", "arguments": {}}, open_session(lending)
     first = old(lending, "tools/call", call, **headers)

@@ -155,7 +155,7 @@ def asking_for_it(client, number, headers, arguments=None):
 
 
 def test_a_stream_that_asks_ends_with_its_call(client, vendor, monkeypatch):
-    monkeypatch.setattr(asking, "LASTS", 5.0)
+    monkeypatch.setattr(asking, "STREAM_SECONDS", 5.0)
     vendor.script = library
     session = open_session(client)
     events = events_of(asking_for_it(client, 7, session))
@@ -166,12 +166,12 @@ def test_a_stream_that_asks_ends_with_its_call(client, vendor, monkeypatch):
     cancel(client, 7, session)
     # No response is sent for it.
     assert list(events) == []
-    assert not asking._places._held
+    assert not asking._slots._open
     assert [call.outcome for call in Call.objects.all()] == ["needs_input"]
 
 
 def test_a_vendor_that_waits_for_the_answer_is_told(client, vendor, monkeypatch):
-    monkeypatch.setattr(asking, "LASTS", 5.0)
+    monkeypatch.setattr(asking, "STREAM_SECONDS", 5.0)
     vendor.script = Asking(question())
     session = open_session(client)
     events = events_of(asking_for_it(client, 7, session))
@@ -183,7 +183,7 @@ def test_a_vendor_that_waits_for_the_answer_is_told(client, vendor, monkeypatch)
 
 
 def test_what_another_goes_on_with_is_left_to_it(client, vendor, monkeypatch):
-    monkeypatch.setattr(asking, "LASTS", 5.0)
+    monkeypatch.setattr(asking, "STREAM_SECONDS", 5.0)
     vendor.script = Asking(question(), question())
     session = open_session(client)
     events = events_of(asking_for_it(client, 7, session))
@@ -198,7 +198,7 @@ def test_what_another_goes_on_with_is_left_to_it(client, vendor, monkeypatch):
 
 
 def test_what_was_not_confirmed_yet_is_not_made(owner, vendor, monkeypatch):
-    monkeypatch.setattr(asking, "LASTS", 5.0)
+    monkeypatch.setattr(asking, "STREAM_SECONDS", 5.0)
     agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
     client = runtime(owner, agent)
     session = open_session(client)

@@ -234,7 +234,7 @@ def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
     assert progress["params"] == {**TOLD, "progressToken": 3}
     assert end["result"]["content"]
     stream.close()
-    assert not asking._places._held
+    assert not asking._slots._open
 
 
 def test_a_stream_that_asks_has_no_follower_s_place_meanwhile(client, vendor, monkeypatch):

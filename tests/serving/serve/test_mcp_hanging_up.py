@@ -52,7 +52,7 @@ def client(owner, vendor):
 @pytest.fixture
 def line(client, vendor, monkeypatch):
     monkeypatch.setattr(lease, "CHECK_SECONDS", 0.05)
-    monkeypatch.setattr(following, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(following, "CHECK_SECONDS", 0.05)
     line = Line(vendor)
     client.defaults["gunicorn.socket"] = line.ours
     yield line

@@ -27,7 +27,7 @@ BLOCKS = st.fixed_dictionaries({"type": st.just("text") | TYPES}) | values
 
 
 def asks(schema):
-    return questions.asked(1, [Asked("a", "Which?", schema)], ASKS_FORMS)
+    return questions.questions_result(1, [Asked("a", "Which?", schema)], ASKS_FORMS)
 
 
 @given(SCHEMAS)
@@ -66,7 +66,7 @@ def test_what_clients_take_for_no_form_is_told_in_words(more):
 
 @given(values | st.lists(BLOCKS, max_size=3))
 def test_only_blocks_of_known_types_go_on_as_content(content):
-    blocks = outputs.blocks(TOOL, {"content": content})
+    blocks = outputs.content_blocks(TOOL, {"content": content})
     if blocks is not None:
         assert all(block["type"] in outputs._BLOCKS for block in blocks)
     else:
