@@ -117,7 +117,7 @@ class Session(RequestMethods, Interface):
         errors of `get`."""
         ...
 
-    def at(self, url: str) -> AbstractContextManager["Session"]:
+    def at_url(self, url: str) -> AbstractContextManager["Session"]:
         """Return a session with another address that the administrator entered, under the same rules.
 
         The credential is sent only to the origin that it was entered for. Raises RefusedError.
@@ -432,7 +432,7 @@ class Protocol(ABC):
         self.context = Context()
 
     @abstractmethod
-    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
         """Yield all tools in pages, lazily. The caller stops endless lists: `paging.PageGuard`."""
 
     @classmethod
@@ -441,8 +441,8 @@ class Protocol(ABC):
         return url
 
     @classmethod
-    def spoken(cls, memory: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-        """Return properties of an endpoint that its sessions detected, as names and texts for users."""
+    def detected_properties(cls, memory: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Return the properties of an endpoint that sessions have detected, as names and texts for users."""
         return ()
 
     @classmethod

@@ -67,8 +67,8 @@ class Definition(Protocol):
         refuse_reserved(properties.keys() - {TOOL, ACTIVITY, REASONING, OUTPUT})
         activity_of(document)
         inputs, output = _inputs(document, properties), _output(document, properties)
-        input_shape = json_schema.read(inputs, "inputs", whole_name="input")
-        output_shape = json_schema.read(output, OUTPUT, whole_name="output")
+        input_shape = json_schema.read_schema(inputs, "inputs", whole_name="input")
+        output_shape = json_schema.read_schema(output, OUTPUT, whole_name="output")
         signature = Signature(
             name=name or "",
             title=members.text(document, "title"),
@@ -80,18 +80,20 @@ class Definition(Protocol):
         )
         document_again = self.write(signature, "", "")
         reserved = _differing(properties, document_again["properties"])
-        rest = _differing(document, {**document_again, "properties": properties})
-        return structs.replace(signature, rest=rest | ({"properties": reserved} if reserved else {}) or None)
+        document_rest = _differing(document, {**document_again, "properties": properties})
+        return structs.replace(
+            signature, rest=document_rest | ({"properties": reserved} if reserved else {}) or None
+        )
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         inputs, output = schemas(signature)
-        rest = signature.rest or {}
-        reserved = rest.get("properties", {})
+        document_rest = signature.rest or {}
+        reserved = document_rest.get("properties", {})
         # The order of the properties is the order in which a model writes them.
         first = {TOOL: {**_TEXT, "const": signature.name}}
         first |= {member: reserved[member] for member in (ACTIVITY, REASONING) if member in reserved}
         document = _form(Parts(signature.name, signature.title, signature.description, inputs, output), first)
-        return document | rest | {"properties": document["properties"] | reserved}
+        return document | document_rest | {"properties": document["properties"] | reserved}
 
     def why_not_run(self, signature: Signature) -> Note | None:
         return Note(
@@ -100,7 +102,7 @@ class Definition(Protocol):
             "activity to it in an environment of the agent.",
         )
 
-    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
         _refuse()
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
@@ -198,8 +200,8 @@ def without_activity(parts: Parts) -> Parts:
 def schemas(signature: Signature) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the JSON Schemas of the inputs and of the output."""
     return (
-        json_schema.write(signature.inputs, signature.schema_rest),
-        json_schema.write(signature.outputs, signature.outputs_rest),
+        json_schema.write_schema(signature.inputs, signature.schema_rest),
+        json_schema.write_schema(signature.outputs, signature.outputs_rest),
     )
 
 
@@ -242,7 +244,8 @@ def check_inputs(schema: Any) -> None:
     refuse_faulty(schema, "inputs")
     refuse_reserved(set(schema.get("properties") or {}))
     if any(
-        parameter.is_whole for parameter in json_schema.read(schema, "inputs", whole_name="input").parameters
+        parameter.is_whole
+        for parameter in json_schema.read_schema(schema, "inputs", whole_name="input").parameters
     ):
         raise UnreadableItemError("BAD_SCHEMA", "Each input needs a name, of up to 1,024 characters.")
 
@@ -253,7 +256,7 @@ def check_output(schema: Any) -> None:
         reason = "Describe the output as a JSON Schema. Without it no model could answer for the tool."
         raise UnreadableItemError("BAD_SCHEMA", reason)
     refuse_faulty(schema, "output")
-    json_schema.read(schema, "output", whole_name="output")
+    json_schema.read_schema(schema, "output", whole_name="output")
 
 
 def refuse_faulty(schema: dict[str, Any], part: str) -> None:

@@ -1,13 +1,13 @@
 """JSON Schema as parameters, and back again.
 
-`write` gives back exactly what `read` was given. An object schema becomes one parameter for each of
-its properties; what a parameter cannot say stays whole in its `schema`, and what the object says
-beside its properties stays in the rest. A schema that is no object is one parameter that stands for
-the whole.
+`write_schema` restores exactly the schema that `read_schema` read. An object schema becomes one parameter for
+each property. A parameter that cannot express its whole schema stores it in `schema`, and the object's other
+members are stored in the rest. A schema of another type becomes one parameter for the whole value
+(`is_whole`).
 
-Where a parameter has a `schema`, that is the truth; its type, limits and values are then what a
-person can be shown of it. A reference is kept as it stands and nothing is put in its place. Only to
-show a type and its values is one looked up, within the document alone and a few steps far.
+If a parameter has a `schema`, that is authoritative, and its type, limits and values are for display.
+References are stored unchanged. They are resolved only to display a type and its values, within the document
+and for a few steps.
 
 https://json-schema.org/draft/2020-12/json-schema-core
 """
@@ -38,54 +38,59 @@ _TYPES: dict[str, ParameterType] = {
     "boolean": "boolean",
 }
 _WORDS = {kind: word for word, kind in _TYPES.items()} | {"enum": "string"}
-# What `write` derives from the parameters. The rest holds the vendor's own value where it differs,
-# as in `required: null`; a `type` of None there says that the vendor left the type out, and so do
-# `properties` of None beside parameters, which are names that are required of no property.
+# The members that `write_schema` derives from the parameters. The rest contains the vendor's value if it
+# differs, such as `required: null`. In the rest, `type` of None means that the vendor left the type out, and
+# `properties` of None that the parameters are required names without properties.
 DERIVED = ("type", "properties", "required")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An object schema, taken apart: its properties, and everything else that it says."""
+    """An object schema as its properties and its other members."""
 
     parameters: tuple[Parameter, ...]
     rest: dict[str, Any] | None
 
 
-def read(schema: object, where: str, *, whole_name: str) -> Shape:
-    """`whole_name` is what the one parameter is called if `schema` is no object schema.
+def read_schema(schema: object, where: str, *, whole_name: str) -> Shape:
+    """Return a schema as parameters. whole_name: the name of the parameter for a schema that is not an
+    object.
 
     Raises UnreadableItemError: BAD_SCHEMA, SCHEMA_TOO_DEEP, SCHEMA_TOO_BIG, REMOTE_REF, TEXT_TOO_LONG.
     """
     if not isinstance(schema, dict | bool):
         raise members.wrong(where, schema, "a JSON Schema", code="BAD_SCHEMA")
     check(schema, where)
-    named = schema.get("properties") if isinstance(schema, dict) else None
-    if isinstance(named, dict) and len(named) > MAX_PROPERTIES:
-        reason = f"“{where}” has {len(named):,} properties; the limit is {MAX_PROPERTIES:,}."
+    declared = schema.get("properties") if isinstance(schema, dict) else None
+    if isinstance(declared, dict) and len(declared) > MAX_PROPERTIES:
+        reason = f"“{where}” has {len(declared):,} properties; the limit is {MAX_PROPERTIES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     if isinstance(schema, bool) or not _has_properties(schema):
-        whole = _property(whole_name, schema, schema, is_required=True, where=whole_name)
-        return Shape((msgspec.structs.replace(whole, is_whole=True, schema=schema),), None)
-    listed = schema.get("required")
-    required = {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else ()
+        parameter = _property(whole_name, schema, schema, is_required=True, where=whole_name)
+        return Shape((msgspec.structs.replace(parameter, is_whole=True, schema=schema),), None)
+    required_names = schema.get("required")
+    required = (
+        {entry for entry in required_names if isinstance(entry, str)}
+        if isinstance(required_names, list)
+        else ()
+    )
     properties = schema.get("properties", {})
     if isinstance(properties, dict):
         properties = properties | _unlisted_properties(schema, set(required) - properties.keys())
     parameters = tuple(
-        _property(name, each, schema, is_required=name in required, where=f"{where}.{name}")
-        for name, each in (properties or {}).items()
+        _property(name, entry, schema, is_required=name in required, where=f"{where}.{name}")
+        for name, entry in (properties or {}).items()
     )
-    rest: dict[str, Any] = {} if "type" in schema else {"type": None}
-    written = write(parameters, rest)
-    rest |= {
+    schema_rest: dict[str, Any] = {} if "type" in schema else {"type": None}
+    base_schema = write_schema(parameters, schema_rest)
+    schema_rest |= {
         member: value
         for member, value in schema.items()
-        if member not in DERIVED or member not in written or _differ(written[member], value)
+        if member not in DERIVED or member not in base_schema or _differ(base_schema[member], value)
     }
-    if "properties" in written and "properties" not in schema:
-        rest["properties"] = None
-    return Shape(parameters, rest)
+    if "properties" in base_schema and "properties" not in schema:
+        schema_rest["properties"] = None
+    return Shape(parameters, schema_rest)
 
 
 def _unlisted_properties(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -108,28 +113,28 @@ def _unlisted_properties(schema: Mapping[str, Any], names: Collection[str]) -> d
     return properties
 
 
-def write(parameters: Sequence[Parameter], rest: Mapping[str, Any] | None) -> Any:
-    """The schema that `read` was given."""
+def write_schema(parameters: Sequence[Parameter], schema_rest: Mapping[str, Any] | None) -> Any:
+    """Return the schema that `read_schema` read."""
     if len(parameters) == 1 and parameters[0].is_whole:
         return write_parameter(parameters[0])
-    written: dict[str, Any] = {"type": "object"}
+    schema: dict[str, Any] = {"type": "object"}
     if parameters:
-        written["properties"] = {parameter.name: write_parameter(parameter) for parameter in parameters}
+        schema["properties"] = {parameter.name: write_parameter(parameter) for parameter in parameters}
     if required := [parameter.name for parameter in parameters if parameter.required]:
-        written["required"] = required
-    written |= rest or {}
-    if written["type"] is None:
-        del written["type"]
-    if parameters and written.get("properties", {}) is None:
-        del written["properties"]
-    return written
+        schema["required"] = required
+    schema |= schema_rest or {}
+    if schema["type"] is None:
+        del schema["type"]
+    if parameters and schema.get("properties", {}) is None:
+        del schema["properties"]
+    return schema
 
 
 def write_parameter(parameter: Parameter) -> Any:
     if parameter.schema is not None:
         return parameter.schema
-    written: dict[str, Any] = {"type": _WORDS[parameter.type]} if parameter.type in _WORDS else {}
-    said: dict[str, Any] = {
+    schema: dict[str, Any] = {"type": _WORDS[parameter.type]} if parameter.type in _WORDS else {}
+    optional_members: dict[str, Any] = {
         "title": parameter.title or None,
         "description": parameter.description or None,
         "enum": [value.name for value in parameter.allowed_values] or None,
@@ -137,45 +142,50 @@ def write_parameter(parameter: Parameter) -> Any:
         "maximum": parameter.max,
         "maxLength": parameter.max_length,
     }
-    written |= {member: value for member, value in said.items() if value is not None}
+    schema |= {member: value for member, value in optional_members.items() if value is not None}
     if parameter.default is not msgspec.UNSET:
-        written["default"] = parameter.default
-    return written
+        schema["default"] = parameter.default
+    return schema
 
 
-def words(schema: Mapping[str, Any]) -> tuple[str, str]:
-    """The title and the description that a parameter is given for this schema."""
-    said = shown_form(dict(schema))
-    title, description = said.get("title"), said.get("description")
+def title_and_description(schema: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the title and the description of a parameter with this schema."""
+    form = shown_form(dict(schema))
+    title, description = form.get("title"), form.get("description")
     return (
         title if isinstance(title, str) else "",
         description if isinstance(description, str) else "",
     )
 
 
-def without_values(schema: Mapping[str, Any], hidden: Collection[str], kept: Sequence[str]) -> dict[str, Any]:
-    """The schema of a text with a list of values, without some of them. `kept` are those left."""
+def without_values(
+    schema: Mapping[str, Any], hidden: Collection[str], remaining: Sequence[str]
+) -> dict[str, Any]:
+    """Return the schema of a text with a list of values, without the hidden ones. `remaining` are the
+    others.
+    """
     narrowed, is_listed = dict(schema), False
     if narrowed.get("default") in tuple(hidden):
         del narrowed["default"]
-    if isinstance(listed := schema.get("enum"), list):
-        narrowed["enum"], is_listed = [each for each in listed if each not in tuple(hidden)], True
+    if isinstance(values := schema.get("enum"), list):
+        narrowed["enum"], is_listed = [value for value in values if value not in tuple(hidden)], True
     for member in ("anyOf", "oneOf"):
         if not isinstance(forms := schema.get(member), list):
             continue
-        if all(isinstance(each, dict) and "const" in each for each in forms):
-            narrowed[member] = [each for each in forms if each["const"] not in tuple(hidden)]
+        if all(isinstance(value, dict) and "const" in value for value in forms):
+            narrowed[member] = [value for value in forms if value["const"] not in tuple(hidden)]
             is_listed = True
         elif only_form(dict(schema)) and "enum" not in schema:
             narrowed[member] = [
-                each if each == {"type": "null"} else without_values(each, hidden, kept) for each in forms
+                value if value == {"type": "null"} else without_values(value, hidden, remaining)
+                for value in forms
             ]
             is_listed = True
-    return narrowed if is_listed else narrowed | {"enum": list(kept)}
+    return narrowed if is_listed else narrowed | {"enum": list(remaining)}
 
 
 def check(schema: object, where: str) -> None:
-    """Raises UnreadableItemError for a schema that is too deep or too large to be worked with, or remote."""
+    """Raise UnreadableItemError if a schema is too deep, too large, or refers to another document."""
     try:
         bounds.require_bounds(schema)
     except bounds.SchemaBoundsError as error:
@@ -186,11 +196,11 @@ def check(schema: object, where: str) -> None:
             else f"has more than {error.limit:,} parts"
         )
         raise UnreadableItemError(error.code, f"“{where}” {size}; that is the limit.") from error
-    written = canonical(schema)
-    if len(written) > MAX_BYTES:
-        reason = f"“{where}” is {len(written):,} bytes of JSON; the limit is {MAX_BYTES:,}."
+    encoded = canonical(schema)
+    if len(encoded) > MAX_BYTES:
+        reason = f"“{where}” is {len(encoded):,} bytes of JSON; the limit is {MAX_BYTES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
-    if b'ef":"' in written and (remote := remote_reference(schema)):
+    if b'ef":"' in encoded and (remote := remote_reference(schema)):
         where = f"“{where}” refers to another document (“{printable(remote, 80)}”)"
         raise UnreadableItemError("REMOTE_REF", f"{where}, and those are never fetched.")
 
@@ -203,7 +213,7 @@ def _has_properties(schema: Mapping[str, Any]) -> bool:
     return (
         (kind == "object" or (isinstance(kind, list) and "object" in kind))
         and isinstance(properties, dict)
-        and all(isinstance(each, dict | bool) for each in properties.values())
+        and all(isinstance(property_schema, dict | bool) for property_schema in properties.values())
         and all(name.strip() and len(name) <= members.MAX_NAME_LENGTH for name in properties)
     )
 
@@ -213,53 +223,55 @@ def _property(
 ) -> Parameter:
     if isinstance(schema, bool):
         return Parameter(id=name, name=name, type="json", required=is_required, description="", schema=schema)
-    said, shown = shown_form(schema), shown_form(schema, root)
-    allowed = _allowed_values(shown)
-    kind: ParameterType = "enum" if allowed else _type(shown)
+    own_form, resolved_form = shown_form(schema), shown_form(schema, root)
+    allowed = _allowed_values(resolved_form)
+    kind: ParameterType = "enum" if allowed else _type(resolved_form)
     is_number = kind in ("int", "number")
-    length = shown.get("maxLength")
-    found = Parameter(
+    length = resolved_form.get("maxLength")
+    parameter = Parameter(
         id=name,
         name=name,
         type=kind,
         required=is_required,
-        description=_text(said, "description", where),
-        title=_text(said, "title", where),
+        description=_text(own_form, "description", where),
+        title=_text(own_form, "title", where),
         allowed_values=allowed,
-        min=_number(shown, "minimum") if is_number else None,
-        max=_number(shown, "maximum") if is_number else None,
+        min=_number(resolved_form, "minimum") if is_number else None,
+        max=_number(resolved_form, "maximum") if is_number else None,
         max_length=length if kind == "string" and type(length) is int and length >= 0 else None,
         default=schema.get("default", msgspec.UNSET),
     )
-    if _differ(write_parameter(found), schema):
-        return msgspec.structs.replace(found, schema=schema)
-    return found
+    if _differ(write_parameter(parameter), schema):
+        return msgspec.structs.replace(parameter, schema=schema)
+    return parameter
 
 
 def _type(schema: Mapping[str, Any]) -> ParameterType:
-    # The one simple type that values have, null aside; `json` when there is no such type.
+    # The only simple type of the values besides null; `json` if there is none.
     kind = schema.get("type")
     if isinstance(kind, list):
-        kinds = [each for each in kind if each != "null"]
+        kinds = [type_name for type_name in kind if type_name != "null"]
         kind = kinds[0] if len(kinds) == 1 else None
     return _TYPES.get(kind, "json") if isinstance(kind, str) else "json"
 
 
 def _allowed_values(schema: Mapping[str, Any]) -> tuple[AllowedValue, ...]:
-    # The values of a text that has a list of them; none for lists that hold anything but text.
+    # The allowed values of a text; none if the list contains a value that is not a text.
     if schema.get("type", "string") != "string" and _type(schema) != "string":
         return ()
     titled: dict[str, str] = {}
     forms = schema.get("oneOf")
-    # Constants with descriptions are the way to give each value of an enumeration a text.
+    # A `oneOf` of constants describes each value of an enumeration.
     if isinstance(forms, list) and all(
-        isinstance(each, dict) and isinstance(each.get("const"), str) for each in forms
+        isinstance(form, dict) and isinstance(form.get("const"), str) for form in forms
     ):
-        for each in forms:
-            text = each.get("description") or each.get("title")
-            titled[each["const"]] = text if isinstance(text, str) else ""
-    listed = [schema["const"]] if "const" in schema else schema.get("enum", list(titled))
-    values = [value for value in listed if value is not None] if isinstance(listed, list) else []
+        for form in forms:
+            text = form.get("description") or form.get("title")
+            titled[form["const"]] = text if isinstance(text, str) else ""
+    listed_values = [schema["const"]] if "const" in schema else schema.get("enum", list(titled))
+    values = (
+        [value for value in listed_values if value is not None] if isinstance(listed_values, list) else []
+    )
     if len(values) > MAX_VALUES or not all(isinstance(value, str) for value in values):
         return ()
     return tuple(AllowedValue(value, titled.get(value, "")) for value in dict.fromkeys(values))

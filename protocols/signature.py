@@ -12,7 +12,7 @@ ParameterType = Literal["string", "int", "number", "boolean", "enum", "json"]
 ContextKind = Literal["prompt", "resource", "resource_template"]
 ToolKind = Literal["tool", "agent"] | ContextKind
 Effect = Literal["reads", "changes", "destroys", "unknown"]
-# What a vendor offers beside tools: texts that a client puts into a model's context.
+# Items other than tools: texts that a client adds to a model's context.
 CONTEXT_KINDS: tuple[ContextKind, ...] = ("prompt", "resource", "resource_template")
 PARAMETER_TYPES: tuple[ParameterType, ...] = ("string", "int", "number", "boolean", "enum", "json")
 

@@ -57,7 +57,7 @@ class ScriptedSession(RequestMethods):
     def pass_on(self, partial):
         self.passed_on.append(partial)
 
-    def at(self, url):
+    def at_url(self, url):
         """Everything goes into one script; the path of a request to another address is that whole address."""
         return _Elsewhere(self, url)
 

@@ -213,7 +213,7 @@ class EndpointDetailOutput(EndpointOutput):
 
     @extend_schema_field(SpokenOutput(many=True))
     def get_spoken(self, endpoint: Endpoint) -> list[dict[str, str]]:
-        spoken_protocol = protocols.get(endpoint.protocol).spoken(endpoint.memory)
+        spoken_protocol = protocols.get(endpoint.protocol).detected_properties(endpoint.memory)
         return [{"name": name, "value": value} for name, value in spoken_protocol]
 
     @extend_schema_field(ProgressOutput)

@@ -189,8 +189,8 @@ class _ResumedSession(base.Session):
     def is_interrupted(self) -> bool:
         return self._session.is_interrupted
 
-    def at(self, url: str) -> AbstractContextManager[base.Session]:
-        return self._session.at(url)
+    def at_url(self, url: str) -> AbstractContextManager[base.Session]:
+        return self._session.at_url(url)
 
     def pass_on(self, partial: Mapping[str, Any]) -> None:
         self._session.pass_on(partial)

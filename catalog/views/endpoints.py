@@ -239,7 +239,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "signs_in_at": signs_in_at,
         "counts": Endpoint.objects.with_item_counts().only("pk").get(pk=row.pk),
         "progress": progress_of([row.pk]),
-        "spoken": protocols.get(row.protocol).spoken(row.memory),
+        "spoken": protocols.get(row.protocol).detected_properties(row.memory),
     }
 
 

@@ -222,7 +222,7 @@ class Session(RequestMethods):
         if self._budget:
             self._budget.extend(self._ends)
 
-    def at(self, url: str) -> "Session":
+    def at_url(self, url: str) -> "Session":
         """Return a new session for another address, with the remaining time of this one."""
         other = copy.copy(self)
         other._speak_to(self._check(url))

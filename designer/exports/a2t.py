@@ -39,7 +39,7 @@ def with_listed_members(tool: Effective) -> Effective:
     required, declared = spelling.required_of(flat), {visible.alias for visible in tool.inputs}
     more = {name: member for name, member in spelling.properties_of(flat).items() if name not in declared}
     more |= {name: {} for name in required if name not in (*declared, *more)}
-    added = parameters.read(
+    added = parameters.read_schema(
         {"type": "object", "properties": more, "required": required}, "input", whole_name="input"
     )
     inputs = [

@@ -80,7 +80,7 @@ def write_vendor_schema(tool: Effective) -> Any:
     if single_input is not None:
         return parameters.write_parameter(single_input.parameter)
     all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
-    return parameters.write([declared.parameter for declared in all_inputs], tool.schema_rest)
+    return parameters.write_schema([declared.parameter for declared in all_inputs], tool.schema_rest)
 
 
 def presets_of(tool: Effective) -> Mapping[str, Any]:

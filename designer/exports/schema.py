@@ -330,7 +330,7 @@ def _with_tuned_texts(schema: Mapping[str, Any], parameter: Parameter) -> dict[s
     tuned_schema = dict(schema)
     tuned_texts = (parameter.title, parameter.description)
     for member, vendor_text, text in zip(
-        ("title", "description"), json_schema.words(schema), tuned_texts, strict=True
+        ("title", "description"), json_schema.title_and_description(schema), tuned_texts, strict=True
     ):
         if text != vendor_text or not isinstance(tuned_schema.get(member, ""), str):
             tuned_schema.pop(member, None)

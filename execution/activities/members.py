@@ -18,7 +18,7 @@ def members(parameter: Parameter, rest: Mapping[str, Any] | None = None) -> list
     rest: keywords of the whole object's schema beside its properties, such as `$defs`.
     """
     try:
-        document = read_document(parameters.write((parameter,), rest))
+        document = read_document(parameters.write_schema((parameter,), rest))
     except SchemaBoundsError:
         return []
     schema = document.root

@@ -123,7 +123,7 @@ def faults(place: str, source: Source, reach: Reach) -> Iterator[ActivityFault]:
 
 
 def _takes_others(signature: Signature) -> bool:
-    return "#" not in arguments.problems(signature, {"#": ""})
+    return "#" not in arguments.find_problems(signature, {"#": ""})
 
 
 def _faults(

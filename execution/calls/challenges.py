@@ -133,7 +133,7 @@ def _request_status(grant: UserGrant) -> str:
     """Return `pending`, `completed` or `failed`. Raises ProtocolError, DomainError."""
     with (
         sessions.open_session(grant.endpoint, limits=LIMITS) as session,
-        session.at(grant.check_url) as session_at_url,
+        session.at_url(grant.check_url) as session_at_url,
     ):
         document = strict_json.require_json(session_at_url.get(""))
     status = document.get("status") if isinstance(document, dict) else None

@@ -164,9 +164,11 @@ def questions(ask: Asked | Ask) -> Signature:
     """Return a question as a signature, from which a form and its validation are generated."""
     # A question with an unreadable schema accepts any JSON.
     try:
-        shape = json_schema.read(ask.schema if ask.schema is not None else True, "asked", whole_name=ANSWER)
+        shape = json_schema.read_schema(
+            ask.schema if ask.schema is not None else True, "asked", whole_name=ANSWER
+        )
     except UnreadableItemError:
-        shape = json_schema.read(True, "asked", whole_name=ANSWER)
+        shape = json_schema.read_schema(True, "asked", whole_name=ANSWER)
     return Signature(name="asked", description="", inputs=shape.parameters, schema_rest=shape.rest)
 
 

@@ -68,15 +68,15 @@ class A2T(Protocol):
     content_members = a2t_document.MEMBERS - {"img"}
     revision = 1
 
-    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        return self._pages(session, _tools(session), known, is_listing=True)
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+        return self._pages(session, _tools(session), known_pages, is_listing=True)
 
     @classmethod
     def own_path(cls, path: str) -> str:
         return path.removesuffix(wire.TOOLS)  # see `_tools`
 
     def read(self, document: dict[str, Any]) -> Signature:
-        return a2t_document.read(document)
+        return a2t_document.read_signature(document)
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return a2t_document.write(signature, tool_id, label)
@@ -136,18 +136,20 @@ class A2T(Protocol):
             return outcomes.after(error)
         return outcomes.ok(outputs, signature, notes)
 
-    def _pages(self, session: Session, path: str, known: KnownPages, *, is_listing: bool) -> Iterator[Page]:
+    def _pages(
+        self, session: Session, path: str, known_pages: KnownPages, *, is_listing: bool
+    ) -> Iterator[Page]:
         cursor: str | None = ""
         while cursor is not None:
             params = {wire.PAGE_LIMIT: str(self.values["page_size"])}
-            etag = known.etag(cursor)
+            etag = known_pages.etag(cursor)
             reply = session.get(
                 path,
                 params=params | ({wire.PAGE_CURSOR: cursor} if cursor else {}),
                 headers={"If-None-Match": etag} if etag else None,
                 accept=(200, 304) if etag else (200,),
             )
-            page = known.recall(cursor, reply) or _page_in(reply, cursor, session.root, is_listing)
+            page = known_pages.recall(cursor, reply) or _page_in(reply, cursor, session.root, is_listing)
             yield page
             cursor = page.next
 

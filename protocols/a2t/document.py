@@ -90,7 +90,7 @@ def read_version(document: dict[str, Any]) -> int:
     raise members.wrong("version", document.get("version"), "a whole number from 1 up", code="BAD_VERSION")
 
 
-def read(document: dict[str, Any]) -> Signature:
+def read_signature(document: dict[str, Any]) -> Signature:
     inputs = members.array(document, INPUTS)
     outputs = members.array(document, OUTPUTS)
     tags = members.array(document, "tags")
@@ -105,14 +105,14 @@ def read(document: dict[str, Any]) -> Signature:
         tags=tuple(_tag(tag, f"tags[{number}]") for number, tag in enumerate(tags)),
         inputs=_parameters(inputs, INPUTS, is_input=True),
         outputs=_parameters(outputs, OUTPUTS, is_input=False),
-        rest=_rest(document, MEMBERS),
+        rest=_unknown_members(document, MEMBERS),
     )
 
 
-def _rest(raw: dict[str, Any], known: Set[str]) -> dict[str, Any] | None:
-    if raw.keys() <= known:
+def _unknown_members(raw: dict[str, Any], known_members: Set[str]) -> dict[str, Any] | None:
+    if raw.keys() <= known_members:
         return None
-    return {member: value for member, value in raw.items() if member not in known}
+    return {member: value for member, value in raw.items() if member not in known_members}
 
 
 def _tag(tag: object, where: str) -> str:
@@ -197,7 +197,7 @@ def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: b
         "max": MAX_BY_DEFAULT if is_defaulted else maximum,
         "max_defaulted": is_defaulted,
         "max_length": None if length is None else int(length),
-        "rest": _rest(raw, _INPUT if is_input else _OUTPUT),
+        "rest": _unknown_members(raw, _INPUT if is_input else _OUTPUT),
     }
 
 
@@ -287,7 +287,7 @@ def standard_form(document: dict[str, Any]) -> dict[str, Any]:
     """Return a form that is equal for documents with the same meaning in the drafts."""
     # Ids identify parameters, so their order has no meaning, nor has the order of tags.
     tool_id, label = read_tool_id(document), str(read_version(document))
-    form = write(read(document), tool_id.lower() if UUID.fullmatch(tool_id) else tool_id, label)
+    form = write(read_signature(document), tool_id.lower() if UUID.fullmatch(tool_id) else tool_id, label)
     for member in (INPUTS, OUTPUTS):
         form[member] = sorted(form[member], key=lambda parameter: parameter["id"])
     for parameter in form[INPUTS]:

@@ -101,13 +101,13 @@ class ACP(Protocol):
 
     def wanted_credential(self, session: Session) -> WantedCredential | None:
         # The first kind that an administrator can enter.
-        credentials = acp_manifest.read(session, str(self.values["manifest_url"])).credentials
+        credentials = acp_manifest.read_manifest(session, str(self.values["manifest_url"])).credentials
         return next((credential for credential in credentials if credential.kind), None)
 
-    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
         # Descriptors may change while the search result does not, so no page is reused. A page is yielded
         # once it is known whether another one follows.
-        manifest = acp_manifest.read(session, str(self.values["manifest_url"]))
+        manifest = acp_manifest.read_manifest(session, str(self.values["manifest_url"]))
         search = AgentSearch(session, self._queries_by_name(manifest), int(self.values["page_size"]))
         outage = _Outage()
         page: Page | None = None
@@ -140,7 +140,7 @@ class ACP(Protocol):
         return queries[:MAX_NAMES]
 
     def read(self, document: dict[str, Any]) -> Signature:
-        return acp_document.read(document)
+        return acp_document.read_signature(document)
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return acp_document.write(signature, label)
@@ -235,7 +235,7 @@ class ACP(Protocol):
 
 
 def _request(tool_id: str, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    values = judged.given(signature, arguments)
+    values = judged.arguments_to_send(signature, arguments)
     request: dict[str, Any] = {"agent_id": tool_id}
     if config := acp_document.configuration(signature):
         request["config"] = {"configurable": values.pop(config.name, {})}

@@ -67,7 +67,7 @@ def _interrupt_form(interrupt: Any, read_at: datetime | None) -> Any:
     return form | {name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()}
 
 
-def read(document: dict[str, Any]) -> Signature:
+def read_signature(document: dict[str, Any]) -> Signature:
     metadata, specs = _object(document, "metadata"), _object(document, "specs")
     ref = _object(metadata, "ref", "metadata.")
     inputs, outputs = _shape(specs, "input"), _shape(specs, "output")
@@ -81,7 +81,7 @@ def read(document: dict[str, Any]) -> Signature:
         schema_rest=inputs.rest,
         outputs_rest=outputs.rest,
     )
-    return structs.replace(signature, rest=_rest(document, signature) or None)
+    return structs.replace(signature, rest=_document_rest(document, signature) or None)
 
 
 def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
@@ -92,11 +92,11 @@ def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
     if spelling.has_null_properties(schema):
         # Examples of the protocol have null as “properties”, and the properties beside it. The meaning is
         # unknown, so such a schema becomes one parameter for the whole value.
-        whole = Parameter(
+        parameter = Parameter(
             id=member, name=member, type="json", required=True, description="", schema=clean, is_whole=True
         )
-        return json_schema.Shape((whole,), None)
-    return json_schema.read(clean, f"specs.{member}", whole_name=member)
+        return json_schema.Shape((parameter,), None)
+    return json_schema.read_schema(clean, f"specs.{member}", whole_name=member)
 
 
 def _clean(schema: Any, where: str) -> Any:
@@ -164,21 +164,21 @@ def own_inputs(signature: Signature) -> tuple[Parameter, ...]:
 
 
 def write(signature: Signature, label: str) -> dict[str, Any]:
-    rest = signature.rest or {}
-    metadata_rest, specs_rest = rest.get("metadata", {}), rest.get("specs", {})
+    signature_rest = signature.rest or {}
+    metadata_rest, specs_rest = signature_rest.get("metadata", {}), signature_rest.get("specs", {})
     inputs, config = own_inputs(signature), configuration(signature)
     specs: dict[str, Any] = {}
     if is_whole(inputs):
         specs["input"] = json_schema.write_parameter(inputs[0])
     elif inputs or signature.schema_rest is not None:
-        specs["input"] = json_schema.write(inputs, signature.schema_rest)
+        specs["input"] = json_schema.write_schema(inputs, signature.schema_rest)
     if signature.outputs or signature.outputs_rest is not None:
-        specs["output"] = json_schema.write(signature.outputs, signature.outputs_rest)
+        specs["output"] = json_schema.write_schema(signature.outputs, signature.outputs_rest)
     if config:
         specs["config"] = config.schema
     metadata = write_metadata(signature.name, label, signature.description)
     return {
-        **rest,
+        **signature_rest,
         "metadata": metadata | metadata_rest | {"ref": metadata["ref"] | metadata_rest.get("ref", {})},
         "specs": {**specs, **specs_rest},
     }
@@ -190,7 +190,7 @@ def write_metadata(name: str, label: str, description: str, url: str = "") -> di
     return metadata | ({"description": description} if description else {})
 
 
-def _rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
+def _document_rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
     # The members that `write` cannot reproduce: capabilities, interrupts, the state of threads, ...
     rewritten = write(signature, read_label(document))
     metadata = _differing(document["metadata"], rewritten["metadata"])

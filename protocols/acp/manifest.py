@@ -26,13 +26,13 @@ class Manifest:
     credentials: Sequence[WantedCredential] = ()
 
 
-def read(session: Session, url: str) -> Manifest:
+def read_manifest(session: Session, url: str) -> Manifest:
     """Return the manifest at `url`; an empty one without an address."""
     # An unreadable manifest does not stop the run, so it is only a note.
     if not url:
         return Manifest()
     try:
-        with session.at(url) as elsewhere:
+        with session.at_url(url) as elsewhere:
             document = strict_json.require_json(elsewhere.get(""))
     except ProtocolError as error:
         message = f"The manifest could not be read. {error.message}"

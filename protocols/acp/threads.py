@@ -65,10 +65,10 @@ def _notes(values: object, signature: Signature) -> tuple[Note, ...]:
     schema = thread_state_schema(signature)
     if schema is None or values is None:
         return ()
-    whole = Parameter(
+    whole_output = Parameter(
         id="values", name="values", type="json", required=True, description="", schema=dict(schema)
     )
-    problem = arguments.value_problem(whole, values, {})
+    problem = arguments.value_problem(whole_output, values, {})
     return (
         (Note("THREAD_STATE", f"The state does not match the vendor's schema: it {problem}."),)
         if problem

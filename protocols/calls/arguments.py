@@ -30,19 +30,19 @@ _digests: dict[int, str] = {}
 
 def inputs_schema(signature: Signature) -> Any:
     """Return the JSON Schema by which inputs are validated."""
-    return parameters.write(signature.inputs, signature.enforced_rest)
+    return parameters.write_schema(signature.inputs, signature.enforced_rest)
 
 
-def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, str]:
+def find_problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return all reasons why arguments are invalid, by input name.
 
     Null for an input that does not accept null counts as absent.
     """
-    whole = _whole(signature)
+    whole_parameter = _whole_parameter(signature)
     inputs, faults = _checked_inputs(signature, arguments)
-    reasons = {name: UNKNOWN for name in inputs if name != whole.name} if whole else {}
-    if whole and whole.name not in inputs:
-        return reasons | ({whole.name: "is required"} if whole.required else {})
+    reasons = {name: UNKNOWN for name in inputs if name != whole_parameter.name} if whole_parameter else {}
+    if whole_parameter and whole_parameter.name not in inputs:
+        return reasons | ({whole_parameter.name: "is required"} if whole_parameter.required else {})
     if not faults:
         return reasons
     if faults == [_TOO_LARGE]:
@@ -61,20 +61,20 @@ def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, st
     return reasons | {name: "; ".join(texts[:MAX_REASONS]) for name, texts in by_name.items()}
 
 
-def value_problem(parameter: Parameter, value: object, rest: Mapping[str, Any]) -> str:
+def value_problem(parameter: Parameter, value: object, schema_rest: Mapping[str, Any]) -> str:
     """Return why one input does not accept `value`, by its own schema; "" if it does.
 
     rest: the `schema_rest` of the signature, with the definitions that the schema may refer to.
     """
     keywords = ("$schema", "$id", *subschemas.DEFINITIONS)
-    definitions = {keyword: rest[keyword] for keyword in keywords if keyword in rest}
+    definitions = {keyword: schema_rest[keyword] for keyword in keywords if keyword in schema_rest}
     signature = Signature(name="", description="", inputs=(parameter,), schema_rest=definitions)
-    if value is None and not given(signature, {parameter.name: None}):
+    if value is None and not arguments_to_send(signature, {parameter.name: None}):
         return "must not be null"
-    return problems(signature, {parameter.name: value}).get(parameter.name, "")
+    return find_problems(signature, {parameter.name: value}).get(parameter.name, "")
 
 
-def given(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_to_send(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments to send: without null for inputs that do not accept it."""
     if None in arguments.values():
         return _checked_inputs(signature, arguments)[0]
@@ -107,9 +107,9 @@ def unknown_inputs(signature: Signature, arguments: Mapping[str, Any]) -> list[U
     if arguments.keys() <= names and not any(isinstance(value, dict | list) for value in arguments.values()):
         return []
     document = _compiled(signature).document
-    if whole := _whole(signature):
-        unknown = unknown_names(document, arguments.get(whole.name))
-        return [UnknownName((whole.name, *name.path), name.proposal) for name in unknown]
+    if whole_parameter := _whole_parameter(signature):
+        unknown = unknown_names(document, arguments.get(whole_parameter.name))
+        return [UnknownName((whole_parameter.name, *name.path), name.proposal) for name in unknown]
     return unknown_names(document, dict(arguments))
 
 
@@ -137,17 +137,21 @@ def _checked_inputs(signature: Signature, arguments: Mapping[str, Any]) -> tuple
 
 
 def _faults(signature: Signature, inputs: dict[str, Any]) -> list[Fault]:
-    whole = _whole(signature)
-    if whole and whole.name not in inputs:
+    whole_parameter = _whole_parameter(signature)
+    if whole_parameter and whole_parameter.name not in inputs:
         return []
-    value = inputs[whole.name] if whole else inputs
+    value = inputs[whole_parameter.name] if whole_parameter else inputs
     faults = validation.faults_or_too_large(_compiled(signature), value)
     if faults is None:
         return [_TOO_LARGE]
-    return [replace(fault, path=(whole.name, *fault.path)) for fault in faults] if whole else faults
+    return (
+        [replace(fault, path=(whole_parameter.name, *fault.path)) for fault in faults]
+        if whole_parameter
+        else faults
+    )
 
 
-def _whole(signature: Signature) -> Parameter | None:
+def _whole_parameter(signature: Signature) -> Parameter | None:
     inputs = signature.inputs
     return inputs[0] if len(inputs) == 1 and inputs[0].is_whole else None
 

@@ -18,7 +18,7 @@ from core.outbound.retry_after import DAY, retry_after
 from core.strict_json import Answer
 from core.value_descriptions import describe_value
 from protocols.base import Note, Outcome, OutcomeKind
-from protocols.calls.arguments import problems
+from protocols.calls.arguments import find_problems
 from protocols.signature import Signature
 
 MAX_EXPLANATION_LENGTH = 500
@@ -74,7 +74,7 @@ def notes_on(answer: Answer) -> tuple[Note, ...]:
 
 def refusal(signature: Signature, arguments: Mapping[str, Any]) -> Outcome | None:
     """Return the outcome for invalid arguments, before anything is sent, or None."""
-    if fields := problems(signature, arguments):
+    if fields := find_problems(signature, arguments):
         return failed("invalid_arguments", "ARGUMENTS", "Some inputs do not fit.", fields=fields)
     return None
 

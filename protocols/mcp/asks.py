@@ -1,4 +1,4 @@
-"""Requests that a vendor sends before it goes on: read from a result, and answered with the next request.
+"""Requests of a vendor in the middle of a call: read from a result, and answered with the next request.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -17,9 +17,9 @@ from protocols.mcp.rpc import CannotAskError
 from protocols.mcp.wire import ELICITATION, ROOTS, ROOTS_KIND, SAMPLING, SAMPLING_KIND
 
 MAX_ASKS = 20
-MAX_SILENT_TURNS = 5  # without a question, before a person has to say that it shall go on
+MAX_SILENT_TURNS = 5  # requests to continue without a question, after which a person has to continue the call
 MAX_QUESTION_LENGTH = 2000
-# Of a request to the program that calls, which may hold pictures.
+# Of a request to the calling program, which may contain pictures.
 MAX_REQUEST_BYTES = 128 * 1024
 _SAMPLING_MEMBERS = (
     *("messages", "modelPreferences", "systemPrompt", "includeContext", "temperature", "maxTokens"),
@@ -32,7 +32,7 @@ _REQUESTS = {
 
 
 def is_incomplete(result: Mapping[str, Any]) -> bool:
-    """Return whether the vendor asks before it goes on.
+    """Return whether the vendor waits for answers before it continues.
 
     Raises ProtocolViolationError for a result of an unknown type.
     """
@@ -88,26 +88,26 @@ def _kind_of(ask: Ask) -> str:
 
 
 def read_asks(result: Mapping[str, Any], host: str, kinds: Collection[str]) -> list[Ask]:
-    asked = result.get("inputRequests") or {}
-    if not isinstance(asked, dict) or len(asked) > MAX_ASKS:
+    input_requests = result.get("inputRequests") or {}
+    if not isinstance(input_requests, dict) or len(input_requests) > MAX_ASKS:
         raise ProtocolViolationError(
             "SHAPE", f"“inputRequests” is no object of at most {MAX_ASKS} questions."
         )
-    return [read_ask(name, each, host, kinds) for name, each in asked.items()]
+    return [read_ask(name, input_request, host, kinds) for name, input_request in input_requests.items()]
 
 
-def read_ask(name: str, asked: object, host: str, kinds: Collection[str]) -> Ask:
-    """Raises CannotAskError for a request that the program that calls does not answer."""
-    method = asked.get("method") if isinstance(asked, dict) else None
-    params = asked.get("params") if isinstance(asked, dict) else None
+def read_ask(name: str, input_request: object, host: str, kinds: Collection[str]) -> Ask:
+    """Return a request of the vendor. Raises CannotAskError if the calling program does not answer it."""
+    method = input_request.get("method") if isinstance(input_request, dict) else None
+    params = input_request.get("params") if isinstance(input_request, dict) else None
     if isinstance(method, str) and method in _REQUESTS:
         return _client_request(name, method, params if isinstance(params, dict) else {}, host, kinds)
     if method != ELICITATION or not isinstance(params, dict):
         raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” cannot be read.")
     message = params.get("message")
-    said = printable(message, MAX_QUESTION_LENGTH) if isinstance(message, str) else ""
+    text = printable(message, MAX_QUESTION_LENGTH) if isinstance(message, str) else ""
     if params.get("mode") == "url":
-        return Ask(name, said, url=_web_address(params.get("url")))
+        return Ask(name, text, url=_web_address(params.get("url")))
     schema = params.get("requestedSchema")
     if not isinstance(schema, dict):
         raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” has no form.")
@@ -115,7 +115,7 @@ def read_ask(name: str, asked: object, host: str, kinds: Collection[str]) -> Ask
         json_schema.check(schema, "requestedSchema")
     except UnreadableItemError as error:
         raise ProtocolViolationError(error.code, error.reason) from error
-    return Ask(name, said, schema=schema)
+    return Ask(name, text, schema=schema)
 
 
 def _client_request(
@@ -137,16 +137,18 @@ def _client_request(
 
 
 def read_visits(data: object) -> list[Ask]:
-    # Addresses that a person has to visit before the call can work.
-    listed = data.get("elicitations") if isinstance(data, dict) else None
+    # The addresses that a person has to visit before the call can succeed.
+    elicitations = data.get("elicitations") if isinstance(data, dict) else None
     visits = (
-        [each for each in listed[:MAX_ASKS] if isinstance(each, dict)] if isinstance(listed, list) else []
+        [elicitation for elicitation in elicitations[:MAX_ASKS] if isinstance(elicitation, dict)]
+        if isinstance(elicitations, list)
+        else []
     )
     return [
-        # Without a schema: nothing answers them but a new call.
-        Ask(f"visit-{number}", printable(str(each.get("message", "")), MAX_QUESTION_LENGTH), url=url)
-        for number, each in enumerate(visits, start=1)
-        if (url := _web_address(each.get("url")))
+        # Without a schema: they are not answered, and the call is sent again.
+        Ask(f"visit-{number}", printable(str(elicitation.get("message", "")), MAX_QUESTION_LENGTH), url=url)
+        for number, elicitation in enumerate(visits, start=1)
+        if (url := _web_address(elicitation.get("url")))
     ]
 
 

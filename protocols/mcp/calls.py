@@ -1,4 +1,4 @@
-"""Running a tool over MCP: what is sent, and what an answer means."""
+"""Run a tool over MCP: build the request, and turn the answer into an outcome."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from core.schema import error_messages, validation
 from protocols import parameters as json_schema
 from protocols.base import QUESTIONS, Ask, Note, Outcome, Session
 from protocols.calls import outcomes
-from protocols.calls.arguments import given
+from protocols.calls.arguments import arguments_to_send
 from protocols.mcp import asks, eras, wire
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.eras import HANDSHAKE_ERA, Era
@@ -33,9 +33,9 @@ from protocols.mcp.wire import (
 from protocols.signature import Parameter, Signature
 
 MAX_ODD = 5
-# What is asked on a stream comes one at a time and has no name there.
+# The name of a question on a stream, which has at most one question at a time and gives it no name.
 QUESTION_NAME = "question"
-# Where a tool declares no output that stands for all: the output that holds what is no object.
+# The output for a value that is not an object, if the tool declares no output for the whole value.
 UNNAMED = "output"
 _SENT_AGAIN = Note(
     "OTHER_ERA",
@@ -61,11 +61,11 @@ def invoke(
     questions: Collection[str] = QUESTIONS,
     era: Era = "",
 ) -> Outcome:
-    """`era` is the one that an administrator has chosen; "" finds out."""
-    sent = given(signature, arguments)
-    if whole := _whole(signature.inputs):
-        sent = sent.get(whole.name, {})
-    return _Call(session, tool_id, signature, sent, listed_schema, questions, era).begin()
+    """Send a call. era: the administrator's choice; "" detects the era."""
+    sent_arguments = arguments_to_send(signature, arguments)
+    if whole_parameter := _whole_parameter(signature.inputs):
+        sent_arguments = sent_arguments.get(whole_parameter.name, {})
+    return _Call(session, tool_id, signature, sent_arguments, listed_schema, questions, era).begin()
 
 
 def resume(
@@ -78,31 +78,35 @@ def resume(
     questions: Collection[str] = QUESTIONS,
     era: Era = "",
 ) -> Outcome:
-    """`answers` hold what each ask's form was filled in with; None declines, and CLOSED decides nothing."""
-    # It goes on in the era in which it was begun.
+    """Continue a call with the answers by question: the values of the form, None to decline, or CLOSED."""
+    # A call continues in the era in which it began.
     era = state.get("era", era)
     call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema, questions, era)
     if "reply" in state:
         return call.go_on(state, answers)
-    return call.run(asks.next_params(state, answers), used=state["used"], kept=state.get("session", ""))
+    return call.run(
+        asks.next_params(state, answers), used=state["used"], session_name=state.get("session", "")
+    )
 
 
 def give_up(session: Session, state: Mapping[str, Any]) -> None:
     with Transport(session, state["used"]) as transport:
         if "reply" in state:
-            transport.give_up(_question(state), "The call has ended.")
+            transport.give_up(_question_of(state), "The call has ended.")
         elif "session" in state:
-            # With the conversation it ends.
+            # The session ends with the conversation.
             transport.go_on_in(state["session"])
 
 
-def _question(state: Mapping[str, Any]) -> Question:
-    # What a call stopped for before 2026-07-28.
+def _question_of(state: Mapping[str, Any]) -> Question:
+    # The question that a call stopped for before 2026-07-28.
     method = state.get("method", ELICITATION)
     return Question(state["question"], method, {}, state["reply"], tuple(state["answered"]))
 
 
 class _Call:
+    """One call of a tool, in one or two eras."""
+
     def __init__(
         self,
         session: Session,
@@ -155,30 +159,32 @@ class _Call:
         finally:
             self.era = ""
 
-    def run(self, more: Mapping[str, Any], *, used: int, kept: str = "") -> Outcome:
-        """`kept` names the vendor's session in which the call stopped to ask, where it was left open."""
+    def run(self, more: Mapping[str, Any], *, used: int, session_name: str = "") -> Outcome:
+        """Send the call. session_name: the stored session of the vendor in which the call stopped, ""
+        without.
+        """
 
         def speak(transport: Transport) -> Outcome:
-            if kept:
-                transport.go_on_in(kept)
+            if session_name:
+                transport.go_on_in(session_name)
             return self._run(transport, more)
 
         return self._within(used, speak)
 
     def go_on(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
-        """Before 2026-07-28, with the answer to what was asked on the stream of the call."""
-        question = _question(state)
+        """Continue a call of before 2026-07-28 with the answer to the question on its stream."""
+        question = _question_of(state)
         response = asks.response_to(state["asked"][QUESTION_NAME], answers.get(QUESTION_NAME))
 
         def speak(transport: Transport) -> Outcome:
             answer = transport.answer(question, response)
             if answer.question:
-                return self._asked(transport, answer.question)
-            return self._told(transport, answer)
+                return self._stop_for(transport, answer.question)
+            return self._outcome_of(transport, answer)
 
         outcome = self._within(state["used"], speak)
         if outcome.outcome == "unavailable" and (outcome.error or {}).get("code") not in NOT_SENT:
-            # There is one answer to a question.
+            # A question can be answered once.
             return replace(outcome, can_retry=False)
         return outcome
 
@@ -207,28 +213,28 @@ class _Call:
 
     def _run(self, transport: Transport, more: Mapping[str, Any]) -> Outcome:
         for _ in range(asks.MAX_SILENT_TURNS):
-            answer = self._sent(transport, more)
+            answer = self._send(transport, more)
             if answer.question:
-                return self._asked(transport, answer.question)
+                return self._stop_for(transport, answer.question)
             result = answer.result
             if not asks.is_incomplete(result):
-                return self._told(transport, answer)
+                return self._outcome_of(transport, answer)
             requests = asks.read_asks(result, transport.host, self.questions)
             state = result.get("requestState")
             if requests or not isinstance(state, str):
                 return self._waiting(transport, requests, state)
-            # Nothing is asked: the vendor only wants to be called once more.
+            # The vendor has no question and requests that the call is sent once more.
             more = {"requestState": state}
         return self._waiting(transport, [], more["requestState"])
 
-    def _told(self, transport: Transport, answer: Answer) -> Outcome:
+    def _outcome_of(self, transport: Transport, answer: Answer) -> Outcome:
         outcome = _outcome(answer, self.signature, is_modern=transport.is_modern)
-        why = (outcome.error or {}).get("message", "")
-        if outcome.outcome == "tool_error" and transport.is_modern and eras.names_server_request(why):
+        reason = (outcome.error or {}).get("message", "")
+        if outcome.outcome == "tool_error" and transport.is_modern and eras.names_server_request(reason):
             self.could_not_ask = "result"
         return outcome
 
-    def _asked(self, transport: Transport, question: Question) -> Outcome:
+    def _stop_for(self, transport: Transport, question: Question) -> Outcome:
         try:
             request = {"method": question.method, "params": question.params}
             ask = asks.read_ask(QUESTION_NAME, request, transport.host, self.questions)
@@ -237,7 +243,7 @@ class _Call:
             raise
         minutes = OPEN_SECONDS // 60
         soon = Note("ANSWER_SOON", f"The vendor waits for the answer for {minutes} minutes at most.")
-        # The vendor has the arguments.
+        # The vendor has the arguments already.
         state = {name: value for name, value in self._state(transport, [ask]).items() if name != "arguments"}
         stopped = {
             "reply": question.reply,
@@ -247,19 +253,19 @@ class _Call:
         }
         return replace(self._waiting(transport, [ask], None), resume=state | stopped, notes=(soon,))
 
-    def _sent(self, transport: Transport, more: Mapping[str, Any]) -> Answer:
-        schema = json_schema.write(self.signature.inputs, self.signature.schema_rest)
+    def _send(self, transport: Transport, more: Mapping[str, Any]) -> Answer:
+        schema = json_schema.write_schema(self.signature.inputs, self.signature.schema_rest)
         try:
             return transport.ask(self._request(schema, more))
         except RpcError as error:
             if error.number not in (HEADER_MISMATCH, INVALID_PARAMS):
                 raise
-            # One number says that the arguments are wrong and that there is no such tool: the list tells
-            # which, by raising. The other says that headers were wanted of which we did not know.
-            listed = self._listed_schema(transport)
+            # INVALID_PARAMS means wrong arguments or an unknown tool: reading the list raises for an unknown
+            # tool. HEADER_MISMATCH means that the tool needs headers that the stored schema does not have.
+            listed_schema = self._listed_schema(transport)
             if error.number == INVALID_PARAMS:
                 raise
-        return transport.ask(self._request(listed, more))
+        return transport.ask(self._request(listed_schema, more))
 
     def _listed_schema(self, transport: Transport) -> Mapping[str, Any]:
         try:
@@ -267,11 +273,11 @@ class _Call:
         except RefusedError as error:
             if error.code != "NOT_FOUND" or set(self.questions) >= set(QUESTIONS):
                 raise
-            # Some servers list a tool that asks for those alone who can be asked.
+            # Some servers list a tool with questions only for clients that can be asked.
             raise RefusedError(CANNOT_ASK, f"{error.message} {_OF_THE_CALLER}") from error
 
     def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
-        headers = mcp_headers.mirrored(schema, self.arguments)
+        headers = mcp_headers.mirrored_headers(schema, self.arguments)
         params = {"name": self.tool_id, "arguments": self.arguments, **more}
         if self.session.is_followed:
             params["_meta"] = {"progressToken": self.session.mark}
@@ -286,11 +292,11 @@ class _Call:
         )
 
     def _to_visit(self, transport: Transport, error: RpcError) -> Outcome:
-        # The revisions that have this error know no answers: the same call is sent once more. Some vendors
-        # remember by the session who was at the address.
+        # Revisions with this error have no answers: the same call is sent once more. Some vendors store with
+        # the session that the user has visited the address.
         waiting = self._waiting(transport, asks.read_visits(error.data), None)
-        kept = transport.keep_session()
-        state = self._state(transport, []) | ({"session": kept} if kept else {})
+        session_name = transport.keep_session()
+        state = self._state(transport, []) | ({"session": session_name} if session_name else {})
         return replace(waiting, resume=state)
 
     def _state(self, transport: Transport, requests: Sequence[Ask], state: object = None) -> dict[str, Any]:
@@ -302,28 +308,28 @@ class _Call:
         }
 
     def _complaint(self, transport: Transport, error: RpcError) -> Outcome:
-        said = error.said or "It did not say why."
-        if transport.is_modern and eras.names_server_request(error.said):
+        vendor_message = error.vendor_message or "It did not say why."
+        if transport.is_modern and eras.names_server_request(error.vendor_message):
             self.could_not_ask = "error"
-        vendor = outcomes.vendor_error(error.number, error.said)
+        vendor = outcomes.vendor_error(error.number, error.vendor_message)
         if error.number == INVALID_PARAMS:
-            message = f"The vendor refused the call: {said}"
+            message = f"The vendor refused the call: {vendor_message}"
             return outcomes.failed("invalid_arguments", error.code, message, vendor=vendor)
         if error.number == METHOD_NOT_FOUND:
-            message = f"The vendor cannot run this tool: {said}"
+            message = f"The vendor cannot run this tool: {vendor_message}"
             return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
         if error.number == MISSING_CAPABILITY:
             missing = _kinds_needed(error.data) - set(self.questions)
-            reason, code = f"The tool needs what cannot be done for it here: {said}", ASKS_BACK
+            reason, code = f"The tool needs what cannot be done for it here: {vendor_message}", ASKS_BACK
             if missing & set(QUESTIONS):
-                code, reason = CANNOT_ASK, f"The tool asks its user: {said} {_OF_THE_CALLER}"
+                code, reason = CANNOT_ASK, f"The tool asks its user: {vendor_message} {_OF_THE_CALLER}"
             return _needing(outcomes.failed("refused", code, reason, vendor=vendor), missing)
-        message = f"The vendor could not run the tool: {said}"
+        message = f"The vendor could not run the tool: {vendor_message}"
         return outcomes.failed("tool_error", error.code, message, vendor=vendor)
 
 
 def _needing(outcome: Outcome, kinds: Collection[str]) -> Outcome:
-    """Add which kinds of requests the caller would have to answer, as words of one text."""
+    """Add the kinds of requests that the caller would have to answer, separated by spaces."""
     if not kinds or outcome.error is None:
         return outcome
     return replace(outcome, error={**outcome.error, "kinds": " ".join(sorted(kinds))})
@@ -335,22 +341,22 @@ def _kinds_needed(data: object) -> set[str]:
 
 
 def _outcome(answer: Answer, signature: Signature, *, is_modern: bool) -> Outcome:
-    read = answer.document.answer_in(answer.result)
-    result: dict[str, Any] = read.value
-    notes = outcomes.notes_on(read)
+    result_part = answer.document.answer_in(answer.result)
+    result: dict[str, Any] = result_part.value
+    notes = outcomes.notes_on(result_part)
     blocks = result.get("content")
     if not isinstance(blocks, list):
         if "structuredContent" not in result:
             raise ProtocolViolationError("SHAPE", "The reply has neither “content” nor “structuredContent”.")
         blocks = []
-    texts = [each.get("text") for each in blocks if isinstance(each, dict) and each.get("type") == "text"]
-    text = "\n".join(each for each in texts if isinstance(each, str))
+    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    text = "\n".join(block for block in texts if isinstance(block, str))
     structured = result.get("structuredContent", UNSET)
     if structured is None and not is_modern and not signature.outputs:
         structured = UNSET  # Before 2026-07-28 it is an object, and servers write null for none.
     is_repeated = structured is not UNSET and is_copy(text, structured)
-    said = {"text": text} if text and not is_repeated else {}
-    outputs = {"content": blocks, **said} | _structured_outputs(structured, signature)
+    text_output = {"text": text} if text and not is_repeated else {}
+    outputs = {"content": blocks, **text_output} | _structured_outputs(structured, signature)
     is_undeclared = not signature.outputs and signature.outputs_rest is None
     is_whole = is_undeclared and structured is not UNSET and not isinstance(structured, dict)
     outcome = Outcome("ok", outputs=outputs, whole_output=UNNAMED if is_whole else "", notes=notes)
@@ -358,13 +364,13 @@ def _outcome(answer: Answer, signature: Signature, *, is_modern: bool) -> Outcom
         silent = "The tool failed and did not say why."
         if structured not in (UNSET, None):
             silent = "The tool failed. Its outputs describe the failure."
-        why = printable(text, outcomes.MAX_EXPLANATION_LENGTH) or silent
-        return replace(outcome, outcome="tool_error", error={"code": "TOOL_ERROR", "message": why})
+        reason = printable(text, outcomes.MAX_EXPLANATION_LENGTH) or silent
+        return replace(outcome, outcome="tool_error", error={"code": "TOOL_ERROR", "message": reason})
     return replace(outcome, notes=(*notes, *_odd_outputs(result, signature)))
 
 
 def is_copy(text: str, value: object) -> bool:
-    """Whether a text repeats a structured result, for readers that know no other."""
+    """Return whether a text repeats the structured result, for clients that read texts only."""
     try:
         return canonical(strict_json.loads(text.encode())) == canonical(value)
     except ProtocolViolationError:
@@ -372,27 +378,27 @@ def is_copy(text: str, value: object) -> bool:
 
 
 def _structured_outputs(value: Any, signature: Signature) -> dict[str, Any]:
-    # The structured result by the names of the outputs; those of the vendor win over our own.
+    # The structured result by output names. Names of the vendor's object override `UNNAMED`.
     if value is UNSET:
         return {}
-    if whole := _whole(signature.outputs):
-        return {whole.name: value}
+    if whole_output := _whole_parameter(signature.outputs):
+        return {whole_output.name: value}
     return value if isinstance(value, dict) else {UNNAMED: value}
 
 
-def _whole(outputs: Sequence[Parameter]) -> Parameter | None:
+def _whole_parameter(outputs: Sequence[Parameter]) -> Parameter | None:
     return outputs[0] if len(outputs) == 1 and outputs[0].is_whole else None
 
 
 def _odd_outputs(result: Mapping[str, Any], signature: Signature) -> Iterator[Note]:
-    # What differs from the signature is told and taken: the answer is what it is.
+    # A result that differs from the signature is accepted, with notes.
     if not signature.outputs and signature.outputs_rest is None:
         return
     if "structuredContent" not in result:
         if any(output.required for output in signature.outputs):
             yield Note("MISSING_OUTPUT", "The tool promises a structured output and sent none.")
         return
-    ready = validation.checked(json_schema.write(signature.outputs, signature.outputs_rest))
+    ready = validation.checked(json_schema.write_schema(signature.outputs, signature.outputs_rest))
     for fault in validation.faults(ready, result["structuredContent"])[:MAX_ODD]:
         where = error_messages.place(fault.path)
         yield Note("BAD_OUTPUT", f"The output{f' “{where}”' if where else ''} {fault.why}.")

@@ -68,7 +68,7 @@ class MCP(Protocol):
     url_hint = "The address of the MCP server itself, such as https://api.example.com/mcp."
     recognition = RECOGNITION
     revision = 1
-    # Who has the id of a session can speak in it, and some stay open until a user has answered.
+    # The id of a session allows to send requests in it, and some stay open until a user has answered.
     unshown = frozenset({"mcp-session-id"})
     content_members = frozenset(
         {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"}
@@ -94,7 +94,7 @@ class MCP(Protocol):
         return next((era for era, _ in eras.CHOICES if era == self.values["era"]), "")
 
     @classmethod
-    def spoken(cls, memory: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    def detected_properties(cls, memory: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
         facts = []
         if isinstance(version := memory.get("version"), str):
             facts.append(("Revision of MCP", printable(version, 20)))
@@ -103,14 +103,14 @@ class MCP(Protocol):
             facts.append((name, printable(", ".join(tools), 300)))
         return facts
 
-    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
         with Transport(session, era=self._era) as transport:
-            yield from _everything(transport, known)
+            yield from _list_everything(transport, known_pages)
 
     def read(self, document: dict[str, Any]) -> Signature:
-        if listed := context.list_of_document(document):
-            return context.read(listed, document)
-        return mcp_document.read(document)
+        if context_list := context.list_of_document(document):
+            return context.read_signature(context_list, document)
+        return mcp_document.read_signature(document)
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return context.write(signature) if signature.kind in CONTEXT_KINDS else mcp_document.write(signature)
@@ -118,17 +118,19 @@ class MCP(Protocol):
     def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
         if context.list_of_document(document):
             return document
-        # With its title in one place. Those who speak an older revision have it among the annotations.
+        # Older revisions have the title among the annotations.
         claims = document.get("annotations") or {}
         if not isinstance(claims, dict):
             return document
         title = document.get("title") or claims.get("title")
-        beside = {name: value for name, value in claims.items() if name != "title" or value != title}
-        return {**document, "title": title or None, "annotations": beside or None}
+        other_annotations = {
+            name: value for name, value in claims.items() if name != "title" or value != title
+        }
+        return {**document, "title": title or None, "annotations": other_annotations or None}
 
     def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
-        if listed := context.list_of_document(document):
-            return context.audience_form(listed, document)
+        if context_list := context.list_of_document(document):
+            return context.audience_form(context_list, document)
         form = super().audience_form(document, read_at)
         if isinstance(claims := form.get("annotations"), dict):
             form["annotations"] = {
@@ -137,8 +139,8 @@ class MCP(Protocol):
         return {**form, "execution": audience.without_extensions(form.get("execution"))}
 
     def kind_of(self, document: dict[str, Any]) -> str:
-        listed = context.list_of_document(document)
-        return listed.kind.replace("_", " ") if listed else ""
+        context_list = context.list_of_document(document)
+        return context_list.kind.replace("_", " ") if context_list else ""
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         if signature.kind in CONTEXT_KINDS:
@@ -147,13 +149,13 @@ class MCP(Protocol):
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         with Transport(session, era=self._era) as transport:
-            return _found(transport, tool_id)
+            return _find_item(transport, tool_id)
 
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
         return iter(())
 
     def why_not_run(self, signature: Signature) -> Note | None:
-        # Tasks are started and asked for by calls of their own, which came and went with one revision.
+        # Tasks have requests of their own, which only one revision of the protocol had.
         execution = (signature.rest or {}).get("execution")
         if isinstance(execution, dict) and execution.get("taskSupport") == "required":
             return Note(
@@ -210,7 +212,9 @@ class MCP(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """One of the lists of a server. `cursor_key` tells its cursors from those of the list of tools."""
+    """One of the lists of a server. cursor_key: a prefix that distinguishes its cursors from those of
+    tools.
+    """
 
     method: str
     member: str
@@ -219,21 +223,21 @@ class _List:
     cursor_key: str = ""
 
     @classmethod
-    def of_context(cls, listed: ContextList) -> Self:
+    def of_context(cls, context_list: ContextList) -> Self:
         return cls(
-            listed.method,
-            listed.member,
-            partial(context.identify, listed),
-            partial(context.item_id, listed),
-            f"{listed.method} ",
+            context_list.method,
+            context_list.member,
+            partial(context.identify, context_list),
+            partial(context.item_id, context_list),
+            f"{context_list.method} ",
         )
 
 
-def _everything(transport: Transport, known: KnownPages) -> Iterator[Page]:
+def _list_everything(transport: Transport, known_pages: KnownPages) -> Iterator[Page]:
     """Yield the pages of the tools, then those of each list that the server declares beside them."""
     no_tools: Exception | None = None
     try:
-        yield from _listing(transport, known, TOOLS)
+        yield from _list_pages(transport, known_pages, TOOLS)
     except RefusedError as error:
         if error.code != NO_TOOL_LIST:
             raise
@@ -243,106 +247,114 @@ def _everything(transport: Transport, known: KnownPages) -> Iterator[Page]:
     except ProtocolError as error:
         if no_tools:
             raise no_tools from error
-        # A vendor without tools is refused; one whose prompts cannot be read keeps those that are known.
+        # A vendor without tools is refused. If only its prompts cannot be read, the stored ones stay.
         if not isinstance(error, RpcError) or error.number != METHOD_NOT_FOUND:
-            yield _unread(context.LISTS, error)
+            yield _unread_page(context.LISTS, error)
         return
-    declared = [listed for listed in context.LISTS if capabilities.get(listed.capability) is not None]
+    declared = [
+        context_list
+        for context_list in context.LISTS
+        if capabilities.get(context_list.capability) is not None
+    ]
     if no_tools and not declared:
         raise no_tools
-    for listed in declared:
+    for context_list in declared:
         try:
-            yield from _listing(transport, known, _List.of_context(listed))
+            yield from _list_pages(transport, known_pages, _List.of_context(context_list))
         except ProtocolError as error:
             # Some servers declare resources and have no templates.
             if not isinstance(error, RefusedError) or error.code != NO_TOOL_LIST:
-                yield _unread([listed], error)
+                yield _unread_page([context_list], error)
 
 
-def _unread(lists: Sequence[ContextList], error: ProtocolError) -> Page:
-    names = ", ".join(listed.method for listed in lists)
+def _unread_page(lists: Sequence[ContextList], error: ProtocolError) -> Page:
+    names = ", ".join(context_list.method for context_list in lists)
     message = f"Not read: {names}. {error.message} What is known of it stays as it was."
     return Page(
-        items=(), notes=[Note("LIST_NOT_READ", message)], unread_kinds=[listed.kind for listed in lists]
+        items=(),
+        notes=[Note("LIST_NOT_READ", message)],
+        unread_kinds=[context_list.kind for context_list in lists],
     )
 
 
-def _listing(transport: Transport, known: KnownPages, listed: _List) -> Iterator[Page]:
-    # A cursor that the vendor no longer knows is no reason to fail: the list is read once more from its
-    # start. Then pages that bring nothing new are not shown, which to the caller would be a loop; therefore
-    # this second list is guarded here.
-    seen: set[str] = set()
-    again: set[str] | None = None
+def _list_pages(transport: Transport, known_pages: KnownPages, list_: _List) -> Iterator[Page]:
+    # If the vendor does not know a cursor any more, the list is read once more from its start. Pages of the
+    # second pass without new items are skipped, because the caller would take them for a loop. So this
+    # function guards the second pass against loops itself.
+    item_ids: set[str] = set()
+    item_ids_of_second_pass: set[str] | None = None
     guard = PageGuard()
     cursor: str | None = None
     first: tuple[set[str], str | None] | None = None
     while True:
         try:
-            page = _page(transport, known, listed, cursor)
+            page = _request_page(transport, known_pages, list_, cursor)
         except RpcError as error:
             if cursor == "" and error.number == INVALID_PARAMS:
                 yield Page(items=(), ending=Ending.REFUSED)
                 return
-            if cursor is None or again is not None or error.number != INVALID_PARAMS:
-                raise _in_words(error, transport.host) from error
-            cursor, again, first = None, set(), None
+            if cursor is None or item_ids_of_second_pass is not None or error.number != INVALID_PARAMS:
+                raise _list_error(error, transport.host) from error
+            cursor, item_ids_of_second_pass, first = None, set(), None
             continue
         tools = {item.tool_id for item in page.items} | {rejected.tool for rejected in page.rejected}
         if cursor == "" and (tools, page.next) == first:
-            # The vendor takes an empty cursor for none, and has meant the end by it.
+            # The vendor ignores an empty cursor, so it meant the end of the list.
             yield Page(items=(), ending=Ending.REPEATED)
             return
         first = first or (tools, page.next)
-        if again is None or not tools <= seen:
+        if item_ids_of_second_pass is None or not tools <= item_ids:
             yield page
-        if again is not None:
-            again |= tools
-            guard.check(page, tool_count=len(again))
-        seen |= tools
+        if item_ids_of_second_pass is not None:
+            item_ids_of_second_pass |= tools
+            guard.check(page, tool_count=len(item_ids_of_second_pass))
+        item_ids |= tools
         if page.next is None:
             return
-        cursor = page.next.removeprefix(listed.cursor_key)
+        cursor = page.next.removeprefix(list_.cursor_key)
 
 
-def _page(transport: Transport, known: KnownPages, listed: _List, cursor: str | None) -> Page:
-    # The first page is remembered under "", so that of an empty cursor is not remembered.
-    key = f"{listed.cursor_key}{cursor or ''}"
+def _request_page(transport: Transport, known_pages: KnownPages, list_: _List, cursor: str | None) -> Page:
+    # The first page is cached under "", so the page of an empty cursor is not cached.
+    key = f"{list_.cursor_key}{cursor or ''}"
     answer = transport.ask(
         Request(
-            listed.method,
+            list_.method,
             {} if cursor is None else {"cursor": cursor},
-            recall=lambda reply: None if cursor == "" else known.recall(key, reply),
+            recall=lambda reply: None if cursor == "" else known_pages.recall(key, reply),
         )
     )
-    return answer.page or _page_in(answer, listed, cursor, is_modern=transport.is_modern)
+    return answer.page or _parse_page(answer, list_, cursor, is_modern=transport.is_modern)
 
 
-def _page_in(answer: Answer, listed: _List, cursor: str | None, *, is_modern: bool) -> Page:
+def _parse_page(answer: Answer, list_: _List, cursor: str | None, *, is_modern: bool) -> Page:
     result = answer.result
     kind = result.get("resultType", "complete")
     if kind == "input_required":
-        why = "The vendor asks questions before it lists its tools, which a catalog cannot answer."
-        raise ProtocolViolationError("INPUT_REQUIRED", why)
-    entries = result.get(listed.member)
+        reason = "The vendor asks questions before it lists its tools, which a catalog cannot answer."
+        raise ProtocolViolationError("INPUT_REQUIRED", reason)
+    entries = result.get(list_.member)
     if kind != "complete" or not isinstance(entries, list):
-        why = f"The reply has no array “{listed.member}”, so it is no list."
-        raise ProtocolViolationError("SHAPE", why)
-    items, refused = paging.sort_entries(answer.document, entries, listed.identify)
-    rejected = [Rejected(_called(listed, r.entry, r.number), r.error.code, r.error.reason) for r in refused]
-    # Since 2026-07-28 an empty cursor is one like any other (server/utilities/pagination). Earlier servers
-    # send it for none.
+        reason = f"The reply has no array “{list_.member}”, so it is no list."
+        raise ProtocolViolationError("SHAPE", reason)
+    items, refused = paging.sort_entries(answer.document, entries, list_.identify)
+    rejected = [
+        Rejected(_id_of_entry(list_, r.entry, r.number), r.error.code, r.error.reason) for r in refused
+    ]
+    # Since 2026-07-28 an empty cursor is a cursor (server/utilities/pagination). Earlier servers mean no
+    # cursor.
     after = result.get("nextCursor")
     is_last = after is None or (after == "" and not is_modern)
     return Page(
         items=items,
         rejected=rejected,
-        next=None if is_last else f"{listed.cursor_key}{paging.cursor(after, 'nextCursor')}",
-        cursor=f"{listed.cursor_key}{cursor or ''}",
+        next=None if is_last else f"{list_.cursor_key}{paging.cursor(after, 'nextCursor')}",
+        cursor=f"{list_.cursor_key}{cursor or ''}",
         body_digest="" if cursor == "" else hashlib.sha256(answer.reply.body).hexdigest(),
     )
 
 
-def _in_words(error: RpcError, host: str) -> Exception:
+def _list_error(error: RpcError, host: str) -> Exception:
     if error.number == METHOD_NOT_FOUND:
         return RefusedError(NO_TOOL_LIST, f"{host} speaks MCP, but offers no tools.")
     if error.number == INTERNAL_ERROR:
@@ -350,7 +362,7 @@ def _in_words(error: RpcError, host: str) -> Exception:
     return error
 
 
-def _identified(document: object) -> Item:
+def _identify_tool(document: object) -> Item:
     if not isinstance(document, dict):
         raise members.wrong("tool", document, "an object")
     tool_id = mcp_document.read_tool_id(document)
@@ -359,35 +371,37 @@ def _identified(document: object) -> Item:
     return Item(tool_id, "", (), hashlib.sha256(content).hexdigest(), document)
 
 
-TOOLS = _List("tools/list", "tools", _identified, mcp_document.read_tool_id)
+TOOLS = _List("tools/list", "tools", _identify_tool, mcp_document.read_tool_id)
 
 
-def _called(listed: _List, document: object, number: int) -> str:
-    # The id of a refused item, so that a tool that we know is not taken for gone.
+def _id_of_entry(list_: _List, document: object, number: int) -> str:
+    # The id of a refused item, so that the stored tool is not withdrawn.
     try:
-        return listed.identity(document) if isinstance(document, dict) else f"#{number}"
+        return list_.identity(document) if isinstance(document, dict) else f"#{number}"
     except UnreadableItemError:
         return f"#{number}"
 
 
-def _found(transport: Transport, tool_id: str) -> Item:
-    # There is no call for one tool, so it is looked for in the list.
+def _find_item(transport: Transport, tool_id: str) -> Item:
+    # The protocol has no request for one tool, so it is searched in the list.
     guard = PageGuard()
-    seen: set[str] = set()
-    listed = context.list_of_id(tool_id)
-    for page in _listing(transport, NothingKnown(), _List.of_context(listed) if listed else TOOLS):
+    item_ids: set[str] = set()
+    context_list = context.list_of_id(tool_id)
+    for page in _list_pages(
+        transport, NothingKnown(), _List.of_context(context_list) if context_list else TOOLS
+    ):
         for item in page.items:
             if item.tool_id == tool_id:
                 return item
         for rejected in page.rejected:
             if rejected.tool == tool_id:
-                why = f"lists the tool {printable(tool_id)}, but it cannot be read: {rejected.reason}"
-                raise RefusedError(rejected.code, f"{transport.host} {why}")
-        seen.update([item.tool_id for item in page.items])
-        seen.update([f"{rejected.tool} on page {guard.number}" for rejected in page.rejected])
-        guard.check(page, tool_count=len(seen))
+                reason = f"lists the tool {printable(tool_id)}, but it cannot be read: {rejected.reason}"
+                raise RefusedError(rejected.code, f"{transport.host} {reason}")
+        item_ids.update([item.tool_id for item in page.items])
+        item_ids.update([f"{rejected.tool} on page {guard.number}" for rejected in page.rejected])
+        guard.check(page, tool_count=len(item_ids))
     raise RefusedError("NOT_FOUND", f"{transport.host} lists no tool {printable(tool_id)}.")
 
 
 def _listed_schema(transport: Transport, tool_id: str) -> dict[str, Any]:
-    return mcp_document.read_input_schema(_found(transport, tool_id).document or {})
+    return mcp_document.read_input_schema(_find_item(transport, tool_id).document or {})

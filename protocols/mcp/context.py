@@ -107,14 +107,14 @@ def identify(context_list: ContextList, entry: object) -> Item:
 
 def item_id(context_list: ContextList, entry: Mapping[str, Any]) -> str:
     value = entry.get(context_list.identity)
-    longest = MAX_ID_LENGTH - len(context_list.prefix)
-    if not isinstance(value, str) or not value.strip() or len(value) > longest or not value.isprintable():
-        wanted = f"text of 1 to {longest} characters without control characters"
-        raise members.wrong(context_list.identity, value, wanted, code="BAD_ID")
+    max_length = MAX_ID_LENGTH - len(context_list.prefix)
+    if not isinstance(value, str) or not value.strip() or len(value) > max_length or not value.isprintable():
+        expected = f"text of 1 to {max_length} characters without control characters"
+        raise members.wrong(context_list.identity, value, expected, code="BAD_ID")
     return f"{context_list.prefix}{value}"
 
 
-def read(context_list: ContextList, document: Mapping[str, Any]) -> Signature:
+def read_signature(context_list: ContextList, document: Mapping[str, Any]) -> Signature:
     """Return the normal form of a document. Raises UnreadableItemError."""
     entry = document[context_list.kind]
     item_id(context_list, entry)
@@ -130,12 +130,12 @@ def read(context_list: ContextList, document: Mapping[str, Any]) -> Signature:
         outputs_rest={MEDIA_TYPE: media_type} if media_type else None,
     )
     base_document = write(signature)[context_list.kind]
-    rest = {
+    entry_rest = {
         name: value
         for name, value in entry.items()
         if name not in base_document or canonical(base_document[name]) != canonical(value)
     }
-    return replace(signature, rest=rest or None)
+    return replace(signature, rest=entry_rest or None)
 
 
 def _inputs(context_list: ContextList, entry: Mapping[str, Any]) -> tuple[Parameter, ...]:
@@ -181,12 +181,12 @@ def _read_argument(argument: object, where: str) -> Parameter:
         title=members.text(argument, "title", f"{where}."),
     )
     base_argument = _write_argument(parameter)
-    rest = {
+    argument_rest = {
         member: value
         for member, value in argument.items()
         if member not in base_argument or base_argument[member] != value
     }
-    return replace(parameter, rest=rest or None)
+    return replace(parameter, rest=argument_rest or None)
 
 
 def _write_argument(parameter: Parameter) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class _Conversation:
             request_state = answer.result.get("requestState")
             if requests or not isinstance(request_state, str):
                 break
-            # Nothing is asked: the vendor only wants to receive the request once more.
+            # The vendor has no question and requests that the request is sent once more.
             more = {"requestState": request_state}
         stopped = asks.stopped_state(requests, request_state)
         message = "The vendor needs an answer before it goes on."
@@ -106,7 +106,7 @@ class _Conversation:
 
 def _build_request(kind: str, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
     # Since 2026-07-28 a header names the prompt or the resource. The request itself may be sent twice.
-    headers = {NAME_HEADER: mcp_headers.safe(own_id)}
+    headers = {NAME_HEADER: mcp_headers.encode_value(own_id)}
     if kind == "prompt":
         params: dict[str, Any] = {"name": own_id, "arguments": dict(arguments), **more}
         return Request("prompts/get", params, headers=headers)
@@ -155,8 +155,8 @@ def _is_content(content: object) -> bool:
 
 
 def _complaint(error: RpcError) -> Outcome:
-    vendor = outcomes.vendor_error(error.number, error.said)
-    reason = printable(error.said or "It did not say why.")
+    vendor = outcomes.vendor_error(error.number, error.vendor_message)
+    reason = printable(error.vendor_message or "It did not say why.")
     if error.number in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND):
         message = f"The vendor does not have it: {reason}"
         return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)

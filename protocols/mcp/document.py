@@ -55,15 +55,15 @@ def read_input_schema(document: Mapping[str, Any]) -> dict[str, Any]:
     raise UnreadableItemError("BAD_SCHEMA", reason)
 
 
-def read(document: dict[str, Any]) -> Signature:
+def read_signature(document: dict[str, Any]) -> Signature:
     """Return the normal form of a tool. Raises UnreadableItemError."""
     schema = read_input_schema(document)
-    if problem := mcp_headers.problem(schema):
+    if problem := mcp_headers.find_problem(schema):
         raise UnreadableItemError("BAD_PARAM_HEADER", problem)
-    input_shape = json_schema.read(schema, "inputSchema", whole_name="input")
+    input_shape = json_schema.read_schema(schema, "inputSchema", whole_name="input")
     output_shape = json_schema.Shape((), None)
     if document.get("outputSchema") is not None:
-        output_shape = json_schema.read(document["outputSchema"], "outputSchema", whole_name="output")
+        output_shape = json_schema.read_schema(document["outputSchema"], "outputSchema", whole_name="output")
     annotations = document.get("annotations") or {}
     if not isinstance(annotations, dict):
         raise members.wrong("annotations", annotations, "an object")
@@ -80,48 +80,48 @@ def read(document: dict[str, Any]) -> Signature:
         schema_rest=input_shape.rest,
         outputs_rest=output_shape.rest,
     )
-    return replace(signature, rest=_rest(document, signature) or None)
+    return replace(signature, rest=_document_rest(document, signature) or None)
 
 
 def _is_hint(annotations: Mapping[str, Any], name: str) -> bool:
     return name in HINTS and isinstance(annotations.get(name), bool)
 
 
-def _rest(document: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
-    # The members that `write` would not write by itself.
-    rest: dict[str, Any] = {}
+def _document_rest(document: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+    # The members that `write` cannot derive from the signature.
+    document_rest: dict[str, Any] = {}
     if "annotations" in document:
         annotations = document["annotations"]
         other_annotations = annotations and {
             name: value for name, value in annotations.items() if not _is_hint(annotations, name)
         }
         if other_annotations or not annotations:
-            rest["annotations"] = other_annotations
-    written = write(replace(signature, rest=rest))
-    return rest | {
+            document_rest["annotations"] = other_annotations
+    base_document = write(replace(signature, rest=document_rest))
+    return document_rest | {
         member: value
         for member, value in document.items()
         if member != "annotations"
-        and (member not in written or canonical(written[member]) != canonical(value))
+        and (member not in base_document or canonical(base_document[member]) != canonical(value))
     }
 
 
 def write(signature: Signature) -> dict[str, Any]:
-    rest = signature.rest or {}
-    other_annotations = rest.get("annotations")
-    written: dict[str, Any] = {"name": signature.name}
+    signature_rest = signature.rest or {}
+    other_annotations = signature_rest.get("annotations")
+    document: dict[str, Any] = {"name": signature.name}
     # A tool without a title of its own is shown under that of its annotations.
     if signature.title and signature.title != (other_annotations or {}).get("title"):
-        written["title"] = signature.title
+        document["title"] = signature.title
     if signature.description:
-        written["description"] = signature.description
-    written["inputSchema"] = json_schema.write(signature.inputs, signature.schema_rest)
+        document["description"] = signature.description
+    document["inputSchema"] = json_schema.write_schema(signature.inputs, signature.schema_rest)
     if signature.outputs or signature.outputs_rest is not None:
-        written["outputSchema"] = json_schema.write(signature.outputs, signature.outputs_rest)
-    written |= rest
+        document["outputSchema"] = json_schema.write_schema(signature.outputs, signature.outputs_rest)
+    document |= signature_rest
     if hints := write_hints(signature.annotations):
-        written["annotations"] = (other_annotations or {}) | hints
-    return written
+        document["annotations"] = (other_annotations or {}) | hints
+    return document
 
 
 def write_hints(annotations: Annotations) -> dict[str, bool]:
@@ -131,11 +131,11 @@ def write_hints(annotations: Annotations) -> dict[str, bool]:
 
 
 def list_oddities(document: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
-    shown = printable(name, 60)
+    printable_name = printable(name, 60)
     if len(name) > NAME_LIMIT:
-        yield "LONG_NAME", f"The name of {shown} is longer than {NAME_LIMIT} characters."
+        yield "LONG_NAME", f"The name of {printable_name} is longer than {NAME_LIMIT} characters."
     elif not _GOOD_NAME.fullmatch(name):
-        yield "ODD_NAME", f"“{shown}” has characters that a tool's name should not have."
+        yield "ODD_NAME", f"“{printable_name}” has characters that a tool's name should not have."
     execution = document.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-        yield "NEEDS_TASK", f"{shown} runs as a task only, which cannot be started here."
+        yield "NEEDS_TASK", f"{printable_name} runs as a task only, which cannot be started here."

@@ -1,8 +1,8 @@
-"""The eras of MCP: since 2026-07-28 every request stands alone; before, a handshake opens a session.
+"""The eras of MCP: since 2026-07-28 requests need no session; before, a handshake opens a session.
 
-Some vendors speak both. A tool of theirs that asks by a request of its own can do so in a session alone. Such
-tools are remembered by their ids, and are called in a session from then on. A vendor states that it cannot
-ask with an error that names the request which it could not send.
+Some vendors support both. Their tools that send a request to the client can do so only in a session. The ids
+of such tools are stored, and they are called in a session from then on. A vendor reports that it cannot ask
+with an error that contains the method which it could not send.
 docs/decisions/0091-the-era-in-which-a-tool-can-ask.md gives the reasons.
 """
 
@@ -25,7 +25,7 @@ _ASKING = "asks_in_handshake"
 
 
 def names_server_request(text: str) -> bool:
-    """Return True if a failure says that a request to the client could not be sent."""
+    """Return whether the text of a failure names a request that a server sends to its client."""
     return any(method in text for method in SERVER_REQUESTS)
 
 

@@ -1,4 +1,4 @@
-"""Arguments that a tool wants repeated as HTTP headers, so that proxies can route by them.
+"""Arguments that are repeated as HTTP headers, so that proxies can route by them.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports (`x-mcp-header`)
 """
@@ -23,10 +23,10 @@ _TYPES = ("string", "integer", "boolean")
 Path = tuple[str, ...]
 
 
-def problem(schema: Mapping[str, Any]) -> str:
-    """Why a tool with this input schema must not be offered, or nothing."""
-    seen: set[str] = set()
-    for path, marked in _marked(schema):
+def find_problem(schema: Mapping[str, Any]) -> str:
+    """Return why a tool with this input schema must not be offered; "" if it may."""
+    header_names: set[str] = set()
+    for path, marked in _marked_schemas(schema):
         name = marked[MARK]
         if not path:
             return f"“{MARK}” stands where no argument can be found by its name alone."
@@ -35,39 +35,39 @@ def problem(schema: Mapping[str, Any]) -> str:
             return f"{where}is {describe_value(name)}, which cannot be part of the name of a header."
         if marked.get("type") not in _TYPES:
             return f"{where}belongs to a value that is no text, whole number or truth value."
-        if name.lower() in seen:
+        if name.lower() in header_names:
             return f"{where}is {describe_value(name)}, as that of another argument is."
-        seen.add(name.lower())
+        header_names.add(name.lower())
     return ""
 
 
-def names(schema: Mapping[str, Any]) -> list[str]:
-    """All headers that may go with a call."""
-    return [f"Mcp-Param-{marked[MARK]}" for _, marked in _marked(schema)]
+def header_names_of(schema: Mapping[str, Any]) -> list[str]:
+    """Return all headers that a call may have."""
+    return [f"Mcp-Param-{marked[MARK]}" for _, marked in _marked_schemas(schema)]
 
 
-def mirrored(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The headers that go with a call."""
-    found = {}
-    for path, marked in _marked(schema):
+def mirrored_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers of a call with these arguments."""
+    headers = {}
+    for path, marked in _marked_schemas(schema):
         value: Any = arguments
         for name in path or ():
             value = value.get(name) if isinstance(value, Mapping) else None
         if isinstance(value, bool):
             value = "true" if value else "false"
         if isinstance(value, str | int):
-            found[f"Mcp-Param-{marked[MARK]}"] = safe(str(value))
-    return found
+            headers[f"Mcp-Param-{marked[MARK]}"] = encode_value(str(value))
+    return headers
 
 
-def safe(value: str) -> str:
+def encode_value(value: str) -> str:
     if _PLAIN.fullmatch(value) and not _ENCODED.fullmatch(value):
         return value
     return f"=?base64?{base64.b64encode(value.encode(errors='replace')).decode()}?="
 
 
-def plain(value: str) -> str | None:
-    """What a header says, which may be written as `safe` writes it; None for what cannot be read."""
+def decode_value(value: str) -> str | None:
+    """Return the value of a header, which may be encoded as `encode_value` does; None if it is invalid."""
     if not _ENCODED.fullmatch(value):
         return value
     try:
@@ -76,8 +76,10 @@ def plain(value: str) -> str | None:
         return None
 
 
-def _marked(schema: Mapping[str, Any]) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
-    """Yield every marked schema, with the names that lead to its value; None where names alone do not."""
+def _marked_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
+    """Yield every marked schema with the path of names to its value; None if names alone do not identify
+    it.
+    """
     waiting: list[tuple[Path | None, Any]] = [((), schema)]
     while waiting:
         path, subschema = waiting.pop()

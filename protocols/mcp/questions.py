@@ -1,7 +1,7 @@
-"""Questions that a vendor asks on the stream of a call and waits for there, as it is before 2026-07-28.
+"""Questions on the stream of a call, as before 2026-07-28: the vendor waits for the answer.
 
-The call ends with its question, and its reply stays open until another request brings the answer
-(core/open_replies.py). docs/decisions/0074-questions-of-vendors.md says why.
+The call ends with its question, and its reply stays open until another request has the answer
+(core/open_replies.py). docs/decisions/0074-questions-of-vendors.md gives the reasons.
 
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 """
@@ -20,44 +20,46 @@ from protocols.mcp.rpc import ACCEPTED, BOTH_FORMS, NOT_SENT, Answer, SentReques
 from protocols.mcp.wire import ELICITATION, Number, Question
 
 
-def keep_open(answer: Answer, sent: SentRequest) -> Answer:
-    """The `answer`, and if it asks, with the name under which its reply stays open. Raises RefusedError where
-    it cannot stay open."""
+def keep_open(answer: Answer, sent_request: SentRequest) -> Answer:
+    """Return the answer. If it is a question, keep its reply open and add its name to the question.
+
+    Raises RefusedError if the reply cannot stay open.
+    """
     question = answer.question
     if question is None:
         return answer
     facts = {
-        "headers": dict(sent.headers),
-        "number": sent.number,
+        "headers": dict(sent_request.headers),
+        "number": sent_request.number,
         "question": question.number,
         "method": question.method,
-        "kinds": list(sent.kinds),
+        "kinds": list(sent_request.kinds),
     }
-    name = sent.session.keep_open(answer.reply, facts, _cancel_question)
+    name = sent_request.session.keep_open(answer.reply, facts, _cancel_question)
     if name is None:
-        sent.cancel("The question cannot be asked.")
+        sent_request.cancel("The question cannot be asked.")
         message = (
-            f"{sent.host} asks its user, and no more questions can wait for their answers now. Answer those "
-            "that are open, or call the tool again in some minutes."
+            f"{sent_request.host} asks its user, and no more questions can wait for their answers now. "
+            "Answer those that are open, or call the tool again in some minutes."
         )
         raise RefusedError("NO_ROOM_TO_ASK", message)
     return replace(answer, question=replace(question, reply=name))
 
 
 def find(session: Session, question: Question) -> "OpenQuestion | None":
-    """None: its reply is not open any more."""
+    """Return the open question; None if its reply is not open any more."""
     reply = session.find_open_reply(question.reply)
     return OpenQuestion(session, question, reply) if reply else None
 
 
 class OpenQuestion:
-    """`is_over` says that nothing of its call is to be read any more: the vendor's session may end."""
+    """A question whose reply is open. is_over: its call has ended, so the vendor's session may end."""
 
     def __init__(self, session: Session, question: Question, reply: OpenReply) -> None:
         self.headers: dict[str, str] = dict(reply.facts["headers"])
         self.is_over = False
         self._session, self._question, self._reply = session, question, reply
-        self._sent = SentRequest(
+        self._sent_request = SentRequest(
             session,
             reply.facts["number"],
             self.headers,
@@ -67,19 +69,19 @@ class OpenQuestion:
         )
 
     def answer(self, response: Mapping[str, Any] | None) -> Answer:
-        """Go on with the call; None refuses the vendor's request. Raises as `SentRequest.send` does."""
-        sent = self._sent
+        """Continue the call; None refuses the vendor's request. Raises the errors of `SentRequest.send`."""
+        sent_request = self._sent_request
         self.is_over = True
         try:
             reply = self._session.read_open_reply(self._reply, lambda body: True)
-            # A vendor that has waited for too long may have gone on without the answer.
-            if not isinstance(sent.find(reply), tuple):
-                reply = self._told(response)
-            answer = sent.answer_in(reply)
+            # A vendor that has waited for too long may have continued without the answer.
+            if not isinstance(sent_request.find(reply), tuple):
+                reply = self._send_response(response)
+            answer = sent_request.answer_in(reply)
             asks = answer.question
             if asks is None or answer.reply.rest:
-                return keep_open(answer, sent)
-            # On the reply that is open already.
+                return keep_open(answer, sent_request)
+            # The next question came on the same reply.
             self._reply.set_facts({**self._reply.facts, "question": asks.number, "method": asks.method})
             self.is_over = False
             return replace(answer, question=replace(asks, reply=self._question.reply))
@@ -91,14 +93,14 @@ class OpenQuestion:
             if self.is_over:
                 self._reply.discard()
 
-    def _told(self, response: Mapping[str, Any] | None) -> Reply:
-        # What the vendor goes on to say, once it has the answer.
-        sent, number = self._sent, self._question.number
+    def _send_response(self, response: Mapping[str, Any] | None) -> Reply:
+        # Sends the answer, and returns the reply with the events that follow it.
+        sent_request, number = self._sent_request, self._question.number
         if not self._reply.claim(str(number)):
             self.is_over = False
-            raise RefusedError("QUESTION_OVER", f"The question of {sent.host} was answered before.")
+            raise RefusedError("QUESTION_OVER", f"The question of {sent_request.host} was answered before.")
         try:
-            taken = self._session.post(
+            receipt = self._session.post(
                 "",
                 json=_response_message(number, response),
                 headers={"Accept": BOTH_FORMS, **self.headers},
@@ -109,19 +111,21 @@ class OpenQuestion:
             if error.code in NOT_SENT:
                 self._reply.release(str(number))
             raise
-        if taken.status in (401, 403):
-            raise rpc.unauthorized(taken, sent.host)
-        if taken.status >= 400:
-            raise RefusedError("QUESTION_OVER", f"{sent.host} did not take the answer ({taken.status}).")
+        if receipt.status in (401, 403):
+            raise rpc.unauthorized(receipt, sent_request.host)
+        if receipt.status >= 400:
+            raise RefusedError(
+                "QUESTION_OVER", f"{sent_request.host} did not take the answer ({receipt.status})."
+            )
         try:
-            return self._session.read_open_reply(self._reply, sent.is_enough(after=number))
+            return self._session.read_open_reply(self._reply, sent_request.is_enough(after=number))
         except UnavailableError as error:
-            sent.cancel_unwanted(error)
+            sent_request.cancel_unwanted(error)
             raise
 
-    def give_up(self, why: str) -> None:
-        """Ends the call, to whose question no answer comes."""
-        self._sent.cancel(why)
+    def give_up(self, reason: str) -> None:
+        """End the call, whose question will not be answered."""
+        self._sent_request.cancel(reason)
         self._reply.discard()
         self.is_over = True
 
@@ -133,7 +137,7 @@ def _response_message(number: Number, response: Mapping[str, Any] | None) -> dic
 
 
 def _cancel_question(session: Session, facts: Mapping[str, Any]) -> None:
-    # No answer comes: the tool need not wait, and the vendor need not remember us.
+    # Nobody will answer, so the tool need not wait and the session can end.
     headers = facts["headers"]
     cancelled = {"action": "cancel"} if facts.get("method", ELICITATION) == ELICITATION else None
     with suppress(ProtocolError):

@@ -1,4 +1,4 @@
-"""One request of JSON-RPC over streamable HTTP: sent, answered by a body or on a stream, and cancelled.
+"""One request of JSON-RPC over streamable HTTP: send it, read its answer from a body or a stream, cancel it.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
@@ -40,23 +40,23 @@ from protocols.mcp.wire import (
 
 ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 425, 429)))
 BOTH_FORMS = f"application/json, {events.KIND}"
-# With these it is known that the request was not handled.
+# Error codes after which the vendor has certainly not handled the request.
 NOT_SENT = ("CONNECT", "CONNECT_TIMEOUT", "DNS", "PROXY", "BUSY", "RATE_LIMITED", "INTERRUPTED")
-CANNOT_ASK = "CANNOT_ASK"  # the caller's user, as far as the caller said
+CANNOT_ASK = "CANNOT_ASK"  # the caller did not declare that its user can be asked
 ASKS_BACK = "ASKS_BACK"
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _CANCELLED = "notifications/cancelled"
 _SESSION_ENDED = (200, 202, 204, 400, 404, 405)  # answers to the end of a session
 
-# How often, and after how long, a stream that broke off is asked for its rest.
+# How often, and after how many milliseconds, the rest of a broken stream is requested.
 MAX_RETURNS = 5
 RETURN_AFTER_MS = 1000
-# A server may ask for an hour; a session does not wait so long.
+# A server may request a pause of an hour, which is longer than a session.
 LATEST_RETURN_MS = 5000
 
 
 class OtherEraError(Exception):
-    """This is no way to speak with this vendor; `error` says what happened."""
+    """The vendor does not support this era of the protocol. error: the failure."""
 
     def __init__(self, error: ProtocolError) -> None:
         super().__init__(error.message)
@@ -64,7 +64,9 @@ class OtherEraError(Exception):
 
 
 class CannotAskError(RefusedError):
-    """The vendor sent a request that the caller did not declare; `kinds` are those that it would need."""
+    """The vendor sent a request that the caller did not declare. kinds: the kinds that the caller would
+    need.
+    """
 
     def __init__(self, host: str, method: str, kinds: Collection[str]) -> None:
         self.kinds = frozenset(kinds)
@@ -78,7 +80,7 @@ class CannotAskError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`name` is the tool that is called. `recall` may know a reply from an earlier run."""
+    """A request. name: the tool of a call. recall: returns the page of an equal reply of an earlier run."""
 
     method: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -96,8 +98,12 @@ NO_DOCUMENT = PartialDocument(None, is_suspect=False)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`document` is the one that the result came in. `page` is what was recalled, and after a `question` the
-    answer is still to come on `reply`, whose rest is the caller's then: `result` is empty."""
+    """The answer to a request.
+
+    document: contains the result. page: the page of an earlier run with an equal reply. question: the
+    vendor's question; then `result` is empty, the answer is still to come on `reply`, and the caller owns its
+    rest.
+    """
 
     reply: Reply
     result: dict[str, Any] = field(default_factory=dict)
@@ -108,9 +114,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request under its number, as the vendor of `session` is sent it. Requests that the vendor sends
-    during a call can be answered if the call is in a session of the vendor's and they are of these `kinds`;
-    the questions `answered` were."""
+    """A request with its number and headers.
+
+    kinds: the kinds of requests of the vendor that can be answered during a call in a session of the vendor.
+    answered: the numbers of questions that have been answered.
+    """
 
     session: Session
     number: int
@@ -133,8 +141,9 @@ class SentRequest:
         return self.is_call and self.is_in_session and bool(self.kinds)
 
     def send(self, request: Request, params: Mapping[str, Any]) -> Answer:
-        """Raises RpcError for an error of JSON-RPC, OtherEraError for a reply that is none, and
-        ProtocolError."""
+        """Send the request and return its answer. Raises RpcError for an error of JSON-RPC, OtherEraError for
+        an error status without one, and ProtocolError.
+        """
         message = wire.request(self.number, request.method, params)
         try:
             reply = self.session.post(
@@ -153,57 +162,59 @@ class SentRequest:
         if reply.status in (401, 403):
             raise unauthorized(reply, self.host)
         if reply.status >= 400:
-            raise self._complaint(reply)
+            raise self._error_of(reply)
         if page := request.recall(reply):
             return Answer(reply, page=page)
         return self.answer_in(reply)
 
-    def _complaint(self, reply: Reply) -> Exception:
-        # A status from 400 up: an error of JSON-RPC, or a server that does not speak this way.
+    def _error_of(self, reply: Reply) -> Exception:
+        # The status is at least 400: an error of JSON-RPC, or a server of the other era.
         with suppress(ProtocolViolationError):
-            for message, _ in wire.read(reply):
-                # Whatever its number: some servers give their own to a request that they did not take.
+            for message, _ in wire.read_messages(reply):
+                # With any number: some servers answer a refused request with a number of their own.
                 if isinstance(message, dict) and message.get("jsonrpc") == "2.0":
                     return wire.rpc_error(message.get("error"), reply.status, self.host)
         if reply.status in (404, 410):
-            there = printable(urlsplit(reply.url).path)
-            said = RefusedError("NOT_FOUND", f"{self.host} has nothing at {there}; is the address right?")
+            path = printable(urlsplit(reply.url).path)
+            error = RefusedError("NOT_FOUND", f"{self.host} has nothing at {path}; is the address right?")
         else:
-            why = f"{self.host} answered {reply.status}. Is this the address of an MCP server?"
-            said = RefusedError(f"HTTP_{reply.status}", why)
-        return OtherEraError(said)
+            reason = f"{self.host} answered {reply.status}. Is this the address of an MCP server?"
+            error = RefusedError(f"HTTP_{reply.status}", reason)
+        return OtherEraError(error)
 
     def answer_in(self, reply: Reply, returns: int = 0) -> Answer:
-        """What `reply` says, or else what it goes on with if it broke off. Raises as `send` does."""
+        """Return the answer in `reply`, or in its continuation if it broke off. Raises the errors of
+        `send`.
+        """
         is_asked = False
         try:
-            found = self.find(reply)
-            if isinstance(found, Question):
+            message_or_question = self.find(reply)
+            if isinstance(message_or_question, Question):
                 is_asked = True
-                return Answer(reply, question=found)
-            if found is None and returns < MAX_RETURNS and (later := self._later(reply)):
+                return Answer(reply, question=message_or_question)
+            if message_or_question is None and returns < MAX_RETURNS and (later := self._later(reply)):
                 return self.answer_in(later, returns + 1)
         finally:
             if reply.rest and not is_asked:
                 reply.rest.abandon()
-        if found is None:
-            why = f"{self.host} ended its reply without an answer in it."
-            raise ProtocolViolationError("NO_ANSWER", why)
-        message, document = found
+        if message_or_question is None:
+            reason = f"{self.host} ended its reply without an answer in it."
+            raise ProtocolViolationError("NO_ANSWER", reason)
+        message, document = message_or_question
         if "error" in message:
             raise wire.rpc_error(message["error"], reply.status, self.host)
         result = message.get("result")
         if not isinstance(result, dict):
-            raise wire.shape(f"its result is {describe_value(result)}, not an object", self.host)
+            raise wire.shape_error(f"its result is {describe_value(result)}, not an object", self.host)
         return Answer(reply, result, document)
 
     def find(self, reply: Reply) -> Found | Question | None:
-        """The message that answers, or else a question that is not answered; others may come before it."""
+        """Return the message with the answer, else an open question, else None. Others may come before it."""
         is_any = False
         question: Question | None = None
-        for message, document in wire.read(reply):
+        for message, document in wire.read_messages(reply):
             if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-                raise wire.shape("it is no message of JSON-RPC", self.host)
+                raise wire.shape_error("it is no message of JSON-RPC", self.host)
             if wire.asks(message, self.answered):
                 question = question or self._question_in(message)
             elif "method" in message:
@@ -213,27 +224,27 @@ class SentRequest:
             else:
                 is_any = True
         if is_any:
-            why = f"{self.host} answered another request than the one that was asked."
-            raise ProtocolViolationError("RPC_MISMATCH", why)
+            reason = f"{self.host} answered another request than the one that was asked."
+            raise ProtocolViolationError("RPC_MISMATCH", reason)
         return question
 
     def _question_in(self, message: Mapping[str, Any]) -> Question:
         method, number, params = message["method"], message["id"], message.get("params")
         params = params if isinstance(params, dict) else {}
         needed = wire.kinds_needed(method, params)
-        # A form that only a page can be opened for is refused where its user would be asked.
+        # A question that the caller cannot show is refused when its user would be asked.
         is_declared = set(QUESTIONS) & set(self.kinds) if method == ELICITATION else needed <= set(self.kinds)
         if self.is_call and not is_declared:
             self.cancel("The question cannot be asked.")
             raise CannotAskError(self.host, method, needed - set(self.kinds))
         if not self.may_ask:
             raise asks_back(method, self.host)
-        if not wire.is_sound(number):
-            raise wire.shape("the number of its question is too long", self.host)
+        if not wire.is_storable(number):
+            raise wire.shape_error("the number of its question is too long", self.host)
         return Question(number, method, params, answered=self.answered)
 
     def _later(self, reply: Reply) -> Reply | None:
-        # What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose.
+        # The continuation of a stream that broke off; before 2026-07-28 a vendor may close it on purpose.
         streamed = events.parse(reply.body) if wire.is_stream(reply) else ()
         last = next(iter(deque(streamed, maxlen=1)), None)
         if last is None or not last.id:
@@ -247,12 +258,14 @@ class SentRequest:
                 keeps_rest=self.may_ask,
             )
         except RefusedError:
-            # The request itself was taken, and may have done its work.
+            # The vendor accepted the request itself, which may have had its effect.
             return None
 
     def is_enough(self, after: Number | None = None) -> Callable[[bytes], bool]:
-        """For one reply: whether the answer has come. What comes before it is told to those who follow the
-        call; of a reply that is read once more, only what comes after the question `after`."""
+        """Return a function that receives the bytes of one reply and returns whether the answer has come.
+        Events before the answer are passed on to followers of the call; those after the question `after` if a
+        reply is read once more.
+        """
         has_begun = after is None
 
         def has_come(event: events.Event) -> bool:
@@ -276,39 +289,41 @@ class SentRequest:
         except ProtocolViolationError:
             return  # A notification that cannot be stored costs only itself.
         if method == "notifications/progress":
-            told = {name: params[name] for name in ("progress", "total", "message") if name in params}
-            self.session.pass_on({"progress": told})
+            event = {name: params[name] for name in ("progress", "total", "message") if name in params}
+            self.session.pass_on({"progress": event})
         elif method == "notifications/message":
-            told = {name: params[name] for name in ("level", "logger", "data") if name in params}
-            self.session.pass_on({"custom": told})
+            event = {name: params[name] for name in ("level", "logger", "data") if name in params}
+            self.session.pass_on({"custom": event})
 
     def cancel_unwanted(self, error: UnavailableError) -> None:
-        """Tells the vendor where `error` says that its answer is not waited for any more."""
+        """Cancel the request at the vendor if `error` means that its answer is not needed any more."""
         is_unwanted = self.session.is_interrupted or error.code in _TOO_SLOW
         if self.is_call and is_unwanted and error.code != "INTERRUPTED":
             is_cancelled = self.session.is_interrupted
             self.cancel("The call was cancelled." if is_cancelled else "The call took too long.")
 
-    def cancel(self, why: str) -> None:
-        """The answer is not wanted any more. Nothing comes back, and a vendor may not listen."""
+    def cancel(self, reason: str) -> None:
+        """Notify the vendor that the answer is not needed any more. There is no response, and the vendor may
+        ignore it.
+        """
         if not self.is_in_session and not self.session.mark:
             return
-        params = {"requestId": self.number, "reason": why}
-        told = (VERSION_HEADER, SESSION_HEADER)
-        kept = {name: self.headers[name] for name in told if name in self.headers}
-        named = {} if self.is_in_session else {METHOD_HEADER: _CANCELLED}
+        params = {"requestId": self.number, "reason": reason}
+        header_names = (VERSION_HEADER, SESSION_HEADER)
+        headers = {name: self.headers[name] for name in header_names if name in self.headers}
+        method_header = {} if self.is_in_session else {METHOD_HEADER: _CANCELLED}
         with suppress(ProtocolError):
             self.session.post(
                 "",
                 json=wire.notification(_CANCELLED, params),
-                headers={"Accept": BOTH_FORMS, **kept, **named},
+                headers={"Accept": BOTH_FORMS, **headers, **method_header},
                 accept=ACCEPTED,
                 is_closing=True,
             )
 
 
 def end_session(session: Session, headers: Mapping[str, str]) -> None:
-    """Ends the vendor's session that `headers` name, if they name one."""
+    """End the vendor's session that `headers` name, if any."""
     if SESSION_HEADER in headers:
         # 405: the vendor ends sessions by itself.
         with suppress(ProtocolError):
@@ -316,15 +331,15 @@ def end_session(session: Session, headers: Mapping[str, str]) -> None:
 
 
 def asks_back(method: str, host: str) -> RefusedError:
-    why = f"{host} asked back ({method}) while we waited, which is not answered here."
-    return RefusedError(ASKS_BACK, why)
+    reason = f"{host} asked back ({method}) while we waited, which is not answered here."
+    return RefusedError(ASKS_BACK, reason)
 
 
 def unauthorized(reply: Reply, host: str) -> RefusedError:
     challenge = reply.headers.get("www-authenticate", "")
     scope = printable(challenges.scope_asked(challenge), 300)
-    wanted = f" It asks for the scope “{scope}”." if scope else ""
+    scope_text = f" It asks for the scope “{scope}”." if scope else ""
     where = printable(challenges.challenged(challenge, "resource_metadata"), 300)
     more = f" How to get one: {where}" if where else ""
-    message = f"{host} wants a credential that may do this ({reply.status}).{wanted}{more}"
+    message = f"{host} wants a credential that may do this ({reply.status}).{scope_text}{more}"
     return RefusedError("AUTH", message, challenge=challenge)

@@ -1,7 +1,7 @@
 """Conversations with an MCP server, in both eras of the protocol.
 
-Since 2026-07-28 every request stands alone. Before, a handshake opened a session. Which era a vendor
-lives in is found out once and remembered; when what is remembered no longer works, it is found out anew.
+Since 2026-07-28 requests need no session. Before, a handshake opened a session. The era of a vendor is
+detected once and stored; when the stored era no longer works, it is detected again.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
@@ -39,17 +39,21 @@ from protocols.mcp.wire import (
     RpcError,
 )
 
-LOG_LEVEL = "info"  # the least of the log messages that are passed on to who follows a call
+LOG_LEVEL = "info"  # the lowest level of log messages that followers of a call receive
 
 _KNOWN_TO_MODERN = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION, METHOD_NOT_FOUND)
-# What servers answer to a request outside of a session.
+# The errors of servers for a request outside of a session.
 _NO_SESSION = (wire.SERVER_ERROR, -32001, wire.INVALID_REQUEST)
 
 
 class Transport:
-    """One conversation. Numbers of requests start after `used`, and are the same in every run. A tool may ask
-    `questions` of these kinds; before 2026-07-28 it asks on the stream of its call and waits there. An `era`
-    is kept to, and nothing is found out about it."""
+    """One conversation with a server.
+
+    used: the last used number of a request. Numbers are the same in every run.
+    questions: the kinds of questions that a tool may ask. Before 2026-07-28 it asks on the stream of its call
+        and waits there.
+    era: a fixed era; "" detects it.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class Transport:
         self.session = session
         self.used = used
         self.questions = questions
-        # Some servers list a tool that asks for those alone who can be asked.
+        # Some servers list a tool with questions only for clients that can be asked.
         self.capabilities = wire.capabilities_of(questions)
         self.host = urlsplit(session.root).netloc
         self.has_opened = False
@@ -76,19 +80,21 @@ class Transport:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Ends the session at the vendor, unless the vendor does not answer or the time is over.
-        wanted = (GeneratorExit, RefusedError, ProtocolViolationError)
-        if kind is None or issubclass(kind, wanted):
+        # Ends the session of the vendor, unless the vendor does not answer or the time is over.
+        ending_errors = (GeneratorExit, RefusedError, ProtocolViolationError)
+        if kind is None or issubclass(kind, ending_errors):
             rpc.end_session(self.session, self._opened or {})
             self._opened = None
 
     @property
     def is_modern(self) -> bool:
-        """Whether the vendor speaks a revision since 2026-07-28, as far as it is known."""
+        """Return whether the vendor is known to support a revision since 2026-07-28."""
         return self._memory.get("era") == "modern"
 
     def ask(self, request: Request) -> Answer:
-        """Raises RpcError for an error of JSON-RPC, and ProtocolError for everything else."""
+        """Send a request and return its answer. Raises RpcError for an error of JSON-RPC, else
+        ProtocolError.
+        """
         if self.era:
             try:
                 return self._modern(request, is_sure=True) if self.is_modern else self._handshake(request)
@@ -97,13 +103,13 @@ class Transport:
         with suppress(OtherEraError):
             if answer := self._as_remembered(request):
                 return answer
-        # What was remembered no longer works.
+        # The stored era no longer works.
         self._opened = None
         for fact in ("era", "version"):
             self._memory.pop(fact, None)
         if request.is_harmless:
             return self._find_out(request)
-        # A call is no question to find out anything with.
+        # A call must not be sent to detect the era, because it has effects.
         self._find_out(Request("tools/list"))
         try:
             answer = self._as_remembered(request)
@@ -112,9 +118,9 @@ class Transport:
         return answer or self._find_out(request)
 
     def server_capabilities(self) -> Mapping[str, Any]:
-        """Return the capabilities that the server declares. It was asked for something before.
+        """Return the capabilities that the server declares. Another request has to come first.
 
-        Raises as `ask` does.
+        Raises the errors of `ask`.
         """
         if self.is_modern:
             self._server_capabilities = self.ask(Request("server/discover")).result.get("capabilities")
@@ -148,25 +154,26 @@ class Transport:
         return listening
 
     def answer(self, question: Question, response: Mapping[str, Any] | None) -> Answer:
-        """Go on with the call that stopped for `question`; None refuses it. Raises as `ask` does."""
-        asked = questions.find(self.session, question)
-        if asked is None:
+        """Continue the call that stopped for `question`; None refuses it. Raises the errors of `ask`."""
+        open_question = questions.find(self.session, question)
+        if open_question is None:
             raise RefusedError("QUESTION_OVER", f"{self.host} no longer waits for the answer.")
         try:
-            return asked.answer(response)
+            return open_question.answer(response)
         finally:
-            if asked.is_over:
-                self._opened = asked.headers
+            if open_question.is_over:
+                self._opened = open_question.headers
 
-    def give_up(self, question: Question, why: str) -> None:
-        """Ends a call that stopped for a question to which no answer comes."""
-        if asked := questions.find(self.session, question):
-            asked.give_up(why)
-            self._opened = asked.headers
+    def give_up(self, question: Question, reason: str) -> None:
+        """End a call that stopped for a question which will not be answered."""
+        if open_question := questions.find(self.session, question):
+            open_question.give_up(reason)
+            self._opened = open_question.headers
 
     def keep_session(self) -> str | None:
-        """Leaves the vendor's session open for another conversation, which goes on in it by this name. None
-        where there is none, or it cannot be kept: then it ends with this conversation."""
+        """Leave the vendor's session open for another conversation and return its name. None if there is no
+        session or it cannot be stored: then it ends with this conversation.
+        """
         if SESSION_HEADER not in (self._opened or {}):
             return None
         name = self.session.keep_facts({"headers": self._opened})
@@ -175,7 +182,7 @@ class Transport:
         return name
 
     def go_on_in(self, name: str) -> None:
-        """Goes on in the session that was kept as `name`, if it is there."""
+        """Continue in the session with this name, if it is still stored."""
         if facts := self.session.find_facts(name):
             self._opened = dict(facts["headers"])
 
@@ -192,13 +199,12 @@ class Transport:
         try:
             answer = self._modern(request, is_sure=False)
         except OtherEraError as first:
-            # The same number again, so that the reply is the one of later runs and can be recalled.
+            # The same number again, so that the reply equals that of later runs and its page is found.
             self.used = used
             try:
                 return self._handshake(request)
             except OtherEraError as second:
-                # Of the failures in both eras, the one that helps: words of the server rather than a bare
-                # status.
+                # Of the failures in both eras the more helpful one: the server's message instead of a status.
                 is_first = isinstance(first.error, RpcError | UnavailableError)
                 is_first = is_first and not isinstance(second.error, RpcError)
                 raise (first if is_first else second).error from second
@@ -211,7 +217,7 @@ class Transport:
             try:
                 return self._stand_alone(request, version or MODERN[0])
             except RpcError as error:
-                other = wire.mutual(error, MODERN)
+                other = wire.newest_mutual_version(error, MODERN)
                 if not other:
                     raise
                 return self._stand_alone(request, other)
@@ -221,16 +227,16 @@ class Transport:
             self._memory["era"] = "modern"
             raise
         except UnavailableError as error:
-            # Some servers of old fall over what they do not know. An outage stays one in the next try.
+            # Some older servers fail on an unknown request. A real outage also fails in the other era.
             if not is_sure and error.code in ("HTTP_500", "HTTP_501"):
                 raise OtherEraError(error) from error
             raise
 
     def _is_of_other_era(self, error: RpcError, *, is_sure: bool) -> bool:
         if error.number == UNSUPPORTED_VERSION:
-            if wire.mutual(error, HANDSHAKE) or not wire.supported(error):
+            if wire.newest_mutual_version(error, HANDSHAKE) or not wire.supported_versions(error):
                 return True
-            raise self._no_version(wire.supported(error)) from error
+            raise self._no_version(wire.supported_versions(error)) from error
         if is_sure:
             return error.status >= 400 and error.number in _NO_SESSION
         return error.number not in _KNOWN_TO_MODERN
@@ -248,11 +254,11 @@ class Transport:
             wire.CLIENT_INFO: self._client(),
         }
         if self.session.is_followed:
-            # Without it a vendor says nothing of what it does meanwhile.
+            # Without a level a vendor sends no log messages.
             meta[wire.META_LOG_LEVEL] = LOG_LEVEL
         headers = {VERSION_HEADER: version, METHOD_HEADER: request.method, **request.headers}
         if request.name:
-            headers[NAME_HEADER] = mcp_headers.safe(request.name)
+            headers[NAME_HEADER] = mcp_headers.encode_value(request.name)
         meta = {**request.params.get("_meta", {}), **meta}
         return {**request.params, "_meta": meta}, headers
 
@@ -267,7 +273,7 @@ class Transport:
             )
             if not is_lost or not was_open:
                 raise
-        # The vendor has forgotten our session, as it may.
+        # The vendor has ended the session, which it may do at any time.
         self._opened = None
         return self._handshake(request)
 
@@ -276,7 +282,7 @@ class Transport:
             try:
                 answer = self._initialize(HANDSHAKE[0])
             except RpcError as error:
-                other = wire.mutual(error, HANDSHAKE)
+                other = wire.newest_mutual_version(error, HANDSHAKE)
                 if not other:
                     raise
                 answer = self._initialize(other)
@@ -315,20 +321,22 @@ class Transport:
             self.used += 1
             number = self.used
             if not request.is_harmless and METHOD_HEADER in headers:
-                # Without a session, what is to be cancelled is told from other calls by its number alone.
+                # Without a session, a cancelled call is identified by its number alone.
                 number += _numbers_of(self.session.mark)
         is_call = not request.is_harmless
-        sent = SentRequest(self.session, number, headers, is_call=is_call, kinds=self.questions)
+        sent_request = SentRequest(self.session, number, headers, is_call=is_call, kinds=self.questions)
         listens = (
-            sent.may_ask and SESSION_HEADER in headers and self.session.memory.get("listens") is not False
+            sent_request.may_ask
+            and SESSION_HEADER in headers
+            and self.session.memory.get("listens") is not False
         )
         if not listens:
-            return self._asked(request, params, sent)
-        # Some servers ask on the stream that is of no request, unless their tools say of which they ask.
+            return self._send(request, params, sent_request)
+        # Some servers send questions on a stream of no request, if a tool does not relate them to its call.
         listening = self.session.listen("", {**headers, "Accept": events.KIND})
         is_over = True
         try:
-            answer = self._asked(request, params, replace(sent, listening=listening))
+            answer = self._send(request, params, replace(sent_request, listening=listening))
             is_over = answer.question is None
             return answer
         finally:
@@ -337,19 +345,21 @@ class Transport:
             if listening.is_refused:
                 self.session.memory["listens"] = False
 
-    def _asked(self, request: Request, params: Mapping[str, Any], sent: SentRequest) -> Answer:
-        answer = questions.keep_open(sent.send(request, params), sent)
+    def _send(self, request: Request, params: Mapping[str, Any], sent_request: SentRequest) -> Answer:
+        answer = questions.keep_open(sent_request.send(request, params), sent_request)
         if answer.question:
-            # The conversation goes on in another session of ours, which ends the vendor's.
+            # The conversation continues in a later session of Pegboard, which ends the vendor's session.
             self._opened = None
         return answer
 
     def _no_version(self, offered: Sequence[object]) -> RefusedError:
-        theirs = ", ".join(describe_value(version) for version in offered[:5])
-        ours = ", ".join((*MODERN, *HANDSHAKE))
-        return RefusedError("MCP_VERSION", f"{self.host} speaks MCP {theirs}. Pegboard speaks {ours}.")
+        vendor_versions = ", ".join(describe_value(version) for version in offered[:5])
+        supported_versions = ", ".join((*MODERN, *HANDSHAKE))
+        return RefusedError(
+            "MCP_VERSION", f"{self.host} speaks MCP {vendor_versions}. Pegboard speaks {supported_versions}."
+        )
 
 
 def _numbers_of(mark: str) -> int:
-    # Room for the requests of one call, and no more than a number of JSON can hold everywhere.
+    # Leaves room for the requests of one call, and stays below the largest safe integer of JSON.
     return int.from_bytes(hashlib.sha256(mark.encode()).digest()[:5]) << 12 if mark else 0

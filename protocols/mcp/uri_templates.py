@@ -22,7 +22,7 @@ _VALUE_CHARACTERS = {
     "?": _UNRESERVED | {"&"},
     "&": _UNRESERVED | {"&"},
 }
-# An expression with one of these operators begins with it in the address, unless it stands for nothing.
+# An expression with one of these operators begins with it in the address, unless its values are empty.
 _BEGINNING_WITH_OPERATOR = frozenset("#./;?&")
 
 
@@ -33,8 +33,8 @@ class _Expression:
 
 def is_template(text: str) -> bool:
     """Return whether every brace of the text belongs to an expression, and there is one at least."""
-    rest, count = _EXPRESSION.subn("", text)
-    return count > 0 and "{" not in rest and "}" not in rest
+    text_outside, count = _EXPRESSION.subn("", text)
+    return count > 0 and "{" not in text_outside and "}" not in text_outside
 
 
 def variables(template: str) -> list[str]:
@@ -47,13 +47,13 @@ def variables(template: str) -> list[str]:
 
 
 def fits(template: str, uri: str) -> bool:
-    """Return whether the template can stand for the address, which may have any values for the variables.
+    """Return whether the template matches the address with some values for its variables.
 
     A value of an expression without an operator has at least one character and stays within one segment.
     """
     if len(uri) > MAX_URI_LENGTH:
         return False
-    # The places in the address that the parts so far can end at.
+    # The positions in the address where the parts so far can end.
     ends = {0}
     for part in _parts(template):
         if isinstance(part, _Expression):
@@ -68,11 +68,11 @@ def fits(template: str, uri: str) -> bool:
 def _parts(template: str) -> list[str | _Expression]:
     parts: list[str | _Expression] = []
     end = 0
-    for found in _EXPRESSION.finditer(template):
-        if literal := template[end : found.start()]:
+    for match in _EXPRESSION.finditer(template):
+        if literal := template[end : match.start()]:
             parts.append(literal)
-        parts.append(_Expression(found[1]))
-        end = found.end()
+        parts.append(_Expression(match[1]))
+        end = match.end()
     return [*parts, template[end:]] if end < len(template) else parts
 
 
@@ -85,7 +85,7 @@ def _ends_of_expression(operator: str, uri: str, starts: set[int]) -> set[int]:
             is_inside = True
         elif is_inside and character not in allowed:
             is_inside = False
-        # The operator itself is no value, so what begins with it is taken in either way.
+        # The operator itself is not a value, so it is accepted at the start in either case.
         if is_inside and (character in allowed or (place in starts and character == operator)):
             ends.add(place + 1)
         else:

@@ -1,5 +1,5 @@
-"""Messages of MCP, as client and server both write and read them: JSON-RPC 2.0, its error numbers, the names
-of headers and `_meta`, and what a client declares that it can be asked.
+"""Messages of MCP for client and server: JSON-RPC 2.0, its error numbers, names of headers and members of
+`_meta`, and the capabilities of clients.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 https://modelcontextprotocol.io/specification/2025-11-25/basic
@@ -46,7 +46,7 @@ FORM_KIND, URL_KIND, SAMPLING_KIND, ROOTS_KIND = "form", "url", "sampling", "roo
 SAMPLING_MEMBERS = {"sampling.tools": "tools", "sampling.context": "context"}
 SERVER_REQUEST_KINDS = (FORM_KIND, URL_KIND, SAMPLING_KIND, *SAMPLING_MEMBERS, ROOTS_KIND)
 REQUEST_REFUSED = -1  # the number with which a client refuses such a request
-MAX_SAID_LENGTH = 500
+MAX_MESSAGE_LENGTH = 500
 MAX_NUMBER_LENGTH = 200
 # A message, with the document that it came in.
 Found = tuple[dict[str, Any], PartialDocument]
@@ -55,8 +55,11 @@ Number = int | str
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request of the vendor on the stream of a call, under the number that the vendor gave it. The stream
-    stays open as `reply` until it is answered, and `answered` are the numbers of those before it."""
+    """A request of the vendor on the stream of a call.
+
+    number: the vendor's number. reply: the name of the stream, which stays open until the answer.
+    answered: the numbers of earlier questions on the stream.
+    """
 
     number: Number
     method: str
@@ -66,22 +69,24 @@ class Question:
 
 
 class RpcError(ProtocolViolationError):
-    """The vendor answered with an error of JSON-RPC; `number` is its code there."""
+    """The vendor answered with an error of JSON-RPC. number: its code."""
 
-    def __init__(self, number: int, said: str, data: object, status: int, host: str) -> None:
+    def __init__(self, number: int, vendor_message: str, data: object, status: int, host: str) -> None:
         self.number = number
-        self.said = printable(said, MAX_SAID_LENGTH)
+        self.vendor_message = printable(vendor_message, MAX_MESSAGE_LENGTH)
         self.data = data
         self.status = status
-        super().__init__("RPC_ERROR", f"{host} answered with error {number}: {self.said or 'no words'}.")
+        super().__init__(
+            "RPC_ERROR", f"{host} answered with error {number}: {self.vendor_message or 'no words'}."
+        )
 
 
 def is_stream(reply: Reply) -> bool:
     return reply.headers.get("content-type", "").partition(";")[0].strip().lower() == events.KIND
 
 
-def read(reply: Reply) -> Iterator[tuple[object, PartialDocument]]:
-    """The messages of a reply, each with the document that it came in."""
+def read_messages(reply: Reply) -> Iterator[tuple[object, PartialDocument]]:
+    """Yield the messages of a reply, each with the document that contains it."""
     documents: Iterator[PartialDocument]
     if is_stream(reply):
         parsed = events.parse(reply.body)
@@ -94,7 +99,7 @@ def read(reply: Reply) -> Iterator[tuple[object, PartialDocument]]:
 
 
 def document_in(event: events.Event) -> PartialDocument:
-    # A message may hold a list of tools, one of which is broken.
+    # A message may contain a list of tools, one of which is broken.
     return strict_json.loads_list(event.data.encode())
 
 
@@ -104,22 +109,24 @@ def messages_in(document: PartialDocument) -> list[Any]:
 
 
 def is_last(event: events.Event, number: int, answered: Sequence[Number] = ()) -> bool:
-    # Whether nothing that comes after `event` can matter.
+    # Whether the events after `event` are irrelevant.
     if event.name != "message" or not event.data:
         return False
     try:
         messages = messages_in(document_in(event))
-    # What cannot be read is told where the whole reply is; waiting for more mends nothing.
+    # An invalid message is reported when the whole reply is read; waiting for more does not help.
     except ProtocolViolationError:
         return True
     return any(
-        not isinstance(each, dict) or ("method" not in each and answers(each, number)) or asks(each, answered)
-        for each in messages
+        not isinstance(message, dict)
+        or ("method" not in message and answers(message, number))
+        or asks(message, answered)
+        for message in messages
     )
 
 
-def is_sound(number: Number) -> bool:
-    """Whether a number is one that can be kept and given back."""
+def is_storable(number: Number) -> bool:
+    """Return whether a number can be stored and sent back."""
     return len(number) <= MAX_NUMBER_LENGTH if isinstance(number, str) else abs(number) < 2**63
 
 
@@ -133,30 +140,32 @@ def asks(message: Mapping[str, Any], answered: Sequence[Number]) -> bool:
 
 def answers(message: Mapping[str, Any], number: int) -> bool:
     # An error without a number belongs to the one request that was sent.
-    given = message.get("id")
-    return (given is None and "error" in message) or (type(given) is int and given == number)
+    message_id = message.get("id")
+    return (message_id is None and "error" in message) or (type(message_id) is int and message_id == number)
 
 
 def rpc_error(error: object, status: int, host: str) -> RpcError:
     number = error.get("code") if isinstance(error, dict) else None
     if not isinstance(error, dict) or type(number) is not int:
-        raise shape("its error has no code", host)
-    said = error.get("message")
-    return RpcError(number, said if isinstance(said, str) else "", error.get("data"), status, host)
+        raise shape_error("its error has no code", host)
+    message_text = error.get("message")
+    return RpcError(
+        number, message_text if isinstance(message_text, str) else "", error.get("data"), status, host
+    )
 
 
-def supported(error: RpcError) -> list[Any]:
-    named = error.data.get("supported") if isinstance(error.data, dict) else None
-    return named if isinstance(named, list) else []
+def supported_versions(error: RpcError) -> list[Any]:
+    versions = error.data.get("supported") if isinstance(error.data, dict) else None
+    return versions if isinstance(versions, list) else []
 
 
-def mutual(error: RpcError, ours: Sequence[str]) -> str:
-    # The newest of our versions that the vendor names, or nothing.
-    return next((version for version in ours if version in supported(error)), "")
+def newest_mutual_version(error: RpcError, own_versions: Sequence[str]) -> str:
+    # The newest of these versions that the vendor supports; "" without one.
+    return next((version for version in own_versions if version in supported_versions(error)), "")
 
 
-def shape(why: str, host: str) -> ProtocolViolationError:
-    return ProtocolViolationError("SHAPE", f"The reply of {host} cannot be used: {why}.")
+def shape_error(reason: str, host: str) -> ProtocolViolationError:
+    return ProtocolViolationError("SHAPE", f"The reply of {host} cannot be used: {reason}.")
 
 
 def request(number: Number, method: str, params: Mapping[str, Any]) -> dict[str, Any]:

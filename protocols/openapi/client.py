@@ -1,4 +1,4 @@
-"""The client of OpenAPI: cuts the document of a vendor into operations, and calls them."""
+"""The client of OpenAPI: splits the document of a vendor into operations, and calls them."""
 
 import hashlib
 import re
@@ -44,7 +44,7 @@ WAY_TO_MORE = (
 _ETAG = re.compile(r"(?:W/)?[\x21-\x7e]{1,200}")
 _CHANGES_INSIDE_A_VERSION = frozenset({"info"})
 
-# Statuses that say something about the call itself; the session judges all others.
+# Statuses that are the answer of the operation. The session handles all others.
 _ANSWERS = (*range(200, 207), *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
 _MAY_LACK_A_SLASH = ("REDIRECT", "NOT_FOUND")
 _REPEATABLE = ("GET", "HEAD", "OPTIONS", "QUERY")
@@ -103,16 +103,16 @@ class OpenApi(Protocol):
     def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:
         return settings.get("server") or url
 
-    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        reply = self._asked(session, known.etag("") if known.count else "")
-        if remembered := _recalled(known, reply):
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
+        reply = self._fetch_document(session, known_pages.etag("") if known_pages.count else "")
+        if remembered := _recall_pages(known_pages, reply):
             yield from remembered
             return
         if reply.status == 304:
-            reply = self._asked(session, "")
+            reply = self._fetch_document(session, "")
         yield from self._pages(session, reply)
 
-    def _asked(self, session: Session, etag: str) -> Reply:
+    def _fetch_document(self, session: Session, etag: str) -> Reply:
         if text := self.values["document"]:
             return Reply(200, {}, str(text).encode(), session.root)
         headers = {"Accept": ACCEPT} | ({"If-None-Match": etag} if etag else {})
@@ -122,19 +122,19 @@ class OpenApi(Protocol):
         except RefusedError as error:
             if error.code not in _MAY_LACK_A_SLASH:
                 raise
-            # The address was kept without its last slash, on which some servers insist.
+            # The address was stored without its last slash, which some servers require.
             with suppress(RefusedError):
                 return session.get("/", headers=headers, accept=accept)
             raise
 
     def _pages(self, session: Session, reply: Reply) -> Iterator[Page]:
-        document = _parsed(session, reply)
-        chosen = [operation for operation in document.operations if self._includes(operation)]
-        notes = [*document.notes, *self._note_other_servers(document, chosen, session.root)]
+        document = _parse_reply(session, reply)
+        operations = [operation for operation in document.operations if self._includes(operation)]
+        notes = [*document.notes, *self._note_other_servers(document, operations, session.root)]
         etag = reply.headers.get("etag", "")
-        for start in range(0, max(len(chosen), 1), PAGE_SIZE):
+        for start in range(0, max(len(operations), 1), PAGE_SIZE):
             items, rejected = [], []
-            for operation in chosen[start : start + PAGE_SIZE]:
+            for operation in operations[start : start + PAGE_SIZE]:
                 try:
                     items.append(_item(document, operation))
                 except UnreadableItemError as error:
@@ -143,7 +143,7 @@ class OpenApi(Protocol):
             yield Page(
                 items=items,
                 rejected=rejected,
-                next=str(after) if after < len(chosen) else None,
+                next=str(after) if after < len(operations) else None,
                 notes=notes if start == 0 else (),
                 cursor=str(start) if start else "",
                 etag=etag if _ETAG.fullmatch(etag) else "",
@@ -167,10 +167,10 @@ class OpenApi(Protocol):
         return lines
 
     def read(self, document: dict[str, Any]) -> Signature:
-        return openapi_signature.read(document)
+        return openapi_signature.read_signature(document)
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
-        return openapi_signature.write(signature)
+        return openapi_signature.write_document(signature)
 
     def errors(self, signature: Signature) -> Sequence[CallError]:
         return list(openapi_signature.errors(signature))
@@ -185,14 +185,14 @@ class OpenApi(Protocol):
         return [Note(code, message) for code, message in _oddities(document, signature)]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
-        document = _parsed(session, self._asked(session, ""))
+        document = _parse_reply(session, self._fetch_document(session, ""))
         for operation in document.operations:
             if operation.tool_id == tool_id:
                 return _item(document, operation)
         raise RefusedError("NOT_FOUND", "The document describes no such operation any more.")
 
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
-        # A document says what is, and nothing of what was.
+        # A document contains no earlier versions.
         return iter(())
 
     def why_not_run(self, signature: Signature) -> Note | None:
@@ -214,7 +214,7 @@ class OpenApi(Protocol):
     ) -> Outcome:
         try:
             call = openapi_request.build(signature, arguments)
-            with session.at(self._base(session, signature)) as server:
+            with session.at_url(self._base(session, signature)) as server:
                 reply = server.request(
                     call.method,
                     call.path,
@@ -225,12 +225,14 @@ class OpenApi(Protocol):
                     is_repeatable=call.method in _REPEATABLE,
                 )
             if reply.status >= 400:
-                # A path is an address of things, not of the operation: what is missing there is a record.
+                # The path names a record and not the operation, so 404 means that the record is missing.
                 return outcomes.complaint(reply, keeps_body=True)
             outputs, notes = openapi_request.outputs_in(reply, signature)
         except UnusableArgumentError as error:
             message = "Some inputs do not fit."
-            return outcomes.failed("invalid_arguments", "ARGUMENTS", message, fields={error.name: error.why})
+            return outcomes.failed(
+                "invalid_arguments", "ARGUMENTS", message, fields={error.name: error.reason}
+            )
         except ProtocolError as error:
             return outcomes.after(error)
         return outcomes.ok(outputs, signature, notes)
@@ -247,11 +249,11 @@ class OpenApi(Protocol):
         return openapi_request.base_of(cut.document, session.root)
 
     def _note_other_servers(
-        self, document: Document, chosen: Sequence[Operation], root: str
+        self, document: Document, operations: Sequence[Operation], root: str
     ) -> Iterator[Note]:
         allowed = str(self.values["server"] or root)
         elsewhere = []
-        for operation in chosen:
+        for operation in operations:
             own_servers = document.own_servers(operation)
             if openapi_request.has_own_server(own_servers, document.root, root):
                 _, server = openapi_request.server_of(own_servers, root)
@@ -267,8 +269,8 @@ class OpenApi(Protocol):
             )
 
 
-def _parsed(session: Session, reply: Reply) -> Document:
-    # A larger document may hold more values, too: some have a hundred operations in each MB.
+def _parse_reply(session: Session, reply: Reply) -> Document:
+    # A larger document may contain more values, too: some have a hundred operations per megabyte.
     try:
         return openapi_document.parse(reply.body, max(1, session.largest // DEFAULT_MAX_BYTES))
     except ProtocolViolationError as error:
@@ -278,12 +280,12 @@ def _parsed(session: Session, reply: Reply) -> Document:
         raise ProtocolViolationError(error.code, message) from error
 
 
-def _recalled(known: KnownPages, reply: Reply) -> list[Page]:
-    # All pages of last time when the document is the same; none of them when one is missing.
+def _recall_pages(known_pages: KnownPages, reply: Reply) -> list[Page]:
+    # All pages of the last run if the document is unchanged; none if a page is missing.
     pages: list[Page] = []
     cursor: str | None = ""
-    while cursor is not None and len(pages) < known.count:
-        page = known.recall(cursor, reply)
+    while cursor is not None and len(pages) < known_pages.count:
+        page = known_pages.recall(cursor, reply)
         if page is None:
             return []
         pages.append(page)
@@ -298,7 +300,7 @@ def _item(document: Document, operation: Operation) -> Item:
 
 
 def _covers(line: str, path: str) -> bool:
-    # Whether a path is the one in a line, or lies below it; * stands for anything.
+    # Whether the path equals the line or is below it; * matches any text.
     pattern = line.rstrip("/").replace("[", "[[]").replace("?", "[?]")
     return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*")
 

@@ -1,8 +1,8 @@
 """One OpenAPI document, taken apart into one small document for each operation.
 
-What is cut out for an operation stands on its own: parameters, bodies and responses in full in place
-of references, and of the schemas only those that it reaches. So a change elsewhere in a file of 800
-operations does not touch it. No reference out of the document is ever followed.
+The document of an operation is self-contained: references to parameters, bodies and responses are inlined,
+and it contains only the schemas that it reaches. So a change elsewhere in a file of 800 operations does not
+change it. References to other documents are never followed.
 
 https://spec.openapis.org/oas/v3.1.1.html
 """
@@ -29,11 +29,11 @@ from protocols.openapi.swagger import Unreadable
 
 PLACES = ("path", "query", "header", "cookie")
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
-NAME = "x-tool-name"  # what an operation is called, where its own words do not say it
+NAME = "x-tool-name"  # the name of an operation if its document does not contain it
 LEFT_OUT = "x-left-out"
 _TOO_LARGE = {LEFT_OUT: True, "description": "Left out here, because the whole would be too large."}
 MAX_ITEM_BYTES = 1024 * 1024
-# What a model has to read matters more than what it gets back, so outputs have less.
+# A model depends more on the inputs than on the outputs, so outputs have less room.
 MAX_INPUTS_BYTES = 256 * 1024
 MAX_OUTPUTS_BYTES = 64 * 1024
 # References multiply: a document of kilobytes can unfold to gigabytes.
@@ -49,7 +49,7 @@ _REVISION = re.compile(r"3\.(\d+)(?:\.|$)")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path. `operation` is the vendor's object, `shared` what its path says for all."""
+    """One method of one path. operation: the vendor's object. shared: the object of its path."""
 
     path: str
     method: str
@@ -65,8 +65,8 @@ class Operation:
 
 
 @dataclass(slots=True)
-class _Reached:
-    """A schema of the document with what it refers to and how large it is."""
+class _SizedSchema:
+    """A schema of the document with the components that it refers to and its size in bytes."""
 
     schema: Any
     references: frozenset[str]
@@ -75,9 +75,9 @@ class _Reached:
 
 @dataclass(slots=True)
 class _Part:
-    """Something cut out: with its references put in place, and the schemas that it reaches.
+    """A part of the document with inlined references, and the names of the schemas that it reaches.
 
-    `size` counts what it would be written out, because parts that are used often are shared here.
+    size: the number of values in the expanded form. Parts that are used often are shared in memory.
     """
 
     value: Any = None
@@ -92,11 +92,11 @@ class _Part:
 
 
 class Document:
-    """A whole file, parsed. `operations` are in its own order."""
+    """A parsed document. `operations` have the order of the document."""
 
     def __init__(self, root: dict[str, Any], notes: list[Note], *, is_suspect: bool = False) -> None:
         self.root = root
-        self.notes = [*notes, *_paths_elsewhere(root)]
+        self.notes = [*notes, *_note_paths_elsewhere(root)]
         match = _REVISION.match(str(root.get("openapi")))
         self.revision = int(match[1]) if match else 0  # the number after `3.`
         self.is_suspect = is_suspect
@@ -109,11 +109,11 @@ class Document:
                 "vendor for the document of its API.",
             )
         self._named = _object(_object(root.get("components")).get("schemas"))
-        self._schemas: dict[str, _Reached] = {}
+        self._schemas: dict[str, _SizedSchema] = {}
         self._parts: dict[str, _Part | None] = {}
 
     def cut(self, operation: Operation) -> dict[str, Any]:
-        """The operation as an OpenAPI document of its own. Raises UnreadableItemError."""
+        """Return the operation as a document of its own. Raises UnreadableItemError."""
         raw = operation.operation
         if isinstance(raw, Unreadable):
             raise UnreadableItemError("SHAPE", raw.reason)
@@ -121,46 +121,55 @@ class Document:
             raise UnreadableItemError(problem[0], f"The operation holds {problem[1]}.")
         if not isinstance(raw, dict):
             raise UnreadableItemError("SHAPE", "The operation is not an object.")
-        asks = _Part({})
-        if parameters := self._parameters(operation, asks):
-            asks.value["parameters"] = parameters
+        input_part = _Part({})
+        if parameters := self._parameters(operation, input_part):
+            input_part.value["parameters"] = parameters
         if "requestBody" in raw:
-            asks.value["requestBody"] = self._placed(raw["requestBody"], asks)
-        tells = _Part({})
+            input_part.value["requestBody"] = self._inline_references(raw["requestBody"], input_part)
+        output_part = _Part({})
         for member in raw.keys() - {"parameters", "requestBody", "servers", "security"}:
-            tells.value[member] = self._placed({member: raw[member]}, tells)[member]
+            output_part.value[member] = self._inline_references({member: raw[member]}, output_part)[member]
         security = raw.get("security", self.root.get("security"))
-        whole = {**tells.value, **asks.value, **({} if security is None else {"security": security})}
+        operation_document = {
+            **output_part.value,
+            **input_part.value,
+            **({} if security is None else {"security": security}),
+        }
         if (own_servers := self.own_servers(operation)) is not None:
-            whole["servers"] = own_servers
-        said = _object(self.root.get("info"))
+            operation_document["servers"] = own_servers
+        info = _object(self.root.get("info"))
         document = {
             "openapi": str(self.root["openapi"]),
-            "info": {m: said[m] for m in ("title", "version") if isinstance(said.get(m), str)},
-            "paths": {operation.path: {operation.method: whole}},
+            "info": {m: info[m] for m in ("title", "version") if isinstance(info.get(m), str)},
+            "paths": {operation.path: {operation.method: operation_document}},
         }
-        document |= self._around(security, self._schemas_for(asks, tells))
-        if operation.name != name_of(operation.path, operation.method, whole):
+        document |= self._surroundings(security, self._schemas_for(input_part, output_part))
+        if operation.name != name_of(operation.path, operation.method, operation_document):
             document[NAME] = operation.name
         self._check(document)
         return document
 
     def own_servers(self, operation: Operation) -> Any:
-        """Return the servers of the operation or its path; None where the document's own count."""
+        """Return the servers of the operation or its path; None if those of the document apply."""
         raw = operation.operation if isinstance(operation.operation, dict) else {}
         servers = raw.get("servers", operation.shared.get("servers"))
         # An empty list is the same as none, and some generators repeat the document's servers everywhere.
         return None if not servers or servers == self.root.get("servers") else servers
 
-    def _around(self, security: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    def _surroundings(self, security: Any, schemas: dict[str, Any]) -> dict[str, Any]:
         servers = self.root.get("servers")
         components: dict[str, Any] = {"schemas": schemas} if schemas else {}
-        known = _object(_object(self.root.get("components")).get("securitySchemes"))
-        wanted = {name for way in (security if isinstance(security, list) else []) for name in _object(way)}
-        if schemes := {name: self._placed(known[name], _Part()) for name in sorted(wanted & known.keys())}:
+        security_schemes = _object(_object(self.root.get("components")).get("securitySchemes"))
+        scheme_names = {
+            name for way in (security if isinstance(security, list) else []) for name in _object(way)
+        }
+        if schemes := {
+            name: self._inline_references(security_schemes[name], _Part())
+            for name in sorted(scheme_names & security_schemes.keys())
+        }:
             components["securitySchemes"] = schemes
-        around = {"servers": servers} if servers is not None else {}
-        return around | ({"components": components} if components else {})
+        surroundings = {"servers": servers} if servers is not None else {}
+        return surroundings | ({"components": components} if components else {})
 
     def _check(self, document: dict[str, Any]) -> None:
         if self.is_suspect and (problem := strict_json.unstorable(document)):
@@ -172,17 +181,16 @@ class Document:
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
     def _parameters(self, operation: Operation, part: _Part) -> list[Any]:
-        # Those of the path and those of the operation.
+        # The parameters of the path and of the operation. Those of the operation override.
         merged: dict[tuple[str, str], Any] = {}
-        # The operation's own come last, and win.
         for holder in (operation.shared, operation.operation):
-            listed = holder.get("parameters") or []
-            if not isinstance(listed, list):
+            raw_parameters = holder.get("parameters") or []
+            if not isinstance(raw_parameters, list):
                 raise UnreadableItemError("SHAPE", "“parameters” is not an array.")
-            for number, raw in enumerate(listed):
-                parameter = self._placed(raw, part)
-                key = _called(parameter, f"parameters[{number}]", is_of_3_2=is_of_3_2(self.root))
-                # Taken out first, so that it stands where the operation has it.
+            for number, raw in enumerate(raw_parameters):
+                parameter = self._inline_references(raw, part)
+                key = _parameter_key(parameter, f"parameters[{number}]", is_of_3_2=is_of_3_2(self.root))
+                # Removed first, so that it gets its position among the operation's parameters.
                 merged.pop(key, None)
                 merged[key] = parameter
         places = Counter(place for _, place in merged)
@@ -191,47 +199,54 @@ class Document:
             raise UnreadableItemError("SHAPE", reason)
         return list(merged.values())
 
-    def _placed(self, value: Any, part: _Part) -> Any:
-        # `value` with every reference replaced by what it leads to, schemas aside: `part` notes those.
+    def _inline_references(self, value: Any, part: _Part) -> Any:
+        # Replaces every reference in `value` by its target. `part` collects the references to schemas
+        # instead.
         part.grow(1 + len(value) // 32 if isinstance(value, str) else 1)
         if isinstance(value, list):
-            return [self._placed(each, part) for each in value]
+            return [self._inline_references(entry, part) for entry in value]
         if not isinstance(value, dict):
             return value
         reference = value.get("$ref")
         if isinstance(reference, str):
-            known = self._part(reference)
-            part.references |= known.references
-            part.grow(known.size)
-            # Only 3.1 lets a reference say something of its own, and only these two.
-            own = {m: value[m] for m in ("summary", "description") if m in value} if self.revision > 0 else {}
-            return {**known.value, **own} if own and isinstance(known.value, dict) else known.value
-        placed = {}
+            target = self._part(reference)
+            part.references |= target.references
+            part.grow(target.size)
+            # Since 3.1 a reference may have these two members of its own.
+            own_texts = (
+                {m: value[m] for m in ("summary", "description") if m in value} if self.revision > 0 else {}
+            )
+            return (
+                {**target.value, **own_texts}
+                if own_texts and isinstance(target.value, dict)
+                else target.value
+            )
+        inlined = {}
         for member, inner in value.items():
             if member in ("schema", "itemSchema"):
-                placed[member] = self._schema(inner, part.references)
+                inlined[member] = self._schema(inner, part.references)
             elif member in ("example", "value") or member.startswith("x-"):
-                placed[member] = inner
+                inlined[member] = inner
             else:
-                placed[member] = self._placed(inner, part)
-        return placed
+                inlined[member] = self._inline_references(inner, part)
+        return inlined
 
     def _part(self, reference: str) -> _Part:
-        # What a reference leads to, worked out once.
+        # The expanded target of a reference, cached.
         if reference not in self._parts:
-            # None marks what is being worked out, by which one that leads back to itself is noticed.
+            # None marks a target that is being expanded, so a cycle is noticed.
             self._parts[reference] = None
             try:
                 part = _Part()
-                part.value = self._placed(self._target(reference), part)
+                part.value = self._inline_references(self._target(reference), part)
                 self._parts[reference] = part
             finally:
                 if self._parts[reference] is None:
                     del self._parts[reference]
-        known = self._parts[reference]
-        if known is None:
+        cached_part = self._parts[reference]
+        if cached_part is None:
             raise UnreadableItemError("BAD_REF", "The operation's references lead back to themselves.")
-        return known
+        return cached_part
 
     def _target(self, reference: str) -> Any:
         where = printable(reference, 80)
@@ -239,57 +254,69 @@ class Document:
             raise UnreadableItemError(
                 "REMOTE_REF", f"It refers to another document (“{where}”), and those are never fetched."
             )
-        found = _at(self.root, reference)
-        if found is None:
+        target = _resolve(self.root, reference)
+        if target is None:
             raise UnreadableItemError("BAD_REF", f"It refers to “{where}”, which is not in the document.")
-        return found
+        return target
 
     def _schema(self, schema: Any, references: set[str]) -> Any:
-        # A schema of an operation. Its references are noted; those that lead elsewhere get a component.
-        found = set(openapi_schema.references(schema))
-        if all(each.startswith(COMPONENT) for each in found):
-            references |= {openapi_schema.named_in(each, COMPONENT) or "" for each in found}
+        # A schema of an operation. References to anything but a component are replaced by a component of
+        # their own.
+        found_references = set(openapi_schema.references(schema))
+        if all(reference.startswith(COMPONENT) for reference in found_references):
+            references |= {
+                openapi_schema.component_name(reference, COMPONENT) or "" for reference in found_references
+            }
             return schema
-        led = {each: self._led(each) for each in found}
-        references |= {openapi_schema.named_in(each, COMPONENT) or "" for each in led.values()}
-        return spelling.with_changed_references(schema, led.__getitem__, openapi_schema.REFERENCES)
+        component_references = {
+            reference: self._component_reference(reference) for reference in found_references
+        }
+        references |= {
+            openapi_schema.component_name(reference, COMPONENT) or ""
+            for reference in component_references.values()
+        }
+        return spelling.with_changed_references(
+            schema, component_references.__getitem__, openapi_schema.REFERENCES
+        )
 
-    def _led(self, reference: str) -> str:
+    def _component_reference(self, reference: str) -> str:
         if reference.startswith(COMPONENT):
             return reference
-        # A schema that stands somewhere else in the document gets a component named by its place.
+        # A schema elsewhere in the document becomes a component with its pointer as its name.
         name = reference.removeprefix("#")
         if name not in self._named:
             self._named[name] = self._target(reference)
         return COMPONENT + quote(pointers.escape(name), safe="~")
 
-    def _component(self, name: str) -> _Reached:
-        known = self._schemas.get(name)
-        if known is None:
+    def _component(self, name: str) -> _SizedSchema:
+        component = self._schemas.get(name)
+        if component is None:
             if name not in self._named:
                 where = printable(name, 80)
                 raise UnreadableItemError("BAD_REF", f"It refers to “{where}”, which is not in the document.")
             references: set[str] = set()
             schema = self._schema(self._named[name], references)
-            known = _Reached(schema, frozenset(references), len(canonical(schema)))
-            self._schemas[name] = known
-        return known
+            component = _SizedSchema(schema, frozenset(references), len(canonical(schema)))
+            self._schemas[name] = component
+        return component
 
-    def _schemas_for(self, asks: _Part, tells: _Part) -> dict[str, Any]:
-        # All that inputs and outputs reach, up to a limit for each, the nearest first.
+    def _schemas_for(self, input_part: _Part, output_part: _Part) -> dict[str, Any]:
+        # The schemas that inputs and outputs reach, the nearest first, up to a size limit for each.
         reached: dict[str, Any] = {}
-        for part, limit in ((asks, MAX_INPUTS_BYTES), (tells, MAX_OUTPUTS_BYTES)):
+        for part, limit in ((input_part, MAX_INPUTS_BYTES), (output_part, MAX_OUTPUTS_BYTES)):
             size = 0
-            for name, component in self._near(part.references, reached):
-                # One that is too large leaves its place to smaller ones after it.
+            for name, component in self._reachable_schemas(part.references, reached):
+                # A schema that is too large is left out, and smaller ones after it may still fit.
                 fits = size + component.size <= limit
                 size += component.size if fits else 0
                 reached[name] = component.schema if fits else dict(_TOO_LARGE)
         return reached
 
-    def _near(self, references: set[str], reached: dict[str, Any]) -> Iterator[tuple[str, _Reached]]:
-        # Level by level and in order of names, so that the same document is always cut in the same way.
-        seen = set(references)
+    def _reachable_schemas(
+        self, references: set[str], reached: dict[str, Any]
+    ) -> Iterator[tuple[str, _SizedSchema]]:
+        # Level by level and by name, so that equal documents always have equal results.
+        visited_names = set(references)
         level = sorted(references)
         while level:
             below: set[str] = set()
@@ -299,16 +326,16 @@ class Document:
                     yield name, component
                 if LEFT_OUT not in (reached[name] if isinstance(reached[name], dict) else ()):
                     below |= component.references
-            level = sorted(below - seen)
-            seen |= below
+            level = sorted(below - visited_names)
+            visited_names |= below
 
 
 def parse(body: bytes, times: int = 1) -> Document:
-    """Raises ProtocolViolationError or RefusedError for what is no OpenAPI document, or too much of one.
+    """Parse a document. It may contain `times` as many values as usual.
 
-    It may hold so many `times` as many values as usual.
+    Raises ProtocolViolationError or RefusedError if it is not an OpenAPI document or too large.
     """
-    document, notes = _parsed(body, times)
+    document, notes = _parse_text(body, times)
     root = document.value
     if not isinstance(root, dict) or not ("openapi" in root or "swagger" in root):
         raise ProtocolViolationError(
@@ -332,7 +359,7 @@ def parse(body: bytes, times: int = 1) -> Document:
     return Document(root, notes, is_suspect=document.is_suspect)
 
 
-def _parsed(body: bytes, times: int) -> tuple[PartialDocument, list[Note]]:
+def _parse_text(body: bytes, times: int) -> tuple[PartialDocument, list[Note]]:
     start = body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if not start:
         raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
@@ -352,27 +379,27 @@ def _parsed(body: bytes, times: int) -> tuple[PartialDocument, list[Note]]:
 
 
 def _operations(root: dict[str, Any]) -> Iterator[Operation]:
-    # Ids and names must not depend on what an administrator includes or excludes.
-    listed = list(_listed(root))
-    counts = Counter(_operation_id(raw) for _, _, raw, _ in listed)
-    called = []
-    for path, method, raw, _ in listed:
-        own = _operation_id(raw)
-        is_own = own is not None and counts[own] == 1
-        tool_id = own if is_own and own else _id_of(path, method)
-        called.append((tool_id, name_of(path, method, raw if is_own else {})))
-    shared_names = {name for name, count in Counter(name for _, name in called).items() if count > 1}
-    for (path, method, raw, shared), (tool_id, name) in zip(listed, called, strict=True):
+    # Computed over all operations: ids and names must not depend on the administrator's filters.
+    entries = list(_list_operations(root))
+    counts = Counter(_operation_id(raw) for _, _, raw, _ in entries)
+    identities = []
+    for path, method, raw, _ in entries:
+        operation_id = _operation_id(raw)
+        is_own = operation_id is not None and counts[operation_id] == 1
+        tool_id = operation_id if is_own and operation_id else _id_of(path, method)
+        identities.append((tool_id, name_of(path, method, raw if is_own else {})))
+    shared_names = {name for name, count in Counter(name for _, name in identities).items() if count > 1}
+    for (path, method, raw, shared), (tool_id, name) in zip(entries, identities, strict=True):
         is_clash = name in shared_names and name != tool_id
-        yield Operation(path, method, raw, shared, tool_id, _marked(name, tool_id) if is_clash else name)
+        yield Operation(path, method, raw, shared, tool_id, _with_digest(name, tool_id) if is_clash else name)
 
 
-def _listed(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
+def _list_operations(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
     for path, item in root.get("paths", {}).items():
         shared = _object(item)
         if isinstance(shared.get("$ref"), str):
-            # A path may be written down elsewhere in the document.
-            shared = {**_object(_at(root, shared["$ref"])), **shared}
+            # A path may refer to another part of the document.
+            shared = {**_object(_resolve(root, shared["$ref"])), **shared}
         if path.startswith("x-"):
             continue
         methods = (*METHODS, "query") if is_of_3_2(root) else METHODS
@@ -387,21 +414,25 @@ def _listed(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapping[str, 
 
 
 def is_of_3_2(root: Mapping[str, Any]) -> bool:
-    """Whether the document is of OpenAPI 3.2 or later, which has more methods and places."""
+    """Return whether the document is OpenAPI 3.2 or later, which has more methods and parameter locations."""
     revision = _REVISION.match(str(root.get("openapi")))
     return revision is not None and int(revision[1]) >= 2
 
 
-def _paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
+def _note_paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
     references = [item["$ref"] for item in root.get("paths", {}).values() if "$ref" in _object(item)]
-    lost = [each for each in references if not (isinstance(each, str) and _at(root, each) is not None)]
-    if lost:
-        what = f"{len(lost):,} path{'s are' if len(lost) > 1 else ' is'} kept in other documents"
+    unresolved = [
+        reference
+        for reference in references
+        if not (isinstance(reference, str) and _resolve(root, reference) is not None)
+    ]
+    if unresolved:
+        what = f"{len(unresolved):,} path{'s are' if len(unresolved) > 1 else ' is'} kept in other documents"
         yield Note("PATH_ELSEWHERE", f"{what}, which are never fetched; their operations are missing.")
 
 
-def _at(root: dict[str, Any], reference: str) -> Any:
-    # What a JSON Pointer into the document leads to; None where there is nothing.
+def _resolve(root: dict[str, Any], reference: str) -> Any:
+    # The target of a JSON Pointer into the document; None if it does not exist.
     try:
         steps = pointers.split_fragment(reference)
         return pointers.resolve(root, steps) if steps else None
@@ -414,39 +445,43 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _operation_id(raw: Any) -> str | None:
-    own = raw.get("operationId") if isinstance(raw, dict) else None
-    return own if isinstance(own, str) and own.strip() and _OPERATION_ID.fullmatch(own) else None
+    operation_id = raw.get("operationId") if isinstance(raw, dict) else None
+    return (
+        operation_id
+        if isinstance(operation_id, str) and operation_id.strip() and _OPERATION_ID.fullmatch(operation_id)
+        else None
+    )
 
 
 def _id_of(path: str, method: str) -> str:
-    # The method and the path in a form that fits into an address; no two operations share one.
+    # The method and the path in a form that fits into an address; unique for each operation.
     plain = quote(path.replace("(", "%28").replace(")", "%29"), safe="/%{}:~")
     text = f"{method.upper()}:{plain.replace('{', '(').replace('}', ')')}"
     if len(text) <= MAX_ID_LENGTH:
         return text
-    # The mark of the whole keeps apart two long paths that begin alike.
-    return f"{text[: MAX_ID_LENGTH - 17]}~{_mark(text, 16)}"
+    # A digest distinguishes two long paths with the same beginning.
+    return f"{text[: MAX_ID_LENGTH - 17]}~{_digest_of(text, 16)}"
 
 
 def name_of(path: str, method: str, raw: Any) -> str:
-    """What a model may call the operation: letters, digits, _ and -, at most 64 of them."""
-    own = _operation_id(raw)
-    for words in (own, f"{method} {path}"):
+    """Return a name for models: at most 64 letters, digits, _ and -."""
+    operation_id = _operation_id(raw)
+    for words in (operation_id, f"{method} {path}"):
         name = _NOT_IN_NAMES.sub("_", words or "").strip("_-")
         if name and name != method:
-            return name if len(name) <= MAX_NAME_LENGTH else _marked(name, words or "")
-    return _marked(method, path)
+            return name if len(name) <= MAX_NAME_LENGTH else _with_digest(name, words or "")
+    return _with_digest(method, path)
 
 
-def _marked(name: str, text: str) -> str:
-    return f"{name[: MAX_NAME_LENGTH - 7]}_{_mark(text, 6)}"
+def _with_digest(name: str, text: str) -> str:
+    return f"{name[: MAX_NAME_LENGTH - 7]}_{_digest_of(text, 6)}"
 
 
-def _mark(text: str, length: int) -> str:
+def _digest_of(text: str, length: int) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:length]
 
 
-def _called(parameter: Any, where: str, *, is_of_3_2: bool) -> tuple[str, str]:
+def _parameter_key(parameter: Any, where: str, *, is_of_3_2: bool) -> tuple[str, str]:
     if not isinstance(parameter, dict):
         raise UnreadableItemError("SHAPE", f"“{where}” is not an object.")
     name, place = parameter.get("name"), parameter.get("in")

@@ -1,7 +1,7 @@
 """Bodies of the kind multipart/form-data (RFC 7578), out of arguments. Pure.
 
-A file is given as a text: a data URL (`data:image/png;base64,…`, RFC 2397) stands for the bytes that it
-holds, and a text that does not begin with `data:` for itself.
+An argument for a file is a text. A data URL (`data:image/png;base64,…`, RFC 2397) is decoded; any other text
+is the content of the file.
 """
 
 import base64
@@ -36,17 +36,19 @@ class _Part(NamedTuple):
     is_file: bool
 
 
-def written(
+def encode(
     members: Mapping[str, Any], files: Collection[str], encodings: Mapping[str, Any]
 ) -> tuple[str, bytes]:
-    """The boundary and the body. A list is several parts of one name. Raises UnreadableFileError."""
+    """Return the boundary and the body. A list becomes several parts of one name. Raises
+    UnreadableFileError.
+    """
     parts = [
-        _part(name, each, _media(encodings.get(name)), is_file=name in files)
+        _part(name, entry, _media(encodings.get(name)), is_file=name in files)
         for name, value in members.items()
-        for each in (value if isinstance(value, list) else [value])
-        if each is not None
+        for entry in (value if isinstance(value, list) else [value])
+        if entry is not None
     ]
-    # The same for the same parts, and in none of them: a part cannot hold its own digest.
+    # Equal parts have an equal boundary, and no part contains it, because no part contains its own digest.
     digest = hashlib.sha256(b"\0".join(part.content for part in parts))
     boundary = f"pegboard-{digest.hexdigest()[:40]}"
     lines = b"".join(_head(part, boundary) + part.content + b"\r\n" for part in parts)
@@ -66,20 +68,20 @@ def _part(name: str, value: Any, media: str, *, is_file: bool) -> _Part:
 def _file(name: str, text: str) -> tuple[str, bytes]:
     if text[:5].lower() != "data:":
         return "application/octet-stream", text.encode(errors="replace")
-    if not (found := _DATA_URL.fullmatch(text)):
+    if not (match := _DATA_URL.fullmatch(text)):
         raise UnreadableFileError(name)
     try:
-        content = unquote_to_bytes(found[3])
-        content = base64.b64decode(content, validate=True) if found[2] else content
-        return found[1] or "application/octet-stream", content
+        content = unquote_to_bytes(match[3])
+        content = base64.b64decode(content, validate=True) if match[2] else content
+        return match[1] or "application/octet-stream", content
     except (binascii.Error, ValueError) as exc:
         raise UnreadableFileError(name) from exc
 
 
 def _media(encoding: object) -> str:
-    # What the document says of a part, where it names one media type.
-    said = encoding.get("contentType") if isinstance(encoding, dict) else None
-    return said if isinstance(said, str) and _MEDIA.fullmatch(said) else ""
+    # The media type that the document declares for a part; "" if it declares none or several.
+    media_type = encoding.get("contentType") if isinstance(encoding, dict) else None
+    return media_type if isinstance(media_type, str) and _MEDIA.fullmatch(media_type) else ""
 
 
 def _head(part: _Part, boundary: str) -> bytes:

@@ -32,21 +32,21 @@ from protocols.openapi.signature import (
 )
 from protocols.signature import Signature
 
-# What `allowReserved` lets through. Four are left out: unescaped, they would end the value.
+# The characters that `allowReserved` leaves unescaped, without four that would end the value.
 _RESERVED = ":/?@!$'()*,;[]"
 _DEFAULT_STYLES = {"path": "simple", "header": "simple", "query": "form", "cookie": "form"}
 _DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 # Servers cannot tell these delimiters from the same characters of a value. Commas in addresses are escaped.
 _AMBIGUOUS = {"%20": " ", "%7C": "|", ".": "."}
 
-# What one reply of JSON lines may hold; each line is bounded as a reply of its own is.
+# The maximum of lines in a reply of JSON lines. Each line has the limits of a whole reply.
 MAX_LINES = 10_000
 Pairs = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`query` is ready to be sent; `content` is None when there is no body."""
+    """A request of an operation. query: encoded. content: None without a body."""
 
     method: str
     path: str
@@ -56,12 +56,12 @@ class Call:
 
 
 class UnusableArgumentError(Exception):
-    """A value of the right type that this place of the request cannot carry."""
+    """A valid value that the request cannot express in the place of its parameter."""
 
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(reason)
         self.name = name
-        self.why = why
+        self.reason = reason
 
 
 def base_of(document: Mapping[str, Any], root: str) -> str:
@@ -134,17 +134,17 @@ def _origin(url: Any) -> tuple[str, str | None, int | None]:
 
 
 def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
-    """Raises UnusableArgumentError."""
-    rest = signature.rest or {}
-    cut = openapi_signature.cut_of(rest["document"])
-    given = judged.given(signature, arguments)
-    called: dict[str, str] = rest.get("called", {})
+    """Return the request of a call. Raises UnusableArgumentError."""
+    signature_rest = signature.rest or {}
+    cut = openapi_signature.cut_of(signature_rest["document"])
+    sent_arguments = judged.arguments_to_send(signature, arguments)
+    renamed_inputs: dict[str, str] = signature_rest.get("called", {})
     path, _, fixed = cut.path.partition("#")[0].partition("?")
-    queries, cookies, headers = ([fixed] if fixed else []), [], _accepted(cut)
+    queries, cookies, headers = ([fixed] if fixed else []), [], _accept_header(cut)
     for parameter in filter(cut.is_input, cut.parameters):
         name, place = parameter["name"], parameter["in"]
-        argument = called.get(f"{place}:{name}", name)
-        value = given.pop(argument, None)
+        argument = renamed_inputs.get(f"{place}:{name}", name)
+        value = sent_arguments.pop(argument, None)
         if value is None:
             continue
         match place:
@@ -158,24 +158,26 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
             case "header":
                 headers[name] = _in_header(parameter, value, argument)
             case "cookie":
-                cookies += [f"{each}={text}" for each, text in _in_query(parameter, value, argument)]
+                cookies += [
+                    f"{cookie_name}={text}" for cookie_name, text in _in_query(parameter, value, argument)
+                ]
     if cookies:
         headers["Cookie"] = "; ".join(cookies)
-    content = _content(cut, rest.get("body"), called, given, headers)
+    content = _content(cut, signature_rest.get("body"), renamed_inputs, sent_arguments, headers)
     query = "&".join(part for part in queries if part)
     # Methods that OpenAPI names are written in small letters; others are sent as the document has them.
     method = cut.method.upper() if cut.method in (*METHODS, "query") else cut.method
     return Call(method, "/" + path.lstrip("/"), query, headers, content)
 
 
-def _accepted(cut: Cut) -> dict[str, str]:
-    # JSON, unless the operation answers with something else alone.
+def _accept_header(cut: Cut) -> dict[str, str]:
+    # Any type, if the successful responses of the operation are never JSON.
     answers = _object(cut.operation.get("responses"))
     good = [
         contents(answer) for code, answer in answers.items() if code[:1] == "2" and isinstance(answer, dict)
     ]
-    listed = [media for content in good for media in content]
-    return {"Accept": "*/*"} if listed and not any(map(is_json, listed)) else {}
+    media_types = [media for content in good for media in content]
+    return {"Accept": "*/*"} if media_types and not any(map(is_json, media_types)) else {}
 
 
 def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
@@ -185,7 +187,7 @@ def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _carried(parameter: Mapping[str, Any], value: Any) -> Any:
-    # A parameter that is described by a media type travels as one text of that kind.
+    # A parameter with `content` is sent as one JSON text.
     return _json(value) if contents(parameter) and not isinstance(value, str) else value
 
 
@@ -225,7 +227,7 @@ def _query_string(parameter: Mapping[str, Any], value: Any, argument: str) -> st
     try:
         return _form(value, _object(_object(described).get("encoding")))
     except UnusableArgumentError as error:
-        raise UnusableArgumentError(argument, f"{printable(error.name, 60)} {error.why}") from error
+        raise UnusableArgumentError(argument, f"{printable(error.name, 60)} {error.reason}") from error
 
 
 def _styled(name: str, value: Any, style: str, argument: str, *, explode: bool, safe: str = "") -> Pairs:
@@ -239,7 +241,7 @@ def _styled(name: str, value: Any, style: str, argument: str, *, explode: bool, 
 
 
 def _refuse_delimiter(argument: str, value: Any, delimiter: str) -> None:
-    """Raise UnusableArgumentError if a part of `value` holds the delimiter and escaping does not help.
+    """Raise UnusableArgumentError if a part of `value` contains the delimiter and escaping does not help.
 
     OpenAPI 3.1.1, appendix E (percent-encoding and form media types): the result is undefined.
     """
@@ -249,7 +251,7 @@ def _refuse_delimiter(argument: str, value: Any, delimiter: str) -> None:
 
 
 def _refuse_characters(argument: str, texts: Iterable[str], characters: str) -> None:
-    ambiguous = next((each for text in texts for each in characters if each in text), None)
+    ambiguous = next((character for text in texts for character in characters if character in text), None)
     if ambiguous is not None:
         raise UnusableArgumentError(
             argument, f"has an entry with “{ambiguous}”, which its place in the request has no way to state"
@@ -257,7 +259,7 @@ def _refuse_characters(argument: str, texts: Iterable[str], characters: str) -> 
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    # The texts that a delimiter keeps apart: entries of a list, names and values of an object.
+    # The texts that a delimiter separates: entries of a list, names and values of an object.
     if isinstance(value, dict):
         for name, member in value.items():
             yield from (name, _text(member))
@@ -276,7 +278,7 @@ def _pairs(name: str, value: Any, *, explode: bool, delimiter: str = ",", safe: 
 
 
 def _deep(name: str, value: Any, argument: str) -> Pairs:
-    # The specification stops at one level; further ones go on in the way that servers read.
+    # The specification defines one level only. Deeper levels use the form that common servers read.
     if isinstance(value, dict):
         _refuse_characters(argument, value, "[]")
         return [
@@ -288,7 +290,7 @@ def _deep(name: str, value: Any, argument: str) -> Pairs:
 
 
 def _flat(value: Any, delimiter: str, between: str, safe: str = "") -> str:
-    # One text: items behind each other, members as a name and its value.
+    # One text: the items of a list, or the names and values of an object, joined.
     if isinstance(value, dict):
         return delimiter.join(f"{_escaped(m, safe)}{between}{_escaped(v, safe)}" for m, v in value.items())
     if isinstance(value, list):
@@ -326,20 +328,22 @@ def _in_header(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
 def _content(
     cut: Cut,
     body: Mapping[str, Any] | None,
-    called: Mapping[str, str],
-    given: Mapping[str, Any],
+    renamed_inputs: Mapping[str, str],
+    sent_arguments: Mapping[str, Any],
     headers: dict[str, str],
 ) -> bytes | None:
-    # The body; what is left in `given` belongs to it.
-    if body is None or not (given or body.get("is_required")):
+    # The body, made from the arguments that are left in `sent_arguments`.
+    if body is None or not (sent_arguments or body.get("is_required")):
         return None
     media = body["media"]
     headers["Content-Type"] = "application/json" if "*" in media else media
-    own = {
-        argument: place.partition(":")[2] for place, argument in called.items() if place.startswith("body:")
+    member_names = {
+        argument: place.partition(":")[2]
+        for place, argument in renamed_inputs.items()
+        if place.startswith("body:")
     }
-    members = {own.get(argument, argument): value for argument, value in given.items()}
-    value = members if body.get("is_object") else next(iter(given.values()), None)
+    members = {member_names.get(argument, argument): value for argument, value in sent_arguments.items()}
+    value = members if body.get("is_object") else next(iter(sent_arguments.values()), None)
     described = _object(contents(_object(cut.operation.get("requestBody"))).get(media))
     encodings = _object(described.get("encoding"))
     if is_form(media):
@@ -347,31 +351,33 @@ def _content(
             return _form(value, encodings).encode()
         except UnusableArgumentError as error:
             if body.get("as"):
-                raise UnusableArgumentError(body["as"], f"{printable(error.name, 60)} {error.why}") from error
-            raise UnusableArgumentError(_argument_of(error.name, own), error.why) from error
+                raise UnusableArgumentError(
+                    body["as"], f"{printable(error.name, 60)} {error.reason}"
+                ) from error
+            raise UnusableArgumentError(_argument_of(error.name, member_names), error.reason) from error
     if is_multipart(media):
-        value, files, known = _object(value), body.get("files", ()), body.get("known")
-        if known is not None:
-            files = [name for name in value if name in files or name not in known]
+        value, files, described_names = _object(value), body.get("files", ()), body.get("known")
+        if described_names is not None:
+            files = [name for name in value if name in files or name not in described_names]
         try:
-            boundary, content = multipart.written(value, files, encodings)
+            boundary, content = multipart.encode(value, files, encodings)
         except multipart.UnreadableFileError as error:
             unread = "begins with “data:” and is no data URL that can be read"
             if body.get("as"):
                 raise UnusableArgumentError(
                     body["as"], f"has “{printable(error.name)}”, which {unread}"
                 ) from error
-            raise UnusableArgumentError(_argument_of(error.name, own), unread) from error
+            raise UnusableArgumentError(_argument_of(error.name, member_names), unread) from error
         headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
         return content
     if is_lines(media):
         lines = value if isinstance(value, list) else [value]
-        return b"".join(_json(each).encode() + b"\n" for each in lines)
+        return b"".join(_json(line).encode() + b"\n" for line in lines)
     return _text(value).encode() if is_text(media) else _json(value).encode()
 
 
-def _argument_of(member: str, own: Mapping[str, str]) -> str:
-    return next((argument for argument, name in own.items() if name == member), member)
+def _argument_of(member: str, member_names: Mapping[str, str]) -> str:
+    return next((argument for argument, name in member_names.items() if name == member), member)
 
 
 def _form(value: Any, encodings: Mapping[str, Any]) -> str:
@@ -387,15 +393,15 @@ def _form(value: Any, encodings: Mapping[str, Any]) -> str:
 
 
 def _field(name: str, value: Any, encoding: Any) -> Pairs:
-    said = _object(encoding)
-    style = said.get("style")
+    encoding_object = _object(encoding)
+    style = encoding_object.get("style")
     is_nested = isinstance(value, dict) or (
-        isinstance(value, list) and any(isinstance(each, dict | list) for each in value)
+        isinstance(value, list) and any(isinstance(entry, dict | list) for entry in value)
     )
     # Without a style of its own, an object in a form is JSON.
-    if style is None and "explode" not in said and is_nested:
+    if style is None and "explode" not in encoding_object and is_nested:
         return [(_escaped(name), _escaped(_json(value)))]
-    explode = said.get("explode")
+    explode = encoding_object.get("explode")
     is_exploded = explode if isinstance(explode, bool) else (style or "form") == "form"
     return _styled(name, value, style or "form", name, explode=is_exploded)
 
@@ -405,15 +411,17 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list[Note]]:
-    """Raises ProtocolViolationError for what claims to be JSON and is not."""
+    """Return the outputs of a reply, and notes. Raises ProtocolViolationError for invalid JSON."""
     kind = bare(reply.headers.get("content-type", ""))
     if not reply.body.strip():
         return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")] if signature.outputs else []
     if not kind or kind.endswith(("/json", "+json")):
         answer = strict_json.require_answer(reply)
         value = answer.value
-        whole = next((output.name for output in signature.outputs if output.is_whole), None)
-        outputs = value if isinstance(value, dict) and whole is None else {whole or "result": value}
+        whole_output = next((output.name for output in signature.outputs if output.is_whole), None)
+        outputs = (
+            value if isinstance(value, dict) and whole_output is None else {whole_output or "result": value}
+        )
         return outputs, [*outcomes.notes_on(answer)]
     if is_lines(kind):
         return _lines(reply)

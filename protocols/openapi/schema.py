@@ -1,8 +1,8 @@
 """Schemas of OpenAPI as JSON Schema 2020-12, and back again.
 
-OpenAPI 3.0 has a dialect of its own (`nullable`, `exclusiveMinimum: true`); 3.1 differs in where its
-references lead. `as_openapi` undoes `as_json_schema` for every schema that says nothing odd. Who must
-give back all of them compares, and keeps the vendor's own text where the two differ.
+OpenAPI 3.0 has a dialect of its own (`nullable`, `exclusiveMinimum: true`); 3.1 differs in the targets of
+references. `as_openapi` reverses `as_json_schema` for every usual schema. A caller that needs the exact
+original compares both and stores the vendor's text if they differ.
 
 https://spec.openapis.org/oas/v3.0.4.html#schema-object
 https://spec.openapis.org/oas/v3.1.1.html#schema-object
@@ -25,9 +25,9 @@ Schema = dict[str, Any]
 
 
 def as_json_schema(schema: Any, *, is_dialect: bool) -> Any:
-    """`is_dialect` for OpenAPI 3.0."""
+    """Return the schema as JSON Schema 2020-12. is_dialect: it is a schema of OpenAPI 3.0."""
     translated = move_references(schema, COMPONENT, DEFINITION)
-    return subschemas.mapped(translated, _out_of_dialect) if is_dialect else translated
+    return subschemas.mapped(translated, _from_dialect) if is_dialect else translated
 
 
 def as_openapi(schema: Any, *, is_dialect: bool) -> Any:
@@ -39,8 +39,8 @@ def references(schema: Any) -> Iterator[str]:
     return subschemas.references(schema, REFERENCES)
 
 
-def named_in(reference: str, prefix: str) -> str | None:
-    """The component or definition that a reference leads to or into; None when it leads elsewhere."""
+def component_name(reference: str, prefix: str) -> str | None:
+    """Return the name of the component or definition that a reference points to or into; None for others."""
     if not reference.startswith(prefix):
         return None
     try:
@@ -58,10 +58,12 @@ def move_references(schema: Any, before: str, after: str) -> Any:
     return spelling.with_changed_references(schema, move, REFERENCES)
 
 
-def _out_of_dialect(schema: Schema) -> Schema:
+def _from_dialect(schema: Schema) -> Schema:
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) and kind else [kind]
-    if kind is not None and not all(isinstance(each, str) and each in types.WORDS for each in kinds):
+    if kind is not None and not all(
+        isinstance(type_name, str) and type_name in types.WORDS for type_name in kinds
+    ):
         del schema["type"]
     elif schema.get("nullable") is True and isinstance(kind, str):
         schema["type"] = [kind, "null"]

@@ -1,4 +1,4 @@
-"""What an operation asks of the credential, in the normal form and in words for a person."""
+"""The requirements of an operation for the credential: scopes, and secrets as text for people."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,20 +8,22 @@ from protocols.signature import Requirements
 
 
 def requirements(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Requirements:
-    # Of several ways in, the first one is what a credential is entered for.
-    needed = _first_way(operation)
+    # An operation may accept several schemes. A credential is entered for the first one.
+    needed = _first_requirement(operation)
     schemes = _schemes(document)
-    scopes = [scope for name, listed in needed.items() if isinstance(listed, list) for scope in listed]
+    scopes = [
+        scope for name, scope_list in needed.items() if isinstance(scope_list, list) for scope in scope_list
+    ]
     return Requirements(
         scopes=tuple(scope for scope in dict.fromkeys(scopes) if isinstance(scope, str) and scope),
-        secrets=tuple(_in_words(name, schemes.get(name)) for name in needed),
+        secrets=tuple(_describe(name, schemes.get(name)) for name in needed),
     )
 
 
-def _first_way(operation: Mapping[str, Any]) -> dict[str, Any]:
-    # Scopes by scheme; nothing when the operation can be called without a credential.
+def _first_requirement(operation: Mapping[str, Any]) -> dict[str, Any]:
+    # Scopes by scheme; empty if the operation can be called without a credential.
     ways = operation.get("security")
-    # An empty way among them makes the credential optional.
+    # An empty requirement in the list makes the credential optional.
     if not isinstance(ways, list) or any(way == {} for way in ways):
         return {}
     return next((way for way in ways if isinstance(way, dict)), {})
@@ -51,14 +53,14 @@ def carrier(place: str, name: str) -> tuple[str, str]:
 
 def _schemes(document: Mapping[str, Any]) -> dict[str, Any]:
     components = document.get("components")
-    found = components.get("securitySchemes") if isinstance(components, dict) else None
-    return found if isinstance(found, dict) else {}
+    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
+    return schemes if isinstance(schemes, dict) else {}
 
 
-def _in_words(name: str, scheme: Any) -> str:
-    said = scheme if isinstance(scheme, dict) else {}
-    kind, place = said.get("type"), str(said.get("in"))
-    word = printable(str(said.get("scheme", "")).lower(), 40)
+def _describe(name: str, scheme: Any) -> str:
+    members = scheme if isinstance(scheme, dict) else {}
+    kind, place = members.get("type"), str(members.get("in"))
+    word = printable(str(members.get("scheme", "")).lower(), 40)
     match kind:
         case "http" if word == "basic":
             what = "a user name and password"
@@ -67,7 +69,7 @@ def _in_words(name: str, scheme: Any) -> str:
         case "http":
             what = f"HTTP authentication of the kind {word}"
         case "apiKey":
-            key = printable(str(said.get("name")), 60)
+            key = printable(str(members.get("name")), 60)
             what = (
                 f"an API key in the {place if place in ('header', 'query', 'cookie') else 'request'} “{key}”"
             )
@@ -81,9 +83,9 @@ def _in_words(name: str, scheme: Any) -> str:
 
 
 def unsupported(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[str]:
-    """The ways to pass a secret that no credential here can take."""
-    for name in _first_way(operation):
+    """Yield the required security schemes that no kind of credential supports."""
+    for name in _first_requirement(operation):
         scheme = _schemes(document).get(name)
         kind, place = (scheme.get("type"), scheme.get("in")) if isinstance(scheme, dict) else (None, None)
         if kind == "mutualTLS" or (kind == "apiKey" and place not in ("header", "query")):
-            yield _in_words(name, scheme)
+            yield _describe(name, scheme)

@@ -1,9 +1,9 @@
 """One operation's document in the normal form, and back again.
 
-Parameters and the members of a plain JSON object body become inputs side by side; what the first good
-JSON answer holds becomes the outputs. The signature's `rest` keeps the document with holes where these
-carry what stood there, and says for each hole what fills it. A hole is made only where filling it
-gives back the vendor's own text, so that nothing is lost; calls are built out of what is left.
+Parameters and the members of a plain JSON object body become inputs of one level; the schema of the first
+successful JSON response becomes the outputs. The signature's `rest` stores the document with holes where the
+signature has the content, and for each hole its source in the signature. A hole is made only if filling it
+restores the vendor's text exactly, so nothing is lost. Calls are built from the document with its holes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ PASSING = ("408", "425", "429")
 PLACES = ("path", "query", "querystring", "header", "cookie")
 FORM = "application/x-www-form-urlencoded"
 
-# Headers that HTTP, the credential or the body decide, and no description of an operation.
+# Headers that HTTP, the credential or the body set. A parameter for one of them is ignored.
 NOT_SENT = frozenset(
     [
         "accept",
@@ -56,7 +56,7 @@ NOT_SENT = frozenset(
         "user-agent",
     ]
 )
-# An object schema that says no more than this can be taken apart without changing what it means.
+# An object schema with these members only can be split into inputs without a change of its meaning.
 _PLAIN = frozenset(
     [
         "type",
@@ -102,7 +102,7 @@ _OPERATION = ""  # at the start of a path to a hole: the operation itself
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What `openapi_document` cut out for one operation."""
+    """The document of one operation, which `Document.cut` made."""
 
     document: dict[str, Any]
     path: str
@@ -115,14 +115,14 @@ class Cut:
 
     @property
     def schemas(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.document.get("components", {}).get("schemas", {})
-        return found
+        schemas: dict[str, Any] = self.document.get("components", {}).get("schemas", {})
+        return schemas
 
     @property
     def parameters(self) -> list[dict[str, Any]]:
         described: list[dict[str, Any]] = self.operation.get("parameters", [])
-        known = {parameter["name"] for parameter in described if parameter["in"] == "path"}
-        missing = [name for name in dict.fromkeys(names_in(self.path)) if name not in known]
+        described_names = {parameter["name"] for parameter in described if parameter["in"] == "path"}
+        missing = [name for name in dict.fromkeys(names_in(self.path)) if name not in described_names]
         # Names in the path that no description mentions are a common slip of vendors.
         return described + [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in missing
@@ -130,11 +130,11 @@ class Cut:
 
     @property
     def own_servers(self) -> Any:
-        """The servers of the operation or its path, where these are not the document's; else None."""
+        """Return the servers of the operation or its path if they differ from the document's; else None."""
         return self.operation.get("servers")
 
     def is_input(self, parameter: Mapping[str, Any]) -> bool:
-        """Whether a caller gives this parameter: HTTP, the body and the credential decide others."""
+        """Return whether the caller sets this parameter, and not HTTP, the body or the credential."""
         place, name = parameter["in"], parameter["name"]
         if place == "header" and name.lower() in NOT_SENT:
             return False
@@ -153,14 +153,14 @@ def names_in(path: str) -> list[str]:
 
 @dataclass(slots=True)
 class _SignatureBuilder:
-    """What is gathered on the way to a signature. `definitions` are components as JSON Schema."""
+    """Collects the inputs, holes and the body of a signature. `definitions`: components as JSON Schema."""
 
     cut: Cut
     definitions: dict[str, Any]
     properties: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
     holes: list[tuple[Path, Source]] = field(default_factory=list)
-    called: dict[str, str] = field(default_factory=dict)
+    renamed_inputs: dict[str, str] = field(default_factory=dict)
     body: dict[str, Any] | None = None
     # Whether the body carries members that its schema does not list.
     has_open_body: bool = False
@@ -169,47 +169,51 @@ class _SignatureBuilder:
         return as_json_schema(schema, is_dialect=self.cut.is_dialect)
 
     def add(self, name: str, place: str, schema: Any, *, is_required: bool) -> str:
-        """Adds an input and says what it is called: by another name when this one is taken."""
-        called, number = name, 1
-        while called in self.properties:
-            called = f"{place}_{name}" if number == 1 else f"{place}_{name}_{number}"
+        """Add an input and return its name, which is another one if `name` is taken."""
+        input_name, number = name, 1
+        while input_name in self.properties:
+            input_name = f"{place}_{name}" if number == 1 else f"{place}_{name}_{number}"
             number += 1
-        self.properties[called] = schema
-        if called != name:
-            self.called[f"{place}:{name}"] = called
+        self.properties[input_name] = schema
+        if input_name != name:
+            self.renamed_inputs[f"{place}:{name}"] = input_name
         if is_required:
-            self.required.append(called)
+            self.required.append(input_name)
         if len(self.properties) > MAX_INPUTS:
             reason = f"The operation has more than {MAX_INPUTS:,} inputs; that is the limit."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
-        return called
+        return input_name
 
     def complete(self, schema: Schema) -> Schema:
         reached: dict[str, Any] = {}
         waiting = [schema]
         while waiting:
             for reference in openapi_schema.references(waiting.pop()):
-                name = openapi_schema.named_in(reference, DEFINITION)
+                name = openapi_schema.component_name(reference, DEFINITION)
                 if name is not None and name not in reached and name in self.definitions:
                     reached[name] = self.definitions[name]
                     waiting.append(reached[name])
         return {**schema, "$defs": reached} if reached else schema
 
 
-def read(document: dict[str, Any]) -> Signature:
+def read_signature(document: dict[str, Any]) -> Signature:
     cut = cut_of(document)
     definitions = as_json_schema({"$defs": cut.schemas}, is_dialect=cut.is_dialect)["$defs"]
     builder = _SignatureBuilder(cut, definitions)
     texts = _texts(builder)
     _read_parameters(builder)
     _read_body(builder)
-    answered = _read_answer(builder)
-    asked = {"type": "object", "properties": builder.properties}
+    output_schema = _read_answer(builder)
+    input_schema = {"type": "object", "properties": builder.properties}
     if builder.required:
-        asked["required"] = builder.required
-    sent = directions.schema_for("request", builder.complete(asked), keeps_top_members=True)
-    inputs = json_schema.read(sent, "inputs", whole_name="body")
-    outputs = json_schema.read(answered, "outputs", whole_name="result") if answered is not None else None
+        input_schema["required"] = builder.required
+    request_schema = directions.schema_for("request", builder.complete(input_schema), keeps_top_members=True)
+    inputs = json_schema.read_schema(request_schema, "inputs", whole_name="body")
+    outputs = (
+        json_schema.read_schema(output_schema, "outputs", whole_name="result")
+        if output_schema is not None
+        else None
+    )
     builder.holes += [(("components", "schemas", name), ("definition", name)) for name in cut.schemas]
     signature = Signature(
         **texts,
@@ -223,7 +227,7 @@ def read(document: dict[str, Any]) -> Signature:
         # Without other keywords, `schema_rest` is None, which means the same.
         is_closed=bool(inputs.rest) and not builder.has_open_body,
     )
-    return msgspec.structs.replace(signature, rest=_rest(builder, signature))
+    return msgspec.structs.replace(signature, rest=_build_rest(builder, signature))
 
 
 def _marked(builder: _SignatureBuilder, parameters: Iterable[Parameter]) -> Iterator[Parameter]:
@@ -240,8 +244,8 @@ def _texts(builder: _SignatureBuilder) -> dict[str, Any]:
     operation = builder.cut.operation
     tags = members.array(operation, "tags")
     if len(tags) > MAX_TAGS or any(not isinstance(tag, str) or len(tag) > MAX_TAG_LENGTH for tag in tags):
-        wanted = f"at most {MAX_TAGS:,} texts of at most {MAX_TAG_LENGTH} characters"
-        raise members.wrong("tags", tags, wanted)
+        expected = f"at most {MAX_TAGS:,} texts of at most {MAX_TAG_LENGTH} characters"
+        raise members.wrong("tags", tags, expected)
     title = members.text(operation, "summary")
     builder.holes += [
         ((_OPERATION, "summary"), ("title",)),
@@ -253,7 +257,7 @@ def _texts(builder: _SignatureBuilder) -> dict[str, Any]:
 
 
 def _read_parameters(builder: _SignatureBuilder) -> None:
-    # The first one keeps the plain name, so a path never loses its own to a header.
+    # The first parameter of a name keeps it, so a path parameter is never renamed because of a header.
     ordered = sorted(enumerate(builder.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
     for number, parameter in ordered:
         if not builder.cut.is_input(parameter):
@@ -265,14 +269,14 @@ def _read_parameters(builder: _SignatureBuilder) -> None:
         schema = holder.get("schema") if isinstance(holder, dict) else None
         prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
         if isinstance(prop, dict):
-            said = {member: parameter.get(member) for member in ("description", "deprecated")}
-            prop |= {member: value for member, value in said.items() if value}
+            texts = {member: parameter.get(member) for member in ("description", "deprecated")}
+            prop |= {member: value for member, value in texts.items() if value}
         is_required = parameter["in"] == "path" or parameter.get("required") is True
-        called = builder.add(parameter["name"], parameter["in"], prop, is_required=is_required)
+        input_name = builder.add(parameter["name"], parameter["in"], prop, is_required=is_required)
         builder.holes += [
-            ((*place, "description"), ("said", called)),
-            ((*inside, "schema"), ("input", called)),
-            ((*inside, "schema"), ("bare input", called)),
+            ((*place, "description"), ("said", input_name)),
+            ((*inside, "schema"), ("input", input_name)),
+            ((*inside, "schema"), ("bare input", input_name)),
         ]
 
 
@@ -281,13 +285,14 @@ def contents(holder: Mapping[str, Any]) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def media_of(listed: Sequence[str]) -> str | None:
-    """The media type that a call uses: JSON before a form, a form before plain text, then files and lines of
-    JSON, then whatever comes."""
+def media_of(media_types: Sequence[str]) -> str | None:
+    """Return the media type that a call uses: JSON, else a form, plain text, files, lines of JSON, or the
+    first one; None without any.
+    """
     for fits in (is_json, is_form, is_text, is_multipart, is_lines):
-        if found := [media for media in listed if fits(media)]:
-            return found[0]
-    return listed[0] if listed else None
+        if fitting := [media for media in media_types if fits(media)]:
+            return fitting[0]
+    return media_types[0] if media_types else None
 
 
 def bare(media: str) -> str:
@@ -311,7 +316,7 @@ def is_multipart(media: str) -> bool:
 
 
 def is_lines(media: str) -> bool:
-    """JSON values, one on each line."""
+    """Return whether the media type means one JSON value per line."""
     return bare(media) in ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
@@ -331,81 +336,90 @@ def _read_body(builder: _SignatureBuilder) -> None:
     top, top_place = _followed(builder.cut, schema, place)
     files = _files(builder.cut, schema) if is_multipart(media) else {}
     has_members = is_json(media) or is_form(media) or is_multipart(media)
-    answered = _names_of_answers(builder, top) if has_members else frozenset()
-    if has_members and _is_plain(top, answered, is_required=is_required):
+    response_only = _names_of_answers(builder, top) if has_members else frozenset()
+    if has_members and _is_plain(top, response_only, is_required=is_required):
         builder.body = {"media": media, "is_object": True, "is_required": is_required, **files}
         builder.has_open_body = top.get("additionalProperties") is not False
         needed = top.get("required", [])
-        for name, each in top["properties"].items():
-            if name not in answered:
+        for name, member_schema in top["properties"].items():
+            if name not in response_only:
                 is_needed = is_required and name in needed
-                called = builder.add(name, "body", builder.translated(each), is_required=is_needed)
-                builder.holes.append(((*top_place, "properties", name), ("input", called)))
+                input_name = builder.add(
+                    name, "body", builder.translated(member_schema), is_required=is_needed
+                )
+                builder.holes.append(((*top_place, "properties", name), ("input", input_name)))
         return
     prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
     if isinstance(prop, dict) and body.get("description") and "description" not in prop:
         prop["description"] = body["description"]
-    called = builder.add("body", "body", prop, is_required=is_required)
-    builder.body = {"media": media, "as": called, **files}
-    builder.holes += [(place, ("input", called)), (place, ("bare input", called))]
+    input_name = builder.add("body", "body", prop, is_required=is_required)
+    builder.body = {"media": media, "as": input_name, **files}
+    builder.holes += [(place, ("input", input_name)), (place, ("bare input", input_name))]
 
 
 def _files(cut: Cut, schema: Any) -> dict[str, list[str]]:
-    """Which members of a multipart body are `files`. Where there is `known`, so is each that is not in it."""
-    known: dict[str, bool] = {}
+    """Return the members of a multipart body that are files, as `files`. With `known`, each member that is
+    not listed there is a file, too.
+    """
+    is_file_by_name: dict[str, bool] = {}
     are_others_files = False
     for part in _parts(cut, schema):
         properties = part.get("properties")
-        for name, each in properties.items() if isinstance(properties, dict) else ():
-            known[name] = known.get(name, False) or _is_file(cut, each)
+        for name, member_schema in properties.items() if isinstance(properties, dict) else ():
+            is_file_by_name[name] = is_file_by_name.get(name, False) or _is_file(cut, member_schema)
         are_others_files = are_others_files or _is_file(cut, part.get("additionalProperties"))
-    files = [name for name, is_file in known.items() if is_file]
-    return ({"files": files} if files else {}) | ({"known": [*known]} if are_others_files else {})
+    files = [name for name, is_file in is_file_by_name.items() if is_file]
+    return ({"files": files} if files else {}) | ({"known": [*is_file_by_name]} if are_others_files else {})
 
 
 def _is_file(cut: Cut, schema: Any) -> bool:
-    """Whether a member of a multipart body is a file, or a list of files."""
-    said = list(_parts(cut, schema))
-    said += [inner for each in said if "items" in each for inner in _parts(cut, each["items"])]
+    """Return whether a member of a multipart body is a file or a list of files."""
+    parts = list(_parts(cut, schema))
+    parts += [inner for part in parts if "items" in part for inner in _parts(cut, part["items"])]
     return any(
-        each.get("format") == "binary" or "contentMediaType" in each or "contentEncoding" in each
-        for each in said
+        part.get("format") == "binary" or "contentMediaType" in part or "contentEncoding" in part
+        for part in parts
     )
 
 
 def _parts(cut: Cut, schema: Any) -> Iterator[dict[str, Any]]:
-    # A schema, with all that it refers to or is made of at the same place.
-    waiting, seen = [schema], set()
+    # Yields the schema and all schemas that apply to the same value through references and combinations.
+    waiting, visited_names = [schema], set()
     while waiting:
-        said = waiting.pop()
-        if not isinstance(said, dict):
+        part = waiting.pop()
+        if not isinstance(part, dict):
             continue
-        yield said
+        yield part
         for word in ("allOf", "anyOf", "oneOf"):
-            waiting += said[word] if isinstance(said.get(word), list) else []
-        reference = said.get("$ref")
+            waiting += part[word] if isinstance(part.get(word), list) else []
+        reference = part.get("$ref")
         if isinstance(reference, str) and reference.count("/") == COMPONENT.count("/"):
-            name = openapi_schema.named_in(reference, COMPONENT)
-            if name is not None and name not in seen:
-                seen.add(name)
+            name = openapi_schema.component_name(reference, COMPONENT)
+            if name is not None and name not in visited_names:
+                visited_names.add(name)
                 waiting.append(cut.schemas.get(name))
 
 
 def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:
-    # What a schema says that may be a mere reference to a component, and where it says that.
-    seen = set()
+    # Resolves a schema that is a mere reference to a component. Returns the schema and its path.
+    visited_names = set()
     while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         reference = schema["$ref"]
-        name = openapi_schema.named_in(reference, COMPONENT)
-        if name is None or name in seen or reference.count("/") > COMPONENT.count("/") or len(schema) > 1:
+        name = openapi_schema.component_name(reference, COMPONENT)
+        if (
+            name is None
+            or name in visited_names
+            or reference.count("/") > COMPONENT.count("/")
+            or len(schema) > 1
+        ):
             break
-        seen.add(name)
+        visited_names.add(name)
         schema, place = cut.schemas.get(name), ("components", "schemas", name)
     return schema, place
 
 
 def _names_of_answers(builder: _SignatureBuilder, body: Any) -> frozenset[str]:
-    """Return the members of a body that come back and are never sent."""
+    """Return the names of members that occur in responses only and are never sent."""
     schema = builder.translated(body)
     if not isinstance(schema, dict):
         return frozenset()
@@ -413,13 +427,13 @@ def _names_of_answers(builder: _SignatureBuilder, body: Any) -> frozenset[str]:
     if not directions.has_direction("request", schema):
         return frozenset()
     document = read_document(schema, Dialect.DRAFT_2020)
-    found = read_object(document, document.root)
-    members_of_body = found.members.values() if found else ()
+    body_object = read_object(document, document.root)
+    members_of_body = body_object.members.values() if body_object else ()
     return frozenset(member.name for member in members_of_body if member.direction == "response")
 
 
-def _is_plain(schema: Any, answered: frozenset[str], *, is_required: bool) -> bool:
-    # Whether the members of a body mean the same when they stand beside the parameters.
+def _is_plain(schema: Any, response_only: frozenset[str], *, is_required: bool) -> bool:
+    # Whether the members of a body can become inputs beside the parameters without a change of meaning.
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return False
@@ -431,73 +445,75 @@ def _is_plain(schema: Any, answered: frozenset[str], *, is_required: bool) -> bo
         and schema.get("nullable") is not True
         and isinstance(needed, list)
         and all(isinstance(name, str) and name in properties for name in needed)
-        and all(isinstance(each, dict | bool) for each in properties.values())
+        and all(isinstance(member_schema, dict | bool) for member_schema in properties.values())
         and all(name.strip() and len(name) <= members.MAX_NAME_LENGTH for name in properties)
-        and (is_required or answered.issuperset(needed))
+        and (is_required or response_only.issuperset(needed))
     )
 
 
 def _read_answer(builder: _SignatureBuilder) -> Any:
-    # The schema of the first good answer, with definitions; None when nothing is said about one.
+    # The schema of the first successful response, with definitions; None if no such response has one.
     responses = builder.cut.operation.get("responses")
-    for code, answer in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
-        if not code.startswith("2") or not isinstance(answer, dict):
+    for code, response in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
+        if not code.startswith("2") or not isinstance(response, dict):
             continue
-        media = next((media for media in contents(answer) if is_json(media)), None)
-        described = contents(answer).get(media) if media else None
+        media = next((media for media in contents(response) if is_json(media)), None)
+        described = contents(response).get(media) if media else None
         if isinstance(described, dict) and isinstance(described.get("schema"), dict | bool):
             place: Path = (_OPERATION, "responses", code, "content", media or "", "schema")
             top, place = _followed(builder.cut, described["schema"], place)
-            told = builder.translated(top)
+            output_schema = builder.translated(top)
             builder.holes.append((place, ("outputs",)))
             return (
-                directions.schema_for("response", builder.complete(told)) if isinstance(told, dict) else told
+                directions.schema_for("response", builder.complete(output_schema))
+                if isinstance(output_schema, dict)
+                else output_schema
             )
     return None
 
 
 def errors(signature: Signature) -> Iterator[CallError]:
-    """What the operation says of answers that are no success, by their status."""
-    cut = cut_of(write(signature))
+    """Yield the errors that the operation declares, by status."""
+    cut = cut_of(write_document(signature))
     responses = cut.operation.get("responses")
     definitions = as_json_schema({"$defs": cut.schemas}, is_dialect=cut.is_dialect)["$defs"]
     builder = _SignatureBuilder(cut, definitions)
-    for code, answer in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
-        if not isinstance(answer, dict) or not (code[:1] in ("4", "5") or code == "default"):
+    for code, response in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
+        if not isinstance(response, dict) or not (code[:1] in ("4", "5") or code == "default"):
             continue
-        said = answer.get("description")
-        media = next((media for media in contents(answer) if is_json(media)), None)
-        described = contents(answer).get(media) if media else None
+        description = response.get("description")
+        media = next((media for media in contents(response) if is_json(media)), None)
+        described = contents(response).get(media) if media else None
         schema = described.get("schema") if isinstance(described, dict) else None
         if isinstance(schema, dict):
             schema = builder.complete(builder.translated(_followed(cut, schema, ())[0]))
         yield CallError(
             code=code,
-            description=printable(said, MAX_ERROR_TEXT) if isinstance(said, str) else "",
+            description=printable(description, MAX_ERROR_TEXT) if isinstance(description, str) else "",
             is_transient=None if code == "default" else code[:1] == "5" or code in PASSING,
             details_schema=schema,
         )
 
 
-def write(signature: Signature) -> dict[str, Any]:
-    rest = signature.rest or {}
-    document: dict[str, Any] = rest["document"]
+def write_document(signature: Signature) -> dict[str, Any]:
+    signature_rest = signature.rest or {}
+    document: dict[str, Any] = signature_rest["document"]
     start = _start(document)
-    carried = _Carried(signature, is_dialect=cut_of(document).is_dialect)
-    for path, source in rest["holes"]:
-        document = _filled(document, _whole(start, path), carried.value(tuple(source)))
+    fillings = _Fillings(signature, is_dialect=cut_of(document).is_dialect)
+    for path, source in signature_rest["holes"]:
+        document = _filled(document, _full_path(start, path), fillings.value(tuple(source)))
     return document
 
 
 def audience_form(document: dict[str, Any], read_at: datetime | None) -> Any:
-    """Return a form that is the same for two documents that no model and no call tells apart.
+    """Return a form that is equal for two documents without a difference for models and calls.
 
     Schemas are moved out of their places into one schema with the components that they refer to.
     """
     components = document.get("components", {})
     schemas: list[Any] = []
-    around = {**document, "components": {m: v for m, v in components.items() if m != "schemas"}}
-    hollow = _content_of(around, schemas) | {"openapi": ".".join(document["openapi"].split(".")[:2])}
+    frame = {**document, "components": {m: v for m, v in components.items() if m != "schemas"}}
+    hollow = _content_of(frame, schemas) | {"openapi": ".".join(document["openapi"].split(".")[:2])}
     root = {"$defs": components.get("schemas", {}), "allOf": schemas}
     as_definitions = openapi_schema.move_references(root, COMPONENT, DEFINITION)
     return [hollow, audience.canonical_schema(as_definitions, read_at, digest, needed={LEFT_OUT})]
@@ -512,41 +528,45 @@ def _content_of(value: Any, schemas: list[Any], under: str = "") -> Any:
         if under == "parameters":
             value = sorted(value, key=itemgetter("in", "name"))
         # A call goes to the first server; the others are an offer to people.
-        listed = value[:1] if under == "servers" else value
-        return [_content_of(each, schemas, under) for each in listed]
+        entries = value[:1] if under == "servers" else value
+        return [_content_of(member_value, schemas, under) for member_value in entries]
     if not isinstance(value, dict):
         return value
     has_names = under in _MAPS
     content: dict[str, Any] = {}
-    for name, each in sorted(value.items()):
+    for name, member_value in sorted(value.items()):
         if has_names:
-            content[name] = _content_of(each, schemas)
+            content[name] = _content_of(member_value, schemas)
         elif name in ("schema", "itemSchema"):
             content[name] = len(schemas)
-            schemas.append(each)
+            schemas.append(member_value)
         elif name == NAME or not (audience.is_extension(name) or name in _FOR_PEOPLE):
             is_server_text = under == "servers" and name == "description"
-            if name == "tags" and isinstance(each, list):
-                content[name] = audience.in_one_order(each)
+            if name == "tags" and isinstance(member_value, list):
+                content[name] = audience.in_one_order(member_value)
             elif not is_server_text:
-                content[name] = _content_of(each, schemas, name)
+                content[name] = _content_of(member_value, schemas, name)
     return content
 
 
-class _Carried:
-    """What a signature can fill holes with."""
+class _Fillings:
+    """The values of a signature that fill holes."""
 
     def __init__(self, signature: Signature, *, is_dialect: bool) -> None:
         self.signature = signature
         self.is_dialect = is_dialect
-        asked = json_schema.write(signature.inputs, signature.schema_rest)
-        is_told = bool(signature.outputs) or signature.outputs_rest is not None
-        self.told = json_schema.write(signature.outputs, signature.outputs_rest) if is_told else None
-        self.inputs: dict[str, Any] = asked.get("properties", {}) if isinstance(asked, dict) else {}
-        self.definitions = {**_definitions(self.told), **_definitions(asked)}
+        input_schema = json_schema.write_schema(signature.inputs, signature.schema_rest)
+        has_outputs = bool(signature.outputs) or signature.outputs_rest is not None
+        self.output_schema = (
+            json_schema.write_schema(signature.outputs, signature.outputs_rest) if has_outputs else None
+        )
+        self.inputs: dict[str, Any] = (
+            input_schema.get("properties", {}) if isinstance(input_schema, dict) else {}
+        )
+        self.definitions = {**_definitions(self.output_schema), **_definitions(input_schema)}
 
     def value(self, source: Source) -> Any:
-        """Raises KeyError where there is nothing."""
+        """Return the value for a hole. Raises KeyError if the signature has none."""
         match source:
             case ("title",):
                 return self.signature.title
@@ -559,12 +579,16 @@ class _Carried:
             case ("input", name):
                 return self._again(self.inputs[name])
             case ("bare input", name):
-                own = self.inputs[name]
-                return self._again({m: v for m, v in own.items() if m not in ("description", "deprecated")})
-            case ("outputs",):
-                told = self.told
+                input_schema = self.inputs[name]
                 return self._again(
-                    {m: v for m, v in told.items() if m != "$defs"} if isinstance(told, dict) else told
+                    {m: v for m, v in input_schema.items() if m not in ("description", "deprecated")}
+                )
+            case ("outputs",):
+                output_schema = self.output_schema
+                return self._again(
+                    {m: v for m, v in output_schema.items() if m != "$defs"}
+                    if isinstance(output_schema, dict)
+                    else output_schema
                 )
             case ("definition", name):
                 return self._again(self.definitions[name])
@@ -575,38 +599,38 @@ class _Carried:
 
 
 def _definitions(schema: Any) -> dict[str, Any]:
-    found = schema.get("$defs") if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
+    definitions = schema.get("$defs") if isinstance(schema, dict) else None
+    return definitions if isinstance(definitions, dict) else {}
 
 
-def _rest(builder: _SignatureBuilder, signature: Signature) -> dict[str, Any]:
-    # The document with a hole wherever the signature gives back what stands there.
+def _build_rest(builder: _SignatureBuilder, signature: Signature) -> dict[str, Any]:
+    # The document with a hole at each place whose value the signature restores exactly.
     document = builder.cut.document
     start = _start(document)
-    carried = _Carried(signature, is_dialect=builder.cut.is_dialect)
-    made: list[tuple[Path, Source]] = []
+    fillings = _Fillings(signature, is_dialect=builder.cut.is_dialect)
+    filled_holes: list[tuple[Path, Source]] = []
     hollow = document
     for path, source in builder.holes:
-        whole = _whole(start, path)
+        full_path = _full_path(start, path)
         try:
-            found: Any = hollow
-            for step in whole:
-                found = found[step]
-            is_carried = canonical(found) == canonical(carried.value(source))
+            stored_value: Any = hollow
+            for step in full_path:
+                stored_value = stored_value[step]
+            is_filled = canonical(stored_value) == canonical(fillings.value(source))
         except (KeyError, IndexError, TypeError, AttributeError):
-            continue  # nothing stands there, or not any more, or nothing is carried
-        if is_carried:
-            hollow = _emptied(hollow, whole)
-            made.append((path, source))
-    rest: dict[str, Any] = {
+            continue  # the document has no value there, or an outer hole contains it, or nothing fills it
+        if is_filled:
+            hollow = _emptied(hollow, full_path)
+            filled_holes.append((path, source))
+    signature_rest: dict[str, Any] = {
         "document": hollow,
-        "holes": [[list(path), list(source)] for path, source in made],
+        "holes": [[list(path), list(source)] for path, source in filled_holes],
     }
-    if builder.called:
-        rest["called"] = builder.called
+    if builder.renamed_inputs:
+        signature_rest["called"] = builder.renamed_inputs
     if builder.body:
-        rest["body"] = builder.body
-    return rest
+        signature_rest["body"] = builder.body
+    return signature_rest
 
 
 def _start(document: Mapping[str, Any]) -> Path:
@@ -614,12 +638,12 @@ def _start(document: Mapping[str, Any]) -> Path:
     return ("paths", path, *item)
 
 
-def _whole(start: Path, path: Sequence[str | int]) -> Path:
+def _full_path(start: Path, path: Sequence[str | int]) -> Path:
     return (*start, *path[1:]) if path[0] == _OPERATION else tuple(path)
 
 
 def _emptied(value: Any, path: Path) -> Any:
-    # A copy without the member at `path`; what is not on the way is shared.
+    # A copy without the member at `path`, which shares all other parts with the original.
     step, *below = path
     if not below:
         return {member: inner for member, inner in value.items() if member != step}

@@ -106,7 +106,7 @@ def _operation(root: Mapping[str, Any], item: Mapping[str, Any], operation: Any)
 def _parameters(
     root: Mapping[str, Any], item: Mapping[str, Any], operation: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    # Those of the path and of the operation, whose own come last and win; there is one body at most.
+    # The parameters of the path and of the operation, which override; there is at most one body.
     merged: dict[tuple[object, object], dict[str, Any]] = {}
     for holder in (item, operation):
         rows = holder.get("parameters") or []

@@ -58,7 +58,7 @@ def call(
 
 
 def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
-    values = judged.given(signature, arguments)
+    values = judged.arguments_to_send(signature, arguments)
     if len(signature.inputs) == 1 and signature.inputs[0].is_whole:
         return values.get(signature.inputs[0].name, {})
     return values
@@ -144,11 +144,11 @@ def _outcome(signature: Signature, document: Any) -> Outcome:
         error = document.get("error")
         return _tool_error(error if isinstance(error, dict) else {})
     value = document.get("value")
-    whole = next((output.name for output in signature.outputs if output.is_whole), "value")
+    whole_output = next((output.name for output in signature.outputs if output.is_whole), "value")
     if signature.outputs_rest is not None and isinstance(value, dict):
         return outcomes.ok(value, signature)
     has_value = "value" in document and (value is not None or signature.outputs)
-    return outcomes.ok({whole: value} if has_value else {}, signature)
+    return outcomes.ok({whole_output: value} if has_value else {}, signature)
 
 
 def _tool_error(error: dict[str, Any]) -> Outcome:

@@ -92,12 +92,12 @@ class OXP(Protocol):
         super().__init__(settings)
         self._cached_list: tuple[Session, _Listing] | None = None
 
-    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+    def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
         reply = _list(session)
-        yield known.recall("", reply) or _current_page(_listing(session, reply))
+        yield known_pages.recall("", reply) or _current_page(_listing(session, reply))
 
     def read(self, document: dict[str, Any]) -> Signature:
-        return oxp_document.read(document)
+        return oxp_document.read_signature(document)
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return oxp_document.write(signature, tool_id, label)
@@ -319,7 +319,7 @@ def _latest(versions: list[Item], rejected: list[Rejected]) -> list[Item]:
     while remaining[0].label_key != remaining[-1].label_key:
         newest = remaining[0]
         try:
-            oxp_document.read(newest.document or {})
+            oxp_document.read_signature(newest.document or {})
         except UnreadableItemError as error:
             name = f"{newest.tool_id}@{newest.label}"
             rejected.append(Rejected(name, error.code, error.reason))

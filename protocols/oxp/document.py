@@ -47,11 +47,11 @@ def compose(
 
 
 def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
-    rest, inputs, outputs = signature.rest or {}, None, None
+    signature_rest, inputs, outputs = signature.rest or {}, None, None
     if signature.inputs or signature.schema_rest is not None:
-        inputs = json_schema.write(signature.inputs, signature.schema_rest)
+        inputs = json_schema.write_schema(signature.inputs, signature.schema_rest)
     if signature.outputs or signature.outputs_rest is not None:
-        outputs = json_schema.write(signature.outputs, signature.outputs_rest)
+        outputs = json_schema.write_schema(signature.outputs, signature.outputs_rest)
     document = compose(
         tool_id,
         label,
@@ -60,9 +60,9 @@ def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         output_schema=outputs,
         requirements=write_requirements(signature.requirements),
     )
-    document |= rest
+    document |= signature_rest
     if inputs is not None:
-        document["input_schema"] = {"parameters": inputs} if "input_schema" in rest else inputs
+        document["input_schema"] = {"parameters": inputs} if "input_schema" in signature_rest else inputs
     return document
 
 
@@ -113,13 +113,13 @@ def read_version(document: Mapping[str, Any]) -> str:
     return version[0]
 
 
-def read(document: dict[str, Any]) -> Signature:
+def read_signature(document: dict[str, Any]) -> Signature:
     inputs, outputs = _unwrapped(document.get("input_schema")), document.get("output_schema")
     input_shape = output_shape = _NO_SHAPE
     if inputs is not None and inputs != {}:
-        input_shape = json_schema.read(inputs, "input_schema", whole_name="input")
+        input_shape = json_schema.read_schema(inputs, "input_schema", whole_name="input")
     if outputs is not None:
-        output_shape = json_schema.read(outputs, "output_schema", whole_name="value")
+        output_shape = json_schema.read_schema(outputs, "output_schema", whole_name="value")
     signature = Signature(
         name=members.name(document, "name", code="BAD_NAME"),
         description=members.text(document, "description"),
@@ -129,7 +129,7 @@ def read(document: dict[str, Any]) -> Signature:
         schema_rest=input_shape.rest,
         outputs_rest=output_shape.rest,
     )
-    return structs.replace(signature, rest=_rest(document, signature) or None)
+    return structs.replace(signature, rest=_document_rest(document, signature) or None)
 
 
 def _unwrapped(schema: object) -> object:
@@ -141,11 +141,11 @@ def _unwrapped(schema: object) -> object:
     return schema
 
 
-def _rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
+def _document_rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
     # The members that `write` cannot reproduce, and all requirements, because they contain the providers. An
     # `input_schema` of {"parameters": {}} marks the early draft, which wraps the schema.
     rewritten = write(signature, read_tool_id(document), document["version"])
-    rest = {
+    document_rest = {
         member: value
         for member, value in document.items()
         if member == "requirements"
@@ -154,8 +154,8 @@ def _rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
     }
     schema = document.get("input_schema")
     if schema and _unwrapped(schema) is not schema:
-        rest["input_schema"] = {"parameters": {}}
-    return rest
+        document_rest["input_schema"] = {"parameters": {}}
+    return document_rest
 
 
 def _requirements(value: object) -> Requirements:

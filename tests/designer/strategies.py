@@ -83,8 +83,8 @@ signatures = st.builds(
 
 
 def _with_schemas(schema: Any, outputs: Any) -> Signature:
-    inputs_read = json_schema.read(schema, "input", whole_name="input")
-    outputs_read = json_schema.read(outputs, "output", whole_name="value")
+    inputs_read = json_schema.read_schema(schema, "input", whole_name="input")
+    outputs_read = json_schema.read_schema(outputs, "output", whole_name="value")
     return Signature(
         name="tool",
         description="Reads a schema",

@@ -10,7 +10,7 @@ from tests.core.schema import schemas
 
 
 def read_shape(schema):
-    return json_schema.read(schema, "schema", whole_name="value")
+    return json_schema.read_schema(schema, "schema", whole_name="value")
 
 
 def stored(shape):
@@ -26,7 +26,7 @@ def the_property(schema, **members):
 
 
 def keeps(schema):
-    assert canonical(json_schema.write(*stored(read_shape(schema)))) == canonical(schema)
+    assert canonical(json_schema.write_schema(*stored(read_shape(schema)))) == canonical(schema)
 
 
 @given(schemas.schemas)

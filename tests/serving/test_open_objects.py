@@ -35,7 +35,7 @@ def an_object(properties: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def fields_of(schema: Any) -> dict[str, Any]:
-    shape = parameters.read(schema, "schema", whole_name="value")
+    shape = parameters.read_schema(schema, "schema", whole_name="value")
     return {"inputs": shape.parameters, "schema_rest": shape.rest}
 
 

@@ -38,9 +38,9 @@ def test_a_release_is_decoded_once(release, django_assert_num_queries):
     again = Release.objects.defer("document").get()
     with django_assert_num_queries(0):
         assert sealed(again) is first
-    (tool,) = first.at("").tools
+    (tool,) = first.visible_document("").tools
     assert first.tool(tool.signature.name, "") is tool
-    assert (first.at("nobody"), first.tool(tool.signature.name, "nobody")) == (None, None)
+    assert (first.visible_document("nobody"), first.tool(tool.signature.name, "nobody")) == (None, None)
     assert wires(tool.signature, "mcp") is wires(tool.signature, "mcp")
 
 
@@ -56,7 +56,7 @@ def test_the_one_that_is_asked_for_stays_and_others_go(release, monkeypatch):
 def test_what_follows_from_a_release_goes_with_it(release):
     derived = sealed(release).derived("it", object)
     assert sealed(release).derived("it", object) is derived
-    tool = sealed(release).at("").tools[0].signature
+    tool = sealed(release).visible_document("").tools[0].signature
     wires(tool, "mcp")
     number = id(tool)
     assert number in released_documents._derived

@@ -120,7 +120,9 @@ def _side(
 ) -> Iterator[Change]:
     if old == new and is_equal(old_rest, new_rest) and _same_values(old, new):
         return
-    comparer = Comparer(side, json_schema.write(old, old_rest), json_schema.write(new, new_rest))
+    comparer = Comparer(
+        side, json_schema.write_schema(old, old_rest), json_schema.write_schema(new, new_rest)
+    )
     changes = list(_parts(side, old, new, comparer))
     if not changes and not comparer.are_same_to_readers:
         changes = [change([_rest_of(side)], "changed", "cosmetic", old_rest, new_rest)]

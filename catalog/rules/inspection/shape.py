@@ -166,7 +166,7 @@ def _unresolved(signature: Signature, code: str) -> Iterator[str]:
     sides = ((signature.inputs, signature.schema_rest), (signature.outputs, signature.outputs_rest))
     for parameters, remainder in sides:
         with suppress(SchemaBoundsError):  # LARGE_SCHEMA
-            document = read_document(json_schema.write(parameters, remainder))
+            document = read_document(json_schema.write_schema(parameters, remainder))
             yield from (finding.subject for finding in document.findings if finding.code == code)
 
 

@@ -113,7 +113,7 @@ def reply(
     state: of the call that this one continues. is_declined: the question of that call was declined. nth: as
     in `Moment`.
     """
-    call_inputs = call_arguments.given(signature, arguments)
+    call_inputs = call_arguments.arguments_to_send(signature, arguments)
     before = (state or {}).get(STATE, {})
     passed, question = dict(before.get("passed", {})), str(before.get("asked", ""))
     moment = Moment(signature, call_inputs, passed, declined=question if is_declined else "", nth=nth)
@@ -167,7 +167,7 @@ def promises(signature: Signature) -> bool:
 
 
 def output_schema(signature: Signature) -> Any:
-    return json_schema.write(signature.outputs, signature.outputs_rest)
+    return json_schema.write_schema(signature.outputs, signature.outputs_rest)
 
 
 def faults_in_outputs(signature: Signature, outputs: Mapping[str, Any]) -> list[str]:

@@ -1,8 +1,8 @@
-"""What a client of MCP speaks: its revision, and what it can be asked.
+"""The client of a request: its revision of MCP, and the kinds of questions that it can be asked.
 
-Since 2026-07-28 every request says both. Before, a handshake settled them for a session; as nothing is kept
-here between two requests, the session's id says what has to be remembered of the handshake. By its random
-part the requests of two clients with one key are told apart, as both count theirs from 1.
+Since 2026-07-28 every request states both. Before, a handshake settled them for a session. Nothing is stored
+between two requests, so the session's id contains the facts of the handshake. Its random part distinguishes
+requests of two clients with one key, because each client numbers its requests from 1.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
@@ -37,27 +37,31 @@ from protocols.mcp.wire import (
 )
 from protocols.server import EVENT_STREAM, Request
 
-# What the header's absence means: https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
-UNTOLD = "2025-03-26"
+# The version without the header: https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
+DEFAULT_VERSION = "2025-03-26"
 BATCHED = ("2025-03-26", "2024-11-05")
 FORMS_SINCE, VISITS_SINCE = "2025-06-18", "2025-11-25"
-# Members of a tool that a revision does not know yet, by the last one that lacks them.
+# Members of a tool, by the last revision that does not have them.
 UNKNOWN_UNTIL = {
     "2024-11-05": ("annotations",),
     "2025-03-26": ("title", "outputSchema", "_meta"),
     "2025-06-18": ("icons",),
 }
-# Kinds as a session's id has them, which is of visible characters of ASCII.
+# Kinds in the id of a session, which has visible ASCII characters only.
 _WORDS = {FORM_KIND: "forms", URL_KIND: "visits"}
 _SESSION = re.compile(r"[0-9a-f]{32}")
 # The parameter that `Mcp-Name` repeats.
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """`kinds` are those of the requests that it answers while a tool runs. `session` is the random part of
-    its session's id, "" where it sends none. `mark` is what a call that it asks for is marked with."""
+    """The client of a request.
+
+    kinds: the kinds of requests that it answers while a tool runs.
+    session: the random part of its session's id, "" without a session.
+    mark: identifies the call that it requests, so that the client can cancel it.
+    """
 
     version: str
     kinds: tuple[str, ...] = ()
@@ -70,9 +74,9 @@ class Client:
 
     @property
     def unknown_members(self) -> frozenset[str]:
-        """What its revision does not know of a tool."""
-        found = [names for last, names in UNKNOWN_UNTIL.items() if self.version <= last]
-        return frozenset(name for names in found for name in names)
+        """Return the members of a tool that its revision does not have."""
+        names_of_revisions = [names for last, names in UNKNOWN_UNTIL.items() if self.version <= last]
+        return frozenset(name for names in names_of_revisions for name in names)
 
     @property
     def asks_forms(self) -> bool:
@@ -83,28 +87,31 @@ class Client:
         return "-".join(["pegboard", self.session, *(_WORDS.get(kind, kind) for kind in self.kinds)])
 
     def marking(self, number: Number) -> Self:
-        """The client as it sends the request of this number. Without a session no call is marked: another
-        client of the same key may have a request of this number, too."""
+        """Return the client with the mark of its request with this number. Without a session there is no
+        mark: another client of the same key may have a request with this number, too.
+        """
         return replace(self, mark=digest([self.session, number])) if self.session else self
 
 
 def is_modern(request: Request, document: object) -> bool:
-    """Whether a message is to be judged by the rules since 2026-07-28."""
+    """Return whether the rules since 2026-07-28 apply to a message."""
     version = request.headers.get(VERSION_HEADER)
     if version is not None and version not in HANDSHAKE:
-        # An unknown one as well: they say which ones are known.
+        # An unknown version as well: the modern error lists the supported ones.
         return version in MODERN or _meta(document) is not None
     return version is None and PROTOCOL_VERSION in (_meta(document) or {})
 
 
-def takes_events_alone(request: Request) -> bool:
-    """Clients have to take both JSON and events, and some take only the one."""
+def accepts_only_events(request: Request) -> bool:
+    """Return whether a client accepts no JSON. It should accept both JSON and events."""
     accepted = request.headers.get("Accept", "*/*").lower()
     return EVENT_STREAM in accepted and "application/json" not in accepted and "*/*" not in accepted
 
 
-def modern(request: Request, message: Message) -> Client:
-    """Raises RpcError where the request does not say who it comes from, or says two things."""
+def client_of_request(request: Request, message: Message) -> Client:
+    """Return the client of a modern request. Raises RpcError if the request does not describe its client, or
+    headers and body differ.
+    """
     meta = message.params.get("_meta")
     needed = [PROTOCOL_VERSION, CLIENT_CAPABILITIES]
     if not isinstance(meta, dict) or (missing := [name for name in needed if name not in meta]):
@@ -112,35 +119,35 @@ def modern(request: Request, message: Message) -> Client:
         raise RpcError(INVALID_PARAMS, f"“params._meta” needs: {', '.join(missing)}.")
     version, capabilities = (meta[name] for name in needed)
     if request.headers.get(VERSION_HEADER) != version:
-        raise _mismatch(VERSION_HEADER, "the version in “params._meta”")
+        raise _header_mismatch(VERSION_HEADER, "the version in “params._meta”")
     if request.headers.get(METHOD_HEADER) != message.method:
-        raise _mismatch(METHOD_HEADER, "“method”")
-    named = message.params.get(NAMED.get(message.method, ""))
-    if isinstance(named, str) and mcp_headers.plain(request.headers.get(NAME_HEADER, "")) != named:
-        raise _mismatch(NAME_HEADER, f"“{NAMED[message.method]}”")
+        raise _header_mismatch(METHOD_HEADER, "“method”")
+    name = message.params.get(NAME_PARAMETERS.get(message.method, ""))
+    if isinstance(name, str) and mcp_headers.decode_value(request.headers.get(NAME_HEADER, "")) != name:
+        raise _header_mismatch(NAME_HEADER, f"“{NAME_PARAMETERS[message.method]}”")
     if version not in MODERN:
-        raise unsupported(version, MODERN)
+        raise unsupported_version(version, MODERN)
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"“{needed[1]}” is no object.")
     return _client(version, capabilities)
 
 
-def of_handshake(request: Request) -> Client:
-    """Raises RpcError for a version that is not known."""
-    version = request.headers.get(VERSION_HEADER, UNTOLD)
+def client_in_session(request: Request) -> Client:
+    """Return the client of a request after a handshake. Raises RpcError for an unknown version."""
+    version = request.headers.get(VERSION_HEADER, DEFAULT_VERSION)
     if version not in HANDSHAKE:
-        raise unsupported(version, [*MODERN, *HANDSHAKE])
-    said = request.headers.get(SESSION_HEADER, "").split("-")
-    session = next((part for part in said if _SESSION.fullmatch(part)), "")
-    # Questions go out on a stream.
+        raise unsupported_version(version, [*MODERN, *HANDSHAKE])
+    id_parts = request.headers.get(SESSION_HEADER, "").split("-")
+    session = next((part for part in id_parts if _SESSION.fullmatch(part)), "")
+    # Questions need a stream.
     if EVENT_STREAM not in request.headers.get("Accept", "").lower():
-        said = []
-    kinds = tuple(kind for kind in SERVER_REQUEST_KINDS if _WORDS.get(kind, kind) in said)
+        id_parts = []
+    kinds = tuple(kind for kind in SERVER_REQUEST_KINDS if _WORDS.get(kind, kind) in id_parts)
     return Client(version=version, kinds=kinds, session=session)
 
 
-def met(params: Mapping[str, Any]) -> Client:
-    """Who introduces itself in a handshake. Of a version that we do not know, the newest that we do."""
+def client_of_handshake(params: Mapping[str, Any]) -> Client:
+    """Return the client of a handshake, with the newest supported version if its own is unknown."""
     version, capabilities = params.get("protocolVersion"), params.get("capabilities")
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, "“protocolVersion” is missing.")
@@ -151,23 +158,22 @@ def met(params: Mapping[str, Any]) -> Client:
     return replace(client, session=secrets.token_hex(16))
 
 
-def check_mirrored(request: Request, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Raises RpcError where headers that repeat arguments say something else: a proxy would have gone by
-    them."""
-    wanted = mcp_headers.mirrored(schema, arguments)
-    for name in mcp_headers.names(schema):
-        given, value = request.headers.get(name), wanted.get(name)
-        if given is None or value is None:
-            is_same = given is value
+def check_mirrored_headers(request: Request, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Raise RpcError if a header that repeats an argument differs from it: a proxy may have routed by it."""
+    expected_headers = mcp_headers.mirrored_headers(schema, arguments)
+    for name in mcp_headers.header_names_of(schema):
+        header, value = request.headers.get(name), expected_headers.get(name)
+        if header is None or value is None:
+            is_same = header is value
         else:
-            is_same = mcp_headers.plain(given) == mcp_headers.plain(value)
+            is_same = mcp_headers.decode_value(header) == mcp_headers.decode_value(value)
         if not is_same:
-            raise _mismatch(name, "the argument")
+            raise _header_mismatch(name, "the argument")
 
 
-def unsupported(version: object, supported: Sequence[str]) -> RpcError:
-    said = {"supported": list(supported), "requested": version}
-    return RpcError(UNSUPPORTED_VERSION, "This version of MCP is not known here.", said)
+def unsupported_version(version: object, supported: Sequence[str]) -> RpcError:
+    data = {"supported": list(supported), "requested": version}
+    return RpcError(UNSUPPORTED_VERSION, "This version of MCP is not known here.", data)
 
 
 def _client(version: str, capabilities: Mapping[str, Any]) -> Client:
@@ -182,5 +188,5 @@ def _meta(document: object) -> Mapping[str, Any] | None:
     return meta if isinstance(meta, dict) else None
 
 
-def _mismatch(header: str, what: str) -> RpcError:
+def _header_mismatch(header: str, what: str) -> RpcError:
     return RpcError(HEADER_MISMATCH, f"The header {header} and {what} are not the same.")

@@ -23,7 +23,7 @@ from protocols.mcp.wire import (
 )
 from protocols.server import Refusal
 
-# Since 2026-07-28 the status of HTTP says what kind of error it is, so that proxies can tell.
+# Since 2026-07-28 the HTTP status reflects the kind of the error, for proxies.
 STATUS = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,
@@ -37,7 +37,7 @@ NUMBERS = {"invalid_json": PARSE_ERROR, "too_large": INVALID_REQUEST, "server_er
 
 
 class RpcError(DomainError):
-    """An error of JSON-RPC; `number` is its code there, and `data` what the revision adds to it."""
+    """An error of JSON-RPC. number: its code. data: additional facts that the revision defines."""
 
     def __init__(self, number: int, message: str, data: Mapping[str, Any] | None = None) -> None:
         super().__init__("rpc_error", message, status=STATUS.get(number, 400))
@@ -47,15 +47,15 @@ class RpcError(DomainError):
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """A request, or a notification or a response, which have no `id` to be answered by."""
+    """A request, or a notification or response, whose `id` is None because it has no answer."""
 
     id: Number | None
     method: str
     params: Mapping[str, Any]
 
 
-def read(document: object) -> Message:
-    """Raises RpcError for what is no message."""
+def read_message(document: object) -> Message:
+    """Return a message. Raises RpcError if the document is not a message."""
     if not isinstance(document, dict) or document.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, "The body is no message of JSON-RPC 2.0: an object with “jsonrpc”.")
     number, method, params = document.get("id"), document.get("method", ""), document.get("params", {})
@@ -72,7 +72,9 @@ def read(document: object) -> Message:
 
 
 def response_in(document: object) -> tuple[Number | None, object] | None:
-    """The number and the result of an answer to a request of ours; an error has no result."""
+    """Return the number and the result of a response to Pegboard's request; the result of an error is
+    None.
+    """
     if not isinstance(document, dict) or "method" in document:
         return None
     if "result" not in document and "error" not in document:
@@ -85,7 +87,7 @@ def error(number: Number | None, refused: RpcError) -> dict[str, Any]:
 
 
 def of_refusal(refusal: Refusal) -> RpcError:
-    """An error that is no business of MCP's, with our own code among its data."""
+    """Return an error that MCP does not define, with Pegboard's code in its data."""
     number = NUMBERS.get(refusal.code, SERVER_ERROR)
     return RpcError(number, refusal.message, {"code": refusal.code, **_fields(refusal)})
 

@@ -1,7 +1,7 @@
-"""What a tool asks before it goes on, put to the user of a client that can ask, and the answers.
+"""Questions of a tool for the user of a client, and their answers.
 
-Since 2026-07-28 the questions are a result, and the same call with the answers is another request. What has
-to be remembered in between is the call's row, which `requestState` names.
+Since 2026-07-28 the questions are a result, and the client sends the same call again with the answers. The
+state in between is the call's row, which `requestState` names.
 
 https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 """
@@ -23,7 +23,7 @@ from protocols.mcp.wire import FORM_KIND, INVALID_PARAMS, MISSING_CAPABILITY, UR
 CONFIRM = "confirm"
 CHOICES_SINCE = "2025-11-25"
 _STATE = re.compile(r"call-([0-9]{1,18})")
-# No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
+# A tuple and not a set: a vendor's `type` may be a list, which is not hashable.
 _SIMPLE = ("string", "number", "integer", "boolean")
 
 
@@ -53,7 +53,7 @@ class Question(Interface):
 def confirmation(message: str) -> dict[str, Any]:
     yes = {"type": "boolean", "title": "Run it", "default": False}
     form = {"type": "object", "properties": {CONFIRM: yes}, "required": [CONFIRM]}
-    return _required({CONFIRM: _form(message, form)})
+    return _input_required({CONFIRM: _form(message, form)})
 
 
 def is_confirmed(responses: Mapping[str, Any]) -> bool:
@@ -67,31 +67,33 @@ def has_answer_to_confirmation(params: Mapping[str, Any]) -> bool:
 
 
 def refuse_unable(error: Mapping[str, Any], call: int | None, client: Client) -> None:
-    """Raises RpcError if the vendor could not ask because the client did not declare that it answers: since
-    2026-07-28 the client receives an error for that."""
+    """Raise RpcError if the vendor could not ask because the client did not declare that it answers: since
+    2026-07-28 the client receives an error in this case.
+    """
     if error.get("code") == CANNOT_ASK and "kinds" not in error:
         missing = set(QUESTIONS) - set(client.kinds)
     else:
         missing = set(str(error.get("kinds", "")).split()) - set(client.kinds)
     if client.is_modern and missing:
-        named = {} if call is None else {"pegboard/call": call}
-        raise _missing(missing, str(error.get("message", "")), named)
+        call_member = {} if call is None else {"pegboard/call": call}
+        raise _missing_capability(missing, str(error.get("message", "")), call_member)
 
 
 def refuse_undeclared(call: int, asks: Sequence[Question], client: Client) -> None:
-    """Raises RpcError if the client did not declare that it answers such questions: since 2026-07-28 it
-    receives an error for that. The call has been made, and can be resumed over REST."""
+    """Raise RpcError if the client did not declare that it answers such questions: since 2026-07-28 it
+    receives an error in this case. The call was sent, and can be resumed over REST.
+    """
     missing = {kind for ask in asks for kind in _kinds_of(ask)} - set(client.kinds)
     if client.is_modern and missing:
-        said = " ".join(f"{ask.message} {ask.url}".strip() for ask in asks)
-        message = f"The tool asks its user, and this client did not say that it can. It asks: {said}"
-        raise _missing(missing, message, {"pegboard/call": call})
+        question_text = " ".join(f"{ask.message} {ask.url}".strip() for ask in asks)
+        message = f"The tool asks its user, and this client did not say that it can. It asks: {question_text}"
+        raise _missing_capability(missing, message, {"pegboard/call": call})
 
 
-def _missing(kinds: Collection[str], message: str, more: Mapping[str, Any]) -> RpcError:
-    # A member of a capability is no use without the capability.
-    whole = {*kinds, *(kind.partition(".")[0] for kind in kinds)}
-    needed = {"requiredCapabilities": wire.capabilities_of(whole), **more}
+def _missing_capability(kinds: Collection[str], message: str, more: Mapping[str, Any]) -> RpcError:
+    # A member of a capability requires the capability itself.
+    needed_kinds = {*kinds, *(kind.partition(".")[0] for kind in kinds)}
+    needed = {"requiredCapabilities": wire.capabilities_of(needed_kinds), **more}
     return RpcError(MISSING_CAPABILITY, message, needed)
 
 
@@ -101,8 +103,8 @@ def _kinds_of(ask: Question) -> set[str]:
     return {URL_KIND if ask.url else FORM_KIND}
 
 
-def asked(call: int, asks: Sequence[Question], client: Client) -> dict[str, Any] | None:
-    """None where the client cannot answer all of the questions."""
+def questions_result(call: int, asks: Sequence[Question], client: Client) -> dict[str, Any] | None:
+    """Return the result with the questions; None if the client cannot answer all of them."""
     requests = {}
     for ask in asks:
         if not _kinds_of(ask) <= set(client.kinds):
@@ -112,7 +114,7 @@ def asked(call: int, asks: Sequence[Question], client: Client) -> dict[str, Any]
         elif ask.url:
             params = {"mode": "url", "message": ask.message, "url": ask.url}
             if not client.is_modern:
-                # The page that the user has gone to says no more of it.
+                # Required by the protocol. No notification with this id is ever sent.
                 params["elicitationId"] = f"call-{call}-{ask.id}"
             requests[ask.id] = {"method": wire.ELICITATION, "params": params}
         elif _is_form(ask.schema, client):
@@ -120,35 +122,36 @@ def asked(call: int, asks: Sequence[Question], client: Client) -> dict[str, Any]
             requests[ask.id] = _form(ask.message, form)
         else:
             return None
-    return _required(requests, f"call-{call}")
+    return _input_required(requests, f"call-{call}")
 
 
 def answers_ahead(params: Mapping[str, Any], asks: Sequence[Question]) -> dict[str, Any] | None:
-    """Return the answers that a client sent with a call before it was asked. None unless there is one to each
-    question."""
+    """Return the answers that a client sent with a call before it was asked; None unless each question has
+    one.
+    """
     responses = params.get("inputResponses")
     if not isinstance(responses, dict) or not asks:
         return None
-    found = {ask.id: responses[ask.id] for ask in asks if isinstance(responses.get(ask.id), dict)}
-    if len(found) < len(asks):
+    responses_by_id = {ask.id: responses[ask.id] for ask in asks if isinstance(responses.get(ask.id), dict)}
+    if len(responses_by_id) < len(asks):
         return None
-    return {name: _passed_on(response) for name, response in found.items()}
+    return {name: _vendor_answer(response) for name, response in responses_by_id.items()}
 
 
-def answered(params: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
-    """Which call goes on, and the answers as `continue_call` takes them. None for a call that begins."""
+def continued_call(params: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
+    """Return the primary key of the call that continues, and the answers; None for a new call."""
     state, responses = params.get("requestState"), params.get("inputResponses", {})
     if state is None:
         return None
-    found = _STATE.fullmatch(state) if isinstance(state, str) else None
-    if found is None or not isinstance(responses, dict):
+    match = _STATE.fullmatch(state) if isinstance(state, str) else None
+    if match is None or not isinstance(responses, dict):
         raise RpcError(INVALID_PARAMS, "This “requestState” is none of ours. Call the tool again without it.")
-    return int(found[1]), {name: _passed_on(response) for name, response in responses.items()}
+    return int(match[1]), {name: _vendor_answer(response) for name, response in responses.items()}
 
 
-def _required(requests: Mapping[str, Any], state: str = "") -> dict[str, Any]:
-    named = {"requestState": state} if state else {}
-    return {"resultType": "input_required", "inputRequests": requests, **named}
+def _input_required(requests: Mapping[str, Any], state: str = "") -> dict[str, Any]:
+    state_member = {"requestState": state} if state else {}
+    return {"resultType": "input_required", "inputRequests": requests, **state_member}
 
 
 def _form(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,7 +159,7 @@ def _form(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": wire.ELICITATION, "params": params}
 
 
-def _passed_on(response: object) -> Mapping[str, Any] | None:
+def _vendor_answer(response: object) -> Mapping[str, Any] | None:
     if isinstance(response, dict) and "action" not in response:
         # The result of a request to the program itself, which the protocol of the vendor checks.
         return response
@@ -183,7 +186,7 @@ def _is_form(schema: Mapping[str, Any] | None, client: Client) -> bool:
 
 
 def _is_drawn(member: object, client: Client) -> bool:
-    # A client draws members that are no objects themselves, and no more than that.
+    # The forms of clients have no nested objects.
     if not isinstance(member, dict):
         return False
     if "type" not in member:
@@ -197,4 +200,4 @@ def _is_of_texts(items: Mapping[str, Any]) -> bool:
     titled = items.get("anyOf")
     if not isinstance(titled, list):
         return items.get("type") == "string"
-    return all(isinstance(each, dict) and isinstance(each.get("const"), str) for each in titled)
+    return all(isinstance(choice, dict) and isinstance(choice.get("const"), str) for choice in titled)

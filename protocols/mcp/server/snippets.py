@@ -1,4 +1,4 @@
-"""How clients of MCP are told of a server: for each one text to copy."""
+"""Configuration of MCP clients for a server: one text to copy for each client."""
 
 import json
 import textwrap
@@ -9,8 +9,8 @@ from protocols.server import Snippet
 KEY = "PEGBOARD_TOKEN"
 
 
-def of(address: str, agent: str) -> list[Snippet]:
-    """`agent` is what the server is called in the client."""
+def build_snippets(address: str, agent: str) -> list[Snippet]:
+    """Return the texts. agent: the name of the server in the client."""
     line = f'claude mcp add --transport http {agent} {address} --header "Authorization: Bearer ${KEY}"'
     programs = _of_programs(address, agent)
     return [
@@ -30,19 +30,19 @@ def _http(address: str, key: str) -> dict[str, Any]:
 
 
 def _of_vs_code(address: str, agent: str) -> dict[str, Any]:
-    # The editor asks for the key once, and keeps it out of the file.
-    asked = {
+    # The editor asks for the key once, and does not store it in the file.
+    key_input = {
         "type": "promptString",
         "id": "pegboard-key",
         "description": "API key of Pegboard",
         "password": True,
     }
-    return {"servers": {agent: _http(address, "${input:pegboard-key}")}, "inputs": [asked]}
+    return {"servers": {agent: _http(address, "${input:pegboard-key}")}, "inputs": [key_input]}
 
 
 def _of_programs(address: str, agent: str) -> dict[str, Any]:
-    # Such a client starts a program and speaks to that; this one passes on what it says. The header is in the
-    # environment because some systems break arguments at spaces.
+    # Such a client starts a program; this one relays its messages. The header is in the environment because
+    # some systems split arguments at spaces.
     arguments = ["-y", "mcp-remote", address, "--header", "Authorization:${AUTHORIZATION}"]
     program = {"command": "npx", "args": arguments, "env": {"AUTHORIZATION": "Bearer pgb_…"}}
     return {"mcpServers": {agent: program}}

@@ -115,7 +115,7 @@ def test_another_origin_does_not_see_it(vendor, authority, tmp_path):
     endpoint = endpoint_of(vendor, authority, credential)
     with HostileVendor(reply(), tls=context) as other, sessions.open_session(endpoint) as session:
         session.get("/tools")
-        with session.at(other.url) as elsewhere:
+        with session.at_url(other.url) as elsewhere:
             elsewhere.get("/tools")
             assert elsewhere._connection._certificate is None
     assert len(other.requests) == 1

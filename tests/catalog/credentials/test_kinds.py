@@ -70,7 +70,7 @@ def test_reply_that_repeats_the_key_in_any_spelling_is_not_taken(spelling):
 def test_key_stays_with_its_origin():
     with HostileVendor(reply()) as vendor, HostileVendor(reply()) as other:
         endpoint = make_endpoint(url=vendor.url, credential=make_credential(vendor.url))
-        with sessions.open_session(endpoint) as session, session.at(other.url) as elsewhere:
+        with sessions.open_session(endpoint) as session, session.at_url(other.url) as elsewhere:
             session.get("/a")
             elsewhere.get("/b")
 

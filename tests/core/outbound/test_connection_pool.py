@@ -76,7 +76,7 @@ def test_what_is_not_the_same_in_all_has_a_connection_of_its_own(other):
 
 def test_another_address_of_the_same_endpoint_has_a_connection_of_its_own():
     with HostileVendor(reply()) as vendor, HostileVendor(reply()) as moved:
-        with session_with(vendor) as session, session.at(moved.url) as elsewhere:
+        with session_with(vendor) as session, session.at_url(moved.url) as elsewhere:
             session.post("/run", json={})
             elsewhere.post("/run", json={})
         ask(moved)

@@ -74,9 +74,9 @@ def test_what_is_listened_to_and_says_nothing_leaves_its_connection_to_the_next(
 
 def test_another_address_gets_no_credential():
     with HostileVendor(reply()) as other, talk(reply(), **BEARER) as (home, session):
-        elsewhere = session.at(other.url + "/doc.json")
+        elsewhere = session.at_url(other.url + "/doc.json")
         elsewhere.get("")
-        back = elsewhere.at(home.url)
+        back = elsewhere.at_url(home.url)
         back.get("/again")
         elsewhere.close()
         back.close()
@@ -87,7 +87,7 @@ def test_another_address_gets_no_credential():
 
 def test_another_address_keeps_the_address_rule():
     with talk(reply()) as (_, session), pytest.raises(RefusedError):
-        session.at("http://169.254.169.254/latest").get("")
+        session.at_url("http://169.254.169.254/latest").get("")
 
 
 def test_exchanges_show_what_went_over_the_wire_without_the_credential():

@@ -36,7 +36,7 @@ def rest_operations() -> list[Signature]:
     operations = []
     for operation in cuts(json.loads(api_reference.document())).values():
         with suppress(UnreadableItemError):
-            operations.append(openapi_signature.read(operation))
+            operations.append(openapi_signature.read_signature(operation))
     return operations
 
 

@@ -179,7 +179,7 @@ def test_recorded_tools_are_called_by_the_names_of_every_format(api, owner):
         signature
         for signature in signatures
         if carried(make_release(signature), FORMATS["a2t"].limits).is_whole
-        and not arguments.problems(
+        and not arguments.find_problems(
             signature, {parameter.name: value_of(parameter) for parameter in signature.inputs}
         )
     ][:40]

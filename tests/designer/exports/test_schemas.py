@@ -25,8 +25,10 @@ DEFINED = {"$defs": {"unit": {"enum": ["C", "F"]}}}
 
 
 def signature_of(inputs, outputs=None):
-    inputs_read = json_schema.read(inputs, "input", whole_name="input")
-    outputs_read = json_schema.read(outputs, "output", whole_name="value") if outputs is not None else None
+    inputs_read = json_schema.read_schema(inputs, "input", whole_name="input")
+    outputs_read = (
+        json_schema.read_schema(outputs, "output", whole_name="value") if outputs is not None else None
+    )
     return Signature(
         name="forecast",
         description="Tomorrow's weather",

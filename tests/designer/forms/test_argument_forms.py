@@ -156,7 +156,7 @@ REFERRED = {
     ],
 )
 def test_a_list_is_ticked_however_its_schema_is_spelled(schema):
-    shape = parameters.read(
+    shape = parameters.read_schema(
         {"type": "object", "properties": {"tags": schema}} | REFERRED, "s", whole_name="v"
     )
     signature = Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)

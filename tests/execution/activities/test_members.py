@@ -11,7 +11,7 @@ LINES = {"type": "array", "items": {"type": "object", "properties": {"price": {}
 
 def members_of(schema, **keywords):
     schema_of_output = {"type": "object", "properties": {"a": schema}, **keywords}
-    shape = parameters.read(schema_of_output, "outputSchema", whole_name="output")
+    shape = parameters.read_schema(schema_of_output, "outputSchema", whole_name="output")
     return members(shape.parameters[0], shape.rest)
 
 

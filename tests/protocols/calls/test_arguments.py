@@ -16,7 +16,7 @@ from tests.factories import make_parameter, make_signature
 
 
 def signature_of(schema):
-    shape = json_schema.read(schema, "schema", whole_name="value")
+    shape = json_schema.read_schema(schema, "schema", whole_name="value")
     return Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)
 
 
@@ -25,7 +25,7 @@ def an_object(*required, **properties):
 
 
 def problems(schema, **arguments_given):
-    return arguments.problems(signature_of(schema), arguments_given)
+    return arguments.find_problems(signature_of(schema), arguments_given)
 
 
 def problem_of(schema, value):
@@ -125,7 +125,7 @@ def test_required_and_null_are_not_the_same_where_null_is_a_value():
     schema = an_object("a", a={"type": ["string", "null"]}, b={"type": "string"})
     assert problems(schema, a=None) == {}
     assert problems(schema) == {"a": "is required"}
-    assert arguments.given(signature_of(schema), {"a": None, "b": None}) == {"a": None}
+    assert arguments.arguments_to_send(signature_of(schema), {"a": None, "b": None}) == {"a": None}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_required_and_null_are_not_the_same_where_null_is_a_value():
 )
 def test_null_is_sent_only_to_inputs_that_take_it(schema, takes_null):
     defined = {"$defs": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}}}
-    sent_arguments = arguments.given(signature_of(an_object(a=schema) | defined), {"a": None})
+    sent_arguments = arguments.arguments_to_send(signature_of(an_object(a=schema) | defined), {"a": None})
     assert sent_arguments == ({"a": None} if takes_null else {})
 
 
@@ -240,8 +240,8 @@ def test_the_dialect_that_is_named_is_the_one_that_counts():
 def test_rule_that_cannot_be_checked_is_named_and_stops_nobody(schema, value, remark):
     signature = signature_of(an_object("b", a=schema, b={"type": "integer"}))
     assert remark in arguments.unchecked(signature)
-    assert arguments.problems(signature, {"a": value, "b": 1}) == {}
-    assert "b" in arguments.problems(signature, {"a": value, "b": "x"})
+    assert arguments.find_problems(signature, {"a": value, "b": 1}) == {}
+    assert "b" in arguments.find_problems(signature, {"a": value, "b": "x"})
 
 
 NOWHERE = {"$ref": "#/$defs/none"}
@@ -265,7 +265,7 @@ AHEAD = "^(?!_)"
 def test_what_is_left_out_refuses_nothing_elsewhere(schema):
     defined = {"x": NOWHERE, "y": {"properties": {"b": {"pattern": AHEAD}}}}
     signature = signature_of(an_object(a=schema) | {"$defs": defined})
-    assert arguments.problems(signature, {"a": {"b": [1]}}) == {}
+    assert arguments.find_problems(signature, {"a": {"b": [1]}}) == {}
     assert arguments.unchecked(signature)
 
 
@@ -277,7 +277,7 @@ def test_schema_that_can_be_checked_has_no_remark():
 def test_vendors_schema_is_left_as_it_is():
     schema = an_object("b", a={"required": ["b", 1], "type": "file"})
     before = repr(schema)
-    arguments.problems(signature_of(schema), {"a": 1, "b": 2})
+    arguments.find_problems(signature_of(schema), {"a": 1, "b": 2})
     assert repr(schema) == before
 
 
@@ -343,10 +343,10 @@ def test_what_cannot_be_checked_costs_no_other_input():
     names = [f"p{number}" for number in range(50)]
     ahead = {name: {"type": "string", "pattern": "(?=x)"} for name in names}
     signature = signature_of(an_object(**ahead, n={"type": "integer"}))
-    assert arguments.problems(signature, {"p1": 1, "n": "x"}).keys() == {"p1", "n"}
+    assert arguments.find_problems(signature, {"p1": 1, "n": "x"}).keys() == {"p1", "n"}
     endless = doubling(60) | {"type": "object"}
     endless["properties"] |= {"n": {"type": "integer"}}
-    assert arguments.problems(signature_of(endless), {"a": 1, "n": "x"}).keys() == {"n"}
+    assert arguments.find_problems(signature_of(endless), {"a": 1, "n": "x"}).keys() == {"n"}
 
 
 def test_schema_with_more_endless_inputs_than_can_be_left_out_is_not_checked():
@@ -396,7 +396,7 @@ def test_verdicts_agree_with_a_second_implementation(schema, value):
 @given(schemas.objects(), st.dictionaries(schemas.names, schemas.values, max_size=4))
 def test_no_schema_and_no_arguments_break_the_check(schema, sent_arguments):
     signature = signature_of(schema)
-    problems = arguments.problems(signature, sent_arguments)
+    problems = arguments.find_problems(signature, sent_arguments)
     assert all(isinstance(name, str) and message for name, message in problems.items())
     assert arguments.unchecked(signature) == "" or arguments.unchecked(signature).endswith(".")
 
@@ -404,12 +404,12 @@ def test_no_schema_and_no_arguments_break_the_check(schema, sent_arguments):
 def test_signatures_without_schemas_are_judged_by_their_members():
     unit = make_parameter("unit", type="enum", required=False, allowed_values=(AllowedValue("C"),))
     signature = make_signature(inputs=(make_parameter("city"), unit))
-    assert arguments.problems(signature, {"unit": "K", "x": 1}) == {
+    assert arguments.find_problems(signature, {"unit": "K", "x": 1}) == {
         "x": "is not an input of this tool",
         "city": "is required",
         "unit": "must be one of C",
     }
-    assert arguments.problems(signature, {"city": "Oslo", "unit": None}) == {}
+    assert arguments.find_problems(signature, {"city": "Oslo", "unit": None}) == {}
 
 
 @pytest.mark.parametrize("value", [5.0, 1e2, -0.0, [5.0], {"n": [5.0]}])
@@ -417,8 +417,8 @@ def test_a_number_with_a_zero_fraction_is_a_whole_number(value):
     schema = {"integer": {"type": "integer"}, "list": {"items": {"type": "integer"}}, "dict": {}}
     kind = {float: "integer"}.get(type(value), type(value).__name__)
     signature = signature_of(an_object(a=schema[kind]))
-    assert arguments.problems(signature, {"a": value}) == {}
-    assert "." not in canonical(arguments.given(signature, {"a": value})).decode()
+    assert arguments.find_problems(signature, {"a": value}) == {}
+    assert "." not in canonical(arguments.arguments_to_send(signature, {"a": value})).decode()
 
 
 def test_a_fraction_or_no_number_is_no_whole_number():

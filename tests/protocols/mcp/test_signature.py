@@ -232,7 +232,7 @@ def test_a_mark_on_the_whole_input_or_a_definition_breaks_the_rules():
         {"type": "object", "$defs": {"a": marked()}},
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": marked()}},
     ):
-        assert mcp_headers.problem(schema)
+        assert mcp_headers.find_problem(schema)
 
 
 def test_arguments_are_mirrored_by_name():
@@ -245,7 +245,7 @@ def test_arguments_are_mirrored_by_name():
         g=marked("G"),
     )["inputSchema"]
     arguments = {"a": "East", "b": 7, "c": True, "d": {"e": "Ü"}, "f": None}
-    assert mcp_headers.mirrored(schema, arguments) == {
+    assert mcp_headers.mirrored_headers(schema, arguments) == {
         "Mcp-Param-A": "East",
         "Mcp-Param-B": "7",
         "Mcp-Param-C": "true",
@@ -264,4 +264,4 @@ def test_arguments_are_mirrored_by_name():
     ],
 )
 def test_a_value_that_a_header_cannot_carry_is_encoded(value, expected):
-    assert mcp_headers.safe(value) == expected
+    assert mcp_headers.encode_value(value) == expected

@@ -45,4 +45,4 @@ def cut(op: Document, path: str = "/things", method: str = "post", **members: An
 
 
 def read_signature(op: Document, path: str = "/things", method: str = "post", **members: Any) -> Signature:
-    return openapi_signature.read(cut(op, path, method, **members))
+    return openapi_signature.read_signature(cut(op, path, method, **members))

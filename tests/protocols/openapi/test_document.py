@@ -289,7 +289,7 @@ def of_3_2(**item):
 def test_methods_of_3_2_become_tools():
     cut_documents = cuts(of_3_2(query=operation("find"), additionalOperations={"COPY": operation("copy")}))
     calls = {
-        tool: openapi_request.build(openapi_signature.read(cut_document), {})
+        tool: openapi_request.build(openapi_signature.read_signature(cut_document), {})
         for tool, cut_document in cut_documents.items()
     }
     assert {tool: call.method for tool, call in calls.items()} == {"find": "QUERY", "copy": "COPY"}
@@ -321,7 +321,9 @@ def test_methods_of_3_2_are_none_in_earlier_documents():
 def test_a_query_string_is_one_input(media, value, query):
     described = {"name": "all", "in": "querystring", "required": True, "content": {media: {"schema": {}}}}
     (cut_document,) = cuts(of_3_2(get=operation("a", parameters=[described]))).values()
-    assert openapi_request.build(openapi_signature.read(cut_document), {"all": value}).query == query
+    assert (
+        openapi_request.build(openapi_signature.read_signature(cut_document), {"all": value}).query == query
+    )
 
 
 @pytest.mark.parametrize(

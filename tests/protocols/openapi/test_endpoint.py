@@ -102,7 +102,9 @@ def call_operation(api, op, arguments=None, *, method="post", path="/things", se
     cut_document = cut(op, path, method, **members)
     protocol = OpenApi(settings)
     with session_with(api, authorization={"X-Key": "s3cr3t-word"}) as session:
-        return protocol.invoke(session, "a", None, openapi_signature.read(cut_document), arguments or {})
+        return protocol.invoke(
+            session, "a", None, openapi_signature.read_signature(cut_document), arguments or {}
+        )
 
 
 @pytest.mark.parametrize("method", ["get", "head", "options", "post", "put", "patch", "delete"])

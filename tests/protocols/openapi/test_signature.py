@@ -38,8 +38,8 @@ def by_name(read_signature):
 
 def comes_back(api_document):
     for cut_document in cuts(api_document).values():
-        stored = signature.from_json(signature.to_json(openapi_signature.read(cut_document)))
-        document_written = openapi_signature.write(stored)
+        stored = signature.from_json(signature.to_json(openapi_signature.read_signature(cut_document)))
+        document_written = openapi_signature.write_document(stored)
         assert losses(cut_document, document_written) == []
         assert canonical(document_written) == canonical(cut_document)
 
@@ -345,9 +345,9 @@ def test_security_says_what_the_credential_must_be(security, secrets, scopes):
 def test_credential_that_nobody_can_enter_is_noted(name, code):
     op = operation("a", security=[{name: []}])
     cut_document = cut(op, components={"securitySchemes": SCHEMES})
-    assert [note.code for note in OpenApi().notes(cut_document, openapi_signature.read(cut_document))] == [
-        code
-    ]
+    assert [
+        note.code for note in OpenApi().notes(cut_document, openapi_signature.read_signature(cut_document))
+    ] == [code]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def swagger(operation, *, method="post", item=None, **members):
 
 
 def read_signature(operation, **members):
-    return openapi_signature.read(cuts(swagger(operation, **members))["a"])
+    return openapi_signature.read_signature(cuts(swagger(operation, **members))["a"])
 
 
 def build_request(operation, arguments, **members):

@@ -105,7 +105,7 @@ def test_conversation_that_outlasts_its_token_renews_it(server):
         wear_out(credential)
         session._renewal._worn_out_at = 0.0
         session.get("/tools/")
-        with session.at(f"{server.url}/tools") as elsewhere:
+        with session.at_url(f"{server.url}/tools") as elsewhere:
             elsewhere.get("/")
 
     carried = [request.headers["authorization"] for request in server.requests if request.path == "/tools/"]

@@ -71,7 +71,7 @@ def test_no_schema_of_a_parameter_breaks_it_either(old, new):
     comparison = compare(one, other)
     assert all(change.sentence for change in comparison.changes)
     schemas_written = [
-        parameters.write(signature.inputs, signature.schema_rest) for signature in (one, other)
+        parameters.write_schema(signature.inputs, signature.schema_rest) for signature in (one, other)
     ]
     forms = [audience.canonical_schema(normalized(schema), None, digest) for schema in schemas_written]
     assert comparison.changes or digest(forms[0]) == digest(forms[1])

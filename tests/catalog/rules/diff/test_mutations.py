@@ -38,12 +38,12 @@ def make_input(name="city", **fields):
 
 
 def takes(schema):
-    shape = json_schema.read(schema, "inputSchema", whole_name="input")
+    shape = json_schema.read_schema(schema, "inputSchema", whole_name="input")
     return tool(inputs=shape.parameters, schema_rest=shape.rest)
 
 
 def gives(schema):
-    shape = json_schema.read(schema, "outputSchema", whole_name="output")
+    shape = json_schema.read_schema(schema, "outputSchema", whole_name="output")
     return tool(outputs=shape.parameters, outputs_rest=shape.rest)
 
 
