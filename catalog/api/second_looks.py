@@ -49,7 +49,7 @@ class EndpointSecondLook(GenericAPIView[SecondLook]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        return Response(SecondLookOutput(second_look.of(_endpoint(pk))).data)
+        return Response(SecondLookOutput(second_look.look_of_endpoint(_endpoint(pk))).data)
 
     @extend_schema(request=None, responses={202: SecondLookOutput})
     def post(self, request: Request, pk: int) -> Response:

@@ -17,7 +17,7 @@ from catalog.tools.versions import notify_moved
 
 
 def merge(run: Run, harvest: Harvest) -> None:
-    """Writes the staged tools into the catalog, in a transaction that has locked the tools that change."""
+    """Write the staged tools into the catalog, in a transaction that has locked the tools that change."""
     values: dict[str, int | str] = {
         "endpoint": run.endpoint_id,
         "run": run.pk,
@@ -26,9 +26,9 @@ def merge(run: Run, harvest: Harvest) -> None:
     with connection.cursor() as cursor:
         stops = _stop(cursor, run, harvest)
         added = (ADD_TOOLS,) if harvest.added else ()
-        known, changed = (FIND_STORED, CHANGE_TOOLS) if harvest.changed else ((), ())
-        held = (HOLD,) if stops or harvest.changed else ()
-        for statement in (*added, *known, INSERT_VERSIONS, *changed, *held):
+        find_stored, changed = (FIND_STORED, CHANGE_TOOLS) if harvest.changed else ((), ())
+        hold = (HOLD,) if stops or harvest.changed else ()
+        for statement in (*added, *find_stored, INSERT_VERSIONS, *changed, *hold):
             cursor.execute(statement, values)
         if harvest.changed:
             cursor.execute("SELECT tool_pk FROM staged_tool WHERE tool_pk IS NOT NULL")
@@ -41,9 +41,10 @@ def merge(run: Run, harvest: Harvest) -> None:
 
 
 def append_versions(versions: Sequence[StagedTool]) -> list[ToolVersion]:
-    """Versions of a known tool, behind those that we hold, in this order. The caller has locked the tool.
+    """Append versions of a stored tool after its existing ones, in this order. The caller has locked the
+    tool.
 
-    Its count of versions is left to the caller.
+    The caller updates the count of its versions.
     """
     if not versions:
         return []
@@ -52,25 +53,29 @@ def append_versions(versions: Sequence[StagedTool]) -> list[ToolVersion]:
         stage.settle()
     with connection.cursor() as cursor:
         cursor.execute(f"{INSERT_VERSIONS} RETURNING id", {"run": None, "no_alarms": None})
-        written = [pk for (pk,) in cursor.fetchall()]
+        version_ids = [pk for (pk,) in cursor.fetchall()]
         cursor.execute("DROP TABLE staged_tool")
-    return list(ToolVersion.objects.filter(pk__in=written).order_by("ordinal"))
+    return list(ToolVersion.objects.filter(pk__in=version_ids).order_by("ordinal"))
 
 
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
-    """Notes on the staged rows what their assessment says. Returns whether the policy stops any of them."""
-    # One question for all new tools, whose texts are not assessed while they are read: decision 40 says why.
+    """Store the assessments in the staged rows. Return whether the policy stops any of them."""
+    # One rule for all new tools, whose texts are not assessed while they are read (decision 40).
     if new := policy.apply_policy(policy.with_defaults(run.endpoint.policy), ["new_tool"]):
         cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.predicate})
     if harvest.assessed:
         facts = [
-            (each.alarms, each.version)
-            + ((each.stop.state, each.stop.severity, each.stop.predicate) if each.stop else ("", "", ""))
-            for each in harvest.assessed.values()
+            (assessed.alarms, assessed.version)
+            + (
+                (assessed.stop.state, assessed.stop.severity, assessed.stop.predicate)
+                if assessed.stop
+                else ("", "", "")
+            )
+            for assessed in harvest.assessed.values()
         ]
         values = [list(harvest.assessed), *zip(*facts, strict=True)]
         cursor.execute(NOTE_ASSESSED, [list(column) for column in values])
-    return bool(new or any(each.stop for each in harvest.assessed.values()))
+    return bool(new or any(assessed.stop for assessed in harvest.assessed.values()))
 
 
 TUNED = "SELECT t.id FROM staged_tool s JOIN catalog_tool t ON t.id = s.tool_pk WHERE t.is_tuned"

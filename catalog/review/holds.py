@@ -20,7 +20,7 @@ from catalog.rules.policy import Stop
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
 from catalog.tools.versions import about_version, notify_moved, predecessor, stopping
-from core.compiled_queries import PreparedQuery, given_keys
+from core.compiled_queries import PreparedQuery, named_keys
 
 # A finding that stops a version: the tool, the digest, the version and the state.
 Stopping = tuple[int, str, int | None, str]
@@ -98,7 +98,7 @@ def states_by(stopping: Iterable[Stopping], versions: Iterable[ToolVersion]) -> 
 
 @cache
 def _stopping() -> PreparedQuery[Stopping]:
-    rows = Finding.objects.stopping().filter(tool__in=given_keys("tools")).order_by()
+    rows = Finding.objects.stopping().filter(tool__in=named_keys("tools")).order_by()
     return PreparedQuery(rows.values_list("tool_id", "subject", "version_id", "state"))
 
 

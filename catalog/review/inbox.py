@@ -14,7 +14,7 @@ from typing import NamedTuple
 from catalog.models import Finding, Vendor
 from catalog.models.findings import FindingQuerySet, FindingState, Severity
 from catalog.rules import causes
-from core.compiled_queries import CompiledQuery, given_keys
+from core.compiled_queries import CompiledQuery, named_keys
 from core.prepared_statements import run_prepared
 
 PAGE_SIZE = 50
@@ -202,7 +202,7 @@ def _rows() -> CompiledQuery[Finding]:
     finding = ("code", "severity", "subject", "message", "state", "raised_at")
     tool = ("tool__name", "tool__current", "tool__stopped")
     vendor = ("endpoint__vendor__slug", "endpoint__vendor__name")
-    rows = Finding.objects.filter(pk__in=given_keys("findings")).select_related("tool", "endpoint__vendor")
+    rows = Finding.objects.filter(pk__in=named_keys("findings")).select_related("tool", "endpoint__vendor")
     return CompiledQuery(rows.only(*finding, *tool, *vendor))
 
 

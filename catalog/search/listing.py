@@ -24,7 +24,7 @@ from catalog.search.job_words import shipped_job_words
 from catalog.search.scope import Scope
 from catalog.search.tool_query import BY_USE, MAX_QUESTION_LENGTH, RELEVANCE, Query, check, scope_of
 from catalog.tools import effective_texts
-from core.compiled_queries import CompiledQuery, given_keys
+from core.compiled_queries import CompiledQuery, named_keys
 from core.consistent_read import one_moment
 from core.errors import DomainError
 from protocols.signature import Annotations, Signature
@@ -230,7 +230,7 @@ def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
 
 @cache
 def _shown() -> CompiledQuery[dict[str, Any]]:
-    return CompiledQuery(Tool.objects.filter(pk__in=given_keys("tools")).values(*PLAIN, **COLUMNS))
+    return CompiledQuery(Tool.objects.filter(pk__in=named_keys("tools")).values(*PLAIN, **COLUMNS))
 
 
 def _salt(query: Query) -> str:

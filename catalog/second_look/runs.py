@@ -1,13 +1,13 @@
-"""Second looks: an endpoint's list is read as another client, and compared with what we are shown.
+"""Second looks: read an endpoint's list as another client and compare it with Pegboard's list.
 
-A vendor that shows people who check it a good tool and us a poisoned one is found by nothing else. Where an
-administrator has turned it on, a worker reads the list about once a week, and when a user asks, without our
-credential, and under another name if one was entered. Fewer tools for strangers are honest; the same version
-with other bytes is a finding, with both kept.
+Only this detects a vendor that shows a good tool to reviewers and a poisoned one to Pegboard. If an
+administrator has turned it on, a worker reads the list about once a week and on request, without the
+credential, and under another name if one was entered. Fewer tools for strangers are honest. The same version
+with other bytes is a finding, which stores both documents.
 
-Nothing here writes what an enumeration writes: no tool, version, known page, failure, circuit or state of a
-credential. One look at a time for an endpoint: claimed by compare-and-set with a lease, and `attempt` fences
-off a worker that wakes up late. docs/decisions/0021-second-look.md says why.
+A look writes nothing that an enumeration writes: no tool, version, cached page, failure, circuit or state of
+a credential. An endpoint has one look at a time, claimed by compare-and-set with a lease; `attempt` fences
+off a worker that resumes late. docs/decisions/0021-second-look.md gives the reasons.
 """
 
 import logging
@@ -53,12 +53,12 @@ from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 
-# A vendor that tells callers apart does so for long, and a look costs as much as several enumerations.
+# A vendor that treats callers differently does so for long, and a look costs as much as several enumerations.
 EVERY = timedelta(days=7)
 AGAIN = timedelta(days=1)
 # An enumeration of the same endpoint is under way, or about to be: it comes first.
 PUT_OFF = timedelta(minutes=1)
-# Longer than a worker that lives may be held up between two extensions.
+# Longer than the longest pause of a living worker between two extensions.
 LEASE = timedelta(minutes=5)
 EXTEND_EVERY = 10.0
 MAX_TRIES = 3
@@ -76,18 +76,18 @@ ENOUGH = 3
 
 
 class _PutOffError(Exception):
-    """A run of the endpoint has begun meanwhile."""
+    """A run of the endpoint has begun in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DifferentItem:
     """A tool of which `client` is shown something else than we are, which is `version`."""
 
     tool: str
     client: OtherClient
     version: ToolVersion
     item: Item
-    read: Signature
+    signature: Signature
     severity: str
     message: str
 
@@ -96,16 +96,16 @@ class Found:
         return cloaking.subject(self.version.digest, self.item.digest)
 
 
-def of(endpoint: Endpoint) -> SecondLook:
-    """The row of an endpoint; not saved before an administrator turns the second look on."""
-    known = SecondLook.objects.filter(pk=endpoint.pk).select_related("requested_by").first()
-    return known or SecondLook(endpoint=endpoint, due_at=timezone.now())
+def look_of_endpoint(endpoint: Endpoint) -> SecondLook:
+    """Return the row of an endpoint. It is unsaved until an administrator turns the second look on."""
+    look = SecondLook.objects.filter(pk=endpoint.pk).select_related("requested_by").first()
+    return look or SecondLook(endpoint=endpoint, due_at=timezone.now())
 
 
 @transaction.atomic
 def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
-    """Look as soon as a worker is free. While a look is under way, that one is the answer."""
-    look = _locked(endpoint)
+    """Request a look as soon as a worker is free. While a look is running, no other is requested."""
+    look = _lock_row(endpoint)
     if not look.is_on:
         message = "The second look at this endpoint is off. An administrator turns it on first."
         raise DomainError("second_look_off", message, status=409)
@@ -124,9 +124,9 @@ def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
 def switch(
     endpoint: Endpoint, *, actor: User, is_on: bool | None = None, other_name: str | None = None
 ) -> SecondLook:
-    """Turn it on or off, and say under which name it is made; what is None stays."""
-    look = _locked(endpoint)
-    before = _switched(look)
+    """Turn the second look on or off, and set its other name. None leaves a value as it is."""
+    look = _lock_row(endpoint)
+    before = _audited_values(look)
     look.is_on = look.is_on if is_on is None else is_on
     look.other_name = look.other_name if other_name is None else other_name.strip()
     if look.other_name and not _NAME.fullmatch(look.other_name):
@@ -134,7 +134,7 @@ def switch(
     if look.is_on and not endpoint.credential_id and not look.other_name:
         message = "Without a credential only another name makes Pegboard another client. Enter one."
         raise invalid(other_name=message)
-    if (after := _switched(look)) != before:
+    if (after := _audited_values(look)) != before:
         if not look.is_on:
             # The next attempt's number keeps a worker that looks at this moment from writing.
             look.attempt, look.tries, look.lease_until, look.requested_by = look.attempt + 1, 0, None, None
@@ -146,11 +146,11 @@ def switch(
     return look
 
 
-def _switched(look: SecondLook) -> dict[str, Any]:
+def _audited_values(look: SecondLook) -> dict[str, Any]:
     return {"second_look": look.is_on, "second_look_name": look.other_name}
 
 
-def _locked(endpoint: Endpoint) -> SecondLook:
+def _lock_row(endpoint: Endpoint) -> SecondLook:
     if not endpoint.is_live:
         message = "This endpoint was removed, so it is not read any more."
         raise DomainError("endpoint_removed", message, status=409)
@@ -159,12 +159,12 @@ def _locked(endpoint: Endpoint) -> SecondLook:
 
 
 def tick() -> None:
-    """Once a minute: send what is due, a few at a time. Safe at any time, and twice."""
-    for look in _over().filter(tries__gte=MAX_TRIES).select_related("endpoint"):
+    """Start due looks, a few at a time. Called once a minute; safe to call twice."""
+    for look in _expired_looks().filter(tries__gte=MAX_TRIES).select_related("endpoint"):
         message = f"Looking ended the worker {MAX_TRIES} times, so it is given up for now. Its log says more."
         _conclude(look, LookResult.FAILED, message, EVERY)
     free = max(0, AT_ONCE - SecondLook.objects.filter(lease_until__gte=Now()).count())
-    for endpoint_id in _ready().order_by("due_at").values_list("pk", flat=True)[:free]:
+    for endpoint_id in _due_looks().order_by("due_at").values_list("pk", flat=True)[:free]:
         if not _send(endpoint_id):
             return
 
@@ -173,13 +173,13 @@ def _send(endpoint_id: int) -> bool:
     return wakes.wake_worker(TASK, endpoint_id)
 
 
-def _over() -> QuerySet[SecondLook]:
-    # Begun, and its worker has not been heard of for the time of its lease.
+def _expired_looks() -> QuerySet[SecondLook]:
+    # Looks that began and whose worker has not extended the lease.
     return SecondLook.objects.filter(lease_until__lt=Now())
 
 
-def _ready() -> QuerySet[SecondLook]:
-    # On, due, and no worker looks. Unasked only at endpoints whose runs succeed.
+def _due_looks() -> QuerySet[SecondLook]:
+    # Looks that are on, due and unclaimed. Without a request only endpoints whose runs succeed.
     active = Run.objects.filter(endpoint=OuterRef("pk"), status__in=ACTIVE)
     is_free = Q(lease_until=None) | Q(lease_until__lt=Now())
     is_well = Q(
@@ -191,25 +191,27 @@ def _ready() -> QuerySet[SecondLook]:
     is_shut = Q(endpoint__circuit__open_until__gt=Now())
     due = SecondLook.objects.filter(is_free, is_on=True, due_at__lte=Now(), tries__lt=MAX_TRIES)
     live = due.filter(endpoint__removed_at=None, endpoint__vendor__removed_at=None)
-    wanted = live.filter(Q(requested_by__isnull=False) | (is_well & ~is_shut))
-    return wanted.exclude(Exists(active))
+    requested_or_well = live.filter(Q(requested_by__isnull=False) | (is_well & ~is_shut))
+    return requested_or_well.exclude(Exists(active))
 
 
 def perform(endpoint_id: int) -> None:
-    """Look once, if it is due. Does nothing when another worker has claimed it or it is done."""
+    """Perform one look if it is due. Does nothing if another worker has claimed it or it is done."""
     look = _claim(endpoint_id)
     if look is None:
         return
     failpoint("look-claimed")
     with log_context.about(endpoint_id=endpoint_id):
         try:
-            sights, found = _Look(look).look()
+            sights, differences = _Look(look).look()
             failpoint("looked")
-            _record(look, sights, found)
+            _record(look, sights, differences)
         except LostLeaseError:
             logger.warning("the second look was taken up by another worker; nothing written")
         except _PutOffError:
-            _mine(look).update(due_at=Now() + PUT_OFF, lease_until=None, tries=Greatest(F("tries") - 1, 0))
+            _claimed_row(look).update(
+                due_at=Now() + PUT_OFF, lease_until=None, tries=Greatest(F("tries") - 1, 0)
+            )
         except (ProtocolError, DomainError) as exc:
             _conclude(look, LookResult.FAILED, exc.message, AGAIN)
 
@@ -218,13 +220,15 @@ def perform(endpoint_id: int) -> None:
 def _claim(endpoint_id: int) -> SecondLook | None:
     # The lock first, then the question: an answer from before the wait may be wrong after it.
     rows = SecondLook.objects.filter(pk=endpoint_id)
-    if not rows.select_for_update(skip_locked=True).values_list("pk") or not _ready().filter(pk=endpoint_id):
+    if not rows.select_for_update(skip_locked=True).values_list("pk") or not _due_looks().filter(
+        pk=endpoint_id
+    ):
         return None
     rows.update(attempt=F("attempt") + 1, tries=F("tries") + 1, lease_until=Now() + LEASE)
     return rows.select_related("endpoint__vendor", "endpoint__credential", "requested_by").get()
 
 
-def _mine(look: SecondLook) -> QuerySet[SecondLook]:
+def _claimed_row(look: SecondLook) -> QuerySet[SecondLook]:
     return SecondLook.objects.filter(pk=look.pk, attempt=look.attempt, lease_until__isnull=False)
 
 
@@ -236,10 +240,10 @@ class _Look:
         self.endpoint = look.endpoint
         self.protocol = self.endpoint.speak()
         current = listing.current_tools(self.endpoint)
-        self.ours = {tool: held for tool, held in current.items() if held.is_active}
-        told = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
-        self.told = set(told.values_list("tool_id", "subject"))
-        self.seen: set[tuple[int, str]] = set()
+        self.own_tools = {tool: own_tool for tool, own_tool in current.items() if own_tool.is_active}
+        earlier_findings = Finding.objects.filter(endpoint=self.endpoint, code=CODE)
+        self.reported_subjects = set(earlier_findings.values_list("tool_id", "subject"))
+        self.found_subjects: set[tuple[int, str]] = set()
         self.clients = [
             *([OtherClient.ANONYMOUS] if self.endpoint.credential else []),
             *([OtherClient.OTHER_PROGRAM] if look.other_name else []),
@@ -247,75 +251,82 @@ class _Look:
         self.ends = 0.0
         self.extended = time.monotonic()
 
-    def look(self) -> tuple[list[Sight], list[Found]]:
+    def look(self) -> tuple[list[Sight], list[DifferentItem]]:
         if not self.clients:
             message = "Without a credential only another name makes Pegboard another client. Enter one."
             raise DomainError("no_other_client", message)
         sights: list[Sight] = []
-        every: list[Found] = []
+        every: list[DifferentItem] = []
         for client in self.clients:
             self.ends = time.monotonic() + MAX_SECONDS / len(self.clients)
-            sight = Sight(client.label, of=len(self.ours))
+            sight = Sight(client.label, listed_count=len(self.own_tools))
             try:
-                found = self._differing(client, sight)
+                differences = self._find_differences(client, sight)
             except ProtocolError as error:
                 if is_about_token(error):
                     raise
-                sight.error, found = error, []
+                sight.error, differences = error, []
             sights.append(sight)
-            every += found
-            self.seen |= {(each.version.tool_id, each.subject) for each in found}
+            every += differences
+            self.found_subjects |= {
+                (difference.version.tool_id, difference.subject) for difference in differences
+            }
         return sights, every
 
-    def _differing(self, client: OtherClient, sight: Sight) -> list[Found]:
-        shown = self._list(client)
-        sight.shown = len(shown.keys() & self.ours.keys())
-        differing = {tool: item for tool, item in shown.items() if self._differs(tool, item)}
+    def _find_differences(self, client: OtherClient, sight: Sight) -> list[DifferentItem]:
+        items = self._list(client)
+        sight.shown_count = len(items.keys() & self.own_tools.keys())
+        differing = {tool: item for tool, item in items.items() if self._differs(tool, item)}
         subjects = {tool: self._subject(tool, item) for tool, item in differing.items()}
-        sight.known = sum(subject in self.told for subject in subjects.values())
-        sight.fresh = sum(subject in self.seen for subject in subjects.values())
-        told = self.told | self.seen
-        fresh = {tool: item for tool, item in differing.items() if subjects[tool] not in told}
-        every = list(self._compared(client, fresh, sight))
-        suspects = every[:MAX_FINDINGS]
-        sight.left = len(every) - len(suspects)
+        sight.known_count = sum(subject in self.reported_subjects for subject in subjects.values())
+        sight.new_count = sum(subject in self.found_subjects for subject in subjects.values())
+        reported = self.reported_subjects | self.found_subjects
+        fresh = {tool: item for tool, item in differing.items() if subjects[tool] not in reported}
+        all_differences = list(self._compared(client, fresh, sight))
+        suspects = all_differences[:MAX_FINDINGS]
+        sight.left_count = len(all_differences) - len(suspects)
         steady = self._steady(client, suspects)
-        sight.fresh += len(steady)
+        sight.new_count += len(steady)
         sight.unsteady = len(suspects) - len(steady)
         return steady
 
     def _differs(self, tool: str, item: Item) -> bool:
-        # Other content under the same label. What has another label is another version, and honest.
-        held = self.ours.get(tool)
-        return held is not None and item.label == held.label and item.digest != held.digest
+        # Other content under the same label. Another label means another version, which is honest.
+        own_tool = self.own_tools.get(tool)
+        return own_tool is not None and item.label == own_tool.label and item.digest != own_tool.digest
 
     def _subject(self, tool: str, item: Item) -> tuple[int, str]:
-        held = self.ours[tool]
-        return held.pk, cloaking.subject(held.digest, item.digest)
+        own_tool = self.own_tools[tool]
+        return own_tool.pk, cloaking.subject(own_tool.digest, item.digest)
 
-    def _compared(self, client: OtherClient, fresh: Mapping[str, Item], sight: Sight) -> Iterator[Found]:
-        # Without what is written otherwise and says the same.
-        listed = [self.ours[tool] for tool in fresh]
+    def _compared(
+        self, client: OtherClient, fresh: Mapping[str, Item], sight: Sight
+    ) -> Iterator[DifferentItem]:
+        # Yields the tools that differ for a model, and not only in their spelling.
+        own_tools = [self.own_tools[tool] for tool in fresh]
         rows = ToolVersion.objects.filter(
-            tool__in=[held.pk for held in listed], digest__in=[held.digest for held in listed]
+            tool__in=[own_tool.pk for own_tool in own_tools],
+            digest__in=[own_tool.digest for own_tool in own_tools],
         ).defer("raw")
         versions = {(row.tool_id, row.label, row.digest): row for row in rows}
         for tool, item in fresh.items():
-            held = self.ours[tool]
-            version = versions[held.pk, held.label, held.digest]
+            own_tool = self.own_tools[tool]
+            version = versions[own_tool.pk, own_tool.label, own_tool.digest]
             try:
-                read = self.protocol.read(item.document or {})
+                other_signature = self.protocol.read(item.document or {})
             except UnreadableItemError:
                 sight.unreadable += 1
                 continue
-            mine = version.decoded()
-            comparison = diff.compare(read, mine)
-            if not cloaking.says_the_same(read, mine, comparison):
-                verdict = cloaking.verdict(comparison, name=mine.name, label=held.label, client=client.label)
-                yield Found(tool, client, version, item, read, *verdict)
+            own_signature = version.decoded()
+            comparison = diff.compare(other_signature, own_signature)
+            if not cloaking.is_same_for_models(other_signature, own_signature, comparison):
+                verdict = cloaking.verdict(
+                    comparison, name=own_signature.name, label=own_tool.label, client=client.label
+                )
+                yield DifferentItem(tool, client, version, item, other_signature, *verdict)
 
-    def _steady(self, client: OtherClient, suspects: Sequence[Found]) -> list[Found]:
-        # Those that both sides are shown again and again as before; a list that just changes is none.
+    def _steady(self, client: OtherClient, suspects: Sequence[DifferentItem]) -> list[DifferentItem]:
+        # The differences that repeated lists of both clients confirm, so that a changing list is no finding.
         steady = list(suspects)
         for number, is_other in enumerate(REPEATS):
             if not steady:
@@ -324,24 +335,28 @@ class _Look:
                 again = self._list(client if is_other else None)
             except UnavailableError as error:
                 return steady if error.code == "DEADLINE" and number >= ENOUGH else []
-            steady = [each for each in steady if self._is_as_before(each, again.get(each.tool), is_other)]
+            steady = [
+                difference
+                for difference in steady
+                if self._is_as_before(difference, again.get(difference.tool), is_other)
+            ]
         return steady
 
-    def _is_as_before(self, found: Found, again: Item | None, is_other: bool) -> bool:
-        version = found.version
+    def _is_as_before(self, difference: DifferentItem, again: Item | None, is_other: bool) -> bool:
+        version = difference.version
         if again is None or again.label != version.label:
             return False
         if is_other:
-            return again.digest == found.item.digest
+            return again.digest == difference.item.digest
         return base.is_digest_of(version.digest, again.digest, self.protocol.revision)
 
     def _list(self, client: OtherClient | None) -> dict[str, Item]:
-        """All that is listed, by identity, with the documents of what differs. None: as ourselves.
+        """Return the listed items by identity, with documents for those that differ. None reads as Pegboard.
 
-        A tool that is listed twice with different content is left out: an enumeration refuses it, too.
+        A tool that is listed twice with different content is left out, as in an enumeration.
         """
         self._may_go_on()
-        found: dict[str, Item] = {}
+        items: dict[str, Item] = {}
         twofold: set[str] = set()
         with sessions.open_as_other_client(
             self.endpoint,
@@ -351,97 +366,99 @@ class _Look:
             for number, page in enumerate(self.protocol.enumerate(session, NothingKnown()), start=1):
                 for item in page.items:
                     tool = identity(item.tool_id)
-                    if tool in found and found[tool].digest != item.digest:
+                    if tool in items and items[tool].digest != item.digest:
                         twofold.add(tool)
-                    found[tool] = item if self._differs(tool, item) else structs.replace(item, document=None)
-                self._end(page, number, len(found))
+                    items[tool] = item if self._differs(tool, item) else structs.replace(item, document=None)
+                self._end(page, number, len(items))
             if not session.bytes_read:
                 raise RefusedError(
                     "BY_HAND", "The list was entered here by hand, so no vendor is asked for it."
                 )
-        return {tool: item for tool, item in found.items() if tool not in twofold}
+        return {tool: item for tool, item in items.items() if tool not in twofold}
 
     def _may_go_on(self) -> None:
-        _make_way(self.endpoint)
+        _yield_to_runs(self.endpoint)
         if time.monotonic() > self.ends:
             raise UnavailableError("DEADLINE", "The list could not be read often enough in time.")
         self._extend()
 
-    def _end(self, page: Page, number: int, seen: int) -> None:
+    def _end(self, page: Page, number: int, tool_count: int) -> None:
         if time.monotonic() - self.extended > EXTEND_EVERY:
             self._extend()
         if page.next is None:
             return
-        if seen > self.endpoint.max_tools or time.monotonic() > self.ends:
+        if tool_count > self.endpoint.max_tools or time.monotonic() > self.ends:
             raise UnavailableError("DEADLINE", f"The list did not end in time ({number} pages were read).")
 
     def _extend(self) -> None:
         self.extended = time.monotonic()
-        if not _mine(self.row).update(lease_until=Now() + LEASE):
+        if not _claimed_row(self.row).update(lease_until=Now() + LEASE):
             raise LostLeaseError
 
 
-def _make_way(endpoint: Endpoint) -> None:
+def _yield_to_runs(endpoint: Endpoint) -> None:
     if Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).exists():
         raise _PutOffError
 
 
 @transaction.atomic
-def _record(look: SecondLook, sights: Sequence[Sight], found: Sequence[Found]) -> None:
-    # The findings with what both sides are shown; nothing if another worker has taken the look up.
-    if not _mine(look).select_for_update(no_key=True).values_list("pk"):
+def _record(look: SecondLook, sights: Sequence[Sight], differences: Sequence[DifferentItem]) -> None:
+    # Writes the findings with both documents; raises LostLeaseError if another worker has claimed the look.
+    if not _claimed_row(look).select_for_update(no_key=True).values_list("pk"):
         raise LostLeaseError
-    _make_way(look.endpoint)  # it locks tools, too, in an order of its own
-    still = _still_listed(found)
-    told = _tell(look.endpoint, still)
+    _yield_to_runs(look.endpoint)  # it locks tools, too, in an order of its own
+    current = _keep_current(differences)
+    new_count = _raise_findings(look.endpoint, current)
     failpoint("look-recorded")
-    if told:
+    if new_count:
         outbox.review_waits(look.endpoint_id)
-        worker_audit.tell_cloaking(look, told, cloaking.says(sights))
-    _finish(look, _result(sights), cloaking.says(sights), _next_in(sights))
+        worker_audit.tell_cloaking(look, new_count, cloaking.summary(sights))
+    _finish(look, _result(sights), cloaking.summary(sights), _next_in(sights))
 
 
-def _still_listed(found: Sequence[Found]) -> list[Found]:
-    # Without tools that a run, a person or a removal has moved on meanwhile.
-    tools = Tool.objects.filter(pk__in=[each.version.tool_id for each in found], endpoint__removed_at=None)
+def _keep_current(differences: Sequence[DifferentItem]) -> list[DifferentItem]:
+    # Drops tools whose version has changed in the meantime, or that were removed.
+    tools = Tool.objects.filter(
+        pk__in=[difference.version.tool_id for difference in differences], endpoint__removed_at=None
+    )
     rows = tools.order_by("pk").select_for_update(no_key=True, of=("self",))
-    listed = {pk for each in rows.values_list("current_id", "stopped_id") for pk in each}
-    return [each for each in found if each.version.pk in listed]
+    version_ids = {pk for difference in rows.values_list("current_id", "stopped_id") for pk in difference}
+    return [difference for difference in differences if difference.version.pk in version_ids]
 
 
-def _tell(endpoint: Endpoint, found: Sequence[Found]) -> int:
-    # How many findings are new. The same two documents are told once, whatever was decided about them.
+def _raise_findings(endpoint: Endpoint, differences: Sequence[DifferentItem]) -> int:
+    # Returns the number of new findings. The same two documents are reported once, whatever the decision was.
     rows = [
         Finding(
             endpoint=endpoint,
-            tool_id=each.version.tool_id,
-            version=each.version,
+            tool_id=difference.version.tool_id,
+            version=difference.version,
             code=CODE,
-            severity=each.severity,
-            subject=each.subject,
-            message=each.message,
+            severity=difference.severity,
+            subject=difference.subject,
+            message=difference.message,
             state=FindingState.OPEN,
         )
-        for each in found
+        for difference in differences
     ]
     Finding.objects.bulk_create(rows, ignore_conflicts=True)
-    about = {(each.version.tool_id, each.subject): each for each in found}
+    about = {(difference.version.tool_id, difference.subject): difference for difference in differences}
     raised = Finding.objects.filter(
         endpoint=endpoint, code=CODE, tool__in=[tool for tool, _ in about], other_answer=None
     )
-    kept = [
+    other_answers = [
         OtherAnswer(
             finding=row,
-            client=each.client,
-            digest=each.item.digest,
-            signature=signature.to_json(each.read).decode(),
-            raw=canonical(each.item.document or {}).decode(),
+            client=difference.client,
+            digest=difference.item.digest,
+            signature=signature.to_json(difference.signature).decode(),
+            raw=canonical(difference.item.document or {}).decode(),
         )
         for row in raised
-        if (each := about.get((row.tool_id, row.subject)))
+        if (difference := about.get((row.tool_id, row.subject)))
     ]
-    OtherAnswer.objects.bulk_create(kept)
-    return len(kept)
+    OtherAnswer.objects.bulk_create(other_answers)
+    return len(other_answers)
 
 
 def _result(sights: Sequence[Sight]) -> LookResult:
@@ -449,7 +466,7 @@ def _result(sights: Sequence[Sight]) -> LookResult:
         return LookResult.OTHER
     if any(sight.unsteady or sight.unreadable for sight in sights):
         return LookResult.UNSURE
-    if any(sight.shown for sight in sights):
+    if any(sight.shown_count for sight in sights):
         return LookResult.SAME
     is_failed = any(sight.error and not sight.is_refused for sight in sights)
     return LookResult.FAILED if is_failed else LookResult.NOTHING
@@ -460,19 +477,19 @@ def _next_in(sights: Sequence[Sight]) -> timedelta:
 
 
 @transaction.atomic
-def _conclude(look: SecondLook, result: LookResult, says: str, pause: timedelta) -> None:
-    _finish(look, result, says, pause)
+def _conclude(look: SecondLook, result: LookResult, message: str, pause: timedelta) -> None:
+    _finish(look, result, message, pause)
 
 
-def _finish(look: SecondLook, result: LookResult, says: str, pause: timedelta) -> None:
-    # The last word on a look, if it is still ours.
+def _finish(look: SecondLook, result: LookResult, message: str, pause: timedelta) -> None:
+    # Writes the result of a look, if this worker still holds the lease.
     share = random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
-    _mine(look).update(
+    _claimed_row(look).update(
         due_at=Now() + pause * share,
         lease_until=None,
         tries=0,
         requested_by=None,
         looked_at=Now(),
         result=result,
-        says=says,
+        says=message,
     )

@@ -8,7 +8,7 @@ from django.db.models.functions import Coalesce
 
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingQuerySet
-from core.compiled_queries import CompiledQuery, given_keys
+from core.compiled_queries import CompiledQuery, named_keys
 from core.outbound.errors import printable
 
 # Functions that return (tool, version, agents): how many agents pin which version. Higher layers register
@@ -67,7 +67,7 @@ def _predecessor_query(is_offered: bool) -> CompiledQuery[tuple[int, int]]:
         before = before.filter(is_kept_out=False)
     last = Subquery(before.order_by("is_kept_out", "-label_key", "-ordinal").values("pk")[:1])
     in_effect = Case(When(Q(tool__stopped=F("pk")) & ~Q(tool__current=F("pk")), then=F("tool__current")))
-    rows = ToolVersion.objects.filter(pk__in=given_keys("versions")).order_by()
+    rows = ToolVersion.objects.filter(pk__in=named_keys("versions")).order_by()
     rows = rows.annotate(against=Coalesce(in_effect, last)).filter(against__isnull=False)
     return CompiledQuery(rows.values_list("pk", "against"))
 

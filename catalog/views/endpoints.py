@@ -235,7 +235,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "is_due": row.next_due_at <= timezone.now(),
         "unavailable_until": circuit_breaker.unavailable_until(row),
         "opens_after": circuit_breaker.OPENS_AFTER,
-        "look": second_look.of(row),
+        "look": second_look.look_of_endpoint(row),
         "signs_in_at": signs_in_at,
         "counts": Endpoint.objects.with_item_counts().only("pk").get(pk=row.pk),
         "progress": progress_of([row.pk]),

@@ -37,39 +37,47 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
     def handle(self, *, file: list[Path], part: str | None, misses: bool, **options: Any) -> None:
-        questions = [each for path in file for each in _read(path) if part in (None, each.part)]
+        questions = [
+            measured for path in file for measured in _read_questions(path) if part in (None, measured.part)
+        ]
         answers = quality.resolve_answers(questions, _tools())
-        asked = [
+        asked_questions = [
             _ask(question, grades)
             for question, grades in zip(questions, answers, strict=True)
             if grades or not question.has_answer
         ]
-        figures = quality.measure(asked)
+        figures = quality.measure(asked_questions)
         if options["json"]:
-            self.stdout.write(json.dumps({name: asdict(each) for name, each in figures.items()}, indent=2))
+            self.stdout.write(
+                json.dumps({name: asdict(measured) for name, measured in figures.items()}, indent=2)
+            )
             return
         if misses:
-            self._print_misses(asked)
+            self._print_misses(asked_questions)
         self.stdout.write(HEAD)
-        for name, each in figures.items():
+        for name, measured in figures.items():
             self.stdout.write(
-                f"{name:20s}{each.questions:7d}{each.ndcg:9.3f}{each.recall:11.3f}{each.in_first_three:9.0%}"
-                f"{each.in_first_ten:10.0%}{each.refused:9.0%}{each.p95:6.1f} ms"
+                f"{name:20s}{measured.questions:7d}{measured.ndcg:9.3f}{measured.recall:11.3f}{measured.in_first_three:9.0%}"
+                f"{measured.in_first_ten:10.0%}{measured.refused:9.0%}{measured.p95:6.1f} ms"
             )
-        if left_out := len(questions) - len(asked):
+        if left_out := len(questions) - len(asked_questions):
             self.stdout.write(f"{left_out} of {len(questions)} questions have no answer in this catalog.")
 
-    def _print_misses(self, asked: list[AskedQuestion]) -> None:
-        for each in asked:
-            is_found = any(tool in each.grades for tool in each.ranked[: quality.FIRST])
-            if each.is_refused == each.question.has_answer or (each.question.has_answer and not is_found):
-                names = Tool.objects.in_bulk(each.ranked[: quality.FIRST])
-                found = ", ".join(names[tool].name for tool in each.ranked[: quality.FIRST])
-                mark = "refused" if each.is_refused else "answered"
-                self.stdout.write(f"{each.question.set}: {each.question.q} ({mark}) -> {found}")
+    def _print_misses(self, asked_questions: list[AskedQuestion]) -> None:
+        for asked_question in asked_questions:
+            is_found = any(tool in asked_question.grades for tool in asked_question.ranked[: quality.FIRST])
+            if asked_question.is_refused == asked_question.question.has_answer or (
+                asked_question.question.has_answer and not is_found
+            ):
+                names = Tool.objects.in_bulk(asked_question.ranked[: quality.FIRST])
+                first_names = ", ".join(names[tool].name for tool in asked_question.ranked[: quality.FIRST])
+                mark = "refused" if asked_question.is_refused else "answered"
+                self.stdout.write(
+                    f"{asked_question.question.set}: {asked_question.question.q} ({mark}) -> {first_names}"
+                )
 
 
-def _read(path: Path) -> list[KnownQuestion]:
+def _read_questions(path: Path) -> list[KnownQuestion]:
     try:
         return quality.parse(path.read_text(encoding="utf-8").splitlines())
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
