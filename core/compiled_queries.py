@@ -1,8 +1,8 @@
 """Querysets of busy pages, whose SQL is compiled once in a process.
 
-Django compiles the SQL of a queryset each time that it is read. With joins and subqueries this takes
-1 to 3 ms, which is more than PostgreSQL takes to answer, and a page reads a dozen of them.
-docs/decisions/0038-compiled-queries.md says why it is done this way, and where.
+Django compiles the SQL of a queryset each time that it is read. With joins and subqueries this takes 1 to 3
+ms, which is more than PostgreSQL takes to answer, and a page reads a dozen of them.
+docs/decisions/0038-compiled-queries.md gives the reasons.
 """
 
 import copy
@@ -31,23 +31,23 @@ Row = TypeVar("Row", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """Stands among the parameters of a query for a value that is given by this name when it is read."""
+class NamedValue:
+    """A placeholder among the parameters of a query, whose value is set when the query runs."""
 
     name: str
 
 
-def given(name: str) -> RawSQL:
-    return RawSQL("%s", [Given(name)])
+def named_value(name: str) -> RawSQL:
+    return RawSQL("%s", [NamedValue(name)])
 
 
-def given_keys(name: str) -> RawSQL:
-    """For `pk__in=`: as many as are given."""
-    return RawSQL("SELECT unnest(%s::bigint[])", [Given(name)])
+def named_keys(name: str) -> RawSQL:
+    """Return a placeholder for a list of primary keys, for `pk__in=`."""
+    return RawSQL("SELECT unnest(%s::bigint[])", [NamedValue(name)])
 
 
 class CompiledQuery(Generic[Row]):
-    """The rows of a queryset. Nothing can be added to it: only the `given` values differ."""
+    """The rows of a queryset that differs only in its named values. It cannot be filtered further."""
 
     def __init__(self, queryset: QuerySet[Any, Row]) -> None:
         self._queryset = queryset
@@ -56,44 +56,47 @@ class CompiledQuery(Generic[Row]):
         self._converters: Any = None
 
     def rows(self, **values: object) -> list[Row]:
-        params = tuple(values[each.name] if isinstance(each, Given) else each for each in self._params)
+        params = tuple(
+            values[parameter.name] if isinstance(parameter, NamedValue) else parameter
+            for parameter in self._params
+        )
         compiler = self._own_compiler()
         compiler.as_sql = lambda *_, **__: (self._sql, params)
-        return self._read(compiler)
+        return self._fetch(compiler)
 
     def _own_compiler(self) -> Any:
-        # A connection belongs to one thread. What else the compiler has found out, threads only read.
+        # A connection belongs to one thread. Threads only read the other attributes of the compiler.
         compiler: Any = copy.copy(self._compiler)
         compiler.connection = connections[self._queryset.db]
         compiler.get_converters = self._known_converters
         return compiler
 
     def _known_converters(self, expressions: Any) -> Any:
-        # Which columns need converting is as constant as the columns are.
+        # The columns never change, so their converters do not either.
         if self._converters is None:
             self._converters = self._compiler.get_converters(expressions)
         return self._converters
 
-    def _read(self, compiler: Any) -> list[Row]:
+    def _fetch(self, compiler: Any) -> list[Row]:
         queryset = self._queryset.all()
         queryset.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
         return list(queryset)
 
 
 class PreparedQuery(CompiledQuery[Row]):
-    """Planned once for each connection, too: for what every call of a runtime asks."""
+    """A compiled query that each connection also plans once, for the queries of every call of a runtime."""
 
     def rows(self, **values: object) -> list[Row]:
-        parameters = [values[p.name] if isinstance(p, Given) else p for p in self._params]
+        parameters = [values[p.name] if isinstance(p, NamedValue) else p for p in self._params]
         rows = run_prepared(self._sql, parameters)
         compiler = self._own_compiler()
-        # What `execute_sql` gives are chunks of rows.
+        # `execute_sql` returns chunks of rows.
         compiler.execute_sql = lambda *_, **__: [rows]
-        return self._read(compiler)
+        return self._fetch(compiler)
 
 
-# What Django gives to the database as it is, by the kind of field. Asking the field takes longer.
-_AS_IT_IS: tuple[tuple[type[object], type], ...] = (
+# Types that Django passes to the database unchanged, by class of field. Calling the field takes longer.
+_PLAIN_TYPES: tuple[tuple[type[object], type], ...] = (
     (CharField, str),
     (TextField, str),
     (BooleanField, bool),
@@ -103,15 +106,15 @@ _AS_IT_IS: tuple[tuple[type[object], type], ...] = (
 )
 
 
-def _needs_no_writing(field: "Field[Any, Any]") -> type | None:
-    return next((kind for of, kind in _AS_IT_IS if isinstance(field, of)), None)
+def _plain_type(field: "Field[Any, Any]") -> type | None:
+    return next((kind for field_class, kind in _PLAIN_TYPES if isinstance(field, field_class)), None)
 
 
 class PreparedInsert:
-    """Writes a row of `model`, whatever columns it has. `expressions` stand in place of values, by column.
+    """Inserts a row of `model` with one prepared statement.
 
-    Both they and `where`, without which a row is always written, may hold %s. With `has_key` its primary key
-    is given, and not the database's to give.
+    expressions: SQL in place of a value, by column. where: a condition for the insert. Both may contain %s.
+    has_key: the row has a primary key already; otherwise the database generates it.
     """
 
     def __init__(
@@ -126,11 +129,11 @@ class PreparedInsert:
         expressions = expressions or {}
         pk = model._meta.pk
         fields = [field for field in model._meta.concrete_fields if has_key or field is not pk]
-        taken = [field for field in fields if field.column not in expressions]
-        self._taken = [(field, _needs_no_writing(field)) for field in taken]
-        columns = [*(str(field.column) for field in taken), *expressions]
-        # Without its type a parameter would be text, and a cast to varchar(10) cuts what is too long.
-        types = [str(field.db_type(connection)) for field in taken]
+        value_fields = [field for field in fields if field.column not in expressions]
+        self._value_fields = [(field, _plain_type(field)) for field in value_fields]
+        columns = [*(str(field.column) for field in value_fields), *expressions]
+        # Without a type a parameter would be text. A cast to varchar(10) would cut longer values silently.
+        types = [str(field.db_type(connection)) for field in value_fields]
         values = [f"%s::{'text' if kind.startswith('varchar') else kind}" for kind in types]
         self._returning = [str(pk.column if pk else ""), *returning]
         self._sql = (
@@ -140,12 +143,12 @@ class PreparedInsert:
         )
 
     def write(self, row: Model, params: Sequence[object] = ()) -> bool:
-        """`params` are those of the expressions and of `where`. False: it was not, by `where`."""
+        """Insert the row and return whether `where` allowed it. params: for the expressions and `where`."""
         return self.take(row, run_prepared(*self.statement(row, params)))
 
     def statement(self, row: Model, params: Sequence[object] = ()) -> tuple[str, list[object]]:
-        """The same for `run_together`; `take` has what comes of it."""
-        values = [(field, kind, getattr(row, field.attname)) for field, kind in self._taken]
+        """Return the statement for `run_together`; `take` receives its result."""
+        values = [(field, kind, getattr(row, field.attname)) for field, kind in self._value_fields]
         return self._sql, [
             *(
                 value if value is None or type(value) is kind else field.get_db_prep_save(value, connection)
@@ -154,11 +157,11 @@ class PreparedInsert:
             *params,
         ]
 
-    def take(self, row: Model, written: Rows) -> bool:
-        if not written:
+    def take(self, row: Model, rows: Rows) -> bool:
+        if not rows:
             return False
-        row.pk, *rest = written[0]
-        for column, value in zip(self._returning[1:], rest, strict=True):
+        row.pk, *returned = rows[0]
+        for column, value in zip(self._returning[1:], returned, strict=True):
             setattr(row, column, value)
         row._state.adding, row._state.db = False, connection.alias
         return True

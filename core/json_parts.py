@@ -37,13 +37,13 @@ class UnreadableTextError(Exception):
     """The text as a whole is not JSON."""
 
 
-def read(text: str, repeated: Callable[[str], None] | None = None) -> Any:
+def parse(text: str, repeated: Callable[[str], None] | None = None) -> Any:
     """Return the value of the text, with a `BrokenPart` for each value that cannot be read.
 
     A member with a repeated key is broken. With `repeated` its last value is used instead, and `repeated` is
     called with the key. Raises UnreadableTextError.
     """
-    return _Reader(repeated).read(text)
+    return _Reader(repeated).parse(text)
 
 
 def find_broken(value: object, *, is_in_entries: bool = True) -> BrokenPart | None:
@@ -82,7 +82,7 @@ class _Reader:
     # them than containers.
     closing: list[str] = field(default_factory=list)
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         for match in _TOKEN.finditer(text):
             token = match[0]
             if token in _OPENING:

@@ -281,7 +281,7 @@ class _Open:
     def run(self) -> None:
         try:
             try:
-                end = self._read()
+                end = self._receive()
             finally:
                 self._rest.abandon()
             self._has_ended = True
@@ -290,7 +290,7 @@ class _Open:
         except (redis.RedisError, DomainError) as exc:
             logger.warning("the rest of a reply of %s could not be stored: %s", self.owner.origin, exc)
 
-    def _read(self) -> _Piece:
+    def _receive(self) -> _Piece:
         # Returns the last piece.
         pending, overlap = bytearray(), b""
         sent_at = time.monotonic()

@@ -19,8 +19,8 @@ def read_private_key(text: str) -> PrivateKeyTypes | None:
         return None
     letters = "".join(pem[2].split())
     lines = [letters[start : start + 64] for start in range(0, len(letters), 64)]
-    whole = "\n".join([f"-----BEGIN {pem[1]}-----", *lines, f"-----END {pem[1]}-----", ""])
+    document = "\n".join([f"-----BEGIN {pem[1]}-----", *lines, f"-----END {pem[1]}-----", ""])
     try:
-        return load_pem_private_key(whole.encode(), None)
+        return load_pem_private_key(document.encode(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None

@@ -43,8 +43,8 @@ class Sign(StrEnum):
 class Mismatch:
     """A proxy and settings that do not fit: what was observed, why it matters, and what to do."""
 
-    found: str
-    why: str
+    observation: str
+    reason: str
     act: str
 
 
@@ -127,7 +127,9 @@ def note(signs: Collection[Sign]) -> None:
         new = [sign for sign in due if sign in MISMATCHES and sign not in _noted]
         _noted.update(dict.fromkeys(due, now))
     for sign in new:
-        logger.warning("%s %s %s", MISMATCHES[sign].found, MISMATCHES[sign].why, MISMATCHES[sign].act)
+        logger.warning(
+            "%s %s %s", MISMATCHES[sign].observation, MISMATCHES[sign].reason, MISMATCHES[sign].act
+        )
     if due:
         with suppress(redis.RedisError):
             pipeline = redis_client.client().pipeline()
@@ -148,9 +150,9 @@ def read_mismatches(*, proxies: int, is_https: bool) -> list[Sign]:
 
 
 def _has_lasted(sign: Sign, seen: Mapping[str, float], oldest: float) -> bool:
-    at, good = (
+    seen_at, good = (
         seen.get(sign, 0.0),
-        max((seen.get(each, 0.0) for each in GOOD_SIGNS.get(sign, ())), default=0.0),
+        max((seen.get(good_sign, 0.0) for good_sign in GOOD_SIGNS.get(sign, ())), default=0.0),
     )
     # Processes write at different seconds, so what is hardly newer is as old.
-    return at > oldest and at > good + NOTE_EVERY
+    return seen_at > oldest and seen_at > good + NOTE_EVERY

@@ -158,7 +158,7 @@ def _parts(body: bytes, error: ProtocolViolationError, repeated: Callable[[str],
     if not is_local and not (error.code == "JSON_SYNTAX" and _NOT_FINITE.search(body)):
         raise error
     try:
-        return json_parts.read(body.removeprefix(_BOM).decode(), repeated)
+        return json_parts.parse(body.removeprefix(_BOM).decode(), repeated)
     except UnreadableTextError:
         raise error from None
 

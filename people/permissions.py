@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from core.compiled_queries import Given
+from core.compiled_queries import NamedValue
 from people.models import RUNTIME_SCOPES, ApiKey, Role, Scope, User
 
 PageView = TypeVar("PageView", bound=Callable[..., Any])
@@ -45,7 +45,7 @@ def requires(
 
 def any_user(role: Role) -> User:
     """Return a user with this role for `visible_to` in a CompiledQuery; its parameter `user` is the id."""
-    return User(pk=cast(int, Given("user")), role=role)
+    return User(pk=cast(int, NamedValue("user")), role=role)
 
 
 def person(request: HttpRequest | Request) -> User:

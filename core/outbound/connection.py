@@ -246,7 +246,8 @@ class Connection(HTTPConnection):
         return self._tunnel_to_first(egress.proxy, rows)
 
     def _tunnel_to_first(self, proxy: Proxy, rows: Sequence[Row]) -> BoundedSocket:
-        # The tunnel leads to a checked address, because the proxy might resolve the name differently.
+        # The tunnel has a checked address as its target, because the proxy might resolve the name
+        # differently.
         *others, last = rows
         for row in others:
             try:

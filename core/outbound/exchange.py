@@ -78,7 +78,7 @@ def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:
     """Return the start of a body without secrets, including escaped and truncated ones."""
     content = b""
     for part in parts:
-        content += part[: MAX_RECORDED_BYTES + secrets.longest - len(content)]
+        content += part[: MAX_RECORDED_BYTES + secrets.max_length - len(content)]
     more = " …" if sum(map(len, parts)) > MAX_RECORDED_BYTES else ""
     decoded = content.decode(errors="replace")
     text = secrets.struck_out(decoded)[:MAX_RECORDED_BYTES]

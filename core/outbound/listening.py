@@ -39,7 +39,7 @@ class Listening:
         self._events: SimpleQueue[bytes | ProtocolError | None] = SimpleQueue()
         _start(self._listen)
 
-    def beside(self, pieces: Iterator[bytes], line: Line) -> Iterator[bytes]:
+    def merge_events(self, pieces: Iterator[bytes], line: Line) -> Iterator[bytes]:
         """Yield the pieces of a reply, with whole events of this stream in between, until the reply ends.
 
         Raises the errors of `pieces`. `line`: the connection of the reply.
@@ -79,16 +79,16 @@ class Listening:
     def _listen(self) -> None:
         try:
             reply = self._ask()
-            if (rest := reply.rest) is None:
+            if (reply_rest := reply.rest) is None:
                 return
-            self._line = rest
+            self._line = reply_rest
             try:
                 if self._is_over:
                     return
-                for events in _whole_events(_chained(reply.body, rest.read(MAX_REST_SECONDS))):
+                for events in _whole_events(_chained(reply.body, reply_rest.read(MAX_REST_SECONDS))):
                     self._events.put(_POSITION.sub(b"", events))
             finally:
-                rest.abandon()
+                reply_rest.abandon()
         except RefusedError:
             self.is_refused = True
         except ProtocolError:

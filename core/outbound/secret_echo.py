@@ -142,13 +142,13 @@ class SecretScanner:
         """Return whether `text` ends with a prefix of a secret of at least so many characters."""
         if not self.forms:
             return False
-        tail = text[-_MAX_ESCAPE_LENGTH * self.longest :].encode(errors="replace")
+        tail = text[-_MAX_ESCAPE_LENGTH * self.max_length :].encode(errors="replace")
         tails = [normal(text_end, self._pattern) for text_end in (tail, _CUT_ESCAPE.sub(b"", tail))]
         beginnings = (form[:size] for form in self._normal for size in range(at_least, len(form)))
         return any(text_end.endswith(beginning) for beginning in beginnings for text_end in tails)
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         return max((len(form.encode()) for form in self.forms), default=0)
 
 

@@ -323,15 +323,15 @@ class Session(RequestMethods):
         if self._renewal:
             # A session without a request so far does not know the secrets yet.
             self._carry(self._renewal.current())
-        whole = reply.read(
+        full_reply = reply.read(
             is_enough, min(self._time_left(), self._limits.request), lambda: self.is_interrupted
         )
-        self.bytes_read += len(whole.body)
-        if self._secrets.holds(whole.body):
+        self.bytes_read += len(full_reply.body)
+        if self._secrets.holds(full_reply.body):
             raise self._echo()
         if self.exchanges:
-            self.exchanges[-1] = with_rest(self.exchanges[-1], whole.body, began, self._secrets)
-        return whole
+            self.exchanges[-1] = with_rest(self.exchanges[-1], full_reply.body, began, self._secrets)
+        return full_reply
 
     def send(self, request: Request) -> Reply:
         if request.method not in _METHODS or not _QUERY.fullmatch(request.query):
@@ -419,7 +419,7 @@ class Session(RequestMethods):
         )
         is_done = False
         parts: list[bytes] = []
-        rest: Rest | None = None
+        reply_rest: Rest | None = None
         line: Line = self._connection
         incoming = Incoming()
         began = time.monotonic()
@@ -431,25 +431,25 @@ class Session(RequestMethods):
             if request.beside:
                 # Before the head of the reply, because the vendor may need an answer on the other stream
                 # first.
-                pieces = request.beside.beside(incoming.as_events(pieces, budget), line)
+                pieces = request.beside.merge_events(incoming.as_events(pieces, budget), line)
                 line = Together(line, request.beside)
-            is_done = self._read(pieces, budget, request.is_enough, parts)
+            is_done = self._read_reply(pieces, budget, request.is_enough, parts)
             if incoming.is_whole and not is_done:
                 # The reply is complete, so the connection can be used again.
-                is_done = self._read(pieces, budget, None, [])
+                is_done = self._read_reply(pieces, budget, None, [])
             reply = incoming.reply(b"".join(parts), url, is_beside=request.beside is not None)
             parts = [reply.body]
             if request.keeps_rest and not is_done and reply.status == HTTPStatus.OK:
-                rest = Rest(line, pieces, budget, len(reply.body))
+                reply_rest = Rest(line, pieces, budget, len(reply.body))
         finally:
             if not is_done:
-                if rest is None:
+                if reply_rest is None:
                     line.abandon()
                 self._connection = self._connect(self._url, certificate=self._certificate)
             if self.exchanges is not None:
                 exchange = recorded(request, url, incoming.response, parts, began, self._secrets)
                 self.exchanges.append(exchange)
-        return replace(reply, rest=rest)
+        return replace(reply, rest=reply_rest)
 
     def _receive(
         self,
@@ -501,7 +501,7 @@ class Session(RequestMethods):
             self._ends = self._began + self._limits.session
         return self._ends - time.monotonic()
 
-    def _read(
+    def _read_reply(
         self, pieces: Iterator[bytes], budget: Budget, is_enough: IsEnough | None, parts: list[bytes]
     ) -> bool:
         """Read pieces into `parts` and return whether the reply is complete."""

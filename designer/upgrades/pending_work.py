@@ -13,7 +13,7 @@ from catalog.models import Finding, Tool, ToolVersion, Vendor
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
-from core.compiled_queries import CompiledQuery, given
+from core.compiled_queries import CompiledQuery, named_value
 from core.outbound.errors import printable
 from designer.models import Agent, Pin, PinQuerySet, Release
 from designer.pins import pinned_signatures
@@ -120,7 +120,7 @@ def first_steps(user: User) -> FirstSteps:
 @cache
 def _first_steps() -> "CompiledQuery[FirstSteps]":
     fetched = ApiKey.objects.filter(scopes__contains=[Scope.RUNTIME]).exclude(last_used_at=None)
-    steps = User.objects.filter(pk=given("user")).values(
+    steps = User.objects.filter(pk=named_value("user")).values(
         connected=Exists(Vendor.objects.live()),
         read=Exists(Tool.objects.all()),
         pinned=Exists(Pin.objects.live()),

@@ -15,7 +15,7 @@ from catalog import waiting_work
 from catalog.models import Endpoint, Finding, Run, VendorRequest
 from catalog.vendors import vendor_requests
 from core import proxy_signs
-from core.compiled_queries import CompiledQuery, given
+from core.compiled_queries import CompiledQuery, named_value
 from core.own_commands import MANAGE
 from designer.context_processors import THEMES
 from designer.models import Pin
@@ -86,7 +86,9 @@ def _asked_for() -> CompiledQuery[VendorRequest]:
 @cache
 def _answered() -> CompiledQuery[VendorRequest]:
     # The user's requests that were answered in the last few days.
-    lately = VendorRequest.objects.filter(asked_by=given("user"), answered_at__gt=Now() - ANSWERS_SHOWN_FOR)
+    lately = VendorRequest.objects.filter(
+        asked_by=named_value("user"), answered_at__gt=Now() - ANSWERS_SHOWN_FOR
+    )
     columns = ("vendor_name", "state", "answer", "endpoint__removed_at", "endpoint__vendor__removed_at")
     requests = lately.select_related("endpoint__vendor").only(*columns)
     return CompiledQuery(requests.order_by("-answered_at")[:SHOWN])

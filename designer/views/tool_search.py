@@ -16,7 +16,7 @@ from catalog.search import FacetValue, Query, ResultPage
 from catalog.search.candidates import MAX_CANDIDATES
 from catalog.search.tool_query import ANY_KIND, asked_kinds
 from catalog.views.asked import number
-from core.compiled_queries import CompiledQuery, given_keys
+from core.compiled_queries import CompiledQuery, named_keys
 from core.errors import DomainError
 from designer.agents.agent_vendors import AllowedVendors
 
@@ -93,7 +93,7 @@ def with_pictures(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 @cache
 def _pictures() -> CompiledQuery[tuple[Any, str]]:
-    rows = ToolPicture.objects.filter(tool__in=given_keys("tools"), picture__isnull=False)
+    rows = ToolPicture.objects.filter(tool__in=named_keys("tools"), picture__isnull=False)
     return CompiledQuery(rows.values_list("tool", "picture"))
 
 

@@ -10,7 +10,7 @@ from django.db.models.expressions import RawSQL
 
 from catalog.models import ToolVersion
 from catalog.review import holds
-from core.compiled_queries import PreparedQuery, given
+from core.compiled_queries import PreparedQuery, named_value
 from execution.calls.requesting import NEXT_CALL
 from protocols.signature import Signature
 
@@ -48,7 +48,7 @@ def find(tool: int, ordinal: int) -> ToolVersion | None:
 
 @cache
 def _query() -> PreparedQuery[ToolVersion]:
-    rows = ToolVersion.objects.filter(tool=given("tool"), ordinal=given("ordinal")).order_by()
+    rows = ToolVersion.objects.filter(tool=named_value("tool"), ordinal=named_value("ordinal")).order_by()
     endpoint = "tool__endpoint"
     joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
     rows = rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED)

@@ -5,7 +5,7 @@ from django.db import connection
 from django.db.models import Count
 from django.db.models.sql.compiler import SQLCompiler
 
-from core.compiled_queries import CompiledQuery, given, given_keys
+from core.compiled_queries import CompiledQuery, named_keys, named_value
 from designer.models import Agent, Pin
 from people import teams
 from people.models import Role, User
@@ -35,8 +35,8 @@ def test_what_it_reads_is_as_new_as_the_reading():
 
 def test_each_reading_has_its_own_values():
     users = [make_user() for _ in range(3)]
-    of_these = CompiledQuery(User.objects.filter(pk__in=given_keys("users")).values_list("pk", flat=True))
-    compiled = CompiledQuery(User.objects.filter(pk=given("user")).values("username"))
+    of_these = CompiledQuery(User.objects.filter(pk__in=named_keys("users")).values_list("pk", flat=True))
+    compiled = CompiledQuery(User.objects.filter(pk=named_value("user")).values("username"))
 
     assert set(of_these.rows(users=[users[0].pk, users[2].pk])) == {users[0].pk, users[2].pk}
     assert of_these.rows(users=[]) == []
@@ -46,7 +46,7 @@ def test_each_reading_has_its_own_values():
 
 def test_a_value_that_is_missing_is_an_error():
     with pytest.raises(KeyError):
-        CompiledQuery(User.objects.filter(pk=given("user"))).rows()
+        CompiledQuery(User.objects.filter(pk=named_value("user"))).rows()
 
 
 def test_the_sql_is_put_together_once(monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.json_parts import BrokenPart, UnreadableTextError, find_broken, read
+from core.json_parts import BrokenPart, UnreadableTextError, find_broken, parse
 from core.outbound.errors import ProtocolViolationError
 from core.strict_json import loads_answer, loads_list, unstorable
 
@@ -20,13 +20,13 @@ VALUES = st.recursive(
 @given(VALUES, st.sampled_from([None, 2]), st.booleans())
 def test_text_without_a_fault_is_read_as_python_reads_it(value, indent, is_ascii):
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
-    assert read(text) == json.loads(text)
+    assert parse(text) == json.loads(text)
 
 
 @given(st.text(alphabet='[]{},:"\\truenalsf019-.eE \n\t', max_size=30))
 def test_any_text_is_read_as_python_reads_it_or_refused(text):
     try:
-        value = read(text)
+        value = parse(text)
     except UnreadableTextError:
         with pytest.raises(json.JSONDecodeError):
             json.loads(text)
@@ -90,7 +90,7 @@ def test_fault_outside_of_entries_costs_the_list(body, code):
 
 def test_last_of_two_values_counts_where_that_is_wanted():
     twice = []
-    assert read('{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}', twice.append) == {"a": 3, "b": {"c": 2}}
+    assert parse('{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}', twice.append) == {"a": 3, "b": {"c": 2}}
     assert twice == ["c", "a"]
 
 

@@ -240,7 +240,7 @@ def broker_answers(limits: DoctorLimits) -> Iterator[Trouble]:
 def proxy(limits: DoctorLimits) -> Iterator[Trouble]:
     for sign in proxy_signs.read_mismatches(proxies=settings.NUM_PROXIES, is_https=settings.HTTPS):
         mismatch = proxy_signs.MISMATCHES[sign]
-        yield Trouble(mismatch.found, mismatch.why, mismatch.act)
+        yield Trouble(mismatch.observation, mismatch.reason, mismatch.act)
 
 
 @check("broker_evicts", "the broker keeps what it is given", after=("broker",))

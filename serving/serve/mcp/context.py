@@ -1,7 +1,7 @@
 """Vendors' prompts and resources of a release, as it was published; their texts come from the vendor.
 
 A request goes to the MCP server of the vendor that offers the prompt or the resource, and nowhere else. An
-address is read if it is pinned, or fits a pinned template. What comes back is passed on as data.
+address is read if it is pinned, or fits a pinned template. The contents are passed on as data.
 """
 
 from collections.abc import Mapping
