@@ -187,7 +187,7 @@ class _Search:
 def _answer(session: Session, probe: Probe) -> Reply | None:
     """Return the reply, None without a usable one. Raises ProtocolError for an unreachable server."""
     try:
-        with session.at(probe.address) as place:
+        with session.at_url(probe.address) as place:
             return _send(place, probe)
     except ProtocolError as error:
         is_refused = isinstance(error, RefusedError) and error.code != "INSUFFICIENT_SCOPE"

@@ -58,7 +58,7 @@ def match(probe: Probe, reply: Reply) -> Match | None:
             return Match(Certainty.LIKELY)
         return None if probe.is_guess else Match(Certainty.POSSIBLE)
     try:
-        messages = [message for message, _ in wire.read(reply) if isinstance(message, dict)]
+        messages = [message for message, _ in wire.read_messages(reply) if isinstance(message, dict)]
     except ProtocolError:
         return None
     answer = next((message for message in messages if message.get("jsonrpc") == "2.0"), None)
