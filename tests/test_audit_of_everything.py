@@ -442,7 +442,9 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     grant.refresh_from_db()
     assert grants.settle(grant, GrantState.EXPIRED, "The user did not answer.")
     grants.forget(grant, actor=bob)
-    (transfer,) = (tool for tool in calls.shown(release).tools if tool.signature.kind == "transfer")
+    (transfer,) = (
+        tool for tool in calls.visible_document(release).tools if tool.signature.kind == "transfer"
+    )
     calls.run(release, Wish(tool=transfer.signature.name), **asks)
 
 

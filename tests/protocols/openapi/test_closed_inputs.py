@@ -35,7 +35,7 @@ def read_operation(**members: Any) -> Signature:
 def test_name_that_no_part_of_the_request_carries_is_refused(operation, is_open):
     signature = read_operation(**operation)
     assert signature.schema_rest
-    problems = arguments.problems(signature, {"nam": "x"})
+    problems = arguments.find_problems(signature, {"nam": "x"})
     assert problems.get("nam") == (None if is_open else arguments.UNKNOWN)
     exported = schema_in("mcp", make_release(signature))
     assert exported.get("additionalProperties", True) is is_open
@@ -50,4 +50,4 @@ def test_version_of_an_older_reader_does_not_differ():
 @pytest.mark.parametrize("required", [[{}], [["name"]], [None], "name", {"name": True}, True])
 def test_malformed_required_names_cost_no_tool(required):
     signature = read_operation(requestBody=takes(OPEN | {"required": required}))
-    assert arguments.problems(signature, {"body": {"name": "x"}}) == {}
+    assert arguments.find_problems(signature, {"body": {"name": "x"}}) == {}
