@@ -1,8 +1,8 @@
-"""How well confusable tools are told from others, and whether a proposed sentence helps.
+"""Precision of the detection of confusable tools, and the effect of a proposed sentence.
 
 `PEGBOARD_CORPUS` names a folder with real tools (see inspection.py); the labels beside this module name them
-by their ids. Without it only the speed is measured, on invented tools. The tools of one part and set stand in
-one agent, as does each pair for its sentence.
+by their ids. Without it only the speed is measured, on invented tools. The tools of one part and set are in
+one agent, and so is each pair for its sentence.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ def main() -> Iterator[Figure]:
     dice = random.Random(5)
     yield speed([Tool(rows.signature(number, dice), "") for number in range(TOOLS)])
     if folder := os.environ.get("PEGBOARD_CORPUS"):
-        pairs = labelled(read(Path(folder)))
+        pairs = labelled(read_tools(Path(folder)))
         for part, those in grouped(pairs, lambda pair: pair.part).items():
             yield from figures(part, those)
 
@@ -70,23 +70,23 @@ def figures(part: str, pairs: Sequence[Labelled]) -> Iterator[Figure]:
         for name, those in [*by_stratum.items(), *by_set.items()]:
             yes = sum(pair.is_confusable for _, pair in those)
             yield area(f"  {name}, {yes} of {len(those)}", those, None)
-    named, unnamed = lowered(pairs)
-    yield Figure(f"{part}: {SHARE}", named, "%", target=LOWERED)
+    named_count, unnamed = lowered(pairs)
+    yield Figure(f"{part}: {SHARE}", named_count, "%", target=LOWERED)
     yield Figure(f"{part}: {SHARE} where the other tool is not named", unnamed, "%", target=LOWERED)
 
 
-def grouped(found: Iterable[Each], key: Callable[[Each], str]) -> dict[str, list[Each]]:
+def grouped(items: Iterable[Each], key: Callable[[Each], str]) -> dict[str, list[Each]]:
     groups: dict[str, list[Each]] = {}
-    for each in found:
-        groups.setdefault(key(each), []).append(each)
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
     return groups
 
 
-def read(folder: Path) -> dict[tuple[str, str], Tool]:
+def read_tools(folder: Path) -> dict[tuple[str, str], Tool]:
     """By set and id; in each set by a name that no other one has, as in an agent."""
     speaks = PROTOCOLS[0]()
-    found: dict[tuple[str, str], Tool] = {}
-    taken = set()
+    tools: dict[tuple[str, str], Tool] = {}
+    used_names = set()
     for tools_of, number, vendor, signature in [
         *((VENDORS, item["toolId"], vendor, speaks.read(item)) for vendor, item in vendors(folder)),
         *(
@@ -95,10 +95,12 @@ def read(folder: Path) -> dict[tuple[str, str], Tool]:
             for row in corpus(folder, name)
         ),
     ]:
-        name = signature.name if (tools_of, signature.name) not in taken else f"{vendor}_{signature.name}"
-        taken.add((tools_of, name))
-        found[tools_of, number] = Tool(replace(signature, name=name), vendor)
-    return found
+        name = (
+            signature.name if (tools_of, signature.name) not in used_names else f"{vendor}_{signature.name}"
+        )
+        used_names.add((tools_of, name))
+        tools[tools_of, number] = Tool(replace(signature, name=name), vendor)
+    return tools
 
 
 def vendors(folder: Path) -> Iterator[tuple[str, Any]]:
@@ -116,7 +118,7 @@ def signature_of(row: Any) -> Signature:
     inputs, outputs = (
         tuple(
             Parameter(id=name, name=name, type="string", required=False, description="")
-            for name in dict.fromkeys(each["name"] for each in row[member] or ())
+            for name in dict.fromkeys(entry["name"] for entry in row[member] or ())
         )
         for member in ("input_parameters", "output_parameters")
     )
@@ -124,24 +126,24 @@ def signature_of(row: Any) -> Signature:
 
 
 def labelled(tools: dict[tuple[str, str], Tool]) -> list[Labelled]:
-    found = []
+    pairs = []
     for line in LABELS.read_text().splitlines():
         if not line.startswith("#"):
             part, label, one, other = line.split()
             pair = tools[VENDORS, one], tools[VENDORS, other]
-            found.append(Labelled(part, "", VENDORS, *pair, label == "yes"))
+            pairs.append(Labelled(part, "", VENDORS, *pair, label == "yes"))
     for line in WIDE_LABELS.read_text().splitlines():
         if not line.startswith("#"):
             part, stratum, label, tools_of, one, other = line.split("\t")
             pair = tools[tools_of, one], tools[tools_of, other]
-            found.append(Labelled(part, stratum, tools_of, *pair, label == "yes"))
-    return found
+            pairs.append(Labelled(part, stratum, tools_of, *pair, label == "yes"))
+    return pairs
 
 
 def scores(pairs: Sequence[Labelled]) -> list[float]:
     judges = {
         tools_of: confusion(
-            list({each.signature.name: each for pair in those for each in (pair.one, pair.other)}.values())
+            list({tool.signature.name: tool for pair in those for tool in (pair.one, pair.other)}.values())
         )
         for tools_of, those in grouped(pairs, lambda pair: pair.tools_of).items()
     }
@@ -150,7 +152,10 @@ def scores(pairs: Sequence[Labelled]) -> list[float]:
 
 def area(name: str, scored: Sequence[tuple[float, Labelled]], target: float | None) -> Figure:
     """Under the curve: how often a confusable pair scores above one that is not."""
-    yes, no = ([score for score, pair in scored if pair.is_confusable is wanted] for wanted in (True, False))
+    yes, no = (
+        [score for score, pair in scored if pair.is_confusable is is_confusable]
+        for is_confusable in (True, False)
+    )
     value = sum((a > b) + (a == b) / 2 for a in yes for b in no) / max(len(yes) * len(no), 1)
     return Figure(f"{name}: area under the curve", value, "", target=target)
 
@@ -158,25 +163,25 @@ def area(name: str, scored: Sequence[tuple[float, Labelled]], target: float | No
 def lowered(pairs: Sequence[Labelled]) -> tuple[float, float]:
     """Of the sentences for both tools of a confusable pair, how many lower its score where they are added: as
     they are, and where they do not name the other tool."""
-    wanted = [
+    confusable_pairs = [
         (one, other)
         for pair in pairs
         if pair.is_confusable
         for one, other in ((pair.one, pair.other), (pair.other, pair.one))
     ]
-    named = unnamed = 0
-    for one, other in wanted:
+    named_count = unnamed = 0
+    for one, other in confusable_pairs:
         names = one.signature.name, other.signature.name
         judge = confusion([one, other])
         before, sentence = judge.score(*names), judge.sentence(*names)
         without = sentence.rpartition("; ")[0]
-        named += bool(sentence) and told(one, other, sentence) < before
-        unnamed += bool(sentence) and told(one, other, f"{without}.") < before
-    return 100 * named / len(wanted), 100 * unnamed / len(wanted)
+        named_count += bool(sentence) and score_with_sentence(one, other, sentence) < before
+        unnamed += bool(sentence) and score_with_sentence(one, other, f"{without}.") < before
+    return 100 * named_count / len(confusable_pairs), 100 * unnamed / len(confusable_pairs)
 
 
-def told(one: Tool, other: Tool, sentence: str) -> float:
-    """The score of two tools where the first says so."""
+def score_with_sentence(one: Tool, other: Tool, sentence: str) -> float:
+    """Return the score of two tools when the sentence is appended to the first description."""
     signature = replace(one.signature, description=append_sentence(one.signature.description, sentence))
     judge = confusion([dataclasses.replace(one, signature=signature), other])
     return judge.score(one.signature.name, other.signature.name)
@@ -188,6 +193,6 @@ def speed(tools: Sequence[Tool]) -> Figure:
 
 
 def confusion(tools: Sequence[Tool]) -> Confusion:
-    signatures = [each.signature for each in tools]
+    signatures = [tool.signature for tool in tools]
     stems = stemming.stems(tool_purpose.words_of(signatures))
-    return Confusion(signatures, stems, {each.signature.name: each.vendor for each in tools})
+    return Confusion(signatures, stems, {tool.signature.name: tool.vendor for tool in tools})

@@ -1,4 +1,4 @@
-"""What a runtime waits for: a release it has not read yet, and the news that nothing has changed."""
+"""The time until a runtime has an export of a new release, and until it learns that nothing has changed."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -59,13 +59,17 @@ def main() -> Iterator[Figure]:
     for format_ in exports.FORMATS:
         if format_.limits.of != "tools":
             continue
-        read = partial(server.get, path + format_.name, HTTPStatus.OK)
-        time = percentile(samples(read, READS), 50)
+        read_export = partial(server.get, path + format_.name, HTTPStatus.OK)
+        time = percentile(samples(read_export, READS), 50)
         yield Figure(f"export, {format_.name}", TOOLS / time, "tools/s", floor=TOOLS / bare, target=0.5)
-    asked = samples(lambda: ask(server, path, release.digest), ASKS, warm_up=20)
+    request_times = samples(lambda: ask(server, path, release.digest), ASKS, warm_up=20)
     floor = samples(lambda: ask_barely(release), ASKS, warm_up=20)
-    yield Figure("export, unchanged", ASKS / sum(asked), "requests/s", floor=ASKS / sum(floor), target=0.5)
-    yield Figure("export, unchanged, p99", percentile(asked, 99) * 1000, "ms", target=20, less_is_better=True)
+    yield Figure(
+        "export, unchanged", ASKS / sum(request_times), "requests/s", floor=ASKS / sum(floor), target=0.5
+    )
+    yield Figure(
+        "export, unchanged, p99", percentile(request_times, 99) * 1000, "ms", target=20, less_is_better=True
+    )
 
 
 def publish(user: User) -> Release:

@@ -1,4 +1,4 @@
-"""What every benchmark speaks: a figure beside its floor from the same run; their ratio is the result.
+"""Figures of benchmarks, each with its floor from the same run; their ratio is the result.
 
 A machine is never fast or slow by itself, so no figure is compared with one from another day. A
 benchmark is a module of this package with `main()`, which yields figures.

@@ -33,7 +33,7 @@ Tools = list[tuple[str, Signature]]  # each with its vendor
 def main() -> Iterator[Figure]:
     yield after_a_run()
     folder = os.environ.get("PEGBOARD_CORPUS")
-    corpora = read(Path(folder)) if folder else {}
+    corpora = read_tools(Path(folder)) if folder else {}
     owners = owners_of(tool for tools in corpora.values() for tool in tools)
     for name, tools in corpora.items():
         yield from alarms(name, tools, owners)
@@ -53,7 +53,7 @@ def after_a_run() -> Figure:
     return Figure(name, took, "s", floor=floor, target=4, less_is_better=True)
 
 
-def read(folder: Path) -> dict[str, Tools]:
+def read_tools(folder: Path) -> dict[str, Tools]:
     speaks = PROTOCOLS[0]()
     corpora: dict[str, Tools] = {}
     for file in sorted(folder.glob("vendors/*.json")):
@@ -77,8 +77,8 @@ def described(row: dict[str, Any]) -> Signature:
 
 
 def parameter(row: dict[str, Any]) -> Parameter:
-    name, says = row["name"], row.get("description") or ""
-    return Parameter(id=name, name=name, type="string", required=bool(row.get("required")), description=says)
+    name, text = row["name"], row.get("description") or ""
+    return Parameter(id=name, name=name, type="string", required=bool(row.get("required")), description=text)
 
 
 def owners_of(tools: Iterator[tuple[str, Signature]]) -> dict[str, set[str]]:
@@ -90,25 +90,25 @@ def owners_of(tools: Iterator[tuple[str, Signature]]) -> dict[str, set[str]]:
 
 def alarms(name: str, tools: Tools, owners: dict[str, set[str]]) -> Iterator[Figure]:
     """A mention counts as an alarm when other vendors have a tool of that name and this one has not."""
-    found = [inspection.worst(inspection.inspect(signature)) for _, signature in tools]
+    severities = [inspection.worst(inspection.inspect(signature)) for _, signature in tools]
     mentions = [
         any(word in owners and owner not in owners[word] for word in find_mentions(signature))
         for owner, signature in tools
     ]
     alarming = sum(
-        worst in ("medium", "high") or strays for worst, strays in zip(found, mentions, strict=True)
+        worst in ("medium", "high") or strays for worst, strays in zip(severities, mentions, strict=True)
     )
-    for says, count, target in (
+    for text, count, target in (
         ("medium or more", alarming, ALARMING),
-        ("high", found.count("high"), SEVERE),
+        ("high", severities.count("high"), SEVERE),
     ):
         share = 100 * count / len(tools)
-        yield Figure(f"{name}, {len(tools):,} tools: {says}", share, "%", target=target, less_is_better=True)
+        yield Figure(f"{name}, {len(tools):,} tools: {text}", share, "%", target=target, less_is_better=True)
 
 
 def speed(signatures: list[Signature]) -> Figure:
     encoded = [to_json(signature) for signature in signatures]
-    took = seconds(lambda: [inspection.inspect(each) for each in signatures])
-    floor = seconds(lambda: [WORDS.search(said.decode()) for said in encoded])
+    took = seconds(lambda: [inspection.inspect(signature) for signature in signatures])
+    floor = seconds(lambda: [WORDS.search(text.decode()) for text in encoded])
     count = len(signatures)
     return Figure("inspecting", count / took, "tools/s", floor=count / floor)

@@ -2,8 +2,8 @@
 call; and what runtimes read all day, beside a bare application that asks for the digest and answers as much.
 
 The vendor, the product and the runtime are processes of their own on loopback. The direct call sends what the
-product sends, over a connection that is kept. What is compared takes turns, because the machine may have
-other work. QUICK=1 measures less, to see whether it works.
+product sends, over one open connection. The compared requests alternate, because the machine may have other
+work. QUICK=1 measures less, to see whether it works.
 """
 
 import http.client
@@ -86,7 +86,9 @@ class Desk:
         for tool in Tool.objects.all():
             pins.pin_tool(agent, actor=user, tool=tool)
         self.release: Release = publishing.publish(agent, actor=user, channel="live")
-        self.fast, self.slow = (Tool.objects.filter(endpoint=each).earliest("pk") for each in (fast, slow))
+        self.fast, self.slow = (
+            Tool.objects.filter(endpoint=endpoint).earliest("pk") for endpoint in (fast, slow)
+        )
 
     def path(self, tool: Tool) -> str:
         return f"/api/v1/agents/{self.release.agent.slug}/releases/live/tools/{tool.name}/invoke/"
@@ -97,7 +99,9 @@ class Desk:
 
     def arguments(self, tool: Tool) -> dict[str, str]:
         signature = tool.current.decoded() if tool.current else None
-        needed = [each.name for each in signature.inputs if each.required] if signature else []
+        needed = (
+            [tool_input.name for tool_input in signature.inputs if tool_input.required] if signature else []
+        )
         return dict.fromkeys(needed, "42")
 
     def call(self, client: Client, tool: Tool) -> str:
@@ -181,11 +185,11 @@ def one_after_the_other(desk: Desk, connect: Callable[[], Client], vendor_port: 
 
 def medians(*works: Callable[[], object]) -> list[float]:
     """In milliseconds, one after the other in turns."""
-    taken: list[list[float]] = [samples(work, 0, warm_up=20) for work in works]
+    durations: list[list[float]] = [samples(work, 0, warm_up=20) for work in works]
     for _ in range(CALLS):
-        for work, times in zip(works, taken, strict=True):
+        for work, times in zip(works, durations, strict=True):
             times.append(seconds(work))
-    return [percentile(times, 50) * 1000 for times in taken]
+    return [percentile(times, 50) * 1000 for times in durations]
 
 
 def well(answer: str) -> None:
@@ -199,19 +203,23 @@ def over(name: str, value: float, floor: float, target: float) -> Figure:
 
 def at_once(desk: Desk, connect: Callable[[], Client]) -> Iterator[Figure]:
     def work(_: int) -> list[tuple[str, float]]:
-        client, told = connect(), []
+        client, timed_answers = connect(), []
         for _ in range(CALLS_OF_EACH):
             began = time.perf_counter()
-            told.append((desk.call(client, desk.fast), time.perf_counter() - began))
-        return told
+            timed_answers.append((desk.call(client, desk.fast), time.perf_counter() - began))
+        return timed_answers
 
     began = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as pool:
-        told = [each for answers in pool.map(work, range(CLIENTS)) for each in answers]
+        timed_answers = [
+            timed for client_answers in pool.map(work, range(CLIENTS)) for timed in client_answers
+        ]
     took = time.perf_counter() - began
-    bad = sum(answer != "200 ok" for answer, _ in told)
-    yield Figure(f"{CLIENTS} clients, calls", len(told) / took, "calls/s")
-    yield Figure(f"{CLIENTS} clients, p95", percentile([seconds for _, seconds in told], 95) * 1000, "ms")
+    bad = sum(answer != "200 ok" for answer, _ in timed_answers)
+    yield Figure(f"{CLIENTS} clients, calls", len(timed_answers) / took, "calls/s")
+    yield Figure(
+        f"{CLIENTS} clients, p95", percentile([seconds for _, seconds in timed_answers], 95) * 1000, "ms"
+    )
     yield Figure(
         f"{CLIENTS} clients, not answered with an outcome", bad, "calls", target=0, less_is_better=True
     )
@@ -225,9 +233,9 @@ def in_flight(desk: Desk, connect: Callable[[], Client]) -> Iterator[Figure]:
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
         answers = list(pool.map(work, range(IN_FLIGHT)))
     took = time.perf_counter() - began
-    lost = IN_FLIGHT - answers.count("200 ok")
+    lost_count = IN_FLIGHT - answers.count("200 ok")
     name = f"{IN_FLIGHT} in flight to a vendor that takes {SLOW_SECONDS:g} s"
-    yield Figure(f"{name}, refused or lost", lost, "calls", target=0, less_is_better=True)
+    yield Figure(f"{name}, refused or lost", lost_count, "calls", target=0, less_is_better=True)
     yield Figure(
         f"{name}, sent twice", ran(desk) - before - IN_FLIGHT, "calls", target=0, less_is_better=True
     )
@@ -243,14 +251,14 @@ def ran(desk: Desk) -> int:
 def while_tools_are_read(desk: Desk, connect: Callable[[], Client]) -> Iterator[Figure]:
     client = connect()
     (alone,) = medians(lambda: well(desk.call(client, desk.fast)))
-    taken: list[float] = []
+    durations: list[float] = []
     command = [sys.executable, "-c", READ, desk.vendor]
     with subprocess.Popen(command) as reading:
         while reading.poll() is None:
-            taken += samples(lambda: well(desk.call(client, desk.fast)), 5, warm_up=0)
+            durations += samples(lambda: well(desk.call(client, desk.fast)), 5, warm_up=0)
     if reading.returncode:
         raise RuntimeError("the tools could not be read")
-    busy = percentile(taken, 50) * 1000
+    busy = percentile(durations, 50) * 1000
     yield Figure("p50 while 10,000 tools are read", busy, "ms", floor=alone, target=1.5, less_is_better=True)
 
 

@@ -54,7 +54,7 @@ def pss(process: psutil.Process) -> int:
 @contextmanager
 def running_product(demo: str) -> Iterator[psutil.Process]:
     """Start the product, wait until it is ready, and stop it at the end."""
-    # The variables of the benchmarks name a server of theirs.
+    # The variables of the benchmarks name their own server.
     variables = {
         name: value
         for name, value in os.environ.items()

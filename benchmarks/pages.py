@@ -80,7 +80,7 @@ def measure(client: Client, path: str) -> Measured:
         raise RuntimeError(f"{path} answers {answer.status_code}")
     template = engines["django"].from_string(BARE)
     both = [(seconds(lambda: client.get(path)), seconds(lambda: bare(template))) for _ in range(TIMES)]
-    times, floors = [[1000 * time for time in each] for each in zip(*both[WARM_UP:], strict=True)]
+    times, floors = [[1000 * time for time in column] for column in zip(*both[WARM_UP:], strict=True)]
     return Measured(
         p95=percentile(times, 95),
         median=percentile(times, 50),

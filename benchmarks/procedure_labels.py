@@ -22,7 +22,7 @@ SETS = tuple(
 
 @dataclass(frozen=True)
 class Judged:
-    """How many remarks stand where a label does, where none does, and how many labels have no remark."""
+    """The counts of warnings with a label, of warnings without one, and of labels without a warning."""
 
     procedures: int
     right: int
@@ -53,9 +53,9 @@ def judge(labelled: Path) -> Judged:
 
 def remarks_about(procedure: dict[str, Any], boxes: dict[str, Any]) -> list[Issue]:
     box = boxes[procedure["toolbox"]]
-    known = _vocabulary_of(box)
+    vocabulary = _vocabulary_of(box)
     elsewhere = {row["name"].lower(): Elsewhere(tools=row["count"]) for row in box["elsewhere"]}
-    return lint.lint(parse(procedure["text"], known), known, elsewhere)
+    return lint.lint(parse(procedure["text"], vocabulary), vocabulary, elsewhere)
 
 
 def _vocabulary_of(box: dict[str, Any]) -> Vocabulary:
@@ -67,13 +67,13 @@ def _vocabulary_of(box: dict[str, Any]) -> Vocabulary:
             state=tool["state"],
             inputs=tuple(
                 KnownInput(
-                    id=given["name"],
-                    name=given["name"],
-                    is_required=given["required"],
-                    is_given=given["preset"],
-                    allowed=tuple(given["allowed_values"]),
+                    id=tool_input["name"],
+                    name=tool_input["name"],
+                    is_required=tool_input["required"],
+                    is_given=tool_input["preset"],
+                    allowed=tuple(tool_input["allowed_values"]),
                 )
-                for given in tool["inputs"]
+                for tool_input in tool["inputs"]
             ),
             outputs=tuple(KnownOutput(id=name, name=name) for name in tool["outputs"]),
         )

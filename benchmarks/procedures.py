@@ -20,10 +20,10 @@ TOLD_APART = 0.9
 
 def main() -> Iterator[Figure]:
     for labelled in procedure_labels.SETS:
-        judged = procedure_labels.judge(labelled)
-        name = f"{labelled.stem}, {judged.procedures} procedures"
-        yield Figure(f"{name}: precision", judged.precision, "", target=TOLD_APART)
-        yield Figure(f"{name}: recall", judged.recall, "", target=TOLD_APART)
+        results = procedure_labels.judge(labelled)
+        name = f"{labelled.stem}, {results.procedures} procedures"
+        yield Figure(f"{name}: precision", results.precision, "", target=TOLD_APART)
+        yield Figure(f"{name}: recall", results.recall, "", target=TOLD_APART)
     user = User.objects.create_superuser("benchmark", "no password is asked for here")
     client = Client(SERVER_NAME="127.0.0.1")
     client.force_login(user)
@@ -36,8 +36,11 @@ def main() -> Iterator[Figure]:
         f"{number}. Ask for the order number, then call {names[number % TOOLS]}() and tell what it says."
         for number in range(1, LINES + 1)
     )
-    known = vocabulary.vocabulary_of(agent)
-    rules = min(seconds(lambda: lint.lint(references.parse(text, known), known)) for _ in range(20))
+    agent_vocabulary = vocabulary.vocabulary_of(agent)
+    rules = min(
+        seconds(lambda: lint.lint(references.parse(text, agent_vocabulary), agent_vocabulary))
+        for _ in range(20)
+    )
     yield Figure(f"rules alone over {LINES} lines", rules * 1000, "ms", target=MAX_MS, less_is_better=True)
     body = json.dumps({"body": text})
     path = "/api/v1/agents/benchmark/procedures/lint/"

@@ -35,15 +35,15 @@ def main() -> Iterator[Figure]:
         Agent.objects.filter(pk=root.pk).update(description=f"Release {root.releases.count()}")
         publishing.publish(root, actor=user)
 
-    taken = [1_000 * each for each in samples(publish, TIMES)]
+    milliseconds = [1_000 * duration for duration in samples(publish, TIMES)]
     text = root.releases.values_list("document", flat=True)[0]
     if text.count('"tuning"') != AGENTS * TOOLS:
         raise RuntimeError("not every tool is in the release")
     floor = 1_000 * percentile(samples(lambda: _read_and_write(text), TIMES), 50)
     name = f"publish {AGENTS} agents with {TOOLS} tools each"
-    yield Figure(f"{name}, p95", percentile(taken, 95), "ms", target=MAX_MS, less_is_better=True)
-    yield Figure(f"{name}, median", percentile(taken, 50), "ms", floor=floor)
-    review = [1_000 * each for each in samples(lambda: draft_review.review_draft(root, user), TIMES)]
+    yield Figure(f"{name}, p95", percentile(milliseconds, 95), "ms", target=MAX_MS, less_is_better=True)
+    yield Figure(f"{name}, median", percentile(milliseconds, 50), "ms", floor=floor)
+    review = [1_000 * duration for duration in samples(lambda: draft_review.review_draft(root, user), TIMES)]
     yield Figure(
         "review the same draft, p95", percentile(review, 95), "ms", target=MAX_MS, less_is_better=True
     )
@@ -56,11 +56,13 @@ def make_tree(user: User) -> Agent:
         # Three levels: each of the first agents below the root has one below itself.
         parent = root if number < AGENTS // 2 else Agent.objects.get(slug=f"agent-{number - AGENTS // 2 + 1}")
         agent = agents.create_agent(actor=user, name=f"Agent {number}", slug=f"agent-{number}", parent=parent)
-        held = tools[number * TOOLS : (number + 1) * TOOLS]
+        pinned = tools[number * TOOLS : (number + 1) * TOOLS]
         Pin.objects.bulk_create(
-            Pin(agent=agent, tool=tool, version=tool.current, name=tool.name[:64]) for tool in held
+            Pin(agent=agent, tool=tool, version=tool.current, name=tool.name[:64]) for tool in pinned
         )
-        steps = [f"{line}. Ask for the number, then call {tool.name}()." for line, tool in enumerate(held, 1)]
+        steps = [
+            f"{line}. Ask for the number, then call {tool.name}()." for line, tool in enumerate(pinned, 1)
+        ]
         editing.create_procedure(agent, actor=user, title="Refill", body="\n".join(["## Steps", *steps]))
         root = root or agent
     assert root is not None  # the first agent is it

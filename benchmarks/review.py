@@ -70,7 +70,7 @@ def raise_findings(count: int, *, seed: int = 3) -> None:
     dice = random.Random(seed)
     tools = list(Tool.objects.select_related("current").order_by("-pk")[:count])
     versions = ToolVersion.objects.bulk_create(_second(tool) for tool in tools)
-    found = [(version, dice.choice(CAUSES)) for version in versions]
+    findings = [(version, dice.choice(CAUSES)) for version in versions]
     Finding.objects.bulk_create(
         Finding(
             endpoint_id=version.tool.endpoint_id,
@@ -82,8 +82,8 @@ def raise_findings(count: int, *, seed: int = 3) -> None:
             message=message,
             state=FindingState.OPEN,
         )
-        for version, (told, severity, message) in found
-        for code in ((told, "HELD") if severity == "high" else (told,))
+        for version, (raised, severity, message) in findings
+        for code in ((raised, "HELD") if severity == "high" else (raised,))
     )
     for version in versions:
         version.tool.current, version.tool.version_count = version, 2

@@ -91,16 +91,16 @@ def add_tools(homes: list[Endpoint], signatures: list[tuple[int, Signature]]) ->
         Tool(
             endpoint=homes[number % len(homes)],
             tool_id=f"tool-{number}",
-            name=each.name,
-            description=each.description,
-            tags=list(each.tags),
+            name=signature.name,
+            description=signature.description,
+            tags=list(signature.tags),
             tokens=120,
             # An ordinary moment: what has changed within the last minute is searched besides the index.
             changed_at=timezone.now() - timedelta(hours=1),
         )
-        for number, each in signatures
+        for number, signature in signatures
     )
-    written = [to_json(each).decode() for _, each in signatures]
+    encoded = [to_json(signature).decode() for _, signature in signatures]
     versions = ToolVersion.objects.bulk_create(
         ToolVersion(
             tool=tool,
@@ -111,7 +111,7 @@ def add_tools(homes: list[Endpoint], signatures: list[tuple[int, Signature]]) ->
             signature=text,
             raw=canonical(json.loads(text)).decode(),
         )
-        for tool, text in zip(tools, written, strict=True)
+        for tool, text in zip(tools, encoded, strict=True)
     )
     for tool, version in zip(tools, versions, strict=True):
         tool.current = version

@@ -32,14 +32,14 @@ def main() -> Iterator[Figure]:
     dice = random.Random(5)
     texts = questions(dice)
     floor = p95([partial(bare, text) for text in texts])
-    asked = {
+    queries_by_kind = {
         "questions": [Query(q=text) for text in texts],
         "questions with a typo": [Query(q=misspell(text, dice)) for text in texts],
         "names, half typed": [Query(q=name[: len(name) // 2 + 1]) for name in names()],
         "questions to one vendor": [Query(q=text, vendor=("vendor-3",)) for text in texts],
         "questions about one tag": [Query(q=text, tag=("billing",)) for text in texts],
     }
-    for name, queries in asked.items():
+    for name, queries in queries_by_kind.items():
         time = p95([partial(search.search, query) for query in queries])
         yield Figure(f"{name}, p95", time, "ms", floor=floor, target=RATIO, less_is_better=True)
     yield Figure("index on disk, per tool", size(), "bytes")
@@ -75,8 +75,8 @@ def names() -> list[str]:
 def misspell(text: str, dice: random.Random) -> str:
     """Swaps two letters inside the longest word."""
     word = max(text.split(), key=len)
-    at = dice.randrange(1, len(word) - 2)
-    return text.replace(word, word[:at] + word[at + 1] + word[at] + word[at + 2 :])
+    index = dice.randrange(1, len(word) - 2)
+    return text.replace(word, word[:index] + word[index + 1] + word[index] + word[index + 2 :])
 
 
 def p95(asks: Iterable[Callable[[], object]]) -> float:

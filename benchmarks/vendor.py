@@ -2,7 +2,7 @@
 
 Every fourth tool has quotation marks, line breaks, tabs and backslashes in its texts, as real ones do: JSON
 and COPY escape them, in the product and in the floor alike. Prints its port. Below /tagged it sends ETags
-and answers 304. A POST runs a tool at once, below /slow after two seconds; GET /count says how many ran.
+and answers 304. A POST runs a tool at once, below /slow after two seconds; GET /count returns how many ran.
 """
 
 import hashlib
@@ -93,14 +93,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         if url.path == "/count":
-            # What `count()` says shows in its text; asking for its next would count this.
+            # The representation of `count()` contains its value; calling `next` would increase it.
             self._answer(repr(self.ran).removeprefix("count(").removesuffix(")").encode())
             return
         number = int(parse_qs(url.query).get("pageCursor", ["0"])[0]) // PAGE
         etag = self.etags[number] if url.path.startswith("/tagged") else ""
-        known = bool(etag) and self.headers.get("If-None-Match") == etag
-        body = b"" if known else self.bodies[number]
-        self.send_response(304 if known else 200)
+        is_unchanged = bool(etag) and self.headers.get("If-None-Match") == etag
+        body = b"" if is_unchanged else self.bodies[number]
+        self.send_response(304 if is_unchanged else 200)
         if etag:
             self.send_header("ETag", etag)
         self.send_header("Content-Type", "application/json")
