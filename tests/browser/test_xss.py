@@ -39,7 +39,8 @@ INJECTED = """() => {
     + '[onload],[onerror],[onclick],[onfocus],[onmouseover],[ontoggle],[onbegin],[srcdoc],[style],'
     + '[autofocus]';
   const found = [...document.querySelectorAll(odd)]
-    .filter(node => !(node.matches('[autofocus]') && node.matches('input[name=q],input[name=username]')))
+    .filter(node => !node.matches(
+      'input[name=q][autofocus],input[name=username][autofocus],#palette input[autofocus]'))
     .map(node => node.outerHTML.slice(0, 200));
   for (const node of document.querySelectorAll('[href],[src],[action],[formaction],[hx-get],[hx-post]')) {
     for (const name of ['href', 'src', 'action', 'formaction', 'hx-get', 'hx-post']) {
