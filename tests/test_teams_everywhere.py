@@ -54,7 +54,7 @@ NOTHING = {
     "sub": "no-such-agent",
     "procedure": "no-such-procedure",
     "protocol": "mcp",
-    "rest": "",
+    "path": "",
     "grant": "00000000-0000-4000-8000-000000000001",
     "thread": "00000000-0000-4000-8000-000000000001",
 }
@@ -126,7 +126,7 @@ class World:
             "sub": self.agent.slug,
             "step": 1,
             "protocol": "mcp",
-            "rest": "",
+            "path": "",
             "grant": self.grant.pk,
             "thread": self.thread.key,
         }

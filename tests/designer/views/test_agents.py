@@ -4,11 +4,11 @@ import re
 import pytest
 
 from designer.agents import agents
-from designer.models import Agent, KeyAgent, Release
+from designer.models import Agent, Release
 from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.releases import publishing
-from people.models import ApiKey, Role
+from people.models import Role
 from tests.designer.exports.formats import OF_TOOLS
 from tests.factories import (
     make_agent,
@@ -322,17 +322,3 @@ def test_the_publish_page_shows_what_publishing_changes(designer, alice, desk):
     assert "No changes: release 1 contains everything." in text_of(designer.get("/agents/desk/publish/"))
     tunings.tune(pin, actor=alice, description="Our text")
     assert "Our words changed." in text_of(designer.get("/agents/desk/publish/"))
-
-
-def test_the_release_page_makes_a_key_for_its_agent(designer, alice, desk):
-    pins.pin_tool(desk, actor=alice, tool=make_tool(name="stays"))
-    publishing.publish(desk, actor=alice)
-    page = designer.get("/agents/desk/releases/1/").content.decode()
-    form = dict(re.findall(r'type="hidden" name="(name|scope|agents|days)" value="([^"]*)"', page))
-
-    response = designer.post("/keys/new/", form)
-
-    key = ApiKey.objects.get()
-    assert response.context["plain"].startswith("pgb_")
-    slugs = KeyAgent.objects.filter(api_key=key).values_list("agent__slug", flat=True)
-    assert (key.scopes, list(slugs)) == (["runtime"], ["desk"])
