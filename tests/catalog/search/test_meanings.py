@@ -114,7 +114,7 @@ def test_changes_are_followed(host):
     tool.save()
     make_tool(make_signature("find_plane"))
     assert meanings.follow() is False
-    assert names("salary", status=ToolStatus.ACTIVE) == []
+    assert names("salary", status=(ToolStatus.ACTIVE,)) == []
     assert names("flight") == ["find_plane"]
 
 
