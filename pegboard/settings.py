@@ -354,6 +354,8 @@ CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 # lease in PostgreSQL. With a message under way, kombu 5.7 ends the worker when the broker goes away.
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_DISABLE_PREFETCH = True
+# Without it, the message that the scheduler sends each second would keep all processes of a burst.
+CELERY_WORKER_AUTOSCALER = "pegboard.autoscaler:BusyAutoscaler"
 # The message is a hint, which the scheduler repeats; a page must not wait for a broker that is away.
 CELERY_TASK_PUBLISH_RETRY = False
 # The truth is in the database; nothing waits for a result.

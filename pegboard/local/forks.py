@@ -59,6 +59,7 @@ STARTED_MODULES = (
     "billiard.sharedctypes",
     "gunicorn.arbiter",
     "kombu.transport.redis",
+    "pegboard.autoscaler",
     "pegboard.beat",
     "pegboard.web.buffering_worker",
 )
