@@ -1,5 +1,6 @@
 """Plug-in point: a model that turns texts into vectors is one class here and one line in `ENCODERS`."""
 
+import mmap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -41,9 +42,12 @@ class UniversalSentenceEncoder:
         backend = self._model._model
         np.save(path, backend.table)
         backend.table = np.load(path, mmap_mode="r")
+        self._map: mmap.mmap = backend.table.base
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         vectors: Vectors = self._model.encode([text[:MAX_LENGTH] for text in texts])
+        # Each token maps 64 KB around it. The pages remain in the file cache, and count no longer as ours.
+        self._map.madvise(mmap.MADV_DONTNEED)
         return vectors
 
 
