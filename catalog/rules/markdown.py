@@ -11,7 +11,9 @@ _LINK = re.compile(r"\[([^\]\n]{1,500})\]\([^()\s]{0,2000}(?:\s+\"[^\"\n]{0,500}
 _REFERENCE = re.compile(r"\[([^\]\n]{1,500})\]\[[^\]\n]{0,200}\]")
 _LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+(?:\[[ xX]\][ \t]+)?)", re.MULTILINE)
 _RULE = re.compile(r"^[ \t]*(?:[-*_=][ \t]*){3,}$", re.MULTILINE)
-_TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*:?-*:?[ \t]*$", re.MULTILINE)
+_TABLE_RULE = re.compile(
+    r"^[ \t]*(?:\|[ \t]*)?:?-{2,}:?[ \t]*\|(?:[ \t]*:?-{2,}:?[ \t]*\|)*[ \t]*(?::?-+:?[ \t]*)?$", re.MULTILINE
+)
 _STRONG = re.compile(r"(\*\*\*|\*\*|~~)(?=\S)([^\n]{1,500}?)(?<=\S)\1")
 _EMPHASIS = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]{1,500}?)(?<=[^\s*])\*(?![\w*])")
 _CODE = re.compile(r"(`+)([^`\n]{1,500}?)\1")

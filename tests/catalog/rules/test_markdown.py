@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from catalog.rules.markdown import strip_markdown
@@ -24,3 +26,11 @@ def test_marks_are_removed_and_other_text_is_not(text, expected):
 def test_a_hostile_text_costs_little():
     for text in ("[" * 20_000, "*" * 20_000, "`" * 20_000, "<a " * 10_000, "| - " * 10_000):
         strip_markdown(text[:1_200])
+
+
+@pytest.mark.parametrize("start", ["", "|", "--", "--|"])
+def test_a_long_line_of_spaces_is_read_once(start):
+    text = start + " " * 100_000 + "x"
+    began = time.process_time()
+    assert strip_markdown(f"*\n{text}") == f"*\n{text}"
+    assert time.process_time() - began < 1.0
