@@ -1,8 +1,9 @@
 """Requests to the process of this host that compares meanings, which may not be running."""
 
 import logging
+import socket
 import time
-from multiprocessing.connection import Client
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ class MeaningUnavailableError(Exception):
 def send(directory: Path, request: Request, timeout: float) -> Reply:
     """Return the reply. Raises MeaningUnavailableError."""
     try:
-        with Client(str(directory / SOCKET), "AF_UNIX") as connection:
+        with _connect(directory, timeout) as connection:
             connection.send_bytes(encode(request))
             if not connection.poll(timeout):
                 raise MeaningUnavailableError("It did not answer in time.")
@@ -33,6 +34,15 @@ def send(directory: Path, request: Request, timeout: float) -> Reply:
     if isinstance(reply, Failure):
         raise MeaningUnavailableError(reply.message)
     return reply
+
+
+def _connect(directory: Path, timeout: float) -> "Connection[bytes, bytes]":
+    # A process that hangs accepts nothing, and once its queue is full, a plain `connect` waits for ever.
+    with socket.socket(socket.AF_UNIX) as unconnected:
+        unconnected.settimeout(timeout)
+        unconnected.connect(str(directory / SOCKET))
+        unconnected.setblocking(True)
+        return Connection(unconnected.detach())
 
 
 def send_now(directory: Path, request: Request, timeout: float) -> Reply | None:

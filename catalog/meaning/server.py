@@ -16,6 +16,7 @@ import msgspec
 from catalog.meaning.encoders import ENCODERS, Encoder
 from catalog.meaning.messages import (
     SOCKET,
+    Failure,
     FindNearest,
     ReadState,
     Reply,
@@ -67,7 +68,12 @@ def serve(listener: Listener, server: MeaningServer) -> None:
 
 
 def _answer(client: "Connection[Any, Any]", server: MeaningServer) -> None:
-    client.send_bytes(encode(server.answer(decode_request(client.recv_bytes()))))
+    request = decode_request(client.recv_bytes())
+    try:
+        reply = server.answer(request)
+    except Exception as error:  # noqa: BLE001 - one request, as with a full disk, ends no other
+        reply = Failure(f"{type(error).__name__}: {error}")
+    client.send_bytes(encode(reply))
 
 
 def _end_with_parent() -> None:

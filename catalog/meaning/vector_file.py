@@ -6,6 +6,7 @@ compared exactly. A state is stored with the vectors. Files that do not fit toge
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ RESCORED = 500
 _SCANNED = 32_768
 _FIRST_CAPACITY = 1_024
 _KEY = np.dtype([("tool", "<i8"), ("endpoint", "<i8")])
+# The places of tools are listed by id; a higher one in a file is damage.
+_MAX_TOOL = 2**27
 # The key of a place that is free.
 _NO_TOOL = 0
 
@@ -50,18 +53,24 @@ class VectorFile:
             raise ValueError("The vectors are of another model.")
         self._map(int(head["capacity"]), "r+")
         self._count, self.state = int(head["count"]), str(head["state"])
-        if self._count > len(self._keys):
+        if not 0 <= self._count <= len(self._keys):
             raise ValueError("The vectors are not complete.")
+        tools = self._keys["tool"][: self._count]
+        if tools.min(initial=0) < 0 or tools.max(initial=0) > _MAX_TOOL:
+            raise ValueError("The keys are damaged.")
         self._list_places()
 
     def _map(self, capacity: int, mode: str) -> None:
         def mapped(name: str, kind: Any, *shape: int) -> Any:
             path = self._directory / name
             size = capacity * math.prod(shape) * np.dtype(kind).itemsize
-            # The library would fill what is missing with zeros.
-            if mode == "r+" and path.stat().st_size != size:
+            if mode == "w+":
+                path.touch(mode=0o600)
+                _reserve_space(path, size)
+            # The library would fill what is missing with zeros. A file is longer after growing was cut off.
+            elif path.stat().st_size < size:
                 raise ValueError(f"{path} is not complete.")
-            return np.memmap(path, kind, mode, shape=(capacity, *shape))  # type: ignore[call-overload]
+            return np.memmap(path, kind, "r+", shape=(capacity, *shape))
 
         self._keys = mapped("keys", _KEY)
         self._signs: npt.NDArray[np.uint64] = mapped("signs", "<u8", -(-self._dimensions // 64))
@@ -113,12 +122,9 @@ class VectorFile:
             return
         while self._count + added > capacity:
             capacity *= 2
-        for name in ("keys", "signs", "vectors"):
-            path = self._directory / name
-            # The maps of the shorter files see the same pages until they are replaced.
-            size = path.stat().st_size // len(self._keys) * capacity
-            with path.open("r+b") as file:
-                file.truncate(size)
+        # The maps of the shorter files see the same pages until they are replaced.
+        for name, array in {"keys": self._keys, "signs": self._signs, "vectors": self._vectors}.items():
+            _reserve_space(self._directory / name, capacity * array.strides[0])
         self._map(capacity, "r+")
 
     def _write_head(self) -> None:
@@ -171,6 +177,15 @@ class VectorFile:
         if len(places) > RESCORED:
             places = places[np.argpartition(different[places], RESCORED)[:RESCORED]]
         return places
+
+
+def _reserve_space(path: Path, size: int) -> None:
+    """Raises OSError where the disk has no room, which would end the process at a write to the map."""
+    with path.open("r+b") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:  # macOS
+            file.truncate(size)
 
 
 def _signs_of(vector: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

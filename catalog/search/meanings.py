@@ -94,8 +94,10 @@ def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]
     """Return the cosines of these tools and of the nearest others; empty where meanings are not compared."""
     if settings.SEARCH_MEANING == NONE:
         return {}
-    is_filtered = bool(scope.tags or scope.version or scope.has_labels)
+    is_filtered = bool(scope.tags or scope.version or scope.has_labels or scope.among is not None)
     endpoints = None if scope.endpoints is None else list(scope.endpoints)
+    # UTF-8 has no half of a surrogate pair.
+    text = text.encode(errors="replace").decode()
     request = FindNearest(text, endpoints, list(tools), NEAREST_FILTERED if is_filtered else NEAREST)
     reply = client.send_now(Path(settings.SEARCH_DIRECTORY), request, FIND_SECONDS)
     if not isinstance(reply, Similarities):

@@ -1,3 +1,6 @@
+import errno
+import os
+
 import numpy as np
 import pytest
 
@@ -66,6 +69,33 @@ def test_vectors_of_another_model_are_thrown_away(stored, tmp_path, vectors):
 @pytest.mark.parametrize("damage", ["head.json", "keys", "vectors"])
 def test_damaged_files_are_thrown_away(stored, tmp_path, vectors, damage):
     (tmp_path / "meaning" / damage).write_bytes(b"{")
+    assert open_file(tmp_path / "meaning").state is None
+
+
+def test_a_full_disk_loses_nothing(stored, tmp_path, monkeypatch):
+    made, tools = vectors_of(2_000), list(range(101, 2_101))
+    reserve, calls = os.posix_fallocate, []
+
+    def reserve_once(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        reserve(*arguments)
+
+    monkeypatch.setattr(os, "posix_fallocate", reserve_once)
+    with pytest.raises(OSError, match="No space"):
+        stored.write(tools, [1] * 2_000, made, [], "state 2")
+    assert open_file(tmp_path / "meaning").state == "state 1"
+    stored.write(tools, [1] * 2_000, made, [], "state 2")
+    again = open_file(tmp_path / "meaning")
+    assert again.state == "state 2"
+    assert next(iter(again.nearest(made[7], None, 1))) == 108
+
+
+@pytest.mark.parametrize("tool", [-5, 2**60])
+def test_keys_of_no_tool_are_thrown_away(stored, tmp_path, tool):
+    keys = tmp_path / "meaning" / "keys"
+    keys.write_bytes(tool.to_bytes(8, "little", signed=True) + keys.read_bytes()[8:])
     assert open_file(tmp_path / "meaning").state is None
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from contextlib import suppress
-from multiprocessing.connection import Listener
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
 
 import numpy as np
@@ -159,9 +159,31 @@ def test_meanings_decide_where_few_words_are_known():
 
 def test_a_request_that_is_none_ends_nothing(host, settings):
     directory = Path(settings.SEARCH_DIRECTORY)
-    with client.Client(str(directory / SOCKET), "AF_UNIX") as connection:
+    with Client(str(directory / SOCKET), "AF_UNIX") as connection:
         connection.send_bytes(b"never mind")
     assert client.send(directory, ReadState(), 5.0).state is None
+
+
+def test_a_request_that_fails_ends_no_other(host, settings, monkeypatch):
+    directory = Path(settings.SEARCH_DIRECTORY)
+    with monkeypatch.context() as broken:
+        broken.setattr(host, "answer", lambda request: 1 // 0)
+        with pytest.raises(client.MeaningUnavailableError, match="ZeroDivisionError"):
+            client.send(directory, ReadState(), 5.0)
+    assert client.send(directory, ReadState(), 5.0).state is None
+
+
+def test_a_process_that_accepts_nothing_is_waited_for_in_bounded_time(tmp_path):
+    with Listener(str(tmp_path / SOCKET), "AF_UNIX", backlog=1):
+        for _ in range(5):
+            with pytest.raises(client.MeaningUnavailableError):
+                client.send(tmp_path, ReadState(), 0.05)
+
+
+def test_half_a_surrogate_pair_is_searched_as_any_text(host):
+    make_tool(make_signature("issue_cheque"))
+    index_all()
+    assert names("salary \ud800") == ["issue_cheque"]
 
 
 def test_the_process_ends_with_the_one_that_started_it(settings, tmp_path):
