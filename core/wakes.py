@@ -47,6 +47,18 @@ def wake_worker(task: str, *arguments: object, queue: str = "") -> bool:
     return task_dispatch.dispatch(send, f"{task} {' '.join(map(str, arguments))}")
 
 
+def send_job(task: str, *arguments: object) -> bool:
+    """Send a message about work that has no row. Return whether it is queued, which a full queue refuses."""
+    queue = settings.CELERY_TASK_DEFAULT_QUEUE
+
+    def send() -> None:
+        if count_wakes(task, queue) >= MAX_WAKES:
+            raise BrokerError(f"{MAX_WAKES} messages of this task are queued")
+        current_app.send_task(task, args=list(arguments), queue=queue)
+
+    return task_dispatch.dispatch(send, f"{task} {' '.join(map(str, arguments))}")
+
+
 def send_missing(task: str, due: Iterable[Any], *, queue: str = "") -> None:
     """Send messages until as many are queued as rows are due, at most `MAX_WAKES`.
 

@@ -5,6 +5,7 @@ module sends the probes through the guarded session, within bounds on time, size
 another origin. A redirect is reported and not followed.
 """
 
+import html
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -217,8 +218,7 @@ def _explain(address: str, reply: Reply | None) -> dict[str, str]:
         return {"code": "NO_ANSWER", "message": message}
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if HTTPStatus.MULTIPLE_CHOICES <= reply.status < HTTPStatus.BAD_REQUEST:
-        location = urljoin(address, reply.headers.get("location", "").partition("?")[0])
-        destination = printable(location, 300) or "another address"
+        destination = _destination_of(address, reply) or "another address"
         message = f"{host} redirects to {destination}. Enter that address if it is the vendor's."
         return {"code": "REDIRECT", "message": message}
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -229,8 +229,18 @@ def _explain(address: str, reply: Reply | None) -> dict[str, str]:
         return {"code": "NOT_FOUND", "message": f"{host} has nothing at {path}. {WHERE_TO_LOOK}"}
     if kind == "text/html" or reply.body.lstrip()[:1] == b"<":
         title = _TITLE.search(reply.body)
-        name = f", “{printable(title[1].decode(errors='replace').strip(), 80)}”" if title else ""
+        text = html.unescape(title[1].decode(errors="replace")).strip() if title else ""
+        name = f", “{printable(text, 80)}”" if text else ""
         return {"code": "WEB_PAGE", "message": f"This is a web page for people{name}. {WHERE_TO_LOOK}"}
     what = "JSON in a form" if "json" in kind else f"a reply ({reply.status}) in a form"
     message = f"{host} answered with {what} that belongs to no protocol of Pegboard. {WHERE_TO_LOOK}"
     return {"code": "UNKNOWN_REPLY", "message": message}
+
+
+def _destination_of(address: str, reply: Reply) -> str:
+    """Return the address that a reply redirects to, without its query; "" if it states none."""
+    location = reply.headers.get("location", "").partition("?")[0]
+    try:
+        return printable(urljoin(address, location), 300) if location else ""
+    except ValueError:
+        return ""

@@ -4,7 +4,9 @@ A detection is a few facts that expire: they are in Redis, encrypted, because an
 a pasted document is not ours. A worker performs it and reports its progress; the page reads it.
 """
 
+import logging
 import time
+from contextlib import suppress
 from typing import Literal
 from uuid import UUID, uuid4
 
@@ -22,15 +24,26 @@ from core.outbound.errors import RefusedError
 from core.outbound.policy import AddressSource, Door, policy_for
 from people.models import User
 
+logger = logging.getLogger(__name__)
+
 TASK = "catalog.tasks.detect_protocol"
 EXPIRE_SECONDS = 3_600
-# A worker takes less than a minute. After this time it was lost.
+# A worker takes about a minute at most. After this time the message or the worker was lost.
 LOST_AFTER_SECONDS = 120
 _FIELD = "catalog.detection"
+_FAILURE = {
+    "code": "DETECTION_FAILED",
+    "message": "Pegboard could not inspect this, because of an error of its own; the log of the worker has "
+    "it. Choose the protocol yourself.",
+}
 
 
 class Job(msgspec.Struct):
-    """A detection with its progress. tried: names of protocols; the last one is being tried."""
+    """A detection with its progress.
+
+    began_at: when it was queued, and later when a worker began it. tried: names of protocols; the last one is
+    being tried.
+    """
 
     owner: int
     address: str
@@ -66,7 +79,9 @@ def begin(source: str, *, actor: User) -> UUID:
         _save(job_id, Job(actor.pk, address, is_document, time.time()))
     except redis.RedisError as exc:
         raise _unavailable() from exc
-    if not wakes.wake_worker(TASK, str(job_id)):
+    # Nothing else finds the job, so its message must not be dropped.
+    if not wakes.send_job(TASK, str(job_id)):
+        _delete(job_id)
         raise _unavailable()
     return job_id
 
@@ -87,7 +102,8 @@ def perform(job_id: UUID) -> None:
     job = _load(job_id)
     if job is None or not redis_client.client().set(_key(job_id, "claim"), "1", nx=True, ex=EXPIRE_SECONDS):
         return
-    job.state = "running"
+    job.state, job.began_at = "running", time.time()
+    _save(job_id, job)
 
     def report(protocol: str, tools: int) -> None:
         if not job.tried or job.tried[-1] != protocol:
@@ -95,10 +111,15 @@ def perform(job_id: UUID) -> None:
         job.tools = tools
         _save(job_id, job)
 
-    if job.is_document:
-        job.result = detection.detect_document(_read(job_id, "document"), report)
-    else:
-        job.result = detection.detect_address(job.address, report)
+    try:
+        if job.is_document:
+            job.result = detection.detect_document(_read(job_id, "document"), report)
+        else:
+            job.result = detection.detect_address(job.address, report)
+    except Exception:
+        # The page shows it at once instead of a progress that ends with no result.
+        logger.exception("Detection %s failed", job_id)
+        job.result = Detection(address=job.address, error=_FAILURE)
     job.state = "done"
     _save(job_id, job)
 
@@ -115,7 +136,7 @@ def _checked_address(text: str) -> str:
 
 
 def _unavailable() -> DomainError:
-    message = "The address cannot be inspected right now, because no worker can be reached. Try again, or "
+    message = "No worker can inspect the address right now. Try again in a minute, or "
     return DomainError("no_worker", f"{message}choose the protocol yourself.", status=503)
 
 
@@ -131,6 +152,11 @@ def _load(job_id: UUID) -> Job | None:
 def _store(job_id: UUID, part: str, text: str) -> None:
     ciphertext = encryption.encrypt(Secret(text), row=job_id, field=f"{_FIELD}.{part}")
     redis_client.client().set(_key(job_id, part), ciphertext, ex=EXPIRE_SECONDS)
+
+
+def _delete(job_id: UUID) -> None:
+    with suppress(redis.RedisError):
+        redis_client.client().delete(_key(job_id, "job"), _key(job_id, "document"))
 
 
 def _read(job_id: UUID, part: str) -> str:

@@ -44,7 +44,7 @@ def endpoint_detect(request: HttpRequest) -> HttpResponse:
         form = ConnectForm(initial={name: request.POST.get(name, "") for name in CARRIED_ALONG})
         message = error.fields.get("url", error.message)
         context = {"form": form, "client": ClientForm(None, prefix="client"), "refused_source": message}
-        return render(request, "catalog/endpoint_new.html", context)
+        return render(request, "catalog/endpoint_new.html", context, status=error.status)
     query = {detections.NAME: str(job_id)}
     if vendor := request.POST.get("vendor"):
         query["vendor"] = vendor

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from core.outbound.errors import ProtocolError
 from core.outbound.reply import Reply
@@ -57,8 +58,12 @@ def _server_of(root: dict[str, Any]) -> str:
     servers = root.get("servers")
     first = servers[0] if isinstance(servers, list) and servers else None
     url = first.get("url") if isinstance(first, dict) else ""
-    is_whole = isinstance(url, str) and url.startswith(("https://", "http://")) and "{" not in url
-    return str(url) if is_whole else ""
+    if not isinstance(url, str) or "{" in url:
+        return ""
+    try:
+        return url if urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname else ""
+    except ValueError:
+        return ""
 
 
 RECOGNITION = Recognition(

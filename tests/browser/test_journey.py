@@ -28,21 +28,17 @@ pytestmark = pytest.mark.browser
 def detecting(monkeypatch):
     """Detections run in a thread of this process, as a worker would."""
 
-    send = wakes.wake_worker
-
     def perform(job_id: str) -> None:
         try:
             detection_jobs.perform(UUID(job_id))
         finally:
             connections.close_all()
 
-    def wake(task: str, *arguments: object, **options: str) -> bool:
-        if task != detection_jobs.TASK:
-            return send(task, *arguments, **options)
+    def send_job(task: str, *arguments: object) -> bool:
         threading.Thread(target=perform, args=arguments, daemon=True).start()
         return True
 
-    monkeypatch.setattr(wakes, "wake_worker", wake)
+    monkeypatch.setattr(wakes, "send_job", send_job)
 
 
 def test_from_an_address_to_a_published_agent(open_browser, complaints, detecting):

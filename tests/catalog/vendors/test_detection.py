@@ -77,6 +77,12 @@ def test_a_redirect_is_reported_and_not_followed():
         assert len(vendor.requests) <= detection.MAX_PROBES
 
 
+@pytest.mark.parametrize("location", ["https://[", "//[x]:y/", "", "\x00"])
+def test_a_redirect_to_no_address_is_reported(location):
+    with HostileVendor(reply(b"", status=302, headers={"Location": location})) as vendor:
+        assert detect(f"{vendor.url}/a").error["code"] == "REDIRECT"
+
+
 @pytest.mark.parametrize(
     ("script", "code"),
     [

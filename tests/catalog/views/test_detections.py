@@ -1,12 +1,15 @@
 """Connecting by address alone: the page, its background work and the saved endpoint."""
 
 import json
+import time
 from uuid import UUID
 
 import pytest
 
 from catalog.models import Endpoint
 from catalog.vendors import detection_jobs
+from catalog.vendors.detection import Detection
+from core import redis_client, wakes
 from people.models import Role
 from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor, reply
@@ -97,7 +100,7 @@ def test_a_wrong_guess_can_be_overruled(admin, vendor):
 @pytest.mark.parametrize("source", ["", "ftp://a.example/", "https://user:pass@a.example/", "https://"])
 def test_an_unusable_address_is_refused_at_once(admin, source):
     page = admin.post(DETECT, {"url": source})
-    assert page.status_code == 200
+    assert page.status_code == 400
     assert page.context["refused_source"]
     assert "user:pass" not in page.content.decode()
 
@@ -122,7 +125,55 @@ def test_a_detection_is_performed_once(admin, vendor):
     assert len(vendor.requests) == request_count
 
 
-def test_no_worker_is_reported(admin, monkeypatch):
-    monkeypatch.setattr("core.wakes.wake_worker", lambda *arguments, **options: False)
-    page = admin.post(DETECT, {"url": "https://a.example/"})
+@pytest.mark.parametrize("source", ["https://a.example/", BODY], ids=["address", "document"])
+def test_a_detection_is_refused_at_once_if_its_message_is_not_sent(admin, monkeypatch, source):
+    monkeypatch.setattr("core.wakes.count_wakes", lambda task, queue: wakes.MAX_WAKES)
+    before = stored_parts()
+    page = admin.post(DETECT, {"url": source})
+    assert page.status_code == 503
     assert page.context["refused_source"]
+    assert stored_parts() == before
+
+
+def stored_parts() -> set[str]:
+    return set(redis_client.client().scan_iter("pegboard:detections:*"))
+
+
+def test_a_failure_of_the_detection_is_shown_at_once(admin, monkeypatch):
+    def fail(address, report):
+        report("mcp", 0)
+        raise LookupError("broken")
+
+    address, job_id = begin_detection(admin, "https://a.example/")
+    monkeypatch.setattr("catalog.vendors.detection.detect_address", fail)
+    detection_jobs.perform(job_id)
+    page = admin.get(address)
+    assert page.context["detected"].error["code"] == "DETECTION_FAILED"
+    assert "broken" not in page.content.decode()
+
+
+def test_the_time_of_a_worker_begins_when_it_begins(admin, monkeypatch):
+    actor = make_user(Role.ADMIN)
+    job_id = detection_jobs.begin("https://a.example/", actor=actor)
+    states = []
+
+    def detect(address, report):
+        states.append(detection_jobs.find(job_id, actor=actor))
+        return Detection()
+
+    monkeypatch.setattr("catalog.vendors.detection.detect_address", detect)
+    queued = detection_jobs.find(job_id, actor=actor)
+    later = time.time() + detection_jobs.LOST_AFTER_SECONDS + 1
+    monkeypatch.setattr(detection_jobs.time, "time", lambda: later)
+    assert queued.is_lost
+    detection_jobs.perform(job_id)
+    assert [(state.state, state.is_lost) for state in states] == [("running", False)]
+
+
+@pytest.mark.parametrize("url", ["https://[", "https://", "http://:80", 5])
+def test_a_document_with_an_unusable_server_leaves_the_address_open(admin, url):
+    text = json.dumps(DOCUMENT | {"servers": [{"url": url}], "info": {"title": "", "version": "1"}})
+    address, job_id = begin_detection(admin, text)
+    detection_jobs.perform(job_id)
+    page = admin.get(address)
+    assert (page.status_code, page.context["detected"].address) == (200, "")
