@@ -132,25 +132,26 @@ def run_step(
     return mocks.call_step(pin, actor=actor, key=key, arguments=arguments)
 
 
-def run_all_steps(agent: Agent, procedure: Procedure, *, actor: User) -> uuid.UUID:
-    """Run all steps of the procedure against mocks, and return the number of the rehearsal.
+def run_all_steps(agent: Agent, procedure: Procedure, run: uuid.UUID, *, actor: User) -> None:
+    """Run all steps of the procedure against mocks.
 
     The agent gets an environment in which mocks answer for all its tools, so that others may run in it too.
     Values come from the text, from earlier results, and otherwise from the schema of the tool. The first step
-    that does not succeed is the last one. Raises DomainError.
+    that does not succeed is the last one. Raises DomainError; the steps before it have run.
     """
     environment = agent.environments.filter(name=ENVIRONMENT).first()
     environment = environment or environments.create(agent, actor=actor, name=ENVIRONMENT)
     mocks.bind_all(environment, actor=actor)
-    run, ends = uuid.uuid4(), time.monotonic() + MAX_SECONDS
-    for number in range(1, len(tool_steps_of(agent, procedure)) + 1):
-        step = read_rehearsal(agent, procedure, run).steps[number - 1]
-        call = run_step(
-            agent, procedure, run, number, actor=actor, arguments=_complete_arguments(step, number)
-        )
-        if call.outcome != "ok" or time.monotonic() > ends:
+    ends = time.monotonic() + MAX_SECONDS
+    # Read before each step, because its arguments come from earlier results.
+    while number := (rehearsal := read_rehearsal(agent, procedure, run)).next:
+        if time.monotonic() > ends:
+            message = f"After {MAX_SECONDS:.0f} seconds no other step was begun. Run the others by hand."
+            raise DomainError("too_slow", message, status=409)
+        arguments = _complete_arguments(rehearsal.steps[number - 1], number)
+        call = run_step(agent, procedure, run, number, actor=actor, arguments=arguments)
+        if call.outcome != "ok":
             break
-    return run
 
 
 def _complete_arguments(step: MockRehearsalStep, seed: int) -> Mapping[str, Any]:

@@ -217,13 +217,12 @@ def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpR
     """Run the whole procedure against mocks, which are set up if there are none."""
     agent = _agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
-    address = reverse("mock-rehearsal", args=[slug, procedure])
+    run = uuid.uuid4()
     try:
-        run = mock_rehearsals.run_all_steps(agent, row, actor=person(request))
+        mock_rehearsals.run_all_steps(agent, row, run, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
-        return redirect(address)
-    return redirect(f"{address}?run={run}")
+    return redirect(f"{reverse('mock-rehearsal', args=[slug, procedure])}?run={run}")
 
 
 @requires(Role.DESIGNER)

@@ -9,7 +9,8 @@ from django.test import Client
 from django.utils import timezone
 
 from catalog.models import Activity, Call
-from designer.environments import environments, mocks
+from core.errors import DomainError
+from designer.environments import environments, mock_rehearsals, mocks
 from designer.procedures import editing
 from execution.calls import examples
 from people.models import Role
@@ -266,6 +267,29 @@ def test_a_procedure_is_tested_against_mocks_in_one_press(client, designer, desk
     assert {binding.bound_version.kind for binding in environments.bindings_of(environment)} == {"mock"}
     client.post(f"{URL}procedures/weather/run/")
     assert desk.environments.count() == 1
+
+
+def test_the_steps_before_an_error_are_kept(client, designer, desk, monkeypatch):
+    editing.create_procedure(desk, actor=designer, title="Weather", body="1. authenticate()\n2. look_up()")
+    complete = mock_rehearsals._complete_arguments
+
+    def fail_at_the_second(step, seed):
+        if step.number == 2:
+            raise DomainError("inputs_unmet", "Run this step by hand.", status=409)
+        return complete(step, seed)
+
+    monkeypatch.setattr(mock_rehearsals, "_complete_arguments", fail_at_the_second)
+    page = client.post(f"{URL}procedures/weather/run/", follow=True)
+    assert (page.context["rehearsal"].done, page.context["rehearsal"].next) == (1, 2)
+    assert [str(message) for message in page.context["messages"]] == ["Run this step by hand."]
+
+
+def test_a_slow_test_states_that_it_stopped(client, designer, desk, monkeypatch):
+    editing.create_procedure(desk, actor=designer, title="Weather", body="1. authenticate()\n2. look_up()")
+    monkeypatch.setattr(mock_rehearsals, "MAX_SECONDS", -1.0)
+    page = client.post(f"{URL}procedures/weather/run/", follow=True)
+    assert page.context["rehearsal"].done == 0
+    assert list(page.context["messages"])
 
 
 def test_a_viewer_cannot_press_it(client, desk):
