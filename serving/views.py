@@ -56,7 +56,7 @@ def release_connect(request: HttpRequest, slug: str, number: int) -> HttpRespons
     names = [*channel_names, str(number), f"sha256:{release.digest}"]
     selected_name = requested if requested in names else names[0]
     context: dict[str, Any] = {"agent": agent, "release": release, "ways": names, "named": selected_name}
-    plain = ""
+    plain, status = "", 200
     if request.method == "POST":
         try:
             # Answered without a redirect: the key must not be stored between two requests.
@@ -70,9 +70,10 @@ def release_connect(request: HttpRequest, slug: str, number: int) -> HttpRespons
             )
         except DomainError as error:
             messages.error(request, error.message)
+            status = error.status
     context |= {"plain": plain, "provider": access_tokens.trusted_provider()}
     context |= _snippets_of(request, agent, selected_name, plain)
-    return render(request, "serving/connect.html", context)
+    return render(request, "serving/connect.html", context, status=status)
 
 
 def _snippets_of(request: HttpRequest, agent: Agent, name: str, plain: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import shlex
 import pytest
 from django.test import Client
 
+from core.errors import DomainError
 from people.models import ApiKey, Role, Scope
 from serving.serve import SERVED
 from tests.factories import make_user
@@ -103,6 +104,15 @@ def test_the_page_stays_and_its_texts_contain_the_key_once(browser):
     for text in texts(page):
         assert plain in text or "PEGBOARD_TOKEN" in text or "promptString" in text
     assert plain not in browser.get(f"{PAGE}?named=1").content.decode()
+
+
+def test_a_refused_key_has_its_status(browser, monkeypatch):
+    def refuse(*arguments, **options):
+        raise DomainError("too_many_keys", "Revoke one first.", status=409)
+
+    monkeypatch.setattr("designer.agents.agent_keys.issue", refuse)
+    answer = make_the_key(browser, PAGE)
+    assert (answer.status_code, answer.context["plain"]) == (409, "")
 
 
 def test_the_release_page_makes_the_key_on_the_connect_page(browser):
