@@ -6,5 +6,5 @@ package with a docstring of one sentence and one function:
     def storm(field: Field) -> None
 
 It runs in a process of its own, on a PostgreSQL and a Valkey of its own (durable, and free to be
-killed), with Django set up and an empty, migrated database. `soak.frame.Field` says what it may use.
+killed), with Django set up and an empty, migrated database. `soak.frame.Field` lists what it may use.
 """

@@ -36,15 +36,15 @@ NO_STORM = {"__main__", "frame"}
 
 def names() -> list[str]:
     """Modules of this package that hold a storm; those with an underscore in front help the others."""
-    found = [module.name for module in pkgutil.iter_modules(soak.__path__)]
-    return [name for name in found if name not in NO_STORM and not name.startswith("_")]
+    module_names = [module.name for module in pkgutil.iter_modules(soak.__path__)]
+    return [name for name in module_names if name not in NO_STORM and not name.startswith("_")]
 
 
 def environment(servers: Embedded) -> dict[str, str]:
-    ours = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "PEGBOARD_", "CRASHPOINT", "DEBUG_CRASH")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    own_prefixes = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "PEGBOARD_", "CRASHPOINT", "DEBUG_CRASH")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(own_prefixes)}
     key = "k1:" + base64.b64encode(secrets.token_bytes(32)).decode()
-    return kept | {
+    return inherited | {
         **servers.urls,
         "DJANGO_SETTINGS_MODULE": "pegboard.settings",
         "PEGBOARD_SECRET_KEY": secrets.token_urlsafe(48),
@@ -57,25 +57,25 @@ def environment(servers: Embedded) -> dict[str, str]:
 
 
 def interrupt(*_: object) -> None:
-    """Once: a terminal tells parent and child at the same time, and what was begun has to be put away."""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
+    """Interrupt once: a terminal signals parent and child together, and the clean-up must not be interrupted."""
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
-def hear_of_interruptions() -> None:
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, interrupt)
+def handle_interruptions() -> None:
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, interrupt)
 
 
 def run_alone(name: str, options: argparse.Namespace) -> int:
-    """In the child. What the storm itself fails with is a violation too."""
+    """Run the storm in this child process. An exception of the storm is a violation, too."""
     with tempfile.TemporaryDirectory(prefix=f"pegboard-soak-{name}-", dir="/var/tmp") as directory:
         servers = Embedded(Path(directory) / "data")
         servers.start()
         field = Field(name, options.short, options.seed, servers, environment(servers), Path(directory))
         began = time.monotonic()
-        hear_of_interruptions()
+        handle_interruptions()
         try:
             os.environ |= field.environment
             django.setup()
@@ -139,7 +139,7 @@ def main() -> int:
     if options.alone:
         return run_alone(options.names[0], options)
     print(f"seed {options.seed} (the same faults again: --seed {options.seed})", flush=True)
-    hear_of_interruptions()
+    handle_interruptions()
     reports: list[dict[str, Any]] = []
     for name in options.names or names():
         reports.append(run_child(name, options))

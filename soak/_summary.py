@@ -11,11 +11,11 @@ HEAD = ("storm", "fault", "faults", "kills", "p50", "p95", "max", "limit")
 
 def totals(reports: list[Report]) -> dict[str, int]:
     return {
-        "faults": sum(len(each["faults"]) for each in reports),
-        "kills": sum(is_kill(fault["kind"]) for each in reports for fault in each["faults"]),
-        "violations": sum(len(each["violations"]) for each in reports),
-        "not_run": sum(bool(each.get("not_run")) for each in reports),
-        "interrupted": sum(bool(each.get("interrupted")) for each in reports),
+        "faults": sum(len(report["faults"]) for report in reports),
+        "kills": sum(is_kill(fault["kind"]) for report in reports for fault in report["faults"]),
+        "violations": sum(len(report["violations"]) for report in reports),
+        "not_run": sum(bool(report.get("not_run")) for report in reports),
+        "interrupted": sum(bool(report.get("interrupted")) for report in reports),
     }
 
 
@@ -27,14 +27,20 @@ def status(reports: list[Report]) -> int:
 
 def table(reports: list[Report]) -> str:
     """For people; faults without a recovery are left out."""
-    rows = [HEAD, *(row for each in reports for row in _rows(each))]
+    rows = [HEAD, *(row for report in reports for row in _rows(report))]
     sums = totals(reports)
     rows.append(("all", "", f"{sums['faults']:,}", f"{sums['kills']:,}", "", "", "", ""))
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = [_line(row, widths) for row in rows]
-    lines += [f"NOT RUN  {each['storm']}: {each['not_run']}" for each in reports if each.get("not_run")]
-    lines += [f"INTERRUPTED  {each['storm']}" for each in reports if each.get("interrupted")]
-    lines += [f"VIOLATION  {each['storm']}: {says}" for each in reports for says in each["violations"]]
+    lines += [
+        f"NOT RUN  {report['storm']}: {report['not_run']}" for report in reports if report.get("not_run")
+    ]
+    lines += [f"INTERRUPTED  {report['storm']}" for report in reports if report.get("interrupted")]
+    lines += [
+        f"VIOLATION  {report['storm']}: {violation}"
+        for report in reports
+        for violation in report["violations"]
+    ]
     return "\n".join([*lines, f"{sums['violations']} violations"])
 
 
@@ -44,8 +50,8 @@ def _rows(report: Report) -> list[tuple[str, ...]]:
     for kind, count in counts.items():
         took = report.get("recovery", {}).get(kind)
         seconds = [took[name] for name in ("p50", "p95", "worst", "limit")] if took else [None] * 4
-        shown = ["" if each is None else f"{each:.1f} s" for each in seconds]
-        rows.append((report["storm"], kind, f"{count:,}", f"{count:,}" if is_kill(kind) else "", *shown))
+        cells = ["" if duration is None else f"{duration:.1f} s" for duration in seconds]
+        rows.append((report["storm"], kind, f"{count:,}", f"{count:,}" if is_kill(kind) else "", *cells))
     return rows
 
 

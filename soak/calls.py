@@ -68,15 +68,15 @@ def check_calls(field: Field, stand: Stand, name: str, accepted: set[str]) -> Co
     """Report what is wrong with the calls of one fault, before newer ones of the tool replace them."""
     city = "arguments->>'city'"
     rows = dict(stand.query(f"SELECT {city}, outcome FROM catalog_call WHERE {city} LIKE %s", f"{name},%"))
-    sent = Counter(call["input_parameters"][0]["value"] for call in stand.vendor.calls)
+    sent_counts = Counter(call["input_parameters"][0]["value"] for call in stand.vendor.calls)
     stand.vendor.calls.clear()
-    repeated = [city for city, count in sent.items() if count > 1]
+    repeated = [city for city, count in sent_counts.items() if count > 1]
     field.expect(not repeated, f"{name}: {len(repeated)} calls were sent more than once")
-    lost = accepted - set(rows)
-    field.expect(not lost, f"{name}: {len(lost)} accepted calls are gone")
+    lost_calls = accepted - set(rows)
+    field.expect(not lost_calls, f"{name}: {len(lost_calls)} accepted calls are gone")
     outcomes = Counter(rows.values())
     field.expect(set(outcomes) <= {"ok", UNKNOWN}, f"{name}: calls ended with {dict(outcomes)}")
-    unsent = [city for city, outcome in rows.items() if outcome == "ok" and city not in sent]
+    unsent = [city for city, outcome in rows.items() if outcome == "ok" and city not in sent_counts]
     field.expect(not unsent, f"{name}: the vendor never received {len(unsent)} calls that ended well")
     return outcomes
 

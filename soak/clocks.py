@@ -59,7 +59,7 @@ SETS = (
 
 
 def storm(field: Field) -> None:
-    library = of_faketime()
+    library = find_faketime_library()
     if not library:
         field.skip(
             "it moves clocks with the program faketime, which is not here (Debian: apt-get install faketime)"
@@ -82,17 +82,19 @@ def storm(field: Field) -> None:
         stand.stop()
 
 
-def of_faketime() -> str:
-    """What the loader has to load first; empty where the program is missing."""
+def find_faketime_library() -> str:
+    """Return the library for LD_PRELOAD; empty if the program is missing."""
     if not shutil.which("faketime"):
         return ""
-    shown = subprocess.run(["faketime", "-m", "-f", "+0", "env"], capture_output=True, text=True, check=True)
-    found = re.search(r"^LD_PRELOAD=(.+)$", shown.stdout, re.MULTILINE)
-    return found[1] if found else ""
+    completed = subprocess.run(
+        ["faketime", "-m", "-f", "+0", "env"], capture_output=True, text=True, check=True
+    )
+    match = re.search(r"^LD_PRELOAD=(.+)$", completed.stdout, re.MULTILINE)
+    return match[1] if match else ""
 
 
-def moved(stand: Stand, library: str, clock: str) -> dict[str, str]:
-    """Variables for a process in another time. Its monotonic clock goes on, as a real one does."""
+def moved_clock_variables(stand: Stand, library: str, clock: str) -> dict[str, str]:
+    """Variables for a process in another time. Its monotonic clock continues, as a real one does."""
     (stand.directory / "sitecustomize.py").write_text(SLEEP)
     return {
         "PYTHONPATH": str(stand.directory),
@@ -104,18 +106,23 @@ def moved(stand: Stand, library: str, clock: str) -> dict[str, str]:
 
 
 def begin(stand: Stand, library: str, clocks: Clocks) -> None:
-    """Until all of them say that they work."""
+    """Start all processes, and wait until each has written its ready file."""
     ready = [stand.directory / f"{n}.ready" for n in range(len(clocks.schedulers) + len(clocks.workers))]
-    for each in ready:
-        each.unlink(missing_ok=True)
+    for ready_file in ready:
+        ready_file.unlink(missing_ok=True)
     files = iter(ready)
     for number, clock in enumerate(clocks.schedulers):
-        said = {"PEGBOARD_READY_FILE": str(next(files))}
-        stand.begin_beat(f"beat-{number}", **said, **moved(stand, library, clock))
+        ready_variable = {"PEGBOARD_READY_FILE": str(next(files))}
+        stand.begin_beat(f"beat-{number}", **ready_variable, **moved_clock_variables(stand, library, clock))
     for number, clock in enumerate(clocks.workers):
-        said = {"PEGBOARD_READY_FILE": str(next(files))}
-        stand.begin_worker(f"worker-{number}", processes=PROCESSES, **said, **moved(stand, library, clock))
-    wait_for(lambda: all(each.exists() for each in ready), 120, f"the start of {clocks}")
+        ready_variable = {"PEGBOARD_READY_FILE": str(next(files))}
+        stand.begin_worker(
+            f"worker-{number}",
+            processes=PROCESSES,
+            **ready_variable,
+            **moved_clock_variables(stand, library, clock),
+        )
+    wait_for(lambda: all(ready_file.exists() for ready_file in ready), 120, f"the start of {clocks}")
 
 
 def end(stand: Stand) -> None:
@@ -140,7 +147,7 @@ def read_all(field: Field, endpoints: Sequence[Endpoint], which: str, ago: timed
     good = since.filter(status="succeeded")
     seconds = wait_for(lambda: good.count() >= len(endpoints), 180, f"{which}: a run for each endpoint")
     time.sleep(TWO_ROUNDS)
-    counts = [since.filter(endpoint=each).count() for each in endpoints]
+    counts = [since.filter(endpoint=endpoint).count() for endpoint in endpoints]
     field.expect(counts == [1] * len(endpoints), f"{which}: runs of each endpoint: {counts}")
     due = Endpoint.objects.filter(next_due_at__gt=Now(), next_due_at__lt=Now() + 2 * INTERVAL).count()
     field.expect(due == len(endpoints), f"{which}: {len(endpoints) - due} are not due within two hours")
@@ -148,9 +155,9 @@ def read_all(field: Field, endpoints: Sequence[Endpoint], which: str, ago: timed
 
 
 def check_times(field: Field, which: str, age: timedelta) -> None:
-    """What a worker writes down happened when the database says it did."""
+    """Check the times that workers stored against the clock of the database."""
     newest = Run.objects.order_by("-pk")[:ENDPOINTS]
-    recent = Run.objects.filter(pk__in=[each.pk for each in newest])
+    recent = Run.objects.filter(pk__in=[run.pk for run in newest])
     for name in ("queued_at", "started_at", "finished_at"):
         wrong = recent.exclude(**{f"{name}__range": (Now() - age - SKEW, Now() + SKEW)})
         field.expect(not wrong.exists(), f"{which}: {wrong.count()} runs with a wrong {name}")
@@ -178,7 +185,7 @@ def leap(
     """The clocks of a running scheduler and a running worker are set, more than once."""
     clock = stand.directory / "clock"
     clock.write_text(RIGHT)
-    variables = moved(stand, library, "") | {
+    variables = moved_clock_variables(stand, library, "") | {
         "FAKETIME_TIMESTAMP_FILE": str(clock),
         "FAKETIME_CACHE_DURATION": "1",
     }

@@ -1,4 +1,4 @@
-"""Every process is told to end in the middle of ten readings, and its successor takes over."""
+"""Every process gets SIGTERM in the middle of ten readings, and its successor takes over."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def deploy(field: Field, stand: Stand, number: int) -> None:
     answers: list[int] = []
     over = threading.Event()
 
-    def read() -> None:
+    def keep_reading() -> None:
         while not over.wait(0.02):
             answers.append(stand.ask("/api/v1/tools/?q=thing").status)
 
@@ -35,7 +35,7 @@ def deploy(field: Field, stand: Stand, number: int) -> None:
     wait_for(lambda: stand.ask("/healthz").status == 200, 60, "the first page")
     stand.begin_worker()
     stand.begin_beat()
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=keep_reading)
     reader.start()
     try:
         with ExitStack() as served:

@@ -59,13 +59,13 @@ def fill(field: Field, stand: Stand, filler: Path, number: int) -> None:
         codes.add(answer.status)
         if answer.status != 201:
             break
-    read = stand.ask("/api/v1/agents/clerk/releases/1/bundle/").status
+    read_status = stand.ask("/api/v1/agents/clerk/releases/1/bundle/").status
     filler.unlink()
     postgres = stand.service("postgres")
     if postgres.has_ended():  # as the supervisor of `make run` does
         postgres.begin()
     took = wait_for(lambda: stand.ask("/api/v1/agents/", {"name": "after"}).status == 201, 120, "a write")
     field.expect(codes <= {201, 503}, f"disk {number}: writes answered {codes}")
-    field.expect(read in (200, 503), f"disk {number}: reading answered {read}")
-    field.figure(f"reading while disk {number} was full", read)
+    field.expect(read_status in (200, 503), f"disk {number}: reading answered {read_status}")
+    field.figure(f"reading while disk {number} was full", read_status)
     field.fault("disk full", f"{len(codes)} kinds of answers", recovery=took, limit=BACK)

@@ -13,18 +13,20 @@ from tests.designer.exports.test_by_sdk import JUDGES
 
 
 def storm(field: Field) -> None:
-    found = real_tools.signatures()
-    release = real_tools.release_of(found[:: field.times(short=10, long=1)])
+    signatures = real_tools.signatures()
+    release = real_tools.release_of(signatures[:: field.times(short=10, long=1)])
     field.figure("tools", len(release.tools))
     for name, validator in VALIDATORS.items():
         with stopwatch() as seconds:
-            judged = carried(release, FORMATS[name].limits)
-            document = json.loads(FORMATS[name].body(judged.fitting))
+            exportable = carried(release, FORMATS[name].limits)
+            document = json.loads(FORMATS[name].body(exportable.fitting))
         field.figure(f"{name}: seconds to judge and write", round(seconds(), 2))
-        field.fault("format", f"{name}: {len(judged.left_out)} of {len(release.tools)} left out")
-        told = {remark.tool for remark in judged.blocking}
-        field.expect(set(judged.left_out) == told, f"{name} leaves out tools and does not say why")
+        field.fault("format", f"{name}: {len(exportable.left_out)} of {len(release.tools)} left out")
+        explained_tools = {remark.tool for remark in exportable.blocking}
+        field.expect(
+            set(exportable.left_out) == explained_tools, f"{name} leaves out tools and does not say why"
+        )
         wrong = next(validator.iter_errors(document), None)
         field.expect(wrong is None, f"{name}: {wrong and wrong.message[:200]}")
-        taken = JUDGES.get(name, lambda document: document)(document)
-        field.expect(taken == document, f"{name}: the provider's package drops something")
+        accepted_document = JUDGES.get(name, lambda document: document)(document)
+        field.expect(accepted_document == document, f"{name}: the provider's package drops something")

@@ -1,4 +1,4 @@
-"""What a storm is given: servers, a seed, and a place to write down what it did and what went wrong."""
+"""The servers, the seed and the report of one storm."""
 
 import math
 import time
@@ -37,13 +37,13 @@ class Recovery:
     limit: float | None
 
     @classmethod
-    def of(cls, seconds: list[float], limit: float | None) -> "Recovery":
+    def from_seconds(cls, seconds: list[float], limit: float | None) -> "Recovery":
         ordered = sorted(seconds)
 
-        def at(share: float) -> float:
+        def percentile(share: float) -> float:
             return round(ordered[max(0, math.ceil(share * len(ordered)) - 1)], 2)
 
-        return cls(len(ordered), at(0.5), at(0.95), at(1.0), limit)
+        return cls(len(ordered), percentile(0.5), percentile(0.95), percentile(1.0), limit)
 
     def __str__(self) -> str:
         limit = "" if self.limit is None else f" (limit {self.limit:g} s)"
@@ -89,15 +89,15 @@ class Field:
             if recovery is not None and recovery > limit:
                 self.violation(f"{kind} {detail}: recovered after {recovery:.1f} s; {limit:g} s are allowed")
 
-    def skip(self, why: str) -> None:
+    def skip(self, reason: str) -> None:
         """This machine lacks what the storm needs. It counts as not run, which is not passed."""
-        self.not_run = why
+        self.not_run = reason
 
     def violation(self, sentence: str) -> None:
         self.violations.append(sentence)
 
     def expect(self, is_so: bool, sentence: str) -> bool:
-        """`sentence` says what is wrong if it is not so."""
+        """Report `sentence` as a violation unless `is_so`."""
         if not is_so:
             self.violation(sentence)
         return is_so
@@ -107,11 +107,16 @@ class Field:
         self.figures[name] = value
 
     def recoveries(self) -> dict[str, Recovery]:
-        kinds = dict.fromkeys(each.kind for each in self.faults)
-        found = {kind: [f.recovery for f in self.faults if f.kind == kind] for kind in kinds}
-        known = {kind: [each for each in seconds if each is not None] for kind, seconds in found.items()}
+        kinds = dict.fromkeys(fault.kind for fault in self.faults)
+        recoveries_by_kind = {kind: [f.recovery for f in self.faults if f.kind == kind] for kind in kinds}
+        seconds_by_kind = {
+            kind: [value for value in seconds if value is not None]
+            for kind, seconds in recoveries_by_kind.items()
+        }
         return {
-            kind: Recovery.of(seconds, self.limits.get(kind)) for kind, seconds in known.items() if seconds
+            kind: Recovery.from_seconds(seconds, self.limits.get(kind))
+            for kind, seconds in seconds_by_kind.items()
+            if seconds
         }
 
     def report(self) -> dict[str, Any]:
@@ -121,9 +126,9 @@ class Field:
             "seed": self.seed,
             "not_run": self.not_run,
             "interrupted": self.is_interrupted,
-            "faults": [asdict(each) for each in self.faults],
-            "kills": sum(is_kill(each.kind) for each in self.faults),
-            "recovery": {kind: asdict(each) for kind, each in self.recoveries().items()},
+            "faults": [asdict(fault) for fault in self.faults],
+            "kills": sum(is_kill(fault.kind) for fault in self.faults),
+            "recovery": {kind: asdict(recovery) for kind, recovery in self.recoveries().items()},
             "figures": self.figures,
             "violations": self.violations,
         }
@@ -132,10 +137,10 @@ class Field:
         end = ", interrupted" if self.is_interrupted else ""
         lines = [f"{self.name}: {len(self.faults):,} faults, {len(self.violations)} violations{end}"]
         lines += [f"  NOT RUN: {self.not_run}"] if self.not_run else []
-        for kind in dict.fromkeys(each.kind for each in self.faults):
-            count = sum(each.kind == kind for each in self.faults)
+        for kind in dict.fromkeys(fault.kind for fault in self.faults):
+            count = sum(fault.kind == kind for fault in self.faults)
             lines.append(f"  {count:6,} x {kind}")
-        lines += [f"  recovery from {kind}: {each}" for kind, each in self.recoveries().items()]
+        lines += [f"  recovery from {kind}: {recovery}" for kind, recovery in self.recoveries().items()]
         lines += [f"  {name}: {value}" for name, value in self.figures.items()]
         lines += [f"  VIOLATION: {sentence}" for sentence in self.violations]
         return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 With the workers as they are shipped. Rounds take turns, so that whatever else the machine does meets all
 kinds alike: the sixteen alone, with four that hang for the first time, alone again, and with the four known
-to hang. Medians are compared; the smallest and the largest are told beside them.
+to hang. Medians are compared; the smallest and the largest are printed beside them.
 """
 
 import re
@@ -33,8 +33,10 @@ MIN_PAGES = 5
 
 def storm(field: Field) -> None:
     with ExitStack() as stack:
-        good = [_endpoint(stack.enter_context(serving(_vendor(each))).url) for each in range(GOOD)]
-        bad = [_endpoint(stack.enter_context(HostileVendor(BEHAVIOURS[each])).url) for each in HANGS]
+        good = [_endpoint(stack.enter_context(serving(_vendor(number))).url) for number in range(GOOD)]
+        bad = [
+            _endpoint(stack.enter_context(HostileVendor(BEHAVIOURS[behaviour])).url) for behaviour in HANGS
+        ]
         workers = {
             name: _worker(field, command) for name, command in {"worker": WORKER, "slow": SLOW}.items()
         }
@@ -46,9 +48,9 @@ def storm(field: Field) -> None:
         for _ in range(field.times(short=3, long=9)):
             for kind, code in KINDS.items():
                 took["alone"].append(_round(good, []))
-                took[kind].append(_beside(good, bad, code))
-                for each in HANGS:
-                    field.fault(kind, each)
+                took[kind].append(_time_with_hanging(good, bad, code))
+                for behaviour in HANGS:
+                    field.fault(kind, behaviour)
         for name, worker in workers.items():
             field.figure(f"memory of {name}, MB", _proportional_memory(worker.pid))
         _compare(field, took)
@@ -68,10 +70,10 @@ def _spread(seconds: Sequence[float]) -> str:
     return f"{statistics.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f}, n={len(seconds)})"
 
 
-def _beside(good: Sequence[Endpoint], bad: Sequence[Endpoint], code: str) -> float:
+def _time_with_hanging(good: Sequence[Endpoint], bad: Sequence[Endpoint], code: str) -> float:
     """`code` is what the bad ones ended in last time. Waits until they are given up this time."""
-    known = Endpoint.objects.filter(pk__in=[each.pk for each in bad])
-    known.update(error_code=code, failures=int(bool(code)))
+    hanging_rows = Endpoint.objects.filter(pk__in=[endpoint.pk for endpoint in bad])
+    hanging_rows.update(error_code=code, failures=int(bool(code)))
     took = _round(good, bad)
     if wait_for(lambda: not _active(bad), 600) is None:
         raise TimeoutError("the vendors that hang were not given up within ten minutes")
@@ -81,7 +83,7 @@ def _beside(good: Sequence[Endpoint], bad: Sequence[Endpoint], code: str) -> flo
 def _proportional_memory(pid: int) -> int:
     """Of a process and its children, with what they share counted once."""
     tree = [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
-    sizes = [Path(f"/proc/{each}/smaps_rollup").read_text() for each in tree]
+    sizes = [Path(f"/proc/{process}/smaps_rollup").read_text() for process in tree]
     return sum(int(re.findall(r"^Pss: +(\d+)", text, re.MULTILINE)[0]) for text in sizes) // 1024
 
 

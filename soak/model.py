@@ -24,7 +24,7 @@ def storm(field: Field) -> None:
 
             Played.vendor, Played.worker = vendor, worker
             Played.tell = staticmethod(field.fault)
-            chosen = settings(
+            game_settings = settings(
                 max_examples=examples,
                 stateful_step_count=STEPS,
                 deadline=None,
@@ -33,7 +33,7 @@ def storm(field: Field) -> None:
                 suppress_health_check=list(HealthCheck),
                 print_blob=True,
             )
-            run_state_machine_as_test(seed(field.seed)(Played), settings=chosen)
+            run_state_machine_as_test(seed(field.seed)(Played), settings=game_settings)
     finally:
         worker.stop()
     field.figure("games", examples)

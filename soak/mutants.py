@@ -86,8 +86,8 @@ def storm(field: Field) -> None:
         names = sorted(results(copy))
         if not field.expect(bool(names), f"{area.name}: the tests fail before anything is changed"):
             continue
-        wanted = os.environ.get("MUTANTS") or str(field.times(short=40, long=400))
-        size = len(names) if wanted == "all" else min(int(wanted), len(names))
+        sample_size = os.environ.get("MUTANTS") or str(field.times(short=40, long=400))
+        size = len(names) if sample_size == "all" else min(int(sample_size), len(names))
         sample = field.random.sample(names, size)
         run(copy, environment, sample)
         outcomes = results(copy)
@@ -103,7 +103,7 @@ def storm(field: Field) -> None:
 
 
 def prepare(copy: Path, area: Area) -> None:
-    """Copy the repository, and tell mutmut what to change and which tests to run."""
+    """Copy the repository, and configure mutmut: sources to change and tests to run."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():

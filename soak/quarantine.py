@@ -26,7 +26,11 @@ def play(field: Field, bench: Bench, number: int, kind: Bad) -> None:
     tool = bench.dialect.tool(number)
     bench.shop.tools = [*good, kind.spoil(bench.dialect, tool)]
     run = bench.enumerate()
-    told = [(str(each), code) for each, code in rejections(run)]
-    is_so = (run.unchanged, run.added, told) == (len(good), 0, [(str(bench.dialect.id_of(tool)), kind.code)])
-    field.expect(is_so, f"{bench.dialect.name}, {kind.name}: {run.unchanged} unchanged, rejected {told}")
+    reported = [(str(rejected), code) for rejected, code in rejections(run)]
+    is_so = (run.unchanged, run.added, reported) == (
+        len(good),
+        0,
+        [(str(bench.dialect.id_of(tool)), kind.code)],
+    )
+    field.expect(is_so, f"{bench.dialect.name}, {kind.name}: {run.unchanged} unchanged, rejected {reported}")
     bench.shop.tools = good

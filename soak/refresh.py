@@ -58,27 +58,29 @@ def race(field: Field, warm: Warm, server: AuthorizationServer, credential: Any)
 
 def die(field: Field, warm: Warm, server: AuthorizationServer, credential: Any) -> None:
     """Each ends in a token, or in a sentence that asks a person to sign in again; never in a second try."""
-    server.latency, lost = 0.0, 0
+    server.latency, lost_replies = 0.0, 0
     for number in range(field.times(short=6, long=60)):
         point = POINTS[number % len(POINTS)]
         wear_out(credential)
         ended = warm.start("token", str(credential.pk), crash=f"token-{point}").wait()
         field.expect(ended.status == -signal.SIGKILL, f"no process was killed at {point}")
         Grant.objects.update(lease_until=Now() - timedelta(seconds=1))
-        asked = len(server.forms)
+        requests_before = len(server.forms)
         with stopwatch() as elapsed:
             after = [warm.start("token", str(credential.pk)).wait() for _ in range(2)]
             seconds = elapsed()
         status = status_of(credential)
         if status.state == grant_status.State.NEEDS_SIGN_IN:
-            lost += 1
+            lost_replies += 1
             field.expect(point == "received", f"a kill at {point} cost the sign-in")
             field.expect("a renewal was interrupted then" in status.message, f"it says: {status.message}")
             sign(server, credential, make_user())
-            asked += 1
+            requests_before += 1
         else:
             field.expect(all(child.status == 0 for child in after), f"no token after a kill at {point}")
-        field.expect(len(server.forms) - asked <= 1, f"the server was asked more than once after {point}")
+        field.expect(
+            len(server.forms) - requests_before <= 1, f"the server was asked more than once after {point}"
+        )
         field.fault("killed in a renewal", point, recovery=seconds, limit=30)
     field.expect(grant_of(credential).ended_at is None, "the last sign-in did not last")
-    field.figure("sign-ins lost", lost)
+    field.figure("sign-ins lost", lost_replies)

@@ -28,7 +28,7 @@ def storm(field: Field) -> None:
     stopping: list[bool] = []
     try:
         with ThreadPoolExecutor(READERS) as pool, stopwatch() as elapsed:
-            readers = [pool.submit(read, field, expected, stopping) for _ in range(READERS)]
+            readers = [pool.submit(read_credentials, field, expected, stopping) for _ in range(READERS)]
             try:
                 kill(field, warm)
                 field.expect(warm.do("rotate", BATCH) > 0, "nothing was left for the last rotation")
@@ -40,13 +40,13 @@ def storm(field: Field) -> None:
         warm.stop()
     settings.KEYS = [NEW]
     field.expect(set(encryption.secrets_by_key()) == {"new"}, "a secret is still encrypted under the old key")
-    found = {row.pk: opened(row) for row in Credential.objects.all()}
-    field.expect(found == expected, "a secret cannot be decrypted with the new key alone")
-    field.figure("secrets", len(found))
+    opened_values = {row.pk: opened(row) for row in Credential.objects.all()}
+    field.expect(opened_values == expected, "a secret cannot be decrypted with the new key alone")
+    field.figure("secrets", len(opened_values))
 
 
 def store(count: int) -> dict[UUID, str]:
-    """What each of so many credentials opens to."""
+    """Store so many credentials, and return the secret of each by its id."""
     expected = {uuid4(): f"secret {number}" for number in range(count)}
     Credential.objects.bulk_create(
         Credential(
@@ -73,8 +73,8 @@ def kill(field: Field, warm: Warm) -> None:
         field.fault("rotation killed", f"number {number}, {under_new.count():,} secrets done")
 
 
-def read(field: Field, expected: dict[UUID, str], stopping: list[bool]) -> int:
-    """Opens one after the other, as a worker does, until told to stop: how many it opened."""
+def read_credentials(field: Field, expected: dict[UUID, str], stopping: list[bool]) -> int:
+    """Decrypt one credential after the other until stopped, and return how many were decrypted."""
     reads, ids = 0, list(expected)
     try:
         while not stopping:

@@ -1,5 +1,6 @@
-"""JSON Schemas that others publish, as inputs in every format: what a model writes reaches the vendor, or the
-format says what it loses.
+"""JSON Schemas that others publish, as inputs in every format.
+
+Each value that a model writes reaches the vendor, or the format reports what it loses.
 """
 
 from soak.frame import Field, stopwatch
@@ -11,8 +12,8 @@ def storm(field: Field) -> None:
     tried = 0
     with stopwatch() as seconds:
         for name, schema in public_schemas(count=field.times(short=300, long=5_000)):
-            told = breaches(inputs_of({"value": {"type": "object", **schema}}, required=["value"]))
-            field.expect(not told, f"{name}: {told[:2]}")
+            losses = breaches(inputs_of({"value": {"type": "object", **schema}}, required=["value"]))
+            field.expect(not losses, f"{name}: {losses[:2]}")
             tried += 1
     field.fault("schema", f"{tried} schemas, each in every format and with four values")
     field.figure("schemas", tried)

@@ -52,15 +52,17 @@ def kill_the_database(field: Field, stand: Stand, number: int) -> None:
         back = time.monotonic()
         before = len(clients.acknowledged)
         wait_for(lambda: len(clients.acknowledged) > before + 8, 60, "writes after the database came back")
-    kept = {slug for (slug,) in stand.query("SELECT slug FROM designer_agent")}
-    lost = set(clients.acknowledged) - kept
-    field.expect(not lost, f"database {number}: {len(lost)} acknowledged writes are gone")
+    stored_slugs = {slug for (slug,) in stand.query("SELECT slug FROM designer_agent")}
+    lost_slugs = set(clients.acknowledged) - stored_slugs
+    field.expect(not lost_slugs, f"database {number}: {len(lost_slugs)} acknowledged writes are gone")
     odd = {answer.status for _, answer in clients.others} - {503}
     field.expect(not odd, f"database {number}: answers {odd}")
     field.figure(f"database {number} away for", f"{away:.1f} s")
     # How long PostgreSQL itself takes to come back is its affair and this machine's; see the figure.
     last_error = max((when - back for when, _ in clients.others), default=0.0)
-    field.fault("database killed", f"{len(kept)} agents", recovery=max(last_error, 0.0), limit=DATABASE_BACK)
+    field.fault(
+        "database killed", f"{len(stored_slugs)} agents", recovery=max(last_error, 0.0), limit=DATABASE_BACK
+    )
     stand.query("DELETE FROM designer_agent WHERE slug LIKE 'agent-%%' AND %s", True)
 
 
@@ -71,17 +73,17 @@ def lose_the_broker(field: Field, stand: Stand, fault: str, number: int) -> None
         stand.valkey().config_set("maxmemory", "1mb")
     else:
         stand.end("worker", signal.SIGKILL)
-    asked = stand.ask(f"/api/v1/endpoints/{stand.endpoint}/enumerate/", {})
+    reply = stand.ask(f"/api/v1/endpoints/{stand.endpoint}/enumerate/", {})
     if fault == "wiped":
         stand.valkey().flushall()
         stand.begin_worker()
-    field.expect(asked.status == 202, f"broker {fault}: asking for a run answered {asked.status}")
+    field.expect(reply.status == 202, f"broker {fault}: asking for a run answered {reply.status}")
     statuses = {stand.ask(page).status for page in PAGES} | {stand.sign_in()}
     field.expect(statuses == {200}, f"broker {fault}: pages answered {statuses}")
     if fault == "killed":
         stand.begin_again("valkey")
     stand.valkey().config_set("maxmemory", "0")
-    run = asked.json()["run"]
+    run = reply.json()["run"]
     began = time.monotonic()
     wait_for(lambda: is_succeeded(stand, run), 180, "the run")
     field.fault(f"broker {fault}", f"round {number}", recovery=time.monotonic() - began, limit=BROKER_BACK)

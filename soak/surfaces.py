@@ -1,4 +1,4 @@
-"""Two hundred tuned tools and a thousand others, and what of them each export, call and page says."""
+"""Two hundred tuned tools and a thousand others, as each export, call and page shows them."""
 
 import subprocess
 import sys

@@ -28,7 +28,7 @@ def storm(field: Field) -> None:
         done += walks.done
         for _ in range(walks.done["readings"]):
             field.fault(f"{protocol}: a vendor of {TOOLS} tuned tools is read")
-        # Said after each vendor, for a storm that is interrupted.
+        # Reported after each vendor, for a storm that is interrupted.
         field.figure("random sequences", (number + 1) * TOOLS)
         for what, times in sorted(done.items()):
             field.figure(what, times)

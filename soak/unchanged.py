@@ -1,6 +1,6 @@
 """Ten thousand tools read again and again: no row of the catalog is written, and a release stays as it is.
 
-PostgreSQL's own counters say what was written (D5). Meanwhile an export of the release is read ten thousand
+PostgreSQL's own counters show what was written (D5). Meanwhile an export of the release is read ten thousand
 times, while its vendor is read two hundred times and changes; it is one digest to the end (V5).
 """
 
@@ -31,26 +31,28 @@ READERS, PINNED = 4, 20
 def storm(field: Field) -> None:
     with serving(Vendor(tools(field.times(short=1_000, long=10_000)), page_size=500)) as vendor:
         endpoint = make_endpoint(url=vendor.url, requests_per_second=1_000, is_paused=True)
-        read(endpoint)
+        read_endpoint(endpoint)
         inspector.inspect_pending(endpoint.pk)
-        before = written()
+        before = count_writes()
         for number in range(3):
             with stopwatch() as seconds:
-                run = read(endpoint)
+                run = read_endpoint(endpoint)
             field.fault("unchanged reading", f"number {number}", recovery=seconds())
             field.expect(run.unchanged == len(vendor.listed), f"{run.unchanged} tools were unchanged")
-        changes = {table: now - before[table] for table, now in written().items() if now != before[table]}
+        changes = {
+            table: now - before[table] for table, now in count_writes().items() if now != before[table]
+        }
         field.expect(not changes, f"rows were written by readings of the same list: {changes}")
         field.figure("tools of the unchanged list", len(vendor.listed))
     with serving(Vendor(tools(100))) as vendor:
         released(field, vendor)
 
 
-def read(endpoint: Endpoint) -> Run:
+def read_endpoint(endpoint: Endpoint) -> Run:
     return enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
 
-def written() -> dict[str, int]:
+def count_writes() -> dict[str, int]:
     """Rows inserted, updated and deleted so far, by table. The counters come a moment late."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
@@ -67,10 +69,10 @@ def written() -> dict[str, int]:
 
 def released(field: Field, vendor: Vendor) -> None:
     endpoint = make_endpoint(url=vendor.url, requests_per_second=1_000, is_paused=True)
-    read(endpoint)
+    read_endpoint(endpoint)
     agent, actor = make_agent(slug="released"), make_user()
-    for each in Tool.objects.filter(endpoint=endpoint).order_by("pk")[:PINNED]:
-        pins.pin_tool(agent, actor=actor, tool=each)
+    for pinned_tool in Tool.objects.filter(endpoint=endpoint).order_by("pk")[:PINNED]:
+        pins.pin_tool(agent, actor=actor, tool=pinned_tool)
     publishing.publish(agent, actor=actor)
     digests: Counter[tuple[str, str]] = Counter()
     readings, reads = field.times(short=10, long=200), field.times(short=400, long=10_000)
@@ -81,7 +83,7 @@ def released(field: Field, vendor: Vendor) -> None:
         thread.start()
     for number in range(readings):
         vendor.listed = [tool(n, number + 2, description=f"Words {number}.") for n in range(1, 101)]
-        run = read(endpoint)
+        run = read_endpoint(endpoint)
         field.fault("vendor read while a release is read", f"reading {number}: {run.changed} changed")
         field.expect(run.changed == 100, f"reading {number}: {run.changed} changed ({run.error_message})")
     for thread in threads:
@@ -96,7 +98,7 @@ def fetch(actor: User, digests: Counter[tuple[str, str]], count: int) -> None:
     """As a runtime does, over the whole of the product but the socket."""
     client = APIClient()
     client.force_login(actor)
-    names = [each.name for each in exports.FORMATS]
+    names = [export_format.name for export_format in exports.FORMATS]
     try:
         for number in range(count):
             name = names[number % len(names)]

@@ -62,7 +62,7 @@ def commits_that_add(pattern: str) -> list[str]:
 
 
 def git(*words: str) -> bytes:
-    """What it prints; nothing where there is no git, no repository, or no such commit."""
+    """Return the output of git; nothing if git, the repository or the commit is missing."""
     try:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
@@ -83,7 +83,7 @@ def upgrade(field: Field, step: int, commit: str, tree: bytes) -> None:
                 served.enter_context(serving(slow_vendor())) for _ in range(READINGS + 2 * MORE_READINGS)
             ]
             stand.vendor = served.enter_context(serving(Vendor(tools(25))))
-            found(stand)
+            set_up_stand(stand)
             with Crowd(stand, field.random) as crowd:
                 time.sleep(QUIET)
                 if crowd.wrong:
@@ -116,7 +116,7 @@ def manage(stand: Stand, *words: str, code: Path, **variables: str) -> str:
     return done.stdout.strip()
 
 
-def found(stand: Stand) -> None:
+def set_up_stand(stand: Stand) -> None:
     """By commands and REST alone, because old code knows nothing of our helpers."""
     manage(stand, "migrate", "--noinput", code=stand.code)
     words = ("createsuperuser", "--noinput", "--username", "ada")
@@ -134,7 +134,7 @@ def found(stand: Stand) -> None:
 
 
 def post(stand: Stand, path: str, body: object) -> Any:
-    """Again after a 503, as its sentence says: what a busy machine does is for the crowd to notice."""
+    """Post, and repeat after a 503 up to ten times: only the crowd counts the answers of a busy machine."""
     answer = stand.ask(path, body)
     for _ in range(10):
         if answer.status != 503:
@@ -149,8 +149,8 @@ def add(stand: Stand, vendor: Vendor) -> int:
     """An endpoint of a vendor of its own; the run that a user requests at once."""
     slug = f"vendor-{vendor.url.rpartition(':')[2].strip('/')}"
     post(stand, "/api/v1/vendors/", {"name": slug, "slug": slug})
-    given = {"vendor": slug, "protocol": "a2t", "url": f"{vendor.url}tools"}
-    endpoint = post(stand, "/api/v1/endpoints/", given)["id"]
+    fields = {"vendor": slug, "protocol": "a2t", "url": f"{vendor.url}tools"}
+    endpoint = post(stand, "/api/v1/endpoints/", fields)["id"]
     run: int = post(stand, f"/api/v1/endpoints/{endpoint}/enumerate/", {})["run"]
     return run
 
@@ -161,7 +161,7 @@ def done(stand: Stand, runs: list[int]) -> bool:
 
 
 def tool_ids(stand: Stand) -> list[int]:
-    return [each["id"] for each in stand.ask("/api/v1/tools/?limit=25").json()["results"]]
+    return [tool["id"] for tool in stand.ask("/api/v1/tools/?limit=25").json()["results"]]
 
 
 def replace(field: Field, stand: Stand, vendors: list[Vendor], which: str) -> None:
@@ -259,7 +259,7 @@ class Crowd:
             links = sorted({*links[:400], "/", *map(html.unescape, LINK.findall(text))})
 
     def _write(self, random: Random) -> None:
-        """One agent after the other: made, pinned, worded, published. What was acknowledged has to stay."""
+        """One agent after the other: created, pinned, tuned, published. Acknowledged writes have to stay."""
         number = 0
         while not self.over.wait(PAUSE):
             number += 1
@@ -282,11 +282,11 @@ class Crowd:
 
 
 def check(field: Field, stand: Stand, crowd: Crowd, which: str) -> None:
-    for says, count in Counter(crowd.wrong).most_common(20):
-        field.violation(f"{which}: {count} times {says}")
+    for observation, count in Counter(crowd.wrong).most_common(20):
+        field.violation(f"{which}: {count} times {observation}")
     for path, digest in crowd.sealed.items():
-        kept = hashlib.sha256(stand.ask(path).body).hexdigest() == digest
-        field.expect(kept, f"{which}: {path} was acknowledged and is another now")
+        is_unchanged = hashlib.sha256(stand.ask(path).body).hexdigest() == digest
+        field.expect(is_unchanged, f"{which}: {path} was acknowledged and is another now")
     field.expect(len(crowd.sealed) > 10, f"{which}: only {len(crowd.sealed)} releases were published")
     for breach in stand.warm.do("breaches"):
         field.violation(f"{which}: {breach}")

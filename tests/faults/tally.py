@@ -48,6 +48,6 @@ def summary(reports: Iterable[Any]) -> list[str]:
         seconds = [
             took for entry in noted for recovered_kind, took in entry["recoveries"] if recovered_kind == kind
         ]
-        well = f"; well again: {Recovery.of(seconds, None)}" if seconds else ""
+        well = f"; well again: {Recovery.from_seconds(seconds, None)}" if seconds else ""
         lines.append(f"{count:5} x {kind}{well}")
     return lines
