@@ -13,13 +13,18 @@ from catalog.search.tool_query import Query
 SHOWN, SEARCHED = 5, 40
 # What a tool is for comes first in its description.
 MAX_TEXT = 200
+# Verbs that half of all names have: they say nothing about the subject of a tool.
+GENERAL_VERBS = frozenset(
+    "get list find search look read show fetch check create add make new set update edit change delete remove "
+    "send post put run do".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarTools:
     """Rows of the list of tools, the most similar one first.
 
-    same_job: of other vendors, and alike in their names.
+    same_job: of other vendors, with the same subject in their names.
     neighbours: of the same vendor.
     """
 
@@ -33,7 +38,12 @@ def similar_tools(tool: Tool) -> SimilarTools:
     text = f"{name} {tool.title if tool.title != tool.name else ''} {tool.description[:MAX_TEXT]}"
     page = search(Query(q=text, status=(ToolStatus.ACTIVE,), as_typed=True, limit=SEARCHED))
     vendor = tool.endpoint.vendor.slug
-    rows = [row for row in page.rows if row["id"] != tool.pk and row["why"] and row["why"].name]
+    subject = set(words.words(tool.name)) - GENERAL_VERBS
+    rows = [
+        row
+        for row in page.rows
+        if row["id"] != tool.pk and row["why"] and not subject.isdisjoint(words.words(row["name"]))
+    ]
     return SimilarTools(
         [row for row in rows if row["vendor"] != vendor][:SHOWN],
         [row for row in rows if row["vendor"] == vendor and row["name"] != tool.name][:SHOWN],

@@ -212,7 +212,7 @@ def test_the_same_job_at_other_vendors_and_similar_tools_are_offered(client):
             ("send_parcel", post),
             ("track_parcel", post),
             ("parcel_send", sea),
-            ("count_sheep", sea),
+            ("send_sheep", sea),
         )
     )
     search.index_pending()
