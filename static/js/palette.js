@@ -18,7 +18,7 @@ const load = async (query) => {
   query.agent = location.pathname.match(/^\/agents\/([^/]+)\//)?.[1] ?? "";
   try {
     const reply = await fetch(`${box.dataset.url}?${new URLSearchParams(query)}`, { signal: request.signal });
-    if (!reply.ok) return;
+    if (!reply.ok || reply.redirected) return;
     list.innerHTML = await reply.text();
     choose(options()[0]);
   } catch (error) {
