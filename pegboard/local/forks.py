@@ -76,6 +76,11 @@ def load_product() -> None:
     reverse("healthz")  # imports all views
     for name in STARTED_MODULES:
         import_module(name)
+    from catalog.search import job_words, word_lists  # noqa: PLC0415 - models are loaded by now
+
+    # 50 MB, which web processes and workers would each read for themselves.
+    word_lists.load()
+    job_words.shipped_job_words()
     startup_checks.refuse_with_problems()
     startup_checks.has_passed = True
     # The garbage collector writes to each object that it looks at. It does not look at frozen ones.
