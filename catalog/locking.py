@@ -4,13 +4,13 @@ from typing import TypeVar
 
 from django.db.models import QuerySet
 
-from catalog.models import Activity, Credential, Endpoint, Vendor
+from catalog.models import Activity, Credential, CustomWordGroup, Endpoint, Vendor
 from core import display_names
 from core.errors import DomainError, invalid
 from core.outbound import policy
 from core.outbound.errors import RefusedError
 
-Row = TypeVar("Row", Activity, Vendor, Endpoint, Credential)
+Row = TypeVar("Row", Activity, Vendor, Endpoint, Credential, CustomWordGroup)
 
 
 def check_name(name: str, longest: int) -> None:

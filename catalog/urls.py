@@ -12,6 +12,7 @@ from catalog.views import (
     second_looks,
     vendor_requests,
     vendors,
+    word_groups,
 )
 
 urlpatterns = [
@@ -23,6 +24,10 @@ urlpatterns = [
     path("vendors/", vendors.vendor_list, name="vendor-list"),
     path("vendors/<slug:slug>/", vendors.vendor, name="vendor"),
     path("unmet-needs/", searches.unmet_needs, name="unmet-needs"),
+    path("search/words/", word_groups.word_group_list, name="word-group-list"),
+    path("search/words/new/", word_groups.word_group_new, name="word-group-new"),
+    path("search/words/<int:pk>/", word_groups.word_group, name="word-group"),
+    path("search/words/<int:pk>/remove/", word_groups.word_group_remove, name="word-group-remove"),
     path("tools/searched/", searches.search_record, name="search-record"),
     path("vendor-requests/", vendor_requests.vendor_request_list, name="vendor-request-list"),
     path("vendor-requests/new/", vendor_requests.vendor_request_new, name="vendor-request-new"),

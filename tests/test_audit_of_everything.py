@@ -30,6 +30,7 @@ from catalog.models.runs import RunStatus, Trigger
 from catalog.models.user_grants import GrantState
 from catalog.notifications import webhooks
 from catalog.review import decisions, inspector
+from catalog.search import word_groups
 from catalog.second_look import runs as second_look
 from catalog.tools import definition_import, definitions
 from catalog.vendors import onboarding, vendor_requests
@@ -250,6 +251,8 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     vendor_requests.decline(unwanted, actor=ada, answer="Not yet.")
     vendor_requests.take_back(vendor_requests.ask(draft, actor=ada, **request_facts), actor=ada)
     vendor_requests.ask(draft, actor=ada, **request_facts)
+    group = word_groups.create_group(actor=ada, words=["PTO", "vacation"])
+    word_groups.remove_group(word_groups.update_group(group, actor=ada, words=["PTO", "leave"]), actor=ada)
     endpoint = vendor_operations.create_endpoint(
         actor=ada, vendor=row, protocol="a2t", url=vendor.url, credential=secret, policy={"new_tool": "hold"}
     )

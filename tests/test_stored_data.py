@@ -11,8 +11,8 @@ STAYS = {
     "people make them, one by one": """
         people_user people_team people_membership people_identity people_apitoken
         catalog_vendor catalog_credential catalog_endpoint catalog_endpointdocument catalog_endpointsecret
-        catalog_providerclient catalog_vendorrequest catalog_activity catalog_activityversion
-        catalog_activitycallee catalog_example catalog_configuration catalog_grant
+        catalog_providerclient catalog_customwordgroup catalog_vendorrequest catalog_activity
+        catalog_activityversion catalog_activitycallee catalog_example catalog_configuration catalog_grant
         notifications_subscription notifications_mailaddress notifications_webhook
         designer_agent designer_agentvendor designer_agentaddress designer_transfer designer_keyagent
         designer_environment designer_binding designer_namedactivity designer_release designer_retirement

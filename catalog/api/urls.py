@@ -12,10 +12,13 @@ from catalog.api import (
     vendor_requests,
     vendors,
     versions,
+    word_groups,
 )
 
 urlpatterns = [
     path("searches/unmet/", searches.UnmetNeedList.as_view(), name="api-unmet-need-list"),
+    path("search/word-groups/", word_groups.WordGroupList.as_view(), name="api-word-group-list"),
+    path("search/word-groups/<int:pk>/", word_groups.WordGroupDetail.as_view(), name="api-word-group"),
     path("tools/compare/", compare.ToolCompare.as_view(), name="api-tool-compare"),
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
     path("vendors/<slug:slug>/", vendors.VendorDetail.as_view(), name="api-vendor"),

@@ -20,6 +20,7 @@ from catalog.models.tools import ListedDocument, ListFetch, Tool, ToolFetch, Too
 from catalog.models.user_grants import EndpointSecret, EndUser, ProviderClient, UserGrant
 from catalog.models.vendor_requests import VendorRequest
 from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendor
+from catalog.models.word_groups import CustomWordGroup
 
 __all__ = [
     "Activity",
@@ -30,6 +31,7 @@ __all__ = [
     "Circuit",
     "Configuration",
     "Credential",
+    "CustomWordGroup",
     "EndUser",
     "Endpoint",
     "EndpointDocument",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from catalog.search import meanings, orders, question, ranking, vocabulary
 from catalog.search.engines import Candidate, Reader
 from catalog.search.fit import FIRST, Concept, Fit, Reasons, find_reasons, fits_badly, share_of
-from catalog.search.job_words import shipped_job_words
+from catalog.search.job_words import JobWords
 from catalog.search.scope import Scope
 
 # The first pages rank so many tools, exactly; the pages after them and other orders go deeper, less exactly.
@@ -83,10 +83,16 @@ class Ranking:
 
 
 def rank(
-    text: str, scope: Scope, reader: Reader, limit: int = MAX_CANDIDATES, *, as_typed: bool = False
+    text: str,
+    scope: Scope,
+    reader: Reader,
+    limit: int = MAX_CANDIDATES,
+    *,
+    job_words: JobWords,
+    as_typed: bool = False,
 ) -> Ranking:
     """Rank the tools of the scope for a text; `as_typed` repairs no words. Raises IndexUnusableError."""
-    asked = question.read(text, shipped_job_words())
+    asked = question.read(text, job_words)
     known = vocabulary.look_up(asked.words, reader)
     unknown_words = [] if as_typed else question.unknown(asked, known)
     terms = question.weigh(asked, known, vocabulary.near(unknown_words, reader))

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -20,8 +20,9 @@ from django.db import connection
 from catalog.search import changes, ranking, searched_texts, stemming, tags, words
 from catalog.search.changes import DatabaseMoment, IndexState
 from catalog.search.engines import Document, IndexUnusableError, Reader, Writer, current_engine
-from catalog.search.job_words import shipped_groups
+from catalog.search.job_words import JobWords, shipped_groups
 from catalog.search.searched_texts import SearchedSignature
+from catalog.search.word_groups import Groups, current_groups, current_job_words
 from catalog.tools import effective_texts
 from core.canonical_json import digest
 from protocols.signature import from_json, to_json
@@ -56,9 +57,20 @@ class ToolRow:
     signature: str
 
 
-@cache
 def current_recipe() -> str:
-    """Return a digest of what documents are made with, such as the everyday words of this release."""
+    """Return a digest of what documents are made with, such as the everyday words of this release and those
+    of this organization."""
+    return _recipe_with(current_groups())
+
+
+@lru_cache(maxsize=1)
+def _recipe_with(custom_groups: Groups) -> str:
+    shipped = _shipped_recipe()
+    return digest([shipped, custom_groups]) if custom_groups else shipped
+
+
+@cache
+def _shipped_recipe() -> str:
     groups = [(group.key, sorted(group.terms.items()), group.is_act) for group in shipped_groups()]
     return digest([RECIPE, groups])
 
@@ -137,7 +149,8 @@ def _start(writer: Writer, moment: DatabaseMoment) -> IndexState:
 
 
 def _write(writer: Writer, rows: list[ToolRow], removed: Collection[int], state: IndexState) -> None:
-    writer.write([_document(row) for row in rows], removed, state.dump())
+    job_words = current_job_words()
+    writer.write([_document(row, job_words) for row in rows], removed, state.dump())
 
 
 def follow_changes(
@@ -206,7 +219,7 @@ def _with_our_texts(rows: list[ToolRow]) -> list[ToolRow]:
     ]
 
 
-def _document(row: ToolRow) -> Document:
+def _document(row: ToolRow, job_words: JobWords) -> Document:
     signature = decode_signature(row.signature)
     texts = searched_texts.of(signature, f"{row.vendor_name} {row.vendor_slug}")
     frequencies: defaultdict[str, float] = defaultdict(float)
@@ -223,7 +236,7 @@ def _document(row: ToolRow) -> Document:
         for word, stem in _stemmed(text):
             frequencies[stem] += weight
             spelled.add(word)
-    groups = searched_texts.group_impacts(signature)
+    groups = searched_texts.group_impacts(signature, job_words)
     strengths = ranking.impacts(frequencies, stops) | groups
     prose_terms |= {token: _GROUP_REPEATS[impact] for token, impact in groups.items()}
     return Document(

@@ -35,7 +35,7 @@ _JOINTS = ("", "s", "n", "en", "es")
 
 @dataclass(frozen=True, slots=True)
 class WordGroup:
-    """The words for one thing, by language; the first English one is the key.
+    """The words for one thing, by language; the first one is the key, in English if there is one.
 
     `is_act`: almost every tool has it, so only questions in other languages are helped by it.
     """
@@ -45,11 +45,11 @@ class WordGroup:
 
     @property
     def key(self) -> str:
-        return self.terms[ENGLISH][0]
+        return next(term for terms in self.terms.values() for term in terms)
 
     @property
     def token(self) -> str:
-        return words.GROUP_MARK + self.key.replace(" ", "_")
+        return words.GROUP_MARK + self.key.lower().replace(" ", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,11 @@ _Table = dict[str, list[tuple[str, tuple[str, ...], WordGroup]]]
 
 
 class JobWords:
-    """Finds the groups whose words a text holds."""
+    """Finds the groups whose words a text contains: `groups`, and those of `others`."""
 
-    def __init__(self, groups: Iterable[WordGroup]) -> None:
+    def __init__(self, groups: Iterable[WordGroup], others: "JobWords | None" = None) -> None:
         self.groups = tuple(groups)
+        self._others = others
         # By the stem of the first word in its language: the language, all stems, and the group.
         self._table: _Table = defaultdict(list)
         chinese: dict[str, list[WordGroup]] = defaultdict(list)
@@ -120,7 +121,16 @@ class JobWords:
 
     def find(self, text: str) -> list[Match]:
         """Return the groups that `text` has words of, without terms that lie within a longer one."""
-        return [*self._find_spaced(split_words(text)), *self._find_chinese(text)]
+        matches = [*self._find_spaced(split_words(text)), *self._find_chinese(text)]
+        if self._others is None:
+            return matches
+        # A group that begins with the first word of another one extends it: both have one token.
+        places = {(match.start, match.end, match.group.token) for match in matches}
+        return matches + [
+            match
+            for match in self._others.find(text)
+            if (match.start, match.end, match.group.token) not in places
+        ]
 
     def _find_spaced(self, text: list[str]) -> list[Match]:
         matches = []

@@ -20,9 +20,10 @@ from catalog.rules.version_names import version_name
 from catalog.search import candidates, fresh, index, orders, word_lists
 from catalog.search.candidates import Hit, Ranking
 from catalog.search.facet_counts import Matches, count_matches, count_tools, tools_in
-from catalog.search.job_words import shipped_job_words
+from catalog.search.job_words import JobWords, shipped_job_words
 from catalog.search.scope import Scope
 from catalog.search.tool_query import BY_USE, MAX_QUESTION_LENGTH, RELEVANCE, Query, check, scope_of
+from catalog.search.word_groups import current_job_words
 from catalog.tools import effective_texts
 from core.compiled_queries import CompiledQuery, named_keys
 from core.consistent_read import one_moment
@@ -88,15 +89,16 @@ class _Place(NamedTuple):
 def search(query: Query) -> ResultPage:
     """Raises DomainError for a filter, a sort or a cursor that is unknown."""
     check(query)
-    if query.q:
+    job_words = shipped_job_words()
+    if query.q.strip():
         # Not in the transaction, which the database ends when it is idle for long.
         word_lists.load()
-        shipped_job_words()
+        job_words = current_job_words()
     with one_moment():
-        return _search(query)
+        return _search(query, job_words)
 
 
-def _search(query: Query) -> ResultPage:
+def _search(query: Query, job_words: JobWords) -> ResultPage:
     scope = scope_of(query)
     if not query.q.strip():
         return _sorted(query, scope, count_tools(scope))
@@ -106,7 +108,10 @@ def _search(query: Query) -> ResultPage:
     is_near = query.order == RELEVANCE and shown + query.limit < candidates.EXACT
     limit = candidates.EXACT if is_near else candidates.MAX_CANDIDATES
     ranking, state = index.read(
-        lambda reader: candidates.rank(text, scope, reader, limit, as_typed=query.as_typed), Ranking()
+        lambda reader: candidates.rank(
+            text, scope, reader, limit, job_words=job_words, as_typed=query.as_typed
+        ),
+        Ranking(),
     )
     # Only the index knows the labels of tools.
     waiting = [] if scope.has_labels else fresh.hits(text, scope, state)

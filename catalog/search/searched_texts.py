@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from catalog.search import ranking, words
-from catalog.search.job_words import job_words_for
+from catalog.search.job_words import JobWords, job_words_for
 from protocols.signature import Annotations, Requirements, Signature
 
 Weighted = tuple[tuple[float, str], ...]
@@ -67,9 +67,14 @@ GROUP_IN_NAME, GROUP_IN_TEXT = 215, 130
 _MAX_GROUPED_LENGTH = 300
 
 
-def group_impacts(signature: SearchedSignature | Signature) -> dict[str, int]:
-    """Return the groups of everyday words that a tool has, by their tokens, and their impacts."""
-    in_name = job_words_for(f"{signature.name} {signature.title}")
+def group_impacts(
+    signature: SearchedSignature | Signature, job_words: JobWords | None = None
+) -> dict[str, int]:
+    """Return the groups of everyday words that a tool has, by their tokens, and their impacts.
+
+    `job_words`: the groups to look for; the shipped ones if None.
+    """
+    in_name = job_words_for(f"{signature.name} {signature.title}", job_words)
     # What a tool is for comes first in its description.
-    in_text = job_words_for(signature.description[:_MAX_GROUPED_LENGTH])
+    in_text = job_words_for(signature.description[:_MAX_GROUPED_LENGTH], job_words)
     return dict.fromkeys(in_text, GROUP_IN_TEXT) | dict.fromkeys(in_name, GROUP_IN_NAME)

@@ -146,6 +146,11 @@ def _unspaced(run: str) -> Iterator[str]:
         yield run[end:]
 
 
+def is_unspaced(text: str) -> bool:
+    """Return whether the text has characters of a script without spaces, such as Chinese."""
+    return _UNSPACED.search(text) is not None
+
+
 def words(text: str) -> list[str]:
     return [word for run in runs(text) for word in parts(run)]
 

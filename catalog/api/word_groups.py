@@ -1,0 +1,90 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import CustomWordGroup
+from catalog.search import word_groups
+from core.serializers import Input
+from people.api.generics import GenericAPIView, ListAPIView
+from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.models import Role
+from people.permissions import person
+
+
+class WordGroupInput(Input):
+    words = serializers.ListField(
+        child=serializers.CharField(max_length=word_groups.MAX_WORD_LENGTH),
+        min_length=2,
+        max_length=word_groups.MAX_WORDS,
+        help_text="Words that mean the same. Terms of several words are allowed.",
+    )
+
+
+class WordGroupOutput(serializers.ModelSerializer[CustomWordGroup]):
+    words = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = CustomWordGroup
+        fields = ["id", "words"]
+        read_only_fields = fields
+
+
+@extend_schema(tags=["tools"])
+class WordGroupList(ListAPIView[CustomWordGroup]):
+    """Groups of words that mean the same in this organization. Search uses them beside the shipped groups."""
+
+    write_role = Role.ADMIN
+    serializer_class = WordGroupOutput
+    ordering = ("id",)
+
+    def get_queryset(self) -> QuerySet[CustomWordGroup]:
+        return CustomWordGroup.objects.all()
+
+    @extend_schema(request=WordGroupInput, responses={201: WordGroupOutput})
+    def post(self, request: Request) -> Response:
+        """Add a group. Questions use it at once; tools are indexed again in the background."""
+        body = WordGroupInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        group = word_groups.create_group(actor=person(request), **body.validated_data)
+        return Response(
+            WordGroupOutput(group).data, status=201, headers=etag_of(word_groups.group_facts(group))
+        )
+
+
+@extend_schema(tags=["tools"])
+class WordGroupDetail(GenericAPIView[CustomWordGroup]):
+    write_role = Role.ADMIN
+    serializer_class = WordGroupOutput
+    pagination_class = None
+    queryset = CustomWordGroup.objects.all()
+
+    def get(self, request: Request, pk: int) -> Response:
+        return _answer(get_object_or_404(CustomWordGroup, pk=pk))
+
+    @extend_schema(parameters=[IF_MATCH], request=WordGroupInput, responses=WordGroupOutput)
+    def put(self, request: Request, pk: int) -> Response:
+        """Replace the words of the group."""
+        body = WordGroupInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        group = word_groups.update_group(
+            get_object_or_404(CustomWordGroup, pk=pk),
+            actor=person(request),
+            expected=expected(request),
+            **body.validated_data,
+        )
+        return _answer(group)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        word_groups.remove_group(get_object_or_404(CustomWordGroup, pk=pk), actor=person(request))
+        return Response(status=204)
+
+
+def _answer(group: CustomWordGroup) -> Response:
+    data: Any = WordGroupOutput(group).data
+    return Response(data, headers=etag_of(word_groups.group_facts(group)))

@@ -1,0 +1,157 @@
+"""The groups of everyday words of this organization: administrators edit them, and search uses them.
+
+Each process caches the stored groups. Before it uses them, it compares the revisions of the rows.
+"""
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+
+from django.db import connection, transaction
+
+from catalog.locking import locked
+from catalog.models import CustomWordGroup
+from catalog.search.job_words import (
+    CHINESE,
+    ENGLISH,
+    JobWords,
+    WordGroup,
+    shipped_groups,
+    shipped_job_words,
+    split_words,
+)
+from catalog.search.words import fold, is_unspaced
+from core.compiled_queries import CompiledQuery
+from core.errors import DomainError, invalid
+from people import audit
+from people.audit import edit_conflicts
+from people.models import User
+
+MAX_GROUPS, MAX_WORDS, MAX_WORD_LENGTH = 200, 40, 80
+# Changes of groups wait for each other, so that their number keeps its limit.
+_LOCK = 7_402_881
+
+Groups = tuple[tuple[str, ...], ...]
+# The revisions of the rows by their ids, and the words of these rows.
+_cached: tuple[tuple[tuple[int, int], ...], Groups] = ((), ())
+
+
+def group_facts(group: CustomWordGroup) -> dict[str, list[str]]:
+    return {"words": list(group.words)}
+
+
+@transaction.atomic
+def create_group(*, actor: User, words: Sequence[str]) -> CustomWordGroup:
+    """Raises DomainError for words that are not valid, or when there are too many groups."""
+    group = CustomWordGroup(words=normalize_group(words))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    if CustomWordGroup.objects.count() >= MAX_GROUPS:
+        message = f"There are {MAX_GROUPS} groups, which is the limit. Remove one first."
+        raise DomainError("too_many_groups", message, status=409)
+    group.save()
+    audit.record(actor, "create", group, after=group_facts(group))
+    return group
+
+
+@transaction.atomic
+def update_group(
+    group: CustomWordGroup,
+    *,
+    actor: User,
+    words: Sequence[str],
+    expected: str = edit_conflicts.ANY_STATE,
+) -> CustomWordGroup:
+    """`expected` is the state that the editor started from, as `edit_conflicts` names it."""
+    group = locked(group, CustomWordGroup.objects.all())
+    before = group_facts(group)
+    group.words = normalize_group(words)
+    after = group_facts(group)
+    edit_conflicts.check(group, expected, now=before, wanted=after)
+    if after != before:
+        group.revision += 1
+        group.save(update_fields=["words", "revision"])
+        audit.record(actor, "edit", group, before=before, after=after)
+    return group
+
+
+@transaction.atomic
+def remove_group(group: CustomWordGroup, *, actor: User) -> None:
+    group = locked(group, CustomWordGroup.objects.all())
+    audit.record(actor, "remove", group, before=group_facts(group))
+    group.delete()
+
+
+def normalize_group(terms: Sequence[str]) -> list[str]:
+    """Return the words without repetitions and extra spaces. Raises DomainError."""
+    distinct: dict[str, str] = {}
+    for term in (" ".join(each.split()) for each in terms):
+        if term:
+            distinct.setdefault(fold(term).lower(), term)
+    group = list(distinct.values())
+    if problem := _find_problem(group):
+        raise invalid(words=problem)
+    return group
+
+
+def _find_problem(group: Sequence[str]) -> str:
+    if len(group) < 2:
+        return "Give at least two different words that mean the same."
+    if len(group) > MAX_WORDS:
+        return f"A group has up to {MAX_WORDS} words. This one has {len(group)}."
+    for term in group:
+        if len(term) > MAX_WORD_LENGTH:
+            return f"“{term[:20]}…” has {len(term)} characters. A word has up to {MAX_WORD_LENGTH}."
+        if not term.isprintable() or "," in term or "|" in term:
+            return f"“{term[:20]}” contains a separator or a control character. Give each word by itself."
+        if not split_words(term):
+            return f"“{term[:20]}” has no letter or digit, so no search can contain it."
+    return ""
+
+
+def find_shipped_groups(text: str, limit: int) -> tuple[list[WordGroup], int]:
+    """Return the first `limit` shipped groups with a word that contains the text, and how many there are."""
+    wanted = fold(text).lower().strip()
+    matches = [
+        group
+        for group in shipped_groups()
+        if any(wanted in fold(term).lower() for terms in group.terms.values() for term in terms)
+    ]
+    return matches[:limit], len(matches)
+
+
+def current_job_words() -> JobWords:
+    """Return the shipped groups with those of this organization as they are now."""
+    groups = current_groups()
+    return _combine(groups) if groups else shipped_job_words()
+
+
+def current_groups() -> Groups:
+    """Return the words of each group of this organization as they are now.
+
+    Costs one short query unless they changed.
+    """
+    global _cached
+    revisions = tuple(_revisions().rows())
+    if _cached[0] != revisions:
+        rows = list(CustomWordGroup.objects.order_by("pk").values_list("pk", "revision", "words"))
+        # Another change may have come between the two queries: these are the revisions of the words.
+        read = tuple((pk, revision) for pk, revision, _ in rows)
+        _cached = read, tuple(tuple(terms) for _, _, terms in rows)
+    return _cached[1]
+
+
+@cache
+def _revisions() -> CompiledQuery[tuple[int, int]]:
+    return CompiledQuery(CustomWordGroup.objects.order_by("pk").values_list("pk", "revision"))
+
+
+@lru_cache(maxsize=1)
+def _combine(groups: Groups) -> JobWords:
+    return JobWords(map(_parse_group, groups), shipped_job_words())
+
+
+def _parse_group(terms: Sequence[str]) -> WordGroup:
+    # Words of other languages with spaces are found as they are written.
+    chinese = tuple(term for term in terms if is_unspaced(term))
+    others = tuple(term for term in terms if not is_unspaced(term))
+    return WordGroup({ENGLISH: others, CHINESE: chinese})

@@ -1,0 +1,71 @@
+"""Groups of words that mean the same: those of this organization to edit, the shipped ones to read."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from catalog.forms.word_group_fields import WordGroupForm
+from catalog.models import CustomWordGroup
+from catalog.search import word_groups
+from catalog.search.progress import catalog_progress, is_catching_up
+from core.errors import DomainError
+from people.models import Role
+from people.permissions import person, requires
+
+SHOWN, MAX_QUERY_LENGTH = 50, 80
+SAVED = "Saved. Searches use these words now. Tools are indexed again in the background."
+
+
+@requires(Role.VIEWER)
+@require_safe
+def word_group_list(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "")[:MAX_QUERY_LENGTH]
+    shipped, shipped_count = word_groups.find_shipped_groups(query, SHOWN)
+    context = {
+        "groups": CustomWordGroup.objects.order_by("words", "pk"),
+        "query": query,
+        "shipped": shipped,
+        "shipped_count": shipped_count,
+        "progress": catalog_progress() if is_catching_up() else None,
+    }
+    return render(request, "catalog/word_groups.html", context)
+
+
+@requires(Role.ADMIN)
+def word_group_new(request: HttpRequest) -> HttpResponse:
+    form = WordGroupForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            word_groups.create_group(actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, SAVED)
+            return redirect("word-group-list")
+    return render(request, "catalog/word_group.html", {"form": form})
+
+
+@requires(Role.ADMIN)
+def word_group(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(CustomWordGroup, pk=pk)
+    form = WordGroupForm(request.POST or None, initial={"words": ", ".join(row.words)})
+    form.edits(word_groups.group_facts(row))
+    if request.method == "POST" and form.is_valid():
+        try:
+            word_groups.update_group(row, actor=person(request), expected=form.expected, **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, SAVED)
+            return redirect("word-group-list")
+    return render(request, "catalog/word_group.html", {"form": form, "group": row}, status=form.status)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def word_group_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(CustomWordGroup, pk=pk)
+    word_groups.remove_group(row, actor=person(request))
+    messages.success(request, f"The group “{row}” is removed.")
+    return redirect("word-group-list")
