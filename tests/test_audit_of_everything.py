@@ -415,7 +415,7 @@ def procedures_are_written(bob: User, agent: Agent) -> None:
     second = procedures.create_procedure(agent, actor=bob, title="Transfer", body="")
     procedures.save_procedure(first, actor=bob, body="First ask().", why="clearer")
     procedures.restore_version(first, 1, actor=bob)
-    mock_rehearsals.run_all_steps(agent, first, actor=bob)
+    mock_rehearsals.run_all_steps(agent, first, uuid.uuid4(), actor=bob)
     procedures.move_procedure(second, actor=bob, position=1)
     procedures.remove_procedure(second, actor=bob)
 

@@ -15,8 +15,32 @@ SHOWN, SEARCHED = 5, 40
 MAX_TEXT = 200
 # Verbs that half of all names have: they say nothing about the subject of a tool.
 GENERAL_VERBS = frozenset(
-    "get list find search look read show fetch check create add make new set update edit change delete remove "
-    "send post put run do".split()
+    [
+        "get",
+        "list",
+        "find",
+        "search",
+        "look",
+        "read",
+        "show",
+        "fetch",
+        "check",
+        "create",
+        "add",
+        "make",
+        "new",
+        "set",
+        "update",
+        "edit",
+        "change",
+        "delete",
+        "remove",
+        "send",
+        "post",
+        "put",
+        "run",
+        "do",
+    ]
 )
 
 
