@@ -57,7 +57,7 @@ def environment(servers: Embedded) -> dict[str, str]:
 
 
 def interrupt(*_: object) -> None:
-    """Interrupt once: a terminal signals parent and child together, and nothing may interrupt the clean-up."""
+    """Interrupt once: a terminal signals parent and child together, and nothing may stop the clean-up."""
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_IGN)
     raise KeyboardInterrupt
