@@ -61,14 +61,14 @@ def count_facets(query: Query, matches: Matches | None = None) -> dict[str, list
 def _count_labels(
     query: Query, endpoints: Sequence[EndpointRow], matches: Matches | None
 ) -> dict[str, dict[str, int]]:
-    chosen = {facet for facet in LABELS if facet != "tag" and getattr(query, facet)}
+    filtered_facets = {facet for facet in LABELS if facet != "tag" and getattr(query, facet)}
     if not any(row.protocol and protocols.get(row.protocol).offers_context for row in endpoints):
         # There are tools alone.
-        chosen -= {"kind"}
+        filtered_facets -= {"kind"}
     base: Counts = count_values(facet_counts.LABELS, scope_of(query, endpoints), matches)
     counts = {}
     for facet, label in LABELS.items():
-        if facet in chosen:
+        if facet in filtered_facets:
             scope = scope_of(query.without(facet), endpoints)
             counts[facet] = count_values((label,), scope, matches).get(label, {})
         else:
@@ -79,7 +79,7 @@ def _count_labels(
 def _values(
     facet: str, counts: dict[str, int], query: Query, endpoints: Sequence[EndpointRow]
 ) -> list[FacetValue]:
-    chosen = getattr(query, facet)
+    chosen_values = getattr(query, facet)
     labels = VALUE_LABELS.get(facet, {})
     if facet in ("vendor", "protocol"):
         by_endpoint = {
@@ -90,15 +90,16 @@ def _values(
     elif facet == "tag":
         spellings = tags.group_spellings(counts)
         # One spelling for each tag, the chosen one where it is chosen.
-        by_key = {tags.tag_key(tag): tag for tag in chosen}
+        by_key = {tags.tag_key(tag): tag for tag in chosen_values}
         counts = {
             by_key.get(key, each[0]): sum(counts[tag] for tag in each) for key, each in spellings.items()
         }
-    counts = dict.fromkeys(chosen, 0) | counts
-    found = [
-        FacetValue(value, labels.get(value, value), count, value in chosen) for value, count in counts.items()
+    counts = dict.fromkeys(chosen_values, 0) | counts
+    facet_values = [
+        FacetValue(value, labels.get(value, value), count, value in chosen_values)
+        for value, count in counts.items()
     ]
-    return sorted(found, key=lambda each: (-each.count, each.label.casefold(), each.value))
+    return sorted(facet_values, key=lambda each: (-each.count, each.label.casefold(), each.value))
 
 
 def _sum(values: dict[str, str | None], counts: dict[str, int]) -> dict[str, int]:

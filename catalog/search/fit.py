@@ -87,15 +87,15 @@ def share_of(concepts: Sequence[Concept[Term]], name: Collection[Term], terms: S
     if len(concepts) > _MAX_CONCEPTS:
         return 1.0
     total = sum(concept.weight for concept in concepts)
-    held = 0.0
+    matched_weight = 0.0
     for concept in concepts:
         if concept.terms & set(name):
-            held += concept.weight
+            matched_weight += concept.weight
         elif concept.terms & terms:
-            held += concept.weight * _MENTIONED
+            matched_weight += concept.weight * _MENTIONED
         elif concept.groups & terms:
-            held += concept.weight * _GROUPED
-    return held / total if total else 1.0
+            matched_weight += concept.weight * _GROUPED
+    return matched_weight / total if total else 1.0
 
 
 def fits_badly(fits: Sequence[Fit]) -> bool:

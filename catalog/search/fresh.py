@@ -39,7 +39,9 @@ SELECT id, name, score FROM scored WHERE score > 0 ORDER BY score DESC, id LIMIT
 
 def hits(text: str, scope: Scope, state: IndexState | None) -> list[Hit]:
     """`state` is None where no index can be searched at all."""
-    asked = {word for word in words.words(text) if len(word) >= MIN_WORD_LENGTH and word not in words.ASKING}
+    searched_words = {
+        word for word in words.words(text) if len(word) >= MIN_WORD_LENGTH and word not in words.ASKING
+    }
     parts = [_CHANGED] if state else []
     if state is None or state.filled_through is not None:
         parts.append(_UNFILLED)
@@ -47,7 +49,7 @@ def hits(text: str, scope: Scope, state: IndexState | None) -> list[Hit]:
         **scope.values(),
         **(changes.values_of(state) if state else {}),
         "filled_through": (state.filled_through if state else None) or 0,
-        "words": sorted(asked, key=len, reverse=True)[:MAX_WORDS],
+        "words": sorted(searched_words, key=len, reverse=True)[:MAX_WORDS],
         "in_name": IN_NAME,
         "in_text": IN_TEXT,
         "most": MAX_TOOLS,

@@ -14,9 +14,11 @@ from protocols.signature import Signature
 
 def words_in(signatures: Iterable[Signature], texts: Iterable[str]) -> set[str]:
     """All words that the ranking of these tools for these texts has to know the stems of."""
-    told = [text for each in signatures for part in searched_texts.of(each) for _, text in part]
-    found = {run for text in (*told, *texts) for run in words.runs(text)}
-    return {word for run in found for word in words.with_compound(run)} | words.SYNONYMS.keys()
+    tool_texts = [
+        text for signature in signatures for part in searched_texts.of(signature) for _, text in part
+    ]
+    word_runs = {run for text in (*tool_texts, *texts) for run in words.runs(text)}
+    return {word for run in word_runs for word in words.with_compound(run)} | words.SYNONYMS.keys()
 
 
 class InMemoryIndex:
@@ -32,8 +34,10 @@ class InMemoryIndex:
 
     def scores(self, text: str) -> list[float]:
         """How well each tool answers `text`, in the order of the tools; 0 where it has none of its words."""
-        asked = question.read(text)
-        terms = question.weigh(asked, {word: self._known(word) for word in asked.words}, {})
+        parsed_question = question.read(text)
+        terms = question.weigh(
+            parsed_question, {word: self._known(word) for word in parsed_question.words}, {}
+        )
         count = len(self._vectors)
         gains = ranking.by_key(
             {
@@ -42,10 +46,10 @@ class InMemoryIndex:
             }
         )
         stresses = ranking.by_key(terms.stress)
-        found = [0.0] * count
+        tool_scores = [0.0] * count
         for place in {place for term in terms.stress for place in self._holders.get(term, ())}:
-            found[place] = ranking.score(self._vectors[place], gains, stresses)
-        return found
+            tool_scores[place] = ranking.score(self._vectors[place], gains, stresses)
+        return tool_scores
 
     def _strengths(self, signature: Signature) -> tuple[dict[str, int], list[str]]:
         # The same as `index` writes of a tool.
@@ -64,8 +68,8 @@ class InMemoryIndex:
         return ranking.impacts(frequencies, stops), self._plain(signature.name)
 
     def _plain(self, text: str) -> list[str]:
-        found = [word for run in words.runs(text) for word in words.parts(run)]
-        return [stem for word in found if (stem := self._stems[word])]
+        text_words = [word for run in words.runs(text) for word in words.parts(run)]
+        return [stem for word in text_words if (stem := self._stems[word])]
 
     def _known(self, word: str) -> Known:
         stem = self._stems[word]

@@ -113,7 +113,7 @@ def index_pending(*, ends: float = math.inf, waits: bool = True) -> int:
             state = _start(writer, moment)
             writer.publish()
         batches = follow_changes(lambda *batch: _write(writer, *batch), state, moment, ends)
-        return sum(written.documents for written in batches)
+        return sum(done.documents for done in batches)
 
 
 def rebuild() -> Iterator[IndexState]:
@@ -125,8 +125,8 @@ def rebuild() -> Iterator[IndexState]:
         assert writer is not None  # noqa: S101 - this waits
         moment = changes.database_moment()
         state = _start(writer, moment)
-        for written in follow_changes(lambda *batch: _write(writer, *batch), state, moment, math.inf):
-            yield written.state
+        for written_batch in follow_changes(lambda *batch: _write(writer, *batch), state, moment, math.inf):
+            yield written_batch.state
         writer.publish()
 
 
@@ -208,12 +208,12 @@ def _read_tools(statement: str, values: dict[str, Any]) -> list[ToolRow]:
 
 
 def _with_our_texts(rows: list[ToolRow]) -> list[ToolRow]:
-    ours = effective_texts.rewrites([row.tool for row in rows if row.is_worded])
-    if not ours:
+    rewrites = effective_texts.rewrites([row.tool for row in rows if row.is_worded])
+    if not rewrites:
         return rows
     return [
-        replace(row, signature=to_json(ours[row.tool].reword(from_json(row.signature))).decode())
-        if row.tool in ours
+        replace(row, signature=to_json(rewrites[row.tool].reword(from_json(row.signature))).decode())
+        if row.tool in rewrites
         else row
         for row in rows
     ]
@@ -260,5 +260,5 @@ def _document(row: ToolRow, job_words: JobWords) -> Document:
 
 def _stemmed(text: str) -> list[tuple[str, str]]:
     """Return the words of a text with their stems, without stop words."""
-    found = [word for run in words.runs(text) for word in words.parts(run)]
-    return [(word, stem) for word in found if (stem := stemming.stem_word(word))]
+    text_words = [word for run in words.runs(text) for word in words.parts(run)]
+    return [(word, stem) for word in text_words if (stem := stemming.stem_word(word))]

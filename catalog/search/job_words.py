@@ -117,7 +117,9 @@ class JobWords:
     def _german(self, part: str) -> list[tuple[str, tuple[str, ...], WordGroup]]:
         if len(part) < _MIN_PART_LENGTH:
             return []
-        return [each for each in self._table.get(f"de:{stem('de', part)}", ()) if len(each[1]) == 1]
+        return [
+            candidate for candidate in self._table.get(f"de:{stem('de', part)}", ()) if len(candidate[1]) == 1
+        ]
 
     def find(self, text: str) -> list[Match]:
         """Return the groups that `text` has words of, without terms that lie within a longer one."""
@@ -140,13 +142,16 @@ class JobWords:
                 if language not in languages:
                     continue
                 end = start + len(stems)
-                rest = text[start + 1 : end]
-                if len(rest) == len(stems) - 1 and all(
-                    stem(language, other) == wanted for other, wanted in zip(rest, stems[1:], strict=True)
+                following_words = text[start + 1 : end]
+                if len(following_words) == len(stems) - 1 and all(
+                    stem(language, other) == expected_stem
+                    for other, expected_stem in zip(following_words, stems[1:], strict=True)
                 ):
                     matches.append(Match(start, end, language, group, tuple(text[start:end])))
         # Several terms of a group may be forms of one word.
-        distinct = {(each.start, each.end, each.group.token): each for each in reversed(matches)}.values()
+        distinct = {
+            (match_.start, match_.end, match_.group.token): match_ for match_ in reversed(matches)
+        }.values()
         return [
             match
             for match in distinct
@@ -162,9 +167,9 @@ class JobWords:
         if text.isascii() or self._chinese_term is None:
             return []
         return [
-            Match(found.start(), found.end(), CHINESE, group, (found.group(),))
-            for found in self._chinese_term.finditer(words.fold(text))
-            for group in self._chinese[found.group()]
+            Match(occurrence.start(), occurrence.end(), CHINESE, group, (occurrence.group(),))
+            for occurrence in self._chinese_term.finditer(words.fold(text))
+            for group in self._chinese[occurrence.group()]
         ]
 
 
@@ -187,13 +192,13 @@ def _parse_line(line: str) -> WordGroup:
     english, *others = line.removeprefix(_ACT_MARK).split("|")
     terms = {ENGLISH: _split_terms(english)}
     for part in others:
-        language, _, listed = part.partition(":")
-        terms[language.strip()] = _split_terms(listed)
+        language, _, term_list = part.partition(":")
+        terms[language.strip()] = _split_terms(term_list)
     return WordGroup(terms, is_act=line.startswith(_ACT_MARK))
 
 
 def _split_terms(listed: str) -> tuple[str, ...]:
-    return tuple(term for term in (each.strip() for each in listed.split(",")) if term)
+    return tuple(term for term in (term_text.strip() for term_text in listed.split(",")) if term)
 
 
 @cache

@@ -104,8 +104,8 @@ def _search(query: Query, job_words: JobWords) -> ResultPage:
         return _sorted(query, scope, count_tools(scope))
     text = query.q[:MAX_QUESTION_LENGTH]
     place = _read(query)
-    shown = place.key[-1] if place and query.order == RELEVANCE else 0
-    is_near = query.order == RELEVANCE and shown + query.limit < candidates.EXACT
+    shown_count = place.key[-1] if place and query.order == RELEVANCE else 0
+    is_near = query.order == RELEVANCE and shown_count + query.limit < candidates.EXACT
     limit = candidates.EXACT if is_near else candidates.MAX_CANDIDATES
     ranking, state = index.read(
         lambda reader: candidates.rank(
@@ -121,15 +121,17 @@ def _search(query: Query, job_words: JobWords) -> ResultPage:
         best.setdefault(hit.tool, hit)
     hits = list(best.values())
     # What the index does not know may still stand in the tools that wait for it.
-    told: dict[str, Any] = {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
-    told["matched_stems"] = ranking.stems
-    told["fits_badly"] = not waiting and ranking.fits_badly
-    matches = told["matches"] = Matches(ranking.weights, best.keys())
+    page_details: dict[str, Any] = (
+        {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
+    )
+    page_details["matched_stems"] = ranking.stems
+    page_details["fits_badly"] = not waiting and ranking.fits_badly
+    matches = page_details["matches"] = Matches(ranking.weights, best.keys())
     count = max(len(hits), count_matches(scope, matches)) if len(ranking.hits) >= limit else len(hits)
     if query.order == RELEVANCE:
-        page = _by_relevance(query, place, hits, count, **told)
+        page = _by_relevance(query, place, hits, count, **page_details)
     else:
-        page = _sorted(query, scope.among_only(list(best)), count, **told)
+        page = _sorted(query, scope.among_only(list(best)), count, **page_details)
     for row in page.rows:
         row["why"] = ranking.explain(row["id"])
     return page
@@ -148,11 +150,11 @@ def _by_relevance(
         else:
             start = bisect_right(hits, last)
             end = start + query.limit
-    shown = hits[start:end]
+    page_hits = hits[start:end]
     return ResultPage(
-        _rows([hit.tool for hit in shown]),
-        _write(query, [*shown[-1], end], backwards=False) if shown and end < len(hits) else None,
-        _write(query, [*shown[0], start], backwards=True) if shown and start > 0 else None,
+        _rows([hit.tool for hit in page_hits]),
+        _write(query, [*page_hits[-1], end], backwards=False) if page_hits and end < len(hits) else None,
+        _write(query, [*page_hits[0], start], backwards=True) if page_hits and start > 0 else None,
         count,
         count > candidates.MAX_CANDIDATES,
         **told,
@@ -200,16 +202,16 @@ def _walk(
     query: Query, scope: Scope, place: _Place | None, limit: int, *, backwards: bool
 ) -> list[orders.Key]:
     """Go through the tools in their order, and keep those that have the labels: many of them do."""
-    found: list[orders.Key] = []
+    labelled_keys: list[orders.Key] = []
     after: Sequence[Any] | None = place and place.key
-    while len(found) < limit:
+    while len(labelled_keys) < limit:
         keys = _keys(query, scope, after, WALK_STEP, backwards=backwards)
         if not keys:
             break
         labelled = set(tools_in(scope.among_only([key.tool for key in keys]), WALK_STEP))
-        found += [key for key in keys if key.tool in labelled]
+        labelled_keys += [key for key in keys if key.tool in labelled]
         after = keys[-1]
-    return found[:limit]
+    return labelled_keys[:limit]
 
 
 def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
@@ -217,17 +219,17 @@ def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
     rows: dict[int, dict[str, Any]] = {}
     stated: dict[int, Annotations] = {}
     for row in _shown().rows(tools=list(tools)):
-        rewrite, seen = row.pop("_rewrite"), row.pop("_seen")
-        name = version_name(row["version"], rewrite, seen) if seen else ""
+        rewrite, last_seen_at = row.pop("_rewrite"), row.pop("_seen")
+        name = version_name(row["version"], rewrite, last_seen_at) if last_seen_at else ""
         stated[row["id"]] = msgspec.json.decode(row.pop("_annotations") or "{}", type=Annotations)
         rows[row["id"]] = row | {"version_name": name}
-    ours = effective_texts.rewrites([tool for tool, row in rows.items() if row["is_tuned"]])
+    rewrites = effective_texts.rewrites([tool for tool, row in rows.items() if row["is_tuned"]])
     for tool, row in rows.items():
         annotations = stated[tool]
-        if tool in ours:
+        if tool in rewrites:
             # Words about an effect do not depend on what else a version holds.
             bare = Signature(name="", description="", annotations=annotations)
-            annotations = ours[tool].reword(bare).annotations
+            annotations = rewrites[tool].reword(bare).annotations
         row["effect"] = annotations.effect
         row["why"] = None
     return [rows[tool] for tool in tools if tool in rows]

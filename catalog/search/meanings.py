@@ -131,8 +131,8 @@ def fuse(
 
 
 def _weight_of_meanings(concepts: Sequence[Concept[bytes]], covered: float) -> float:
-    known = sum(1 for concept in concepts if concept.terms or concept.groups)
-    if 2 * known < len(concepts):
+    known_count = sum(1 for concept in concepts if concept.terms or concept.groups)
+    if 2 * known_count < len(concepts):
         return _WEIGHT_OF_FOREIGN
     weight = _WEIGHT if covered >= _MIN_COVERED else _WEIGHT_OF_UNCOVERED
     return weight * min(1.0, _MAX_CONCEPTS / max(len(concepts), 1))

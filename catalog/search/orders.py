@@ -77,16 +77,16 @@ def keys_by_use(
     unused = replace(scope, except_for=[*scope.except_for, *use_counts])
     used = [Key(-use_counts[tool], tool) for tool in in_scope(list(use_counts), scope)]
     if backwards:
-        found = []
+        page_keys = []
         if place and isinstance(place.value, str):
-            found = keys("name", unused, place, limit, backwards=True)
+            page_keys = keys("name", unused, place, limit, backwards=True)
             place = None
         before = [key for key in used if place is None or key < place]
-        return (found + sorted(before, reverse=True))[:limit]
+        return (page_keys + sorted(before, reverse=True))[:limit]
     if place and isinstance(place.value, str):
         return keys("name", unused, place, limit, backwards=False)
-    found = sorted(key for key in used if place is None or key > place)[:limit]
-    return found + keys("name", unused, None, limit - len(found), backwards=False)
+    page_keys = sorted(key for key in used if place is None or key > place)[:limit]
+    return page_keys + keys("name", unused, None, limit - len(page_keys), backwards=False)
 
 
 def in_scope(tools: Sequence[int], scope: Scope) -> list[int]:

@@ -112,21 +112,21 @@ def resolve_answers(questions: Sequence[KnownQuestion], tools: Iterable[KnownToo
 def measure(asked: Iterable[AskedQuestion]) -> dict[str, Figures]:
     """Return the figures by set, in the order of the sets."""
     by_set: defaultdict[str, list[AskedQuestion]] = defaultdict(list)
-    for each in asked:
-        by_set[each.question.set].append(each)
+    for answered in asked:
+        by_set[answered.question.set].append(answered)
     return {name: _measure_set(questions) for name, questions in by_set.items()}
 
 
 def _measure_set(asked: Sequence[AskedQuestion]) -> Figures:
     count = len(asked)
-    times = sorted(each.milliseconds for each in asked)
+    times = sorted(answered.milliseconds for answered in asked)
     return Figures(
         questions=count,
-        ndcg=sum(ndcg(each.ranked, each.grades) for each in asked) / count,
-        recall=sum(_recall(each) for each in asked) / count,
-        in_first_three=sum(_has_answer(each, FIRST) for each in asked) / count,
-        in_first_ten=sum(_has_answer(each, DEPTH) for each in asked) / count,
-        refused=sum(each.is_refused for each in asked) / count,
+        ndcg=sum(ndcg(answered.ranked, answered.grades) for answered in asked) / count,
+        recall=sum(_recall(answered) for answered in asked) / count,
+        in_first_three=sum(_has_answer(answered, FIRST) for answered in asked) / count,
+        in_first_ten=sum(_has_answer(answered, DEPTH) for answered in asked) / count,
+        refused=sum(answered.is_refused for answered in asked) / count,
         p95=times[min(int(0.95 * count), count - 1)],
     )
 

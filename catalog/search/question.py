@@ -53,8 +53,8 @@ class Question:
     @property
     def words(self) -> set[str]:
         """Everything to look up; of verbs, also the others for the same action."""
-        asked = {word for run in self.runs for word in words.with_compound(run)}
-        return asked | words.SYNONYMS.keys() | {match.group.token for match in self.matches}
+        own_words = {word for run in self.runs for word in words.with_compound(run)}
+        return own_words | words.SYNONYMS.keys() | {match.group.token for match in self.matches}
 
     @property
     def last(self) -> str:
@@ -153,7 +153,9 @@ def weigh(
 
 def find_stems(question: Question, known: Mapping[str, Known], terms: Terms) -> frozenset[str]:
     """Return the English stems of the words to mark in tools: those of the question and of its groups."""
-    own = {word for _, pieces in _asked(question, known) for word in pieces if _is_telling(word, known)}
+    question_words = {
+        word for _, pieces in _asked(question, known) for word in pieces if _is_telling(word, known)
+    }
     grouped = {
         term
         for match in question.matches
@@ -161,7 +163,7 @@ def find_stems(question: Question, known: Mapping[str, Known], terms: Terms) -> 
         for term in match.group.terms[ENGLISH]
         if " " not in term
     }
-    return frozenset(stem(ENGLISH, word) for word in {*own, *grouped, *terms.repaired.values()})
+    return frozenset(stem(ENGLISH, word) for word in {*question_words, *grouped, *terms.repaired.values()})
 
 
 def find_concepts(
@@ -184,15 +186,15 @@ def find_concepts(
         is_telling = any(_is_telling(word, known) or word in question.acronyms for word in pieces)
         if not is_telling or any(word in run for word in chinese):
             continue
-        own = terms.by_run.get(run, set())
+        word_terms = terms.by_run.get(run, set())
         grouped = {token for word in pieces for token in groups[word]}
-        found_in = max((terms.found_in[term] for term in own), default=0)
+        found_in = max((terms.found_in[term] for term in word_terms), default=0)
         weight = min(_MAX_WEIGHT, ranking.rarity(found_in, tool_count))
         if _names_no_purpose(run.lower()):
             weight = 0.0
         elif not grouped and word_lists.is_common(run.lower()):
             weight *= _COMMON
-        concepts.append(Concept(run, weight, _keys(own), _keys(grouped)))
+        concepts.append(Concept(run, weight, _keys(word_terms), _keys(grouped)))
     return concepts
 
 
@@ -244,13 +246,13 @@ def _asked(question: Question, known: Mapping[str, Known]) -> list[tuple[str, li
             run,
             [
                 word
-                for word in found
+                for word in is_found
                 if not (known[word].is_stop or word in question.foreign_stops) or word in question.acronyms
             ],
         )
-        for run, found in everything
+        for run, is_found in everything
     ]
-    return telling if any(found for _, found in telling) else everything
+    return telling if any(is_found for _, is_found in telling) else everything
 
 
 def _stress(word: str, times: int) -> float:
@@ -263,18 +265,20 @@ def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Q
     These are the words that begin with it, if it is the last one or long enough, or else its likeliest
     repair; both, if those that begin with it are rare beside the repair. Returns whether there were any.
     """
-    begins = [each for each in spellings if each.distance is None]
+    begins = [candidate for candidate in spellings if candidate.distance is None]
     is_last = word == question.last
     if len(word) < (_MIN_TYPED_LENGTH if is_last else _MIN_BEGINNING_LENGTH):
         begins = []
-    for each in sorted(begins, key=lambda each: -each.found_in)[:_MAX_BEGINNINGS]:
+    for candidate in sorted(begins, key=lambda candidate: -candidate.found_in)[:_MAX_BEGINNINGS]:
         terms.is_typing |= is_last
-        terms.add(each.term, each.found_in, _BEGINNING)
-    common = _RARITY * max((each.found_in for each in begins), default=0)
+        terms.add(candidate.term, candidate.found_in, _BEGINNING)
+    common = _RARITY * max((candidate.found_in for candidate in begins), default=0)
     # A word that a language has is no mistake, whatever the catalog knows.
     is_word = word_lists.is_listed(word, question.languages)
     repairs = [
-        each for each in spellings if each.distance is not None and each.found_in > common and not is_word
+        candidate
+        for candidate in spellings
+        if candidate.distance is not None and candidate.found_in > common and not is_word
     ]
     return _repair(terms, word, repairs, question) or bool(begins)
 
@@ -283,7 +287,10 @@ def _repair(terms: Terms, word: str, repairs: Sequence[Spelling], question: Ques
     if not repairs:
         return False
     best = max(
-        repairs, key=lambda each: spelling.likelihood(word, each.word, each.distance or 0, each.found_in)
+        repairs,
+        key=lambda candidate: spelling.likelihood(
+            word, candidate.word, candidate.distance or 0, candidate.found_in
+        ),
     )
     terms.repaired[word] = best.word
     is_sure = len(question.runs) <= _LONG and spelling.is_surely_meant(word, best.word)

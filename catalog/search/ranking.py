@@ -52,14 +52,14 @@ def pack(name: Sequence[str], strengths: Mapping[str, int]) -> bytes:
 
 def unpack_terms(vector: bytes) -> tuple[frozenset[bytes], frozenset[bytes]]:
     """Return the keys of the terms in the name of a tool, and of all of its terms."""
-    named, keys = _keys_of(vector)
-    return frozenset(keys[:named]), frozenset(keys)
+    name_term_count, keys = _keys_of(vector)
+    return frozenset(keys[:name_term_count]), frozenset(keys)
 
 
 def _keys_of(vector: bytes) -> tuple[int, tuple[bytes, ...]]:
     """Return how many terms the name has, and the keys of all terms, those of the name first."""
-    named, count = _HEADER.unpack_from(vector)
-    return named, _keys_struct(count).unpack_from(vector, _HEADER.size)
+    name_term_count, count = _HEADER.unpack_from(vector)
+    return name_term_count, _keys_struct(count).unpack_from(vector, _HEADER.size)
 
 
 @lru_cache(maxsize=4_096)
@@ -77,14 +77,14 @@ def score(vector: bytes, gains: Mapping[bytes, float], stress: Mapping[bytes, fl
     `stress` is how much the question wants each term (1 for a plain word), by its key; `gains` is that
     times its rarity.
     """
-    named, keys = _keys_of(vector)
+    name_term_count, keys = _keys_of(vector)
     impacts_start = _HEADER.size + _KEY_LENGTH * len(keys)
     total = 0.0
-    held = set(keys)
+    tool_keys = set(keys)
     for key, gain in gains.items():
-        if key in held:
+        if key in tool_keys:
             total += gain * vector[impacts_start + keys.index(key)]
-    if named:
-        asked = sum([min(1.0, stress[key]) for key in keys[:named] if key in stress])
-        total *= 1 + _NAME_BONUS * asked / named
+    if name_term_count:
+        name_stress = sum([min(1.0, stress[key]) for key in keys[:name_term_count] if key in stress])
+        total *= 1 + _NAME_BONUS * name_stress / name_term_count
     return total / _FULL

@@ -46,18 +46,18 @@ def of(signature: SearchedSignature | Signature, vendor: str = "") -> SearchedTe
     name = signature.name
     title = "" if words.name_key(signature.title) == words.name_key(name) else signature.title
     inputs, outputs = signature.inputs, signature.outputs
-    details = [each.description for each in inputs]
-    details += [value.name for each in inputs for value in each.allowed_values]
-    details += [text for each in outputs for text in (each.name, each.title)]
+    details = [field_.description for field_ in inputs]
+    details += [value.name for field_ in inputs for value in field_.allowed_values]
+    details += [text for field_ in outputs for text in (field_.name, field_.title)]
     return SearchedTexts(
         prose=(
             (ranking.NAME, f"{name} {title}"),
             (ranking.TEXT, " ".join((signature.description, *signature.tags, vendor))),
         ),
         fields=(
-            (ranking.PARAMETER, " ".join([f"{each.name} {each.title}" for each in inputs])),
+            (ranking.PARAMETER, " ".join([f"{field_.name} {field_.title}" for field_ in inputs])),
             (ranking.DETAIL, " ".join(details)),
-            (ranking.OUTPUT_DETAIL, " ".join([each.description for each in outputs])),
+            (ranking.OUTPUT_DETAIL, " ".join([field_.description for field_ in outputs])),
         ),
     )
 

@@ -126,8 +126,8 @@ def slip(typed: str, word: str) -> Slip:
 def _difference(typed: str, word: str) -> tuple[str, str, str, str]:
     # The part of `typed` that differs, the part of `word` in its place, and the letters before and after.
     shortest = min(len(typed), len(word))
-    start = next((at for at in range(shortest) if typed[at] != word[at]), shortest)
-    rest = shortest - start
-    end = next((at for at in range(rest) if typed[-1 - at] != word[-1 - at]), rest)
+    start = next((index for index in range(shortest) if typed[index] != word[index]), shortest)
+    remaining = shortest - start
+    end = next((index for index in range(remaining) if typed[-1 - index] != word[-1 - index]), remaining)
     before = word[start - 1 : start] if start else ""
     return typed[start : len(typed) - end], word[start : len(word) - end], before, word[len(word) - end :][:1]

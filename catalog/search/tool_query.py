@@ -148,8 +148,8 @@ def scope_of(query: Query, endpoints: Sequence[EndpointRow] | None = None) -> Sc
 def _endpoints(query: Query, rows: Sequence[EndpointRow]) -> list[int]:
     if query.endpoint is not None and not query.vendor:
         rows = [row for row in rows if row.endpoint == query.endpoint]
-    known = {row.slug for row in rows}
-    if missing := [slug for slug in query.vendor if slug not in known]:
+    known_slugs = {row.slug for row in rows}
+    if missing := [slug for slug in query.vendor if slug not in known_slugs]:
         raise invalid(vendor=f"There is no vendor “{missing[0][:60]}”.")
     return [
         row.endpoint

@@ -125,13 +125,15 @@ def parts(run: str) -> tuple[str, ...]:
         return ()
     if not run.isascii():
         return tuple(part[:MAX_WORD_LENGTH] for part in _unspaced(run.lower()))
-    found = [run] if run.islower() and run.isalpha() else _PART.findall(run)
+    pieces = [run] if run.islower() and run.isalpha() else _PART.findall(run)
     # `v2`, `s3` and `B2B` are words of their own; `OAuth2` and `sendMessage` are several.
-    if not (len(found) > 1 and any(len(part) > 2 for part in found)):
-        found = [run]
+    if not (len(pieces) > 1 and any(len(part) > 2 for part in pieces)):
+        pieces = [run]
     # A letter that is left over, as of `OAuth`, says nothing; the identifier in one piece still holds it.
-    kept = [part for part in found if len(part) > 1 or part.isdigit()]
-    return tuple(part.lower()[:MAX_WORD_LENGTH] for part in (kept if len(found) > 1 else found))
+    meaningful_pieces = [part for part in pieces if len(part) > 1 or part.isdigit()]
+    return tuple(
+        part.lower()[:MAX_WORD_LENGTH] for part in (meaningful_pieces if len(pieces) > 1 else pieces)
+    )
 
 
 def _unspaced(run: str) -> Iterator[str]:
@@ -158,8 +160,8 @@ def words(text: str) -> list[str]:
 def with_compound(run: str) -> tuple[str, ...]:
     """The words inside one run, and the identifier in one piece."""
     # People type `github` where a vendor wrote `GitHub`.
-    found = parts(run)
-    return (*found, run.lower()[:MAX_WORD_LENGTH]) if len(found) > 1 and run.isascii() else found
+    pieces = parts(run)
+    return (*pieces, run.lower()[:MAX_WORD_LENGTH]) if len(pieces) > 1 and run.isascii() else pieces
 
 
 def name_key(name: str) -> str:
@@ -189,11 +191,11 @@ def typo_distance(a: str, b: str, limit: int) -> int:
         return limit + 1
     before: list[int] = []
     row = list(range(len(b) + 1))
-    for i, left in enumerate(a, 1):
+    for i, letter in enumerate(a, 1):
         older, before, row = before, row, [i]
-        for j, right in enumerate(b, 1):
-            cost = min(before[j] + 1, row[-1] + 1, before[j - 1] + (left != right))
-            if i > 1 and j > 1 and left == b[j - 2] and a[i - 2] == right:
+        for j, other_letter in enumerate(b, 1):
+            cost = min(before[j] + 1, row[-1] + 1, before[j - 1] + (letter != other_letter))
+            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other_letter:
                 cost = min(cost, older[j - 2] + 1)
             row.append(cost)
         if min(row) > limit:

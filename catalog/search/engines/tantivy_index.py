@@ -118,8 +118,8 @@ class TantivyReader:
 
     def words_beginning(self, beginning: str, limit: int) -> list[str]:
         with _reported("Words cannot be completed"):
-            found = self._searcher.terms_with_prefix("word", beginning, limit=limit + 1)
-        return [word for word, _ in found if word != beginning][:limit]
+            word_counts = self._searcher.terms_with_prefix("word", beginning, limit=limit + 1)
+        return [word for word, _ in word_counts if word != beginning][:limit]
 
     def words_like(self, word: str, edits: int, limit: int) -> list[str]:
         query = Query.fuzzy_term_query(SCHEMA, "word", word, edits)
@@ -136,17 +136,21 @@ class TantivyReader:
     def names_beginning(self, name_key: str, scope: Scope, limit: int) -> list[Candidate]:
         with _reported("Names cannot be completed"):
             filters = _filters(scope)
-            only = Query.boolean_query([(Occur.Must, each) for each in filters]) if filters else None
+            only = (
+                Query.boolean_query([(Occur.Must, filter_query) for filter_query in filters])
+                if filters
+                else None
+            )
             keys = self._searcher.terms_with_prefix("name_key", _cut(name_key), only, limit + 1)
         begin = [key for key, _ in keys if key != name_key]
         return self._search(Query.term_set_query(SCHEMA, "name_key", begin), scope, limit) if begin else []
 
     def vectors(self, references: Sequence[object]) -> list[bytes]:
         with _reported("The search index cannot be read"):
-            return [self._searcher.doc(each).get_first("vector") for each in references]  # type: ignore[arg-type,misc]
+            return [self._searcher.doc(reference).get_first("vector") for reference in references]  # type: ignore[arg-type,misc]
 
     def tools_in(self, scope: Scope, limit: int) -> list[int]:
-        return [each.tool for each in self._search(_term("kind", TOOL), scope, limit)]
+        return [candidate.tool for candidate in self._search(_term("kind", TOOL), scope, limit)]
 
     def facets(
         self,
@@ -157,12 +161,14 @@ class TantivyReader:
     ) -> dict[str, dict[str, int]]:
         counted_query = _term("kind", TOOL)
         if weights is not None:
-            listed = Query.term_set_query(SCHEMA, "tool", list(others))
-            counted_query = Query.boolean_query([(Occur.Should, _any_of(weights)), (Occur.Should, listed)])
+            listed_tools = Query.term_set_query(SCHEMA, "tool", list(others))
+            counted_query = Query.boolean_query(
+                [(Occur.Should, _any_of(weights)), (Occur.Should, listed_tools)]
+            )
         query = _within(counted_query, scope)
-        wanted = {name: {"terms": {"field": name, "size": FACET_VALUES}} for name in names}
+        aggregations = {name: {"terms": {"field": name, "size": FACET_VALUES}} for name in names}
         with _reported("Facets cannot be counted"):
-            counted = self._searcher.aggregate(query, wanted)
+            counted = self._searcher.aggregate(query, aggregations)
         return {
             name: {str(bucket["key"]): int(bucket["doc_count"]) for bucket in counted[name]["buckets"]}
             for name in names
@@ -190,7 +196,9 @@ def _within(query: Query, scope: Scope) -> Query:
     filters = _filters(scope)
     if not filters:
         return query
-    return Query.boolean_query([(Occur.Must, query), *((Occur.Must, each) for each in filters)])
+    return Query.boolean_query(
+        [(Occur.Must, query), *((Occur.Must, filter_query) for filter_query in filters)]
+    )
 
 
 def _filters(scope: Scope) -> list[Query]:
@@ -218,7 +226,7 @@ def _filters(scope: Scope) -> list[Query]:
     if scope.version:
         filters.append(_term("version", _cut(scope.version)))
     # They decide, and add nothing to the score.
-    return [Query.const_score_query(each, 0.0) for each in filters]
+    return [Query.const_score_query(filter_query, 0.0) for filter_query in filters]
 
 
 def _open(directory: Path) -> tantivy.Index:
@@ -379,15 +387,17 @@ class TantivyWriter:
 
 
 def _tool_document(document: Document) -> tantivy.Document:
-    made = tantivy.Document(kind=TOOL)
-    made.add_unsigned("tool", document.tool)
-    made.add_unsigned("endpoint", document.endpoint)
-    made.add_text("name_key", _cut(document.name_key))
+    tool_document = tantivy.Document(kind=TOOL)
+    tool_document.add_unsigned("tool", document.tool)
+    tool_document.add_unsigned("endpoint", document.endpoint)
+    tool_document.add_text("name_key", _cut(document.name_key))
     terms = document.prose_terms.items()
-    made.add_text("prose", " ".join(" ".join([term] * min(count, MAX_REPEATS)) for term, count in terms))
-    made.add_text("detail", " ".join(document.detail_terms))
+    tool_document.add_text(
+        "prose", " ".join(" ".join([term] * min(count, MAX_REPEATS)) for term, count in terms)
+    )
+    tool_document.add_text("detail", " ".join(document.detail_terms))
     for label, values in document.labels.items():
         for value in values:
-            made.add_text(label, _cut(value))
-    made.add_bytes("vector", document.vector)
-    return made
+            tool_document.add_text(label, _cut(value))
+    tool_document.add_bytes("vector", document.vector)
+    return tool_document
