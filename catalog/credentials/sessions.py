@@ -82,14 +82,14 @@ def decrypt(credential: Credential) -> Secret:
 
 
 def open_kind(credential: Credential) -> Kind:
-    """Return the credential decrypted, for one conversation. With OAuth see `_Renewal`."""
+    """Return the credential decrypted, for one conversation. With OAuth see `_OAuthCredential`."""
     kind = kinds.KINDS.get(credential.kind)
     if kind is None:
         raise UndecryptableError(credential.name, f"is of a kind that is not known here: {credential.kind}.")
     return kind(credential.details, decrypt(credential).reveal())
 
 
-class _Renewal:
+class _OAuthCredential:
     """The access token of a session, renewed when it expires or is refused.
 
     One 401 is answered with one new token, until another request succeeds. Renewal uses a database connection
@@ -143,7 +143,7 @@ class _Renewal:
         self._worn_out_at = None if token.good_for is None else time.monotonic() + token.good_for
 
 
-class _Unnoted:
+class _UnrecordedCredential:
     """A credential whose acceptance or refusal by the vendor is not recorded."""
 
     def __init__(self, carried: Carried) -> None:
@@ -156,7 +156,7 @@ class _Unnoted:
         return False
 
 
-class _Use:
+class _FixedCredential:
     """A credential that does not change during a session, and the vendor's reaction to it."""
 
     def __init__(self, credential: Credential) -> None:
@@ -257,7 +257,7 @@ def open_address(
         url,
         policy=policy_for(Door.ACTIVITY, source),
         authorized_for=credential.origin if credential else None,
-        renewal=carrier,
+        credential=carrier,
         certificate=carrier.certificate if carrier else None,
         exchanges=exchanges,
         limits=limits,
@@ -268,7 +268,7 @@ def open_address(
             yield session
         finally:
             try:
-                if isinstance(carrier, _Use):
+                if isinstance(carrier, _FixedCredential):
                     carrier.note()
             except DatabaseError:
                 logger.exception("what was said to credential %s was not kept", credential and credential.pk)
@@ -290,13 +290,13 @@ def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: boo
     # The endpoint and its credential record nothing of this session, because the vendor's refusal of another
     # caller concerns neither. A reply that repeats the secret is still refused.
     carrier = _carrier(endpoint)
-    unnoted = _Unnoted(carrier.current()) if carrier else None
+    unnoted = _UnrecordedCredential(carrier.current()) if carrier else None
     return Session(
         endpoint.url,
         policy=_vendor_policy(),
         authorized_for=endpoint.credential.origin if endpoint.credential else None,
         secrets=unnoted.carried.secrets if unnoted else (),
-        renewal=unnoted if with_credential else None,
+        credential=unnoted if with_credential else None,
         certificate=carrier.certificate if carrier and with_credential else None,
         memory=copy.deepcopy(endpoint.memory),
         turns=rate_limit.turns(endpoint),
@@ -308,7 +308,7 @@ def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: boo
 
 @contextmanager
 def _keeping_memory(
-    endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Session
+    endpoint: Endpoint, carrier: "_OAuthCredential | _FixedCredential | None", session: Session
 ) -> Iterator[Session]:
     with session:
         try:
@@ -321,8 +321,10 @@ def _keeping_memory(
                 logger.exception("what was found out about endpoint %s was not kept", endpoint.pk)
 
 
-def _keep(endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Session) -> None:
-    if isinstance(carrier, _Use):
+def _keep(
+    endpoint: Endpoint, carrier: "_OAuthCredential | _FixedCredential | None", session: Session
+) -> None:
+    if isinstance(carrier, _FixedCredential):
         carrier.note()
     if session.memory != endpoint.memory:
         endpoint.memory = session.memory
@@ -333,11 +335,11 @@ def _keep(endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Sessio
         endpoint_rows.update(memory=session.memory)
 
 
-def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":
+def _carrier(endpoint: Endpoint) -> "_OAuthCredential | _FixedCredential | None":
     return _opened(endpoint.credential, endpoint.credential_url) if endpoint.credential else None
 
 
-def _opened(credential: Credential, url: str) -> "_Renewal | _Use":
+def _opened(credential: Credential, url: str) -> "_OAuthCredential | _FixedCredential":
     # Raises DomainError when it was entered for another address.
     if credential.removed_at or credential.origin != origin_of(url, may_ask=True):
         raise DomainError(
@@ -345,12 +347,12 @@ def _opened(credential: Credential, url: str) -> "_Renewal | _Use":
             f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "
             "Choose or enter a credential for this address.",
         )
-    return _Renewal(credential) if clients.uses_oauth(credential) else _Use(credential)
+    return _OAuthCredential(credential) if clients.uses_oauth(credential) else _FixedCredential(credential)
 
 
 def _session(
     endpoint: Endpoint,
-    carrier: "_Renewal | _Use | None",
+    carrier: "_OAuthCredential | _FixedCredential | None",
     exchanges: MutableSequence[Exchange] | None,
     limits: Limits,
     reached: dict[str, str] | None,
@@ -365,7 +367,7 @@ def _session(
         policy=policy,
         secrets=carried,
         authorized_for=endpoint.credential.origin if endpoint.credential else None,
-        renewal=carrier,
+        credential=carrier,
         certificate=carrier.certificate if carrier else None,
         memory=copy.deepcopy(endpoint.memory),
         exchanges=exchanges,

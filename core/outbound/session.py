@@ -62,7 +62,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 AGENT = "Pegboard"
 
 
-class Renewal(Interface):
+class SessionCredential(Interface):
     """The credential of a session, which may change while the session is open."""
 
     def current(self) -> Carried: ...
@@ -86,7 +86,7 @@ class Session(RequestMethods):
     authorization: headers with the credential, sent only to `authorized_for` (an origin; None: that of
     `root`).
     secrets: a reply that contains one of these is refused, so that nothing stored or shown contains it.
-    renewal: returns the current credential before each request, in place of `authorization`.
+    credential: what is sent with each request, in place of `authorization`. It may change meanwhile.
     certificate: proves to `authorized_for` who opens the connection.
     exchanges: a list that receives a record of every request, or None.
     reached: receives the policy entry for each private address of a connection.
@@ -104,7 +104,7 @@ class Session(RequestMethods):
         authorization: Mapping[str, str] = _NO_HEADERS,
         authorized_for: str | None = None,
         secrets: Sequence[str] = (),
-        renewal: Renewal | None = None,
+        credential: SessionCredential | None = None,
         certificate: ClientCertificate | None = None,
         memory: dict[str, Any] | None = None,
         exchanges: MutableSequence[Exchange] | None = None,
@@ -151,17 +151,17 @@ class Session(RequestMethods):
         url = self._check(root)
         for header in authorization.items():
             check_header(*header)
-        self._authorized = (authorized_for or url.origin, authorization, renewal, certificate)
+        self._authorized = (authorized_for or url.origin, authorization, credential, certificate)
         self._speak_to(url)
 
     def _speak_to(self, url: CheckedUrl) -> None:
-        origin, authorization, renewal, certificate = self._authorized
+        origin, authorization, credential, certificate = self._authorized
         is_authorized = url.origin == origin
         self.root, self._url = str(url), url
         self._apply: Apply | None = None
         if is_authorized and authorization:
             self._apply = partial(apply_headers, authorization)
-        self._renewal = renewal if is_authorized else None
+        self._credential = credential if is_authorized else None
         self._certificate = certificate if is_authorized else None
         self._connection = self._connect(url, certificate=self._certificate)
         self._others: list[Session] = []
@@ -241,7 +241,7 @@ class Session(RequestMethods):
         """
         other = copy.copy(self)
         other._speak_to(self._url)
-        other._interrupted, other.exchanges, other._renewal = threading.Event(), None, None
+        other._interrupted, other.exchanges, other._credential = threading.Event(), None, None
         other._apply, other._turns = self._apply, no_turns
         self._others.append(other)
         if seconds:
@@ -320,9 +320,9 @@ class Session(RequestMethods):
     def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """Read an open reply until `is_enough`, and add its body to the record of the last request."""
         began = time.monotonic()
-        if self._renewal:
+        if self._credential:
             # A session without a request so far does not know the secrets yet.
-            self._carry(self._renewal.current())
+            self._carry(self._credential.current())
         full_reply = reply.read(
             is_enough, min(self._time_left(), self._limits.request), lambda: self.is_interrupted
         )
@@ -360,14 +360,14 @@ class Session(RequestMethods):
 
     def _exchange(self, request: Request, target: str) -> Reply:
         # A repeatable request is sent again if the vendor requires another token and there is one.
-        if self._renewal is None:
+        if self._credential is None:
             return self._exchange_once(request, target)
-        self._carry(self._renewal.current())
+        self._carry(self._credential.current())
         outcome = self._outcome(request, target)
-        if self._renewal.answered(self._status, self._challenge) and request.is_repeatable:
-            self._carry(self._renewal.current())
+        if self._credential.answered(self._status, self._challenge) and request.is_repeatable:
+            self._carry(self._credential.current())
             outcome = self._outcome(request, target)
-            self._renewal.answered(self._status, self._challenge)
+            self._credential.answered(self._status, self._challenge)
         if isinstance(outcome, RefusedError):
             raise outcome
         return outcome

@@ -40,7 +40,7 @@ def refusal(data: bytes, **carried) -> ProtocolError:
 def test_a_header_that_is_none_is_refused_at_once_and_the_key_stays_out_of_the_log(line, caplog):
     caplog.set_level(logging.DEBUG)
     head = HEAD + b"X-Heard: " + KEY[:6].encode() + b"\r\n" + line + b"\r\nContent-Length: 2\r\n\r\n{}"
-    error = refusal(head, renewal=QueryKey("key", KEY))
+    error = refusal(head, credential=QueryKey("key", KEY))
     assert (error.code, error.message.partition(" sent ")[2]) == ("HEADERS", "a header that cannot be read.")
     assert KEY not in caplog.text
     assert "Traceback" not in caplog.text

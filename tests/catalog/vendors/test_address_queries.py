@@ -78,7 +78,7 @@ def test_what_a_request_asks_itself_stands_beside_it(vendor, root, ask, target):
 
 
 def test_a_key_of_a_credential_comes_after_it(vendor):
-    with Session(f"{vendor.url}/?v=1", policy=LOOPBACK, renewal=QueryKey("api_key", "s3cr3t")) as session:
+    with Session(f"{vendor.url}/?v=1", policy=LOOPBACK, credential=QueryKey("api_key", "s3cr3t")) as session:
         answer = session.get("/tools")
     assert vendor.requests[0].target == "/tools?v=1&api_key=s3cr3t"
     assert answer.url == f"{vendor.url}/tools?v=1"

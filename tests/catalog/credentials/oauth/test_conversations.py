@@ -103,7 +103,7 @@ def test_conversation_that_outlasts_its_token_renews_it(server):
         session.get("/tools/")
         first = server.requests[-1].headers["authorization"]
         wear_out(credential)
-        session._renewal._worn_out_at = 0.0
+        session._credential._worn_out_at = 0.0
         session.get("/tools/")
         with session.at_url(f"{server.url}/tools") as elsewhere:
             elsewhere.get("/")
@@ -145,7 +145,7 @@ def test_token_is_not_taken_back(server):
                     session.get("/")
                 assert refused.value.code == "ECHO"
                 wear_out(credential)
-                session._renewal._worn_out_at = 0.0
+                session._credential._worn_out_at = 0.0
 
     assert "access-token" not in refused.value.message
 
