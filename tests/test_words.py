@@ -42,6 +42,13 @@ WORDS_OF_NAMES = {
     "lanes?|custody|standing|echoes|remembering|outages|clashes": "the field's own term",
 }
 
+# Participles, verbs of speech and prepositions: as the whole name of a value, none states what the value is.
+BARE_NAMES = re.compile(
+    "asked|at|beside|each|found|given|got|kept|known|left|listed|made|meant|mine|most|named|of|on|own|read|rest|"
+    "said|says|seen|sent|shown|taken|theirs|there|told|wanted|whole|why|written"
+)
+MAX_BARE_SHARE = 0.01
+
 
 @cache
 def documents() -> list[tuple[str, str]]:
@@ -99,6 +106,23 @@ def test_names_in_code_are_the_terms_of_the_field(word):
         f"{place}: {name}" for place, name, words in names_in_code() if any(map(pattern.fullmatch, words))
     ]
     assert breaches == [], f"in its place: {WORDS_OF_NAMES[word]}"
+
+
+@pytest.mark.parametrize("rooms", [ROOMS, ("tests", "benchmarks", "soak", "demo")], ids=["product", "rest"])
+def test_few_values_and_functions_have_a_bare_name(rooms):
+    names: dict[str, list[str]] = {"values": [], "functions": []}
+    for path in (path for room in rooms for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    names["functions"].append(name.lstrip("_"))
+                case ast.Name(id=name, ctx=ast.Store()):
+                    names["values"].append(name.lstrip("_"))
+    shares = {
+        kind: sum(bool(BARE_NAMES.fullmatch(name)) for name in all_names) / len(all_names)
+        for kind, all_names in names.items()
+    }
+    assert max(shares.values()) <= MAX_BARE_SHARE, shares
 
 
 @pytest.mark.parametrize("word", WORDS)
