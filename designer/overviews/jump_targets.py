@@ -55,8 +55,9 @@ def _agent_target(agent: Agent) -> JumpTarget:
 
 
 def _tools(text: str) -> list[JumpTarget]:
-    page = search(Query(q=text, limit=LIMIT))
-    return [_tool_target(row) for row in page.rows]
+    rows = search(Query(q=text, limit=4 * LIMIT)).rows
+    rows = sorted(rows, key=lambda row: not row["name"].lower().startswith(text.strip().lower()))
+    return [_tool_target(row) for row in rows[:LIMIT]]
 
 
 def _tool_target(row: dict[str, Any]) -> JumpTarget:

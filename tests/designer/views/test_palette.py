@@ -43,6 +43,12 @@ def test_it_finds_agents_tools_procedures_releases_and_vendors_by_name():
     assert found["Tools"] == [f"/tools/{tool.pk}/"]
 
 
+def test_tools_whose_names_begin_with_the_text_come_first():
+    cancel, refill = make_tool(name="cancel_refill"), make_tool(name="refill_prescription")
+
+    assert groups(Role.VIEWER, q="refill")["Tools"] == [f"/tools/{tool.pk}/" for tool in (refill, cancel)]
+
+
 def test_it_lists_nothing_of_another_team():
     agent = make_agent(name="Secret desk", slug="secret", team=Team.objects.create(name="Others"))
     editing.create_procedure(agent, actor=make_user(Role.ADMIN), title="Secret steps", body="Look.")
