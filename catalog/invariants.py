@@ -83,8 +83,8 @@ def rows(sql: str, *values: str | int | list[str]) -> Callable[[], Iterator[str]
     def ask() -> Iterator[str]:
         with connection.cursor() as cursor:
             cursor.execute(sql, list(values))
-            found = cursor.fetchall()
-        return (str(name) for (name,) in found)
+            rows = cursor.fetchall()
+        return (str(name) for (name,) in rows)
 
     return ask
 

@@ -103,7 +103,7 @@ def as_tool(name, description, inputs):
     return StructuredTool.from_function(call, name=name, description=description, args_schema=inputs)
 
 
-kit = [as_tool(each["name"], each["description"], each["inputs"]) for each in tools["tools"]]
+kit = [as_tool(tool["name"], tool["description"], tool["inputs"]) for tool in tools["tools"]]
 agent = create_agent("openai:gpt-5", kit)
 answer = agent.invoke({"messages": [("user", "QUESTION")]})
 print(answer["messages"][-1].text)

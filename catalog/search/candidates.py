@@ -93,9 +93,9 @@ def rank(
 ) -> Ranking:
     """Rank the tools of the scope for a text; `as_typed` repairs no words. Raises IndexUnusableError."""
     asked = question.read(text, job_words)
-    known = vocabulary.look_up(asked.words, reader)
-    unknown_words = [] if as_typed else question.unknown(asked, known)
-    terms = question.weigh(asked, known, vocabulary.near(unknown_words, reader))
+    known_words = vocabulary.look_up(asked.words, reader)
+    unknown_words = [] if as_typed else question.unknown(asked, known_words)
+    terms = question.weigh(asked, known_words, vocabulary.near(unknown_words, reader))
     tool_count = reader.document_count()
     gains = {
         term: stress * ranking.rarity(terms.found_in[term], tool_count)
@@ -114,7 +114,7 @@ def rank(
         among = replace(scope, among=list(near))
         exact |= {each.tool: each for each in reader.candidates(terms.stress, among, len(near))}
     vectors = _read_vectors(list(exact.values()), reader)
-    concepts = question.find_concepts(asked, known, terms, tool_count)
+    concepts = question.find_concepts(asked, known_words, terms, tool_count)
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
     if cosines:
@@ -145,7 +145,7 @@ def rank(
         vectors,
         cosines,
         weights=terms.stress,
-        stems=question.find_stems(asked, known, terms),
+        stems=question.find_stems(asked, known_words, terms),
     )
 
 

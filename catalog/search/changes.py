@@ -106,7 +106,7 @@ def is_usable(state: IndexState, moment: DatabaseMoment) -> bool:
 
 def first_state(moment: DatabaseMoment, recipe: str) -> IndexState:
     """Return the state of an empty index that is going to be filled."""
-    # What this transaction itself changed is read by the filling.
+    # The filling reads the changes of this transaction.
     return IndexState(
         source=moment.source,
         recipe=recipe,

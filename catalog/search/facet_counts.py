@@ -18,7 +18,7 @@ MAX_AGE_SECONDS = 10.0
 # Scopes whose counts are remembered, in each process.
 REMEMBERED = 64
 LABELS = ("effect", "endpoint", "item_kind", "requirement", "status", "tag")
-# What PostgreSQL can count without an index of its own for it.
+# PostgreSQL counts these without an index for each.
 COLUMNS = {"endpoint": "t.endpoint_id", "status": "t.status", "item_kind": "t.kind"}
 
 

@@ -1,4 +1,4 @@
-"""What the list of tools can be narrowed by, with how many tools each value has.
+"""Facets of the list of tools: the values that narrow it, and the number of tools of each.
 
 The counts of a facet disregard its own values, so that a person sees what another value would add. Tags are
 counted with the chosen ones, because a tool has to have all of them.

@@ -1,4 +1,4 @@
-"""What a tool and a question mean: vectors of tools made after the index, and compared with questions.
+"""Meanings of tools and questions: vectors of tools are made after the index, and compared with questions.
 
 Words find what people name, meanings what they describe. A vector is made of the effective text, in the
 process of this host that `catalog.meaning` describes; where that does not answer, words alone do.
@@ -25,7 +25,7 @@ NONE = "none"
 TEXT_RECIPE = 1
 # A question waits for one batch at most.
 BATCH = 48
-# What a tool is for comes first in its description.
+# A description states the purpose first.
 MAX_DESCRIPTION = 150
 STORE_SECONDS, FIND_SECONDS = 30.0, 0.25
 # The nearest tools that words may not have found; many more under filters that only the database knows.

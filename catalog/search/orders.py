@@ -20,7 +20,7 @@ SORTS = ("name", "-changed", VENDOR, "tokens", "-tokens")
 
 
 class Key(NamedTuple):
-    """What a tool is sorted by, and its id."""
+    """The sort key of a tool, and its id."""
 
     value: Any
     tool: int

@@ -43,7 +43,7 @@ class Scope:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What distinguishes the scope from others, to remember something by; not its lists of tools."""
+        """A key that distinguishes the scope from others in a cache. It leaves out the lists of tools."""
         endpoints = None if self.endpoints is None else tuple(self.endpoints)
         return (endpoints, self.tags, self.effects, self.requirements, self.status, self.version, self.kinds)
 

@@ -75,6 +75,6 @@ def group_impacts(
     `job_words`: the groups to look for; the shipped ones if None.
     """
     in_name = job_words_for(f"{signature.name} {signature.title}", job_words)
-    # What a tool is for comes first in its description.
+    # A description states the purpose first.
     in_text = job_words_for(signature.description[:_MAX_GROUPED_LENGTH], job_words)
     return dict.fromkeys(in_text, GROUP_IN_TEXT) | dict.fromkeys(in_name, GROUP_IN_NAME)

@@ -5,43 +5,15 @@ from typing import Any
 
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
+from catalog.rules.tool_names import find_verb
 from catalog.search import words
 from catalog.search.listing import search
 from catalog.search.tool_query import Query
 
 # So many of each are shown, out of so many that are searched.
 SHOWN, SEARCHED = 5, 40
-# What a tool is for comes first in its description.
+# A description states the purpose first.
 MAX_TEXT = 200
-# Verbs that half of all names have: they say nothing about the subject of a tool.
-GENERAL_VERBS = frozenset(
-    [
-        "get",
-        "list",
-        "find",
-        "search",
-        "look",
-        "read",
-        "show",
-        "fetch",
-        "check",
-        "create",
-        "add",
-        "make",
-        "new",
-        "set",
-        "update",
-        "edit",
-        "change",
-        "delete",
-        "remove",
-        "send",
-        "post",
-        "put",
-        "run",
-        "do",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +30,12 @@ class SimilarTools:
 
 def similar_tools(tool: Tool) -> SimilarTools:
     """Search for the texts of the tool."""
-    name = " ".join(words.words(tool.name))
-    text = f"{name} {tool.title if tool.title != tool.name else ''} {tool.description[:MAX_TEXT]}"
+    name = words.words(tool.name)
+    text = f"{' '.join(name)} {tool.title if tool.title != tool.name else ''} {tool.description[:MAX_TEXT]}"
     page = search(Query(q=text, status=(ToolStatus.ACTIVE,), as_typed=True, limit=SEARCHED))
     vendor = tool.endpoint.vendor.slug
-    subject = set(words.words(tool.name)) - GENERAL_VERBS
+    verb = find_verb(name)
+    subject = {word for index, word in enumerate(name) if index != verb}
     rows = [
         row
         for row in page.rows

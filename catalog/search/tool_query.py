@@ -1,4 +1,4 @@
-"""What a person or a program asks the list of tools for, and the scope that follows from it."""
+"""A query of the list of tools by a person or a program, and the scope that follows from it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -53,7 +53,7 @@ Report = Callable[[str, int], None]
 
 @dataclass(slots=True)
 class Detection:
-    """What an address or a document offers.
+    """The offer of an address or a document.
 
     protocol: "" if none was recognised, or if several are possible; these are in `possible`.
     address: of the endpoint to connect, "" if a document states none. name: the server's own.
@@ -106,26 +106,28 @@ def detect_document(text: str, report: Report) -> Detection:
             continue
         report(protocol.name, 0)
         if match := recognition.match_document(text):
-            found = Detection(protocol.name, match.address, match.name)
+            detected = Detection(protocol.name, match.address, match.name)
             settings = {recognition.document_setting: text}
-            return _preview(found, settings, report) if match.address else found
+            return _preview(detected, settings, report) if match.address else detected
     message = "This is not an OpenAPI document in JSON or YAML. Paste the whole document, or its address."
     return Detection(error={"code": "UNKNOWN_DOCUMENT", "message": message})
 
 
-def _preview(found: Detection, settings: dict[str, Any], report: Report) -> Detection:
+def _preview(detected: Detection, settings: dict[str, Any], report: Report) -> Detection:
     try:
-        draft = draft_endpoint(protocol=found.protocol, url=found.address, settings=settings)
+        draft = draft_endpoint(protocol=detected.protocol, url=detected.address, settings=settings)
     except DomainError as error:
         message = " ".join(error.fields.values()) or error.message
-        return replace(found, error={"code": error.code, "message": message})
-    report(found.protocol, 0)
-    preview = previews.preview(draft, report=lambda tools: report(found.protocol, tools))
-    found = replace(found, preview=preview)
-    if found.wants_sign_in:
+        return replace(detected, error={"code": error.code, "message": message})
+    report(detected.protocol, 0)
+    preview = previews.preview(draft, report=lambda tools: report(detected.protocol, tools))
+    detected = replace(detected, preview=preview)
+    if detected.wants_sign_in:
         with suppress(RefusedError):
-            found.discovery = discovery.discover(draft.credential_url, preview.challenge, found.protocol)
-    return found
+            detected.discovery = discovery.discover(
+                draft.credential_url, preview.challenge, detected.protocol
+            )
+    return detected
 
 
 _Candidate = tuple[type[Protocol], Probe, Match]

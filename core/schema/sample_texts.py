@@ -157,10 +157,10 @@ class _Writer:
         if sign == "[":
             return self.chance.choice(self.bracket())
         if sign == "\\":
-            found = self.escaped()
-            if any(ord(each) in SURROGATES for each in found):
+            characters = self.escaped()
+            if any(ord(each) in SURROGATES for each in characters):
                 raise UnwritablePatternError(self.pattern)
-            return self.chance.choice(found or [""])
+            return self.chance.choice(characters or [""])
         if sign == "(":
             return self.group()
         if sign in "*+?":
@@ -236,12 +236,12 @@ class _Writer:
         return [sign]
 
     def numbered(self, digits: int) -> str:
-        found = self.pattern[self.at : self.at + digits]
+        number_text = self.pattern[self.at : self.at + digits]
         if self.peek() == "{":
             ends = self.pattern.find("}", self.at)
-            found, digits = self.pattern[self.at + 1 : max(ends, 0)], ends + 1 - self.at
+            number_text, digits = self.pattern[self.at + 1 : max(ends, 0)], ends + 1 - self.at
         try:
-            sign = chr(int(found, 16))
+            sign = chr(int(number_text, 16))
         except (ValueError, OverflowError):
             raise UnwritablePatternError(self.pattern) from None
         self.at += digits
@@ -256,24 +256,24 @@ class _Writer:
         if ends < 0 or signs is None:
             raise UnwritablePatternError(self.pattern)
         narrowed = {"Lu": str.isupper, "Ll": str.islower}.get(name)
-        found = [each for each in signs if narrowed is None or narrowed(each)]
-        return [each for each in PRINTABLE if each not in found] if is_negated else found
+        characters = [each for each in signs if narrowed is None or narrowed(each)]
+        return [each for each in PRINTABLE if each not in characters] if is_negated else characters
 
     def bracket(self) -> list[str]:
         is_negated = self.peek() == "^"
         self.at += is_negated
         signs: list[str] = []
         while (sign := self.take()) != "]":
-            found = self.escaped() or ["\b"] if sign == "\\" else [sign]
-            if len(found) == 1 and self.peek() == "-" and self.pattern[self.at + 1 : self.at + 2] != "]":
+            characters = self.escaped() or ["\b"] if sign == "\\" else [sign]
+            if len(characters) == 1 and self.peek() == "-" and self.pattern[self.at + 1 : self.at + 2] != "]":
                 self.at += 1
                 last = self.take()
                 highest = (self.escaped() or ["\b"])[0] if last == "\\" else last
                 # The first of a wide range are as good as all.
-                few = min(ord(highest), ord(found[0]) + 300)
-                found = [chr(each) for each in range(ord(found[0]), few + 1)]
-            signs += [each for each in found if ord(each) not in SURROGATES]
-            self.count(len(found) // 100)
+                few = min(ord(highest), ord(characters[0]) + 300)
+                characters = [chr(each) for each in range(ord(characters[0]), few + 1)]
+            signs += [each for each in characters if ord(each) not in SURROGATES]
+            self.count(len(characters) // 100)
         if is_negated:
             signs = [each for each in PRINTABLE if each not in signs]
         if not signs:

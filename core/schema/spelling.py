@@ -1,4 +1,4 @@
-"""What a schema states in its vendor's own spelling, and small changes to that spelling. Pure.
+"""Read a schema in its vendor's own spelling, and make small changes to that spelling. Pure.
 
 An export changes as little of a vendor's schema as its target allows, so it cannot use the internal form.
 These functions read one level and accept malformed values: a keyword of the wrong type counts as absent.

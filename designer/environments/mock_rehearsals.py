@@ -156,15 +156,17 @@ def run_all_steps(agent: Agent, procedure: Procedure, run: uuid.UUID, *, actor: 
 
 def _complete_arguments(step: MockRehearsalStep, seed: int) -> Mapping[str, Any]:
     """Return the arguments of a step, with made-up values for inputs that are required and have none."""
-    known = step.arguments
-    if not any(parameter.required and parameter.name not in known for parameter in step.signature.inputs):
-        return known
+    known_arguments = step.arguments
+    if not any(
+        parameter.required and parameter.name not in known_arguments for parameter in step.signature.inputs
+    ):
+        return known_arguments
     try:
         made_up = samples.generate(inputs_schema(step.signature), seed, fullness=0.0)
     except samples.UnmetSchemaError as error:
         message = f"No inputs could be made up for “{step.pin.name}”: {error.why} Run this step by hand."
         raise DomainError("inputs_unmet", message, status=409) from error
-    return {**made_up, **known} if isinstance(made_up, dict) else known
+    return {**made_up, **known_arguments} if isinstance(made_up, dict) else known_arguments
 
 
 def _build_steps(

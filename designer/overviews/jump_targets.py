@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet, Value
-from django.db.models.functions import Lower, StrIndex
+from django.db.models.functions import Lower, NullIf, StrIndex
 from django.urls import reverse
 
 from catalog.models import Vendor
@@ -33,21 +33,22 @@ class JumpTarget:
 def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
     """Return groups of links, each at most `LIMIT`, whose names contain all words of `text`."""
     agents = Agent.objects.live().visible_to(user)
-    found = (
+    groups = (
         ("Agents", [_agent_target(agent) for agent in _named(agents, "name", text)]),
         ("Tools", _tools(text)),
         ("Procedures", _procedures(text, user)),
         ("Releases", _releases(text, agents)),
         ("Vendors", _vendors(text)),
     )
-    return [(title, targets) for title, targets in found if targets]
+    return [(title, targets) for title, targets in groups if targets]
 
 
 def _named(rows: QuerySet[Row], column: str, text: str) -> list[Row]:
-    # Names that begin with the text come first.
+    # Names that begin with the text come first, and those that do not contain it as a whole come last.
     for word in text.split():
         rows = rows.filter(**{f"{column}__icontains": word})
-    return list(rows.order_by(StrIndex(Lower(column), Value(text.lower())), column)[:LIMIT])
+    position = NullIf(StrIndex(Lower(column), Value(text.lower())), Value(0))
+    return list(rows.order_by(position.asc(nulls_last=True), column)[:LIMIT])
 
 
 def _agent_target(agent: Agent) -> JumpTarget:

@@ -9,56 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 
+from catalog.rules.tool_names import ACTION_OF, find_verb
 from catalog.search import words
 from protocols.signature import Signature
 
-# Verbs by action. A call for one action is hardly ever meant for a tool of another one.
-_ACTIONS = {
-    "read": "get fetch retrieve read show view lookup obtain display return describe download export track"
-    " give load access scrape extract",
-    "list": "list browse enumerate",
-    "search": "search find query filter discover explore",
-    "create": "create add make new post insert register upload append import ingest establish enroll",
-    "generate": "generate render draw compose write",
-    "delete": "delete remove cancel destroy erase drop clear trash revoke unassign purge disable stop unpin",
-    "update": "update edit modify change put patch set replace move rename assign apply merge save",
-    "send": "send deliver publish submit invite notify",
-    "copy": "copy duplicate clone",
-    "undo": "restore untrash unlock unstar unlink unhide enable resume",
-    "mark": "lock star link hide pin",
-    "watch": "watch subscribe",
-    "check": "verify validate check test",
-    "analyze": "analyze analyse assess evaluate examine inspect measure detect identify summarize scan"
-    " monitor compare",
-    "accept": "accept approve",
-    "reject": "reject decline dismiss deny",
-    "run": "run execute start trigger initiate launch perform",
-    "compute": "calculate compute estimate count predict forecast simulate",
-    "convert": "convert translate transform transcribe encode",
-    "buy": "buy book reserve order purchase rent",
-}
-ACTION_OF = {verb: action for action, line in _ACTIONS.items() for verb in line.split()}
-# Many names use these as nouns, as in `create_order`: then another verb in the name is the action.
-_VERBS_USED_AS_NOUNS = frozenset(
-    (
-        *("list", "order", "book", "test", "filter", "query", "search", "track", "export", "set", "post"),
-        *(
-            "put",
-            "patch",
-            "copy",
-            "view",
-            "change",
-            "check",
-            "link",
-            "star",
-            "lock",
-            "pin",
-            "trash",
-            "purchase",
-        ),
-        *("display", "count", "watch", "draw", "load", "access", "move", "measure", "start", "stop", "run"),
-    )
-)
 # A verb of these actions adds nothing to the action; “summarize” and “translate” describe the tool.
 _COMMON = frozenset(("read", "list", "search", "create", "delete", "update", "send"))
 # Synonyms that vendors use for one thing.
@@ -313,7 +267,7 @@ def purpose(signature: Signature, stems: Stems) -> Purpose:
 def _action(name: Sequence[str], lead: Sequence[str], stems: Stems) -> str:
     """Return the action of the sentence; if that only returns something, the action of the name."""
     sentence_action = next((stems.action(word) for word in lead if not _is_adverb(word)), "")
-    verb_index = _find_verb(name)
+    verb_index = find_verb(name)
     if sentence_action not in ("", "read") or (sentence_action and verb_index is None):
         return sentence_action
     if verb_index is not None:
@@ -330,7 +284,7 @@ def doing(tool: Purpose) -> str:
     if phrase := _to_gerund_phrase(tool.gist):
         return phrase
     name = words.words(tool.name)
-    verb_index = _find_verb(name)
+    verb_index = find_verb(name)
     if verb_index is not None:
         name = [
             name[verb_index],
@@ -414,7 +368,7 @@ def _things(name: Sequence[str], lead: Sequence[str], stems: Stems) -> list[Sequ
         ]
         start = next((index for index, is_kept in enumerate(is_content, 1) if is_kept), len(lead))
         sentence_phrase = _phrase(lead[start:])
-    verb_index = _find_verb(name)
+    verb_index = find_verb(name)
     if verb_index is None and _begins_alike(name, lead, stems):
         verb_index = 0
     if verb_index is None:
@@ -446,13 +400,3 @@ def _begins_alike(name: Sequence[str], lead: Sequence[str], stems: Stems) -> boo
 
 def _until_preposition(text_words: Sequence[str]) -> Sequence[str]:
     return list(takewhile(lambda word: word not in _PREPOSITIONS, text_words))
-
-
-def _find_verb(name: Sequence[str]) -> int | None:
-    """Return the index of the verb: before the thing, as in `issues_delete_comment`, or after it, as in
-    `comments_delete`.
-    """
-    main_words = list(takewhile(lambda word: word not in ("by", "for", "with"), name))
-    verbs = [index for index, word in enumerate(main_words) if word in ACTION_OF]
-    verbs = [index for index in verbs if name[index] not in _VERBS_USED_AS_NOUNS] or verbs
-    return (verbs[-1] if verbs[-1] == len(name) - 1 else verbs[0]) if verbs else None

@@ -10,7 +10,7 @@ from designer.overviews.jump_targets import MAX_TEXT, JumpTarget, find_targets
 from people.models import Role
 from people.permissions import person, requires
 
-# What a role can begin from anywhere: its words, its page, its icon.
+# Actions that a role can begin on any page: the words, the page and the icon of each.
 ACTIONS = (
     ("Connect a vendor", "endpoint-new", "plus", Role.ADMIN),
     ("Request a vendor", "vendor-request-new", "plus", Role.DESIGNER),
@@ -52,8 +52,8 @@ def palette(request: HttpRequest) -> HttpResponse:
         if role.includes(entry.role)
     ]
     groups = [("Actions", _matching(actions, text)), ("Pages", _matching(pages, text))]
-    found = find_targets(text, user) if text else []
-    context = {"groups": [group for group in [*found, *groups] if group[1]], "text": text}
+    target_groups = find_targets(text, user) if text else []
+    context = {"groups": [group for group in [*target_groups, *groups] if group[1]], "text": text}
     template = "designer/_keys.html" if "keys" in request.GET else "designer/_palette.html"
     return render(request, template, context)
 

@@ -112,8 +112,11 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
 def tool_similar(request: HttpRequest, pk: int) -> HttpResponse:
     """Tools with about the same job, which the page of a tool loads after itself."""
     tool = find_tool(pk)
-    found = similar_tools(tool)
-    groups = {"Same job at other vendors": found.same_job, "Similar tools of this vendor": found.neighbours}
+    similar_rows = similar_tools(tool)
+    groups = {
+        "Same job at other vendors": similar_rows.same_job,
+        "Similar tools of this vendor": similar_rows.neighbours,
+    }
     similar = [(heading, with_pictures(rows)) for heading, rows in groups.items()]
     return render(request, "designer/_similar.html", {"similar": similar})
 

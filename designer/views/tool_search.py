@@ -113,7 +113,7 @@ def says_count(page: ResultPage, kind: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """What a list can be narrowed by. `more`: values behind a fold."""
+    """One facet of a list on a page. `more`: values behind a fold."""
 
     name: str
     label: str

@@ -16,7 +16,7 @@ def test_keys_open_the_palette_choose_and_go(open_browser, complaints, viewport)
     make_agent(name="Front desk", slug="front-desk")
     make_agent(name="Back desk", slug="back-desk")
     page = open_browser(Role.DESIGNER, viewport=viewport).new_page()
-    heard = complaints(page)
+    messages = complaints(page)
     page.goto("/vendors/")
 
     page.keyboard.press("Control+k")
@@ -33,7 +33,7 @@ def test_keys_open_the_palette_choose_and_go(open_browser, complaints, viewport)
     page.keyboard.press("Enter")
 
     expect(page).to_have_url("/agents/front-desk/")
-    assert heard == []
+    assert messages == []
 
 
 def test_letters_after_g_open_pages_and_a_question_mark_lists_the_keys(open_browser):

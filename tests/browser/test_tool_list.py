@@ -26,7 +26,7 @@ def letters():
 
 def test_facets_narrow_the_list_and_stay_in_the_address(open_browser, complaints, letters):
     page = open_browser(Role.DESIGNER).new_page()
-    heard = complaints(page)
+    messages = complaints(page)
     page.goto("/tools/")
     assert page.locator(".is-tools tbody tr").count() == 50
 
@@ -42,7 +42,7 @@ def test_facets_narrow_the_list_and_stay_in_the_address(open_browser, complaints
     assert page.locator(".is-tools tbody tr").count() == 15
     assert page.locator("#facets :checked").count() == 2
     assert "](" not in page.locator("#results").inner_text()
-    assert heard == []
+    assert messages == []
 
 
 def test_on_a_phone_the_facets_open_over_the_list(open_browser, letters):

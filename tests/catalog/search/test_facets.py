@@ -1,4 +1,4 @@
-"""What the list of tools can be narrowed by: counts, several values of each, one spelling for each tag."""
+"""Facets of the list of tools: counts, several values of each, one spelling for each tag."""
 
 from dataclasses import replace
 

@@ -19,7 +19,7 @@ from catalog.search.fit import Concept
 from tests.factories import make_signature, make_tool
 
 pytestmark = pytest.mark.django_db
-# What the model of these tests knows: a dimension for each thing.
+# The model of these tests has a dimension for each thing.
 THINGS = [("cheque", "salary", "lohn"), ("flight", "plane"), ("weather", "rain"), ("invoice",)]
 
 
@@ -137,17 +137,17 @@ def test_tools_of_other_vendors_are_no_answer(host):
 
 
 def test_a_tool_without_a_vector_keeps_the_score_of_its_words():
-    known = Concept("word", 1.0, frozenset((b"1",)))
-    assert meanings.fuse({1: 4.0, 2: 2.0}, {}, [known], 1.0) == {1: 4.0, 2: 2.0}
-    fused = meanings.fuse({1: 4.0, 2: 2.0, 3: 3.0}, {1: 0.2, 2: 0.8}, [known], 1.0)
+    concept = Concept("word", 1.0, frozenset((b"1",)))
+    assert meanings.fuse({1: 4.0, 2: 2.0}, {}, [concept], 1.0) == {1: 4.0, 2: 2.0}
+    fused = meanings.fuse({1: 4.0, 2: 2.0, 3: 3.0}, {1: 0.2, 2: 0.8}, [concept], 1.0)
     assert fused[3] == 3.0
     assert fused[2] > 2.0
 
 
 def test_meanings_count_more_where_no_tool_has_most_of_the_words():
-    known = Concept("word", 1.0, frozenset((b"1",)))
+    concept = Concept("word", 1.0, frozenset((b"1",)))
     scores, cosines = {1: 4.0, 2: 2.2}, {1: 0.2, 2: 0.8}
-    covered, uncovered = (meanings.fuse(scores, cosines, [known], share) for share in (1.0, 0.3))
+    covered, uncovered = (meanings.fuse(scores, cosines, [concept], share) for share in (1.0, 0.3))
     assert covered[1] - covered[2] > uncovered[1] - uncovered[2]
 
 

@@ -59,7 +59,7 @@ def test_the_page_shows_progress_and_then_the_result_in_a_sentence(admin, vendor
 
 
 def filled(page, **more: str) -> dict[str, str]:
-    """What the browser sends for the form of the page without a change."""
+    """Return the form of the page as the browser sends it without a change."""
     form = page.context["form"]
     names = ("detection", "url", "vendor_name", "protocol", "credential", "interval_minutes")
     return {name: str(form[name].value() or "") for name in names} | more

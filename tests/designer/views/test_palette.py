@@ -34,13 +34,13 @@ def test_it_finds_agents_tools_procedures_releases_and_vendors_by_name():
         agent, actor=make_user(Role.DESIGNER), accept=["tool_not_in_procedures"], reason="Test."
     )
 
-    found = groups(Role.VIEWER, q="refill 1") | groups(Role.VIEWER, q="refill")
+    addresses = groups(Role.VIEWER, q="refill 1") | groups(Role.VIEWER, q="refill")
 
-    assert found["Agents"] == ["/agents/refill/"]
-    assert found["Procedures"] == ["/agents/refill/procedures/refill-safely/"]
-    assert found["Releases"] == ["/agents/refill/releases/1/"]
-    assert found["Vendors"] == ["/vendors/refill-corp/"]
-    assert found["Tools"] == [f"/tools/{tool.pk}/"]
+    assert addresses["Agents"] == ["/agents/refill/"]
+    assert addresses["Procedures"] == ["/agents/refill/procedures/refill-safely/"]
+    assert addresses["Releases"] == ["/agents/refill/releases/1/"]
+    assert addresses["Vendors"] == ["/vendors/refill-corp/"]
+    assert addresses["Tools"] == [f"/tools/{tool.pk}/"]
 
 
 def test_tools_whose_names_begin_with_the_text_come_first():
@@ -78,10 +78,17 @@ def test_a_group_is_bounded_and_names_that_begin_with_the_text_come_first():
         make_agent(name=f"The desk {number}", slug=f"the-desk-{number}")
     make_agent(name="Desk", slug="desk")
 
-    found = groups(Role.VIEWER, q="desk")["Agents"]
+    addresses = groups(Role.VIEWER, q="desk")["Agents"]
 
-    assert len(found) == LIMIT
-    assert found[0] == "/agents/desk/"
+    assert len(addresses) == LIMIT
+    assert addresses[0] == "/agents/desk/"
+
+
+def test_names_that_contain_the_whole_text_come_before_those_with_its_words_apart():
+    make_agent(name="Front of the desk", slug="apart")
+    make_agent(name="The front desk", slug="together")
+
+    assert groups(Role.VIEWER, q="front desk")["Agents"] == ["/agents/together/", "/agents/apart/"]
 
 
 def test_the_number_of_queries_is_bounded():
