@@ -86,6 +86,11 @@ def path_of(address: str) -> str:
     return urlsplit(address).path.rstrip("/")
 
 
+def rest_of_path(address: str, path: str) -> str:
+    """Return the path to request below an address, which may be entered with `path` or without it."""
+    return "" if path_of(address).endswith(path) else path
+
+
 def wants_credential(reply: Reply) -> bool:
     """Return whether the server refuses an unknown caller. A bare 403 has many other reasons."""
     return reply.status == 401 or (reply.status == 403 and "www-authenticate" in reply.headers)

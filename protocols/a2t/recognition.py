@@ -12,7 +12,7 @@ from protocols.recognition import (
     Recognition,
     entries_in,
     json_in,
-    path_of,
+    rest_of_path,
     wants_credential,
 )
 
@@ -20,8 +20,7 @@ _IDS = ("toolId", "toolID", "tool_id")
 
 
 def probes(address: str) -> Sequence[Probe]:
-    path = "" if path_of(address).endswith(wire.TOOLS) else wire.TOOLS
-    return [Probe(address, path, params={wire.PAGE_LIMIT: "10"})]
+    return [Probe(address, rest_of_path(address, wire.TOOLS), params={wire.PAGE_LIMIT: "10"})]
 
 
 def match(probe: Probe, reply: Reply) -> Match | None:

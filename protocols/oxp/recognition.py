@@ -12,14 +12,13 @@ from protocols.recognition import (
     Recognition,
     entries_in,
     json_in,
-    path_of,
+    rest_of_path,
     wants_credential,
 )
 
 
 def probes(address: str) -> Sequence[Probe]:
-    path = "" if path_of(address).endswith(wire.TOOLS) else wire.TOOLS
-    return [Probe(address, path, headers=wire.VERSION_HEADERS)]
+    return [Probe(address, rest_of_path(address, wire.TOOLS), headers=wire.VERSION_HEADERS)]
 
 
 def match(probe: Probe, reply: Reply) -> Match | None:
