@@ -147,6 +147,12 @@ SAID = [
 ]
 
 
+def judge(client, payload):
+    response = client.post(f"{URL}mock-assertions/judge/", payload, format="json")
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
 def test_assertions_are_kept_and_judged_with_the_calls_that_show_it(api, desk):
     for name in ("authenticate", "look_up", "create", "delete"):
         api.put(f"{URL}mocks/{name}/", {"seed": 1})
@@ -154,7 +160,7 @@ def test_assertions_are_kept_and_judged_with_the_calls_that_show_it(api, desk):
         call_tool(desk, name) for name in ("look_up", "authenticate", "look_up", "create", "create")
     )
     saved = api.put(f"{URL}mock-assertions/", {"assertions": SAID})
-    verdict_body = api.post(f"{URL}mock-assertions/judge/", {}).json()
+    verdict_body = judge(api, {})
     later = {"since": late.queued_at.isoformat(), "assertions": [{"is": "never", "tool": "authenticate"}]}
 
     assert saved.json() == api.get(f"{URL}mock-assertions/").json() == {"assertions": SAID}
@@ -165,7 +171,7 @@ def test_assertions_are_kept_and_judged_with_the_calls_that_show_it(api, desk):
         ("create called once", False, [first.pk, second.pk]),
         ("never delete", True, []),
     ]
-    assert api.post(f"{URL}mock-assertions/judge/", later).json()["holds"]
+    assert judge(api, later)["holds"]
     assert [row["call"] for row in api.get(f"{URL}mock-calls/", {"tool": "look_up"}).json()["results"]] == [
         late.pk,
         early.pk,
@@ -181,7 +187,7 @@ def test_a_call_that_was_gone_on_with_counts_once(api, desk):
     invocation.continue_now(stopped, actor=stopped.requested_by, answers={"answer": {"approved": True}})
 
     payload = {"assertions": [{"is": "called", "tool": "create", "times": 1}]}
-    verdict_body = api.post(f"{URL}mock-assertions/judge/", payload).json()
+    verdict_body = judge(api, payload)
 
     assert Call.objects.count() == 2
     assert verdict_body["verdicts"][0]["calls"] == [stopped.pk]
@@ -222,7 +228,7 @@ def test_an_assertion_about_a_tool_that_was_renamed_does_not_hold(api, desk):
     api.put(f"{URL}mock-assertions/", {"assertions": [{"is": "never", "tool": "delete"}]})
     desk.pins.filter(name="delete").update(name="erase")
 
-    verdict_body = api.post(f"{URL}mock-assertions/judge/", {}).json()
+    verdict_body = judge(api, {})
 
     assert verdict_body["verdicts"][0]["why"] == "The agent has no tool “delete” any more."
     assert not verdict_body["holds"]
@@ -231,5 +237,5 @@ def test_an_assertion_about_a_tool_that_was_renamed_does_not_hold(api, desk):
 def test_a_key_that_only_reads_judges_and_does_not_save(desk):
     reader = bearer(make_user(Role.DESIGNER), "read")
 
-    assert reader.post(f"{URL}mock-assertions/judge/", {"assertions": []}, format="json").status_code == 200
+    judge(reader, {"assertions": []})
     assert reader.put(f"{URL}mocks/create/", {}, format="json").status_code == 403
