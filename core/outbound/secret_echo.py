@@ -20,6 +20,9 @@ _ASCII_ESCAPE = re.compile(rb"\\(?:u00|x|U000000)([2-7][0-9a-fA-F])")
 _ANY_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
 _PERCENT = re.compile(rb"%(?:25)*([0-9a-fA-F]{2})")
 _ENTITY = re.compile(rb"&(?:amp;)*(#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|[A-Za-z][A-Za-z0-9]{1,30};)")
+# The normal form of a text leaves out some of these.
+_DROPPED_MARKS = ("\\", "''")
+_ESCAPED_MARK = re.compile(rb"\\([\"'\\/])")
 _CUT_ESCAPE = re.compile(rb"(?:\\+[uxU]?[0-9a-fA-F]{0,7}|%[0-9a-fA-F]{0,4}|&[#A-Za-z0-9;]{0,8})\Z")
 _MAX_ESCAPE_LENGTH = 12
 # Control characters become the letter of their escape, "+" becomes a blank, and backslashes are dropped.
@@ -92,6 +95,7 @@ class SecretScanner:
         self._normal: dict[bytes, None] = {}
         self._pattern = _ASCII_ESCAPE
         self._parts = PartFinder()
+        self._has_dropped_marks = False
         self.add(secrets)
 
     def add(self, secrets: Sequence[str]) -> None:
@@ -99,6 +103,7 @@ class SecretScanner:
             if len(secret) < MIN_SECRET_LENGTH or secret in self._secrets:
                 continue
             self._secrets.add(secret)
+            self._has_dropped_marks |= any(mark in secret for mark in _DROPPED_MARKS)
             forms = _forms(secret)
             if not secret.isascii():
                 self._pattern = _ANY_ESCAPE
@@ -125,11 +130,18 @@ class SecretScanner:
             return False
         if any(form.encode() in text for form in self.forms):
             return True
-        normal_text = normal(text, self._pattern)
+        unescaped = _unescape(text, self._pattern)
+        normal_text = _drop_marks(unescaped)
         if any(form in normal_text for form in self._normal) or self._parts.is_in(normal_text):
             return True
         # A part may begin or end inside an apparent escape.
-        return any(mark in text for mark in (b"%", b"&", b"\\")) and self._parts.is_in(text)
+        if any(mark in text for mark in (b"%", b"&", b"\\")) and self._parts.is_in(text):
+            return True
+        if not self._has_dropped_marks:
+            return False
+        # The normal form of a part with such marks may be too short to be found.
+        texts = (text, unescaped, _ESCAPED_MARK.sub(rb"\1", unescaped))
+        return any(map(self._parts.is_in, texts))
 
     def struck_out(self, text: str) -> str:
         """Return the text with plain secrets replaced, or only STRUCK_OUT if it contains another form or a
@@ -160,6 +172,15 @@ def _without_public_part(secret: str) -> str:
 
 def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
     """Return the normal form of a text, only for comparison with other normal forms."""
+    return _drop_marks(_unescape(text, pattern))
+
+
+def _drop_marks(text: bytes) -> bytes:
+    return text.translate(_LETTERS, delete=b"\\").replace(b"''", b"'")
+
+
+def _unescape(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
+    """Return the text with its escapes, entities and percent codes replaced by their characters."""
     for _ in range(_ROUNDS):
         before = text
         if b"\\" in text:
@@ -170,7 +191,7 @@ def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
             text = _PERCENT.sub(lambda match: bytes([int(match[1], 16)]), text)
         if text == before:
             break
-    return text.translate(_LETTERS, delete=b"\\").replace(b"''", b"'")
+    return text
 
 
 def _character(match: re.Match[bytes]) -> bytes:

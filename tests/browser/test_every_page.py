@@ -33,6 +33,10 @@ STICKS_OUT = """() => [...document.querySelectorAll("main :is(.panel, .figure) *
 }).slice(0, 3).map(node => node.outerHTML.slice(0, 120))"""
 
 
+# Waits until the fonts of the page are loaded.
+USES_OWN_FONT = "document.fonts.ready.then(fonts => [...fonts].some(font => font.status === 'loaded'))"
+
+
 # Ninety pages, some of them in both themes.
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desk", "phone"])
@@ -51,6 +55,8 @@ def test_pages_shut_nobody_out_and_neither_complain_nor_move_nor_overflow(open_b
         if page.evaluate("document.documentElement.scrollWidth") > viewport["width"]:
             messages.append("wider than the window")
         messages += [f"sticks out: {node}" for node in page.evaluate(STICKS_OUT)]
+        if not page.evaluate(USES_OWN_FONT):
+            messages.append("the preloaded font is not used")
         if viewport == DESKTOP:
             messages += shut_out_in_both_themes(page)
         problems_by_address[address] = [line for line in messages if "status of 404" not in line]
