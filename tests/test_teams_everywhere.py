@@ -1,13 +1,15 @@
 """Every address with an id in it, asked by people of another team: there is nothing there for them."""
 
+import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from django.db import transaction
 from django.test import Client
-from django.urls import get_resolver, reverse
+from django.urls import NoReverseMatch, get_resolver, reverse
 from rest_framework.test import APIClient
 
 from catalog.models import Call, EndUser, Thread, UserGrant
@@ -29,6 +31,7 @@ from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.rehearsals import runs, sentences
 from designer.releases import publishing
+from execution.calls import examples, requesting
 from execution.user_grants import end_users, grants
 from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
@@ -57,8 +60,10 @@ NOTHING = {
     "path": "",
     "grant": "00000000-0000-4000-8000-000000000001",
     "thread": "00000000-0000-4000-8000-000000000001",
+    "example": 2**40,
 }
 MARK = "zebra"
+TRIAL_IDS = {"call", "example", "thread"}
 # Scopes of keys that name no agent.
 UNNAMED = [scope for scope in Scope.values if scope != Scope.INVOKE]
 
@@ -85,6 +90,20 @@ def team_routes() -> dict[str, list[str]]:
         for name, owner in table().items()
         if owner == "team"
     }
+
+
+def trial_routes() -> dict[str, list[str]]:
+    roles_by_route = roles()
+    return {
+        name: [method for method in METHODS if roles_by_route[name][method] != "-"]
+        for name, owner in table().items()
+        if owner == "trial"
+    }
+
+
+def test_every_address_with_a_call_an_example_or_a_thread_belongs_to_somebody():
+    owners = {name: owner for name, owner in table().items() if {*parameters_of(name)} & TRIAL_IDS}
+    assert {name: owner for name, owner in owners.items() if owner not in ("team", "trial")} == {}
 
 
 def test_somebody_has_decided_whose_objects_every_address_shows():
@@ -174,6 +193,23 @@ def world(db) -> World:
     )
 
 
+@pytest.fixture
+def trial(world) -> dict[str, object]:
+    """A call of a tool outside of all agents, with its example and its thread, and their ids."""
+    tool = world.pin.tool
+    arguments = {"city": f"{MARK} of Oslo"}
+    call = requesting.request_call(tool.current, actor=world.insider, arguments=arguments)
+    Call.objects.filter(pk=call.pk).update(
+        status="finished",
+        outcome="ok",
+        result=json.dumps({"outputs": {"sky": f"{MARK} cloud"}, "attempts": [], "cut": f"{MARK} cut"}),
+        reasoning=f"{MARK} reason",
+    )
+    thread = Thread.objects.create(tool=tool, requested_by=world.insider, metadata={"of": MARK})
+    example = examples.save_example(call, actor=world.insider, name=f"{MARK} example")
+    return {"pk": tool.pk, "call": call.pk, "example": example.pk, "thread": thread.key}
+
+
 def browser_of(user: User) -> Client:
     browser = Client()
     browser.force_login(user)
@@ -216,6 +252,56 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
     assert wrong == []
     assert not_found_count > 60  # and were not merely refused for their role
     assert world.state() == before
+
+
+def test_a_trial_is_answered_like_one_that_is_not_there(world, trial):
+    clients = [*(browser_of(user) for user in world.outsiders), program_of(world.outsiders[0], Scope.ADMIN)]
+    wrong = []
+    for name, methods in trial_routes().items():
+        ids = {parameter: trial[parameter] for parameter in parameters_of(name)}
+        nothing = ids | {parameter: NOTHING[parameter] for parameter in ids if parameter in TRIAL_IDS}
+        for client in clients if name.startswith("api-") else clients[:2]:
+            for method in methods:
+                status, words = comparable_answer(client, method, name, ids)
+                is_same = (status, words) == comparable_answer(client, method, name, nothing)
+                if status not in (403, 404) or not is_same or MARK in words.lower():
+                    wrong.append(f"{method} {name}: {status}")
+        reached = set()
+        for method in methods:
+            with transaction.atomic():
+                reached.add(comparable_answer(browser_of(world.insider), method, name, ids)[0])
+                transaction.set_rollback(True)
+        assert reached - {403, 404}, name
+    assert wrong == []
+
+
+def test_no_page_and_no_call_shows_a_trial_to_a_stranger(world, trial):
+    """Each address that reads, with the ids of the trial's tool wherever it has some."""
+    ids = trial | {"ordinal": 1, "vendor": world.pin.tool.endpoint.vendor.slug}
+    addresses, shown, read_count = [], [], 0
+    for route in routes():
+        parameters = parameters_of(route.name) if route.name else []
+        is_closed = roles().get(route.name, {}).get("GET", "-") in ("-", "public")
+        if is_closed or not {*parameters} <= {*ids} or "events" in route.name:
+            continue
+        of_endpoint = {"pk": world.pin.tool.endpoint_id} if "endpoint" in route.name else {}
+        with suppress(NoReverseMatch):  # its id is a UUID
+            addresses.append(
+                reverse(route.name, kwargs={name: (ids | of_endpoint)[name] for name in parameters})
+            )
+    for user in world.outsiders:
+        browser = browser_of(user)
+        for address in addresses:
+            answer = browser.get(address)
+            read_count += answer.status_code == 200
+            if MARK in answer.getvalue().decode(errors="replace").lower():
+                shown.append(address)
+    for query in ("call", "example"):
+        for user in world.outsiders:
+            answer = browser_of(user).get(f"/tools/{trial['pk']}/try/", {query: trial[query]})
+            assert answer.status_code == 404
+    assert shown == []
+    assert read_count > 60
 
 
 def test_its_own_people_reach_it(world):

@@ -6,13 +6,14 @@ from typing import Any, get_args
 import msgspec
 from django.conf import settings
 from django.db import models
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce, Now
 
 from catalog.models.activities import ActivityVersion
 from catalog.models.threads import MadeInTeams, Thread
 from catalog.models.tools import Tool, ToolVersion
 from catalog.rules.retries import Terms
-from people.models import ApiKey
+from people.models import ApiKey, Membership, User
 from protocols.base import OutcomeKind
 
 OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
@@ -99,6 +100,25 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     resume: dict[str, Any] | None = None
     attempts: list[Attempt] = []
     vendor_duration_ms: int | None = None
+
+
+class CallQuerySet(MadeInTeams["Call"]):
+    """A trial of an agent's mock belongs to that agent."""
+
+    trial_agent = "activity__activity__agent"
+
+
+class ExampleQuerySet(models.QuerySet["Example"]):
+    def visible_to(self, user: User) -> "ExampleQuerySet":
+        """Return the examples that the user or a teammate has saved; all of them for an administrator.
+
+        The team of all users does not count, because inputs may contain anything.
+        """
+        if user.can_administer:
+            return self
+        teams = Membership.objects.filter(user=user).values("team")
+        teammates = Membership.objects.filter(user=OuterRef("created_by"), team__in=teams)
+        return self.filter(Q(created_by=user) | Q(Exists(teammates)))
 
 
 class Call(models.Model):
@@ -194,7 +214,7 @@ class Call(models.Model):
     calls_back: Any = None
     runtime: Any = None
 
-    objects = MadeInTeams["Call"].as_manager()
+    objects = CallQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]
@@ -319,6 +339,8 @@ class Example(models.Model):
     )
     created_name = models.CharField(max_length=150)
     created_at = models.DateTimeField(db_default=Now())
+
+    objects = ExampleQuerySet.as_manager()
 
     class Meta:
         ordering = ["name", "id"]

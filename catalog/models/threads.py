@@ -5,31 +5,37 @@ from typing import TypeVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from catalog.models.tools import Tool, ToolVersion
 from people import audit
-from people.models import ApiKey, Membership, User
+from people.models import ApiKey, User
 
 Row = TypeVar("Row", bound=models.Model)
 
 
 class MadeInTeams(models.QuerySet[Row]):
-    """Rows of runtimes, which have an `agent`, and rows of users who try a tool, which have none."""
+    """Rows of runtimes, which have an `agent`, and rows of users who try a tool, which have none.
+
+    trial_agent: the lookup of the agent that a trial belongs to, if the rows have one.
+    """
+
+    trial_agent = ""
 
     def visible_to(self, user: User) -> "MadeInTeams[Row]":
-        """Return the rows of agents of the user's teams, and rows that the user or a teammate has tried.
+        """Return the rows of agents of the user's teams, and the trials of the user.
 
-        The team of all users does not count for tried rows, because inputs and outcomes may contain anything.
+        Inputs and outcomes may contain anything, so a trial outside of all agents is visible to nobody else.
         Administrators see all rows.
         """
         if user.can_administer:
             return self
-        whose = Membership.objects.filter(user=OuterRef("requested_by"))
-        shared = whose.filter(team__in=Membership.objects.filter(user=user).values("team"))
-        tried = Q(requested_by=user) | Q(Exists(shared))
-        return self.filter(Q(agent__in=audit.agents_seen_by(user)) | (Q(agent=None) & tried))
+        visible_agents = audit.agents_seen_by(user)
+        trials = Q(requested_by=user)
+        if self.trial_agent:
+            trials |= Q(**{f"{self.trial_agent}__in": visible_agents})
+        return self.filter(Q(agent__in=visible_agents) | (Q(agent=None) & trials))
 
 
 class ThreadStatus(models.TextChoices):

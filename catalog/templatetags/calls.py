@@ -15,7 +15,6 @@ from catalog.credentials.oauth import clients
 from catalog.models import Call, Endpoint
 from catalog.models.calls import Attempt, Retry, Sent
 from catalog.templatetags.display import milliseconds, shown
-from people.models import Membership, User
 from protocols.signature import Parameter
 
 register = template.Library()
@@ -194,12 +193,3 @@ def _pretty(body: str) -> str:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} more characters)"
-
-
-@register.simple_tag
-def tries_are_seen_by(user: User) -> str:
-    """Return whether the user may see trials, as in `MadeInTeams.visible_to`."""
-    teams = Membership.objects.filter(user=user, team__removed_at=None).order_by("team__name")
-    names = ", ".join(teams.values_list("team__name", flat=True))
-    who = f"the members of {names}, and administrators" if names else "you and administrators"
-    return f"Inputs and outcomes of what you try are visible to {who}."

@@ -110,7 +110,7 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         "answered": mocks.vendor_calls(mocked.pin, person(request))
         .order_by("-pk")
         .defer("result")[:ANSWERS_OFFERED],
-        "saved": mocked.pin.tool.examples.all()[:ANSWERS_OFFERED],
+        "saved": mocked.pin.tool.examples.visible_to(person(request))[:ANSWERS_OFFERED],
         "opened": request.POST.get("kind") or request.POST.get("act"),
     }
     return render(request, "designer/mock.html", context, status=400 if request.method == "POST" else 200)
@@ -178,7 +178,8 @@ class _MockForms:
 
 
 def _begins(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
-    example = pin.tool.examples.filter(pk=number(request.GET.get("example", ""))).first()
+    examples = pin.tool.examples.visible_to(person(request))
+    example = examples.filter(pk=number(request.GET.get("example", ""))).first()
     return example.arguments if example else {}
 
 

@@ -178,7 +178,7 @@ def _page(
         "thread": str(call.thread.key) if call and call.thread else request.POST.get("thread", ""),
         "deadlines": list(DEADLINES.items()),
         "deadline": call.deadline_seconds if call else _deadline(request),
-        "examples": [(example, uuid.uuid4()) for example in row.examples.all()],
+        "examples": [(example, uuid.uuid4()) for example in row.examples.visible_to(person(request))],
         "page": _history(row, request.GET.get("cursor"), person(request)),
         **call_context,
         **more,
@@ -325,7 +325,7 @@ def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
 def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpResponse:
     # One press: the same arguments against the version that is shown.
     row = find_tool(pk)
-    example_row = get_object_or_404(row.examples, pk=example)
+    example_row = get_object_or_404(row.examples.visible_to(person(request)), pk=example)
     version = _version(row, request.POST.get("ordinal", ""), None)
     filled = f"{reverse('tool-try', args=[row.pk])}?example={example_row.pk}"
     if version is None:
@@ -352,7 +352,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
 @require_POST
 def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResponse:
     row = find_tool(pk)
-    example_row = get_object_or_404(row.examples, pk=example)
+    example_row = get_object_or_404(row.examples.visible_to(person(request)), pk=example)
     examples.remove_example(example_row, actor=person(request))
     messages.success(request, f"“{example_row.name}” was removed.")
     return redirect("tool-try", row.pk)
@@ -433,7 +433,8 @@ def _initial_arguments(request: HttpRequest, row: Tool, call: Call | None) -> Ma
     if call:
         return cast(dict[str, Any], call.arguments)
     if "example" in request.GET:
-        example = get_object_or_404(row.examples, pk=number(request.GET["example"]))
+        examples = row.examples.visible_to(person(request))
+        example = get_object_or_404(examples, pk=number(request.GET["example"]))
         return cast(dict[str, Any], example.arguments)
     return {}
 

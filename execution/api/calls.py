@@ -374,7 +374,7 @@ class ExampleList(ListAPIView[Example]):
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Example]:
-        return get_object_or_404(Tool, pk=self.kwargs["pk"]).examples.all()
+        return get_object_or_404(Tool, pk=self.kwargs["pk"]).examples.visible_to(person(self.request))
 
     @extend_schema(request=ExampleInput, responses={201: ExampleOutput})
     def post(self, request: Request, pk: int) -> Response:
@@ -386,6 +386,10 @@ class ExampleList(ListAPIView[Example]):
         return Response(ExampleOutput(example).data, status=201)
 
 
+def _find_example(request: Request, pk: int, example: int) -> Example:
+    return get_object_or_404(Example.objects.visible_to(person(request)), tool=pk, pk=example)
+
+
 @extend_schema(tags=["calls"])
 class ExampleDetail(GenericAPIView[Example]):
     write_role = Role.DESIGNER
@@ -394,9 +398,9 @@ class ExampleDetail(GenericAPIView[Example]):
     queryset = Example.objects.none()
 
     def get(self, request: Request, pk: int, example: int) -> Response:
-        return Response(ExampleOutput(get_object_or_404(Example, tool=pk, pk=example)).data)
+        return Response(ExampleOutput(_find_example(request, pk, example)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int, example: int) -> Response:
-        examples.remove_example(get_object_or_404(Example, tool=pk, pk=example), actor=person(request))
+        examples.remove_example(_find_example(request, pk, example), actor=person(request))
         return Response(status=204)

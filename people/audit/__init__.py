@@ -18,7 +18,7 @@ from people.models import KEY_KINDS, ApiKey, AuditEntry, User, kind_names
 # Only administrators manage these kinds, so only they read about them.
 ADMINISTRATORS_ONLY = ("team", "webhook")
 # These kinds belong to one user. That user and the actor of the change read about them.
-PERSONAL = (*KEY_KINDS, "subscription", "mailaddress")
+PERSONAL = (*KEY_KINDS, "subscription", "mailaddress", "example", "thread")
 # The package `designer` is above this one, so it registers the rule that decides who sees which agents.
 AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
 _agents_seen_by: list[AgentsSeenBy] = []

@@ -52,7 +52,7 @@ def test_a_tool_is_tried_kept_and_run_again(page, complaints, worker):
         result.get_by_text("Requests and replies").click()
         expect(result.get_by_label("Request")).to_contain_text('"value": "Oslo"')
 
-        page.get_by_label("Save these inputs for all users as").fill("Capital")
+        page.get_by_label("Save these inputs for your team as").fill("Capital")
         page.get_by_role("button", name="Save", exact=True).click()
         examples = page.get_by_role("region", name="Examples")
         examples.get_by_role("button", name="Run").click()

@@ -1,13 +1,17 @@
-"""A user's trial calls are visible to that user, to members of the same team and to administrators."""
+"""A call that a user tries is visible to that user and to administrators; an example also to teammates."""
+
+import uuid
 
 import pytest
 from rest_framework.test import APIClient
 
-from execution.calls import requesting
+from designer.agents import agents
+from designer.environments import mocks
+from designer.pins import pins
+from execution.calls import examples, requesting
 from people import teams
 from people.models import Role
 from tests.factories import make_tool, make_user
-from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -36,12 +40,12 @@ def sees(user, call) -> set[bool]:
 @pytest.mark.parametrize(
     ("who", "readers"),
     [
-        ("ada", {"ada", "bob", "admin"}),
+        ("ada", {"ada", "admin"}),
         ("loner", {"loner", "admin"}),
         ("admin", {"admin"}),
     ],
 )
-def test_a_try_follows_the_team_of_who_tried(cast, who, readers):
+def test_a_trial_is_visible_to_who_tried_and_administrators(cast, who, readers):
     version = make_tool().current
     call = requesting.request_call(version, actor=cast[who], arguments={"city": "Kakapo"})
     assert {name: sees(user, call) for name, user in cast.items()} == {
@@ -49,11 +53,24 @@ def test_a_try_follows_the_team_of_who_tried(cast, who, readers):
     }
 
 
-def test_the_page_says_who_sees_it(cast):
-    tool = make_tool()
-    browser = signed_in(Role.DESIGNER)
-    assert "visible to you and administrators." in text_of(browser.get(f"/tools/{tool.pk}/try/"))
-    browser.force_login(cast["ada"])
-    assert "visible to the members of Zebra, and administrators" in text_of(
-        browser.get(f"/tools/{tool.pk}/try/")
-    )
+def test_an_example_is_visible_to_the_teams_of_who_saved_it(cast):
+    call = requesting.request_call(make_tool().current, actor=cast["ada"], arguments={"city": "Kakapo"})
+    example = examples.save_example(call, actor=cast["ada"], name="Kakapo")
+    program = APIClient()
+    readers = set()
+    for name, user in cast.items():
+        program.force_login(user)
+        rows = program.get(f"/api/v1/tools/{call.tool_id}/examples/").json()["results"]
+        filled = program.get(f"/tools/{call.tool_id}/try/?example={example.pk}")
+        assert bool(rows) == (filled.status_code == 200)
+        readers |= {name} if rows else set()
+    assert readers == {"ada", "bob", "admin"}
+
+
+def test_a_trial_of_an_agents_mock_is_visible_to_its_team(cast):
+    agent = agents.create_agent(actor=cast["ada"], name="Desk")
+    pin = pins.pin_tool(agent, actor=cast["ada"], tool=make_tool())
+    mocks.save(pin, actor=cast["ada"], config={"examples": [{"outputs": {}}]})
+    call = mocks.call_step(pin, actor=cast["ada"], key=uuid.uuid4(), arguments={"city": "Kakapo"})
+    readers = {name for name, user in cast.items() if sees(user, call) == {True}}
+    assert readers == {"ada", "bob", "admin"}

@@ -446,7 +446,7 @@ def test_inputs_are_kept_under_a_name_and_run_again_in_one_move(designer):
 
 def test_an_example_that_no_longer_fits_says_so_and_fills_the_form(designer):
     tool = make_it()
-    example = examples.save_example(finished(tool), actor=make_user(Role.DESIGNER), name="Old")
+    example = examples.save_example(finished(tool), actor=user_of(Role.DESIGNER), name="Old")
     make_version(tool, make_signature(inputs=(make_parameter("town"),)))
 
     page = designer.post(f"/tools/{tool.pk}/examples/{example.pk}/run/", {"ordinal": 2}, follow=True)
@@ -458,7 +458,7 @@ def test_an_example_that_no_longer_fits_says_so_and_fills_the_form(designer):
 
 def test_an_example_of_what_may_destroy_fills_the_form_first(designer):
     tool = make_it(annotations=Annotations(destructive=True))
-    example = examples.save_example(finished(tool), actor=make_user(Role.DESIGNER), name="Wipe")
+    example = examples.save_example(finished(tool), actor=user_of(Role.DESIGNER), name="Wipe")
 
     assert "/run/" not in designer.get(try_url(tool)).content.decode()
     page = designer.post(f"/tools/{tool.pk}/examples/{example.pk}/run/", {"ordinal": 1}, follow=True)
@@ -485,7 +485,7 @@ def test_words_for_all_agents_say_what_a_call_does(designer):
 
 def test_an_example_is_removed(designer):
     tool = make_it()
-    example = examples.save_example(finished(tool), actor=make_user(Role.DESIGNER), name="Old")
+    example = examples.save_example(finished(tool), actor=user_of(Role.DESIGNER), name="Old")
 
     designer.post(f"/tools/{tool.pk}/examples/{example.pk}/remove/")
 
