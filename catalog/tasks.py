@@ -21,6 +21,7 @@ from catalog.review import inspector
 from catalog.search import changes, recorded_searches
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
+from catalog.translations import scan
 from catalog.vendors import detection_jobs
 from core import portions, task_dispatch, wakes
 from core.failpoints import failpoint
@@ -29,6 +30,8 @@ from core.failpoints import failpoint
 LEFT_TO_OTHERS = timedelta(minutes=2)
 # Seconds after its start in which a task begins another portion, and after which it is ended.
 PORTION_SECONDS, PORTION_LIMIT = 200.0, 300
+# For work that follows other work in the same task.
+FEW_SECONDS = 30.0
 # A run without parts may take 300 seconds, so a task starts no other run after this many seconds. A pool of
 # threads does not end tasks.
 BEGIN_RUN_SECONDS, RUN_LIMIT = 20.0, 350
@@ -55,6 +58,7 @@ def enumerate_run(run_id: int, *, ends: float = math.inf) -> None:
     # A message that is delivered again much later does nothing, so that a long queue does not grow by itself.
     if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
         inspector.inspect_pending(run.endpoint_id, ends=ends)
+        scan.scan_pending(ends=ends)
         # If the broker is unavailable, the next run does it.
         task_dispatch.dispatch(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         failpoint("done")
@@ -76,6 +80,7 @@ def index_pending(endpoint_id: int | None = None) -> None:
     Each host writes its own index. Workers of earlier releases send the number of an endpoint.
     """
     effective_texts.catch_up(ends=time.monotonic() + PORTION_SECONDS)
+    scan.scan_pending(ends=time.monotonic() + FEW_SECONDS)
     changes.delete_old()
 
 

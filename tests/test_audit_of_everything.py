@@ -27,12 +27,14 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, EndUser, Finding, Grant, Run, Tool
 from catalog.models import Vendor as Vendors
 from catalog.models.runs import RunStatus, Trigger
+from catalog.models.translations import TranslationOrigin
 from catalog.models.user_grants import GrantState
 from catalog.notifications import webhooks
 from catalog.review import decisions, inspector
 from catalog.search import word_groups
 from catalog.second_look import runs as second_look
 from catalog.tools import definition_import, definitions
+from catalog.translations import stored as translations
 from catalog.vendors import onboarding, vendor_requests
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
@@ -253,6 +255,11 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     vendor_requests.ask(draft, actor=ada, **request_facts)
     group = word_groups.create_group(actor=ada, words=["PTO", "vacation"])
     word_groups.remove_group(word_groups.update_group(group, actor=ada, words=["PTO", "leave"]), actor=ada)
+    text = {"actor": ada, "language": "de", "digest": "0" * 64}
+    translations.write_translation(**text, text="Wetter von morgen")
+    translations.remove_translation(**text)
+    imported = {"origin": TranslationOrigin.IMPORT, "language": "de", "actor": ada}
+    translations.write_translations({"0" * 64: "Wetter von morgen"}, **imported)
     endpoint = vendor_operations.create_endpoint(
         actor=ada, vendor=row, protocol="a2t", url=vendor.url, credential=secret, policy={"new_tool": "hold"}
     )

@@ -11,7 +11,8 @@ STAYS = {
     "people make them, one by one": """
         people_user people_team people_membership people_identity people_apitoken
         catalog_vendor catalog_credential catalog_endpoint catalog_endpointdocument catalog_endpointsecret
-        catalog_providerclient catalog_customwordgroup catalog_vendorrequest catalog_activity
+        catalog_providerclient catalog_customwordgroup catalog_translation catalog_vendorrequest
+        catalog_activity
         catalog_activityversion catalog_activitycallee catalog_example catalog_configuration catalog_grant
         notifications_subscription notifications_mailaddress notifications_webhook
         designer_agent designer_agentvendor designer_agentaddress designer_transfer designer_keyagent
@@ -37,7 +38,7 @@ STAYS = {
     """,
     "one for each endpoint, tool or page of a list": """
         catalog_circuit catalog_toolcircuit catalog_toolfetch catalog_listfetch catalog_listeddocument
-        catalog_toolpicture catalog_knownpage catalog_likeness catalog_secondlook
+        catalog_toolpicture catalog_tooltexts catalog_knownpage catalog_likeness catalog_secondlook
     """,
     "one row, or one for each key": """
         people_audithead catalog_fingerprintkey designer_publishingkey designer_signingkey

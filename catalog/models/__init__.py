@@ -17,6 +17,7 @@ from catalog.models.searches import RecordedSearch, SearchChoice
 from catalog.models.second_looks import OtherAnswer, SecondLook
 from catalog.models.threads import Thread
 from catalog.models.tools import ListedDocument, ListFetch, Tool, ToolFetch, ToolVersion
+from catalog.models.translations import ToolTexts, Translation
 from catalog.models.user_grants import EndpointSecret, EndUser, ProviderClient, UserGrant
 from catalog.models.vendor_requests import VendorRequest
 from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendor
@@ -61,7 +62,9 @@ __all__ = [
     "ToolCircuit",
     "ToolFetch",
     "ToolPicture",
+    "ToolTexts",
     "ToolVersion",
+    "Translation",
     "UserGrant",
     "Vendor",
     "VendorRequest",

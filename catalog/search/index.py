@@ -24,6 +24,7 @@ from catalog.search.job_words import JobWords, shipped_groups
 from catalog.search.searched_texts import SearchedSignature
 from catalog.search.word_groups import Groups, current_groups, current_job_words
 from catalog.tools import effective_texts
+from catalog.translations import stored
 from core.canonical_json import digest
 from protocols.signature import from_json, to_json
 
@@ -55,6 +56,7 @@ class ToolRow:
     vendor_name: str
     vendor_slug: str
     signature: str
+    translations: str = ""
 
 
 def current_recipe() -> str:
@@ -204,6 +206,9 @@ def _read_tools(statement: str, values: dict[str, Any]) -> list[ToolRow]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         rows = [ToolRow(*row) for row in cursor.fetchall()]
+    # Translations are of the vendor's texts.
+    translations = stored.searched_translations({row.tool: row.signature for row in rows}, decode_signature)
+    rows = [replace(row, translations=translations.get(row.tool, "")) for row in rows]
     return _with_our_texts(rows)
 
 
@@ -221,7 +226,7 @@ def _with_our_texts(rows: list[ToolRow]) -> list[ToolRow]:
 
 def _document(row: ToolRow, job_words: JobWords) -> Document:
     signature = decode_signature(row.signature)
-    texts = searched_texts.of(signature, f"{row.vendor_name} {row.vendor_slug}")
+    texts = searched_texts.of(signature, f"{row.vendor_name} {row.vendor_slug}", row.translations)
     frequencies: defaultdict[str, float] = defaultdict(float)
     spelled: set[str] = set()
     stops: set[str] = set()

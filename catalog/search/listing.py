@@ -47,6 +47,7 @@ COLUMNS = {
         template="((%(expressions)s)::json -> 'annotations')::text",
         output_field=TextField(),
     ),
+    "language": F("texts__language"),
     # Nothing of it was let through so far: it is held for review, or blocked.
     "is_stopped": Case(When(stopped=F("current"), then=True), default=False),
 }

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 
 NAME, TEXT, PARAMETER, DETAIL, OUTPUT_DETAIL = 5.0, 1.0, 0.5, 0.15, 0.05
+# A translation of all texts of a tool, in each language.
+TRANSLATION = 0.5
 
 _K1, _B = 1.2, 0.75
 # The length that counts as ordinary: a constant, so that a tool's impacts never depend on its neighbours.

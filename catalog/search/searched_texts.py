@@ -42,7 +42,7 @@ class SearchedTexts(NamedTuple):
     fields: Weighted
 
 
-def of(signature: SearchedSignature | Signature, vendor: str = "") -> SearchedTexts:
+def of(signature: SearchedSignature | Signature, vendor: str = "", translations: str = "") -> SearchedTexts:
     name = signature.name
     title = "" if words.name_key(signature.title) == words.name_key(name) else signature.title
     inputs, outputs = signature.inputs, signature.outputs
@@ -58,6 +58,7 @@ def of(signature: SearchedSignature | Signature, vendor: str = "") -> SearchedTe
             (ranking.PARAMETER, " ".join([f"{field_.name} {field_.title}" for field_ in inputs])),
             (ranking.DETAIL, " ".join(details)),
             (ranking.OUTPUT_DETAIL, " ".join([field_.description for field_ in outputs])),
+            (ranking.TRANSLATION, translations),
         ),
     )
 

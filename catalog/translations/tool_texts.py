@@ -1,0 +1,104 @@
+"""The texts of a tool that can be translated, and the rules for a translation. Pure."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from core.errors import invalid
+from core.invisible_characters import hidden, name_of
+
+# Longer texts, and more of one tool, are left as they are.
+MAX_SOURCE, MAX_TEXTS = 10_000, 300
+MAX_TRANSLATION = 20_000
+_LETTER = re.compile(r"[^\W\d_]")
+# French has a space of this kind before a colon; the text needs none of its own.
+_SPACES = {ord("\u00a0"): " ", ord("\u202f"): " "}
+
+
+class ToolText(NamedTuple):
+    """A text of a tool.
+
+    member: `title`, `description`, or `input`, `input_title`, `output`, `output_title` with a `name`.
+    """
+
+    member: str
+    name: str
+    source: str
+    digest: str
+
+    @property
+    def label(self) -> str:
+        words = {"input": "Input", "output": "Output", "input_title": "Title of input"}
+        words |= {"output_title": "Title of output", "title": "Title", "description": "Description"}
+        return f"{words[self.member]} {self.name}".rstrip()
+
+
+class Described(Protocol):
+    """An input or an output."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+
+
+class TextsOwner(Described, Protocol):
+    """A signature, or the part of it that is searched."""
+
+    @property
+    def inputs(self) -> Sequence[Described]: ...
+    @property
+    def outputs(self) -> Sequence[Described]: ...
+
+
+def digest_of(source: str) -> str:
+    return hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
+
+
+def key_of(digest: str) -> int:
+    """Return the first eight bytes of a digest as a number that PostgreSQL can store."""
+    return int.from_bytes(bytes.fromhex(digest[:16]), "big", signed=True)
+
+
+def texts_of(signature: TextsOwner) -> list[ToolText]:
+    """Return the texts in the order of pages, the first of those that are equal."""
+    texts: dict[str, ToolText] = {}
+    for member, name, source in _members(signature):
+        if len(texts) < MAX_TEXTS and 0 < len(source) <= MAX_SOURCE and _LETTER.search(source):
+            text = ToolText(member, name, source, digest_of(source))
+            texts.setdefault(text.digest, text)
+    return list(texts.values())
+
+
+def _members(signature: TextsOwner) -> Iterator[tuple[str, str, str]]:
+    if signature.title != signature.name:
+        yield "title", "", signature.title
+    yield "description", "", signature.description
+    for kind, parameters in (("input", signature.inputs), ("output", signature.outputs)):
+        for parameter in parameters:
+            if parameter.title != parameter.name:
+                yield f"{kind}_title", parameter.name, parameter.title
+            yield kind, parameter.name, parameter.description
+
+
+def prose_of(texts: Iterable[ToolText]) -> str:
+    """Return the texts that show which language the vendor writes."""
+    return "\n".join(text.source for text in texts if text.member in ("description", "input", "output"))
+
+
+def normalize_translation(text: str) -> str:
+    """Return the translation as it is stored. Raises DomainError for one that is not a visible text."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SPACES).strip()
+    if not text:
+        raise invalid(text="The translation is empty. Enter a text, or remove the translation.")
+    if len(text) > MAX_TRANSLATION:
+        message = f"The translation has {len(text):,} characters. It may have up to {MAX_TRANSLATION:,}."
+        raise invalid(text=message)
+    for match in hidden(text):
+        character = name_of(text[match.start])
+        message = f"Remove the character {character}: it is invisible, or it changes how others look."
+        raise invalid(text=message)
+    return text
