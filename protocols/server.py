@@ -6,7 +6,7 @@ release, so no server can forget that. docs/protocols.md explains how to add one
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
@@ -16,11 +16,13 @@ import msgspec
 
 from core import strict_json
 from core.errors import DomainError
-from core.outbound.errors import ProtocolViolationError
-from protocols.base import MAX_USER_LENGTH, Ask
+from core.outbound.errors import ProtocolViolationError, printable
+from protocols.base import MAX_USER_LENGTH, QUESTIONS, Ask
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
+STREAM_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+CONFIRM_NEEDED = "confirm_needed"  # code of the error of a call that a user must confirm first
 USER_HEADER = "Pegboard-On-Behalf-Of"
 CONFIRM_HEADER = "Pegboard-Confirm"
 
@@ -126,6 +128,21 @@ class NoSuchAddressError(DomainError):
         super().__init__(NOT_FOUND.code, NOT_FOUND.message, status=NOT_FOUND.status)
 
 
+class UnknownToolError(DomainError):
+    """The release has no tool with this name at this address."""
+
+    def __init__(self, name: str) -> None:
+        message = f"There is no tool “{printable(name, 100)}” here. List the tools of the release."
+        super().__init__(NOT_FOUND.code, message, status=NOT_FOUND.status)
+
+
+class ThrottledError(DomainError):
+    def __init__(self, seconds: int) -> None:
+        message = f"Too many calls in this minute. Continue in {seconds} seconds."
+        super().__init__("throttled", message, status=429)
+        self.retry_after = seconds
+
+
 @dataclass(frozen=True)
 class ToolVersion:
     """One version of a tool, as the clients of a protocol name it. key: a value of the caller that servers
@@ -155,6 +172,11 @@ class ToolCallRequest:
     is_confirmed: a user has agreed to the effects of the tool.
     call_name: the id that the client has chosen for the call, "" for none. The same id runs once.
     user: the user of the agent for whom the tool runs, "" for none.
+    mark: text by which the client finds or cancels the call later.
+    has_left: returns whether the waiting client has hung up, in protocols in which that cancels the call.
+    questions: the kinds of questions that the client can be asked.
+    is_followed: the client reads the events of the call, so that a thread of this process runs it.
+    is_context: the name is that of a prompt or a resource and not of a tool.
     """
 
     tool_name: str
@@ -162,6 +184,11 @@ class ToolCallRequest:
     is_confirmed: bool = False
     call_name: str = ""
     user: str = ""
+    mark: str = ""
+    has_left: Callable[[], bool] | None = None
+    questions: Collection[str] = QUESTIONS
+    is_followed: bool = False
+    is_context: bool = False
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -175,6 +202,25 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeclaredOutputs:
+    """The outputs that the document of a tool lists.
+
+    names: of all outputs. listed_names: those that the format has as members of an object.
+    simple_names: of those that are not JSON.
+    whole: the output that contains all others. wrapper: the member that contains it, or all of them, where
+    the format requires an object. "" for none.
+    describes_object: the document describes an object beside its outputs.
+    """
+
+    names: Sequence[str] = ()
+    listed_names: Collection[str] = ()
+    simple_names: Collection[str] = ()
+    whole: str = ""
+    wrapper: str = ""
+    describes_object: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolCallResult:
     """The result of a call, with the names that the client uses.
 
@@ -182,13 +228,17 @@ class ToolCallResult:
     code, message: the reason of every result that is not a success.
     fields: a sentence for each invalid argument, by name.
     outputs: also possible with a tool error.
-    is_too_long: the tool ran, but its outputs are too long to return.
-    asks: questions to the user that the call waits for.
+    is_too_long: the tool ran, but its outputs are too long to return. beginning: of such outputs.
+    whole_output: the name of an output whose structured value is not an object and has no schema.
+    asks: questions to the user that the call waits for. can_resume: answers to them continue the call.
+    unanswerable_kinds: of questions that the vendor could not ask, separated by spaces.
     output_schema: the schema of the output that the model itself has to write.
     transfer: `agent` and `address` of the sub-agent that takes over.
     protocol: the protocol of the vendor.
-    declares_outputs: the document of the tool lists them.
+    declared: the outputs of the tool that ran, whose name is `tool_name`.
     notes: on arguments that the tool does not describe, with `code`, `message`, `input` and `proposal`.
+    all_notes: these, and those on the vendor's reply.
+    call: the id of the call, None if nothing was sent.
     """
 
     outcome: str | None
@@ -197,18 +247,48 @@ class ToolCallResult:
     fields: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     is_too_long: bool = False
+    beginning: str = ""
+    whole_output: str = ""
     asks: Sequence[Ask] = ()
+    can_resume: bool = False
+    unanswerable_kinds: str = ""
     retry: Retry | None = None
     output_schema: Mapping[str, Any] | None = None
     transfer: Mapping[str, str] | None = None
     protocol: str = ""
-    declares_outputs: bool = True
+    tool_name: str = ""
+    declared: DeclaredOutputs = DeclaredOutputs()
     notes: Sequence[Mapping[str, str]] = ()
+    all_notes: Sequence[Mapping[str, str]] = ()
     duration_ms: int = 0
+    call: int | None = None
 
     @property
     def is_success(self) -> bool:
         return self.outcome == "ok" and not self.is_too_long
+
+
+EventCondition = Literal["started", "partial", "interrupted", "final", "error", "alive"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallEvent:
+    """An event of a call that its client follows.
+
+    partial: `outputs`, which replace earlier ones, `progress` or `custom`. result: at the end.
+    """
+
+    condition: EventCondition
+    id: str = ""
+    partial: Mapping[str, Any] | None = None
+    result: ToolCallResult | None = None
+
+
+class CallEvents(Interface):
+    """The events of one call. Until it is closed it occupies its room among the threads."""
+
+    def __iter__(self) -> Generator[CallEvent]: ...
+    def close(self) -> None: ...
 
 
 class Release(Interface):

@@ -43,6 +43,7 @@ from people import audit
 from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
 from protocols.base import Outcome
 from protocols.calls.arguments import UNKNOWN_INPUT
+from protocols.server import UnknownToolError
 from serving import names
 from serving.outputs import parse_output
 from serving.released_documents import sealed, wires
@@ -123,14 +124,6 @@ class Wish:
     side: CallerSide = USUAL
 
 
-class UnknownToolError(DomainError):
-    """The release has no tool with this name at this address."""
-
-    def __init__(self, name: str) -> None:
-        message = f"There is no tool “{printable(name, 100)}” here. List the tools of the release."
-        super().__init__("not_found", message, status=404)
-
-
 def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Answer:
     """Run the tool or transfer that the model knows by this name, and wait for the result.
 
@@ -150,10 +143,10 @@ def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Ans
     try:
         if tool.signature.kind == transfers.KIND:
             target = _hand_over(release, tool, wish, actor=actor, key=key)
-            return Answer(tool=tool, outcome=transfers.KIND, transfer_to=target)
+            return Answer(tool=tool, outcome=transfers.KIND, transfer_to=target, format_=wish.format_)
         call = _call(release, tool, wish, actor=actor, key=key)
     except ArgumentsError as error:
-        return _refused(tool, error)
+        return _refused(tool, error, wish.format_)
     return answer_of(call, tool, wish.format_)
 
 
@@ -237,7 +230,7 @@ def resume(
     try:
         following = go_on(call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark)
     except ArgumentsError as error:
-        return _refused(tool, error)
+        return _refused(tool, error, format_)
     return answer_of(following, tool, format_)
 
 
@@ -298,10 +291,9 @@ def give_output(
     return answer_of(latent.answer(call, actor=actor, output=parsed_output, why=reason), tool, format_)
 
 
-def _refused(tool: ReleasedTool, error: ArgumentsError) -> Answer:
-    return Answer(
-        tool=tool, outcome=error.outcome.outcome, result=Result(error=dict(error.outcome.error or {}))
-    )
+def _refused(tool: ReleasedTool, error: ArgumentsError, format_: str) -> Answer:
+    result = Result(error=dict(error.outcome.error or {}))
+    return Answer(tool=tool, outcome=error.outcome.outcome, result=result, format_=format_)
 
 
 def visible_document(release: Release, sub_agent: str = "") -> ReleaseDocument | None:

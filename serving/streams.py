@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from catalog.models import Call
 from core.postgresql.base import give_back
@@ -14,16 +14,15 @@ from designer.exports.document import ReleasedTool
 from execution.calls import events, invocation, queue
 from execution.calls.invocation import NoRoomError, NoRoomToFollowError
 from execution.calls.places import Holder
+from protocols.server import EventCondition
 from serving.calls import Answer, answer_of
 from serving.released_documents import wires
 
-Condition = Literal["started", "partial", "interrupted", "final", "error", "alive"]
 POLL_SECONDS = 5.0  # seconds
 # So that a proxy does not close a silent stream, and a disconnected follower is noticed.
 KEEPALIVE_SECONDS = 15.0
 # After this time the follower reconnects with the id of the last event.
 MAX_STREAM_SECONDS = 900.0
-HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 _ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
@@ -33,7 +32,7 @@ class StreamEvent:
     condition except `alive` has the answer so far.
     """
 
-    condition: Condition
+    condition: EventCondition
     id: str = ""
     partial: Mapping[str, Any] | None = None
     answer: Answer | None = None
@@ -126,7 +125,7 @@ def _generate_events(
             yield StreamEvent(condition="alive")
 
 
-def condition_of(answer: Answer) -> Condition:
+def condition_of(answer: Answer) -> EventCondition:
     if answer.outcome is None:
         return "started"
     if answer.outcome == "ok":

@@ -13,7 +13,8 @@ from execution.threads import threads
 from people.models import ApiKey, User
 from protocols.acp.document import thread_state_schema
 from protocols.base import Note, ThreadState
-from serving.calls import Answer, UnknownToolError, answer_of, released_version, runtime_of, tool_within
+from protocols.server import UnknownToolError
+from serving.calls import Answer, answer_of, released_version, runtime_of, tool_within
 from serving.released_documents import sealed
 
 HIDDEN = Note("HIDDEN", "A designer hid outputs of this tool, so what its threads hold is not told.")

@@ -15,6 +15,7 @@ from designer.exports.parts import ToolPaths
 from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.signatures.effective import Effective
 from protocols.mcp import document
+from protocols.mcp.wire import WIRE
 
 CONTRACT = contracts.load("mcp")
 LIMITS = FormatLimits(
@@ -61,7 +62,7 @@ def _tool(tool: Effective, names: Wire) -> dict[str, Any]:
     if schema.is_web_address(tool.img):
         tool_document["icons"] = [{"src": tool.img}]
     if way := transfers.way_back(tool, names):
-        tool_document["_meta"] = {"pegboard/wire": way}
+        tool_document["_meta"] = {WIRE: way}
     return tool_document
 
 

@@ -23,6 +23,10 @@ META = "io.modelcontextprotocol/"
 PROTOCOL_VERSION, CLIENT_CAPABILITIES = f"{META}protocolVersion", f"{META}clientCapabilities"
 CLIENT_INFO, SERVER_INFO = f"{META}clientInfo", f"{META}serverInfo"
 SUBSCRIPTION_ID, META_LOG_LEVEL = f"{META}subscriptionId", f"{META}logLevel"
+# Members of `_meta` that Pegboard defines.
+USER, CALL, CODE, OUTCOME = "pegboard/on_behalf_of", "pegboard/call", "pegboard/code", "pegboard/outcome"
+NOTES, RETRY, TRANSFER = "pegboard/notes", "pegboard/retry", "pegboard/transfer"
+OUTPUT_SCHEMA, WIRE = "pegboard/output_schema", "pegboard/wire"
 # From the level with the most messages to the one with the fewest.
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

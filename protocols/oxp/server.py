@@ -190,9 +190,9 @@ def _response(result: ToolCallResult) -> dict[str, Any]:
         return response | {"success": False, "error": _error(result)}
     value: Any = result.outputs
     # A tool without declared outputs may return nothing or any value.
-    if not (result.declares_outputs or value):
+    if not (result.declared.names or value):
         return response | {"success": True}
-    is_any = not result.declares_outputs and result.protocol == OXPServer.name and value.keys() == {"value"}
+    is_any = not result.declared.names and result.protocol == OXPServer.name and value.keys() == {"value"}
     return response | {"success": True, "value": value["value"] if is_any else value}
 
 

@@ -33,7 +33,7 @@ from people.api.generics import GenericAPIView
 from people.models import ApiKey, Role, Scope
 from people.permissions import key_of, person
 from people.throttling import is_within_limit
-from protocols.server import CONFIRM_HEADER, USER_HEADER
+from protocols.server import CONFIRM_HEADER, USER_HEADER, ThrottledError, UnknownToolError
 from serving import batches, calls
 from serving.api.call_documents import (
     FORMAT_PARAMETER,
@@ -46,8 +46,8 @@ from serving.api.call_documents import (
     requested_format,
 )
 from serving.batches import BatchCall, Until
-from serving.calls import Answer, UnknownToolError
-from serving.serve.base import ThrottledError, refusal_of
+from serving.calls import Answer
+from serving.serve.base import refusal_of
 
 logger = logging.getLogger(__name__)
 # The members of a model's call, with their names in `calls`.

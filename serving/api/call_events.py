@@ -12,7 +12,7 @@ from catalog.models import Call
 from designer.exports.document import ReleasedTool
 from designer.models import Release
 from people.api.generics import GenericAPIView
-from protocols.server import EVENT_STREAM
+from protocols.server import EVENT_STREAM, STREAM_HEADERS
 from serving import streams
 from serving.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, answer_document, requested_format
 from serving.api.calls import found_call
@@ -40,7 +40,7 @@ def event_stream(
     """Return the call as server-sent events; `place` as for `streams.follow`."""
     followed = streams.follow(call, tool, requested_format(request), after, place)
     body = streams.EncodedStream(followed, lambda stream_event: _event(stream_event, release, request))
-    return StreamingHttpResponse(body, headers=streams.HEADERS, content_type=EVENT_STREAM)
+    return StreamingHttpResponse(body, headers=STREAM_HEADERS, content_type=EVENT_STREAM)
 
 
 def _event(stream_event: StreamEvent, release: Release, request: Request) -> bytes:

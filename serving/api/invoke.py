@@ -17,7 +17,7 @@ from execution.calls import invocation
 from people.api.generics import GenericAPIView
 from people.models import Role, Scope
 from people.permissions import key_of, person
-from protocols.server import EVENT_STREAM, JSON
+from protocols.server import EVENT_STREAM, JSON, UnknownToolError
 from serving import calls, streams
 from serving.api.call_documents import (
     FORMAT_PARAMETER,
@@ -28,7 +28,6 @@ from serving.api.call_documents import (
     build_wish,
 )
 from serving.api.call_events import AnyAccept, event_stream
-from serving.calls import UnknownToolError
 
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
 IDEMPOTENCY_KEY = OpenApiParameter(

@@ -23,9 +23,9 @@ from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role, Scope
 from people.permissions import key_of, person
 from protocols.base import ThreadState
+from protocols.server import UnknownToolError
 from serving import calls, threads
 from serving.api.invoke import NAME
-from serving.calls import UnknownToolError
 from serving.threads import ThreadView
 
 CALLS_SHOWN = 20

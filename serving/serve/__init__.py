@@ -8,14 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from protocols.a2t.server import A2TServer
+from protocols.mcp.server.server import MCPServer
 from protocols.oxp.server import OXPServer
 from protocols.server import Server
-from serving.serve import a2t, acp, mcp, oxp
+from serving.serve import a2t, acp, oxp
 from serving.serve.base import Operations
+from serving.serve.mcp.release import MCPRelease
 
 # In the order of *Connect*: the protocol of most clients comes first.
 SERVED: Mapping[Server[Any], Callable[[Operations], Any]] = {
-    mcp.PROTOCOL: lambda operations: operations,
+    MCPServer(): MCPRelease,
     A2TServer(): a2t.open_release,
     OXPServer(): oxp.open_release,
     acp.PROTOCOL: lambda operations: operations,

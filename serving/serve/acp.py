@@ -24,7 +24,16 @@ from execution.calls.results import notes_on_inputs
 from execution.calls.runtime import CallerSide
 from protocols.acp import run_options, wire
 from protocols.acp import server as acp_server
-from protocols.server import EVENT_STREAM, Refusal, Reply, Request, Server, Snippet, json_reply
+from protocols.server import (
+    EVENT_STREAM,
+    STREAM_HEADERS,
+    Refusal,
+    Reply,
+    Request,
+    Server,
+    Snippet,
+    json_reply,
+)
 from serving import streams
 from serving import threads as threads_of_runtimes
 from serving.calls import Answer, Wish
@@ -258,7 +267,7 @@ def _stream_run(
         body = streams.EncodedStream(
             followed, lambda stream_event: _update(operations, stream_event, str(run))
         )
-    return Reply(body=body, headers=streams.HEADERS, media_type=EVENT_STREAM)
+    return Reply(body=body, headers=STREAM_HEADERS, media_type=EVENT_STREAM)
 
 
 class _Cancelling(streams.EncodedStream):

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +19,7 @@ from core import rate_limits
 from core.errors import DomainError
 from designer.exports import transfers
 from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.wire import output_of_all
 from designer.models import Release
 from designer.releases import publishing
 from execution.calls import cancellation, invocation
@@ -32,10 +33,21 @@ from execution.user_grants.end_users import OnBehalfOf
 from people.models import ApiKey, Scope, User
 from people.throttling import Kind, is_within_limit
 from protocols.base import Ask
-from protocols.server import NOT_FOUND, Refusal, Request, Retry, ToolCallRequest, ToolCallResult
+from protocols.server import (
+    NOT_FOUND,
+    CallEvent,
+    DeclaredOutputs,
+    Refusal,
+    Request,
+    Retry,
+    ThrottledError,
+    ToolCallRequest,
+    ToolCallResult,
+    UnknownToolError,
+)
 from serving import calls, streams, threads
-from serving.calls import Answer, UnknownToolError, Wish
-from serving.released_documents import sealed
+from serving.calls import Answer, Wish
+from serving.released_documents import derived, sealed, wires
 from serving.streams import CallStream
 
 
@@ -70,13 +82,6 @@ def explain_failure(answer: Answer) -> tuple[str, str]:
     if answer.outcome == "ok" and answer.result.cut:
         return "TOO_LONG", "The tool has run, but its answer is too long to be passed on."
     return str(error.get("code", "")), str(error.get("message", "")) or "The tool did not answer."
-
-
-class ThrottledError(DomainError):
-    def __init__(self, seconds: int) -> None:
-        message = f"Too many calls in this minute. Continue in {seconds} seconds."
-        super().__init__("throttled", message, status=429)
-        self.retry_after = seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,13 +183,38 @@ class Operations:
             is_confirmed=request.is_confirmed,
             call_id=client_call_id(request.call_name) if request.call_name else None,
             on_behalf_of=on_behalf_of(request.user),
+            mark=request.mark,
+            mode=Mode.STREAM if request.is_followed else Mode.WAIT,
+            is_made_here=request.is_followed,
+            is_of_context=request.is_context,
+            side=CallerSide(has_left=request.has_left, questions=request.questions),
         )
         return self.result_of(self.run(wish))
+
+    def resume_request(self, call: int, request: ToolCallRequest, format_name: str) -> ToolCallResult:
+        """Continue this key's call, which has to be for the same user of the agent, with the arguments as
+        answers. Raises Http404 for any other call.
+        """
+        self.refuse_other_user(call, on_behalf_of(request.user))
+        # Clients send one id with all steps of a call, and each step is a call of its own here.
+        call_id = client_call_id(request.call_name, f"call-{call}") if request.call_name else None
+        answer = self.resume(
+            call,
+            request.tool_name,
+            request.arguments,
+            format_=format_name,
+            call_id=call_id,
+            side=CallerSide(has_left=request.has_left, questions=request.questions),
+            mark=request.mark,
+            is_followed=request.is_followed,
+        )
+        return self.result_of(answer)
 
     def result_of(self, answer: Answer) -> ToolCallResult:
         """Return the result that a server may report."""
         result = answer.result
         code, message = explain_failure(answer)
+        error = result.error or {}
         checks = (result.resume or {}).get("check_urls") or {}
         transfer = None
         if answer.outcome == transfers.KIND:
@@ -193,17 +223,24 @@ class Operations:
             outcome=answer.outcome,
             code=code,
             message=message,
-            fields=(result.error or {}).get("fields") or {},
+            fields=error.get("fields") or {},
+            unanswerable_kinds=str(error.get("kinds", "")),
+            can_resume=result.resume is not None,
             outputs=result.outputs,
             is_too_long=bool(result.cut),
+            beginning=result.cut,
+            whole_output=result.whole_output,
             asks=[Ask(**structs.asdict(ask), check_url=checks.get(ask.id, "")) for ask in result.asks],
             retry=Retry(**structs.asdict(result.retry)) if result.retry else None,
             output_schema=answer.output_schema,
             transfer=transfer,
             protocol=answer.tool.protocol,
-            declares_outputs=bool(answer.tool.signature.outputs),
+            tool_name=answer.tool.signature.name,
+            declared=_declared_outputs(answer),
             duration_ms=(answer.call and answer.call.duration_ms) or 0,
             notes=notes_on_inputs(result),
+            all_notes=result.notes,
+            call=answer.call.pk if answer.call else None,
         )
 
     def read_call(
@@ -374,6 +411,43 @@ class Operations:
         if self.caller.may_not_run:
             raise self.caller.may_not_run
         self.caller.spend("invoke")
+
+
+class FollowedCall:
+    """The events of a call for a server. The server closes it, which frees the follower's room."""
+
+    def __init__(self, call_stream: CallStream, result_of: Callable[[Answer], ToolCallResult]) -> None:
+        self._call_stream, self._result_of = call_stream, result_of
+
+    def __iter__(self) -> Generator[CallEvent]:
+        for event in self._call_stream:
+            has_ended = event.answer is not None and event.condition != "started"
+            yield CallEvent(
+                condition=event.condition,
+                id=event.id,
+                partial=event.partial,
+                result=self._result_of(event.answer) if event.answer and has_ended else None,
+            )
+
+    def close(self) -> None:
+        self._call_stream.close()
+
+
+def _declared_outputs(answer: Answer) -> DeclaredOutputs:
+    tool, format_ = answer.tool.signature, answer.format_
+
+    def make() -> DeclaredOutputs:
+        names, whole = wires(tool, format_)[0], output_of_all(tool)
+        return DeclaredOutputs(
+            names=[output.alias for output in tool.outputs],
+            listed_names=names.outputs.keys(),
+            simple_names={output.alias for output in tool.outputs if output.parameter.type != "json"},
+            whole=whole.alias if whole else "",
+            wrapper=names.whole_output,
+            describes_object=tool.outputs_rest is not None,
+        )
+
+    return derived(tool, ("declared outputs", format_), make)
 
 
 def note_refusal(caller: Caller, *, agent: str, tool: str) -> None:

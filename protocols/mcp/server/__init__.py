@@ -1,4 +1,1 @@
-"""The server of MCP, without Django: what clients declare and send, and what they are answered and asked.
-
-serving/serve/mcp runs the tools of a release for it.
-"""
+"""The server of MCP, without Django: what clients declare and send, and what they are answered and asked."""

@@ -3,7 +3,8 @@
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from protocols.mcp.wire import (
 )
 from protocols.server import Refusal
 
+logger = logging.getLogger(__name__)
 # Since 2026-07-28 the HTTP status reflects the kind of the error, for proxies.
 STATUS = {
     PARSE_ERROR: 400,
@@ -84,6 +86,19 @@ def response_in(document: object) -> tuple[Number | None, object] | None:
 
 def error(number: Number | None, refused: RpcError) -> dict[str, Any]:
     return wire.error(number, refused.number, refused.message, refused.data)
+
+
+def error_for(
+    number: Number | None, raised: Exception, refusal_for: Callable[[Exception], Refusal | None]
+) -> dict[str, Any]:
+    """Return the error for what happened to one of several messages, or after a stream has begun."""
+    if isinstance(raised, RpcError):
+        return error(number, raised)
+    refusal = refusal_for(raised)
+    if refusal is None:
+        logger.exception("a message failed")
+        refusal = Refusal(500, "server_error", "Pegboard failed to answer this message.")
+    return error(number, of_refusal(refusal))
 
 
 def of_refusal(refusal: Refusal) -> RpcError:

@@ -9,16 +9,16 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
-from typing import Protocol as Interface
 
 import msgspec
 
-from protocols.base import CLOSED, QUESTIONS
+from protocols.base import CLOSED, QUESTIONS, Ask
 from protocols.mcp import wire
 from protocols.mcp.rpc import CANNOT_ASK
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RpcError
-from protocols.mcp.wire import FORM_KIND, INVALID_PARAMS, MISSING_CAPABILITY, URL_KIND
+from protocols.mcp.wire import CALL, FORM_KIND, INVALID_PARAMS, MISSING_CAPABILITY, URL_KIND
+from protocols.server import ToolCallResult
 
 CONFIRM = "confirm"
 CHOICES_SINCE = "2025-11-25"
@@ -33,21 +33,6 @@ class _RequestedSchema(msgspec.Struct):
     type: Literal["object"]
     properties: dict[str, Any]
     required: list[str] = []
-
-
-class Question(Interface):
-    """A question that a call waits for, as `protocols.base.Ask` describes it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def schema(self) -> Mapping[str, Any] | None: ...
-    @property
-    def url(self) -> str: ...
-    @property
-    def request(self) -> Mapping[str, Any] | None: ...
 
 
 def confirmation(message: str) -> dict[str, Any]:
@@ -66,28 +51,29 @@ def has_answer_to_confirmation(params: Mapping[str, Any]) -> bool:
     return isinstance(responses, dict) and CONFIRM in responses
 
 
-def refuse_unable(error: Mapping[str, Any], call: int | None, client: Client) -> None:
-    """Raise RpcError if the vendor could not ask because the client did not declare that it answers: since
-    2026-07-28 the client receives an error in this case.
+def questions_of(result: ToolCallResult, client: Client) -> dict[str, Any] | None:
+    """Return the result that asks the user of the client; None without questions that it can answer.
+
+    Raises RpcError since 2026-07-28 if the client did not declare that it answers such questions. The call
+    was sent, and can be resumed over REST.
     """
-    if error.get("code") == CANNOT_ASK and "kinds" not in error:
-        missing = set(QUESTIONS) - set(client.kinds)
-    else:
-        missing = set(str(error.get("kinds", "")).split()) - set(client.kinds)
-    if client.is_modern and missing:
-        call_member = {} if call is None else {"pegboard/call": call}
-        raise _missing_capability(missing, str(error.get("message", "")), call_member)
+    missing = set(result.unanswerable_kinds.split())
+    if result.code == CANNOT_ASK and not missing:
+        missing = set(QUESTIONS)
+    _refuse_undeclared(missing, result.message, result.call, client)
+    if not (result.call and result.asks and result.can_resume):
+        return None
+    kinds = {kind for ask in result.asks for kind in _kinds_of(ask)}
+    question_text = " ".join(f"{ask.message} {ask.url}".strip() for ask in result.asks)
+    message = f"The tool asks its user, and this client did not say that it can. It asks: {question_text}"
+    _refuse_undeclared(kinds, message, result.call, client)
+    return _questions_result(result.call, result.asks, client)
 
 
-def refuse_undeclared(call: int, asks: Sequence[Question], client: Client) -> None:
-    """Raise RpcError if the client did not declare that it answers such questions: since 2026-07-28 it
-    receives an error in this case. The call was sent, and can be resumed over REST.
-    """
-    missing = {kind for ask in asks for kind in _kinds_of(ask)} - set(client.kinds)
+def _refuse_undeclared(kinds: set[str], message: str, call: int | None, client: Client) -> None:
+    missing = kinds - set(client.kinds)
     if client.is_modern and missing:
-        question_text = " ".join(f"{ask.message} {ask.url}".strip() for ask in asks)
-        message = f"The tool asks its user, and this client did not say that it can. It asks: {question_text}"
-        raise _missing_capability(missing, message, {"pegboard/call": call})
+        raise _missing_capability(missing, message, {} if call is None else {CALL: call})
 
 
 def _missing_capability(kinds: Collection[str], message: str, more: Mapping[str, Any]) -> RpcError:
@@ -97,13 +83,13 @@ def _missing_capability(kinds: Collection[str], message: str, more: Mapping[str,
     return RpcError(MISSING_CAPABILITY, message, needed)
 
 
-def _kinds_of(ask: Question) -> set[str]:
+def _kinds_of(ask: Ask) -> set[str]:
     if ask.request is not None:
         return wire.kinds_needed(ask.request["method"], ask.request["params"])
     return {URL_KIND if ask.url else FORM_KIND}
 
 
-def questions_result(call: int, asks: Sequence[Question], client: Client) -> dict[str, Any] | None:
+def _questions_result(call: int, asks: Sequence[Ask], client: Client) -> dict[str, Any] | None:
     """Return the result with the questions; None if the client cannot answer all of them."""
     requests = {}
     for ask in asks:
@@ -125,7 +111,7 @@ def questions_result(call: int, asks: Sequence[Question], client: Client) -> dic
     return _input_required(requests, f"call-{call}")
 
 
-def answers_ahead(params: Mapping[str, Any], asks: Sequence[Question]) -> dict[str, Any] | None:
+def answers_ahead(params: Mapping[str, Any], asks: Sequence[Ask]) -> dict[str, Any] | None:
     """Return the answers that a client sent with a call before it was asked; None unless each question has
     one.
     """

@@ -4,6 +4,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscri
 """
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
@@ -15,12 +16,13 @@ from core.outbound.limits import MIB, Limits
 from core.postgresql.base import give_back
 from execution.calls import checks
 from protocols.base import Subscription
+from protocols.mcp.server.context import find_resource
+from protocols.mcp.server.release import ContextItem
+from protocols.mcp.server.streams import STREAM_SECONDS
 from serving.calls import released_version, runtime_of
+from serving.released_documents import sealed
 from serving.serve.base import Operations
-from serving.serve.mcp import context
-from serving.serve.mcp.streams import STREAM_SECONDS
 
-MAX_ADDRESSES = 100
 _LIMITS = Limits(request=10.0, session=STREAM_SECONDS + 30.0, body=MIB, backoff=())
 
 
@@ -39,15 +41,15 @@ class Updates:
         return list(dict.fromkeys(updated))
 
 
-def subscribe(operations: Operations, uris: object, stack: ExitStack) -> Updates:
+def subscribe(
+    operations: Operations, items: Sequence[ContextItem], uris: Iterable[str], stack: ExitStack
+) -> Updates:
     """Subscribe to those of the resources that are pinned and whose vendors report updates.
 
     Each vendor counts as a call of the key. The subscriptions end with `stack`.
     """
     updates = Updates([])
-    if not isinstance(uris, list) or not uris:
-        return updates
-    for endpoint, addresses in _addresses_by_endpoint(operations, uris[:MAX_ADDRESSES]).items():
+    for endpoint, addresses in _addresses_by_endpoint(operations, items, uris).items():
         # A key that may not run tools gets no updates. A vendor that does not answer costs its own resources.
         with suppress(DomainError, ProtocolError):
             operations.spend_a_call()
@@ -58,11 +60,14 @@ def subscribe(operations: Operations, uris: object, stack: ExitStack) -> Updates
     return updates
 
 
-def _addresses_by_endpoint(operations: Operations, uris: list[object]) -> dict[Endpoint, list[str]]:
+def _addresses_by_endpoint(
+    operations: Operations, items: Sequence[ContextItem], uris: Iterable[str]
+) -> dict[Endpoint, list[str]]:
     addresses: dict[Endpoint, list[str]] = defaultdict(list)
     for uri in uris:
-        item = context.find_resource(operations, uri)
-        if item is None or not isinstance(uri, str):
+        resource, released = find_resource(items, uri), sealed(operations.release)
+        item = released.context_item(resource.name, operations.sub_agent) if resource else None
+        if item is None:
             continue
         runtime = runtime_of(operations.release, operations.caller.key, tool=item.signature.name)
         # A resource that waits for review is not read, so its updates are not reported either.

@@ -15,9 +15,11 @@ from designer.agents import agents
 from designer.pins import pins
 from designer.procedures import editing
 from designer.releases import publishing
+from protocols.mcp.server import asking, listening, tools
+from protocols.mcp.server.server import IN_BOTH_ERAS
 from protocols.signature import Annotations
-from serving.serve.mcp import IN_BOTH_ERAS, asking, listening, streams, tools
-from serving.serve.mcp.streams import StreamSlots
+from serving.serve.mcp import shared_state
+from serving.serve.mcp.shared_state import SLOTS, StreamSlots, streams_in_a_process
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply
 from tests.serving.test_calls import desk_with, runtime
@@ -397,9 +399,9 @@ def test_a_client_that_listens_hears_that_the_channel_has_moved(owner, desk, cli
 def test_only_so_many_listen_at_once(client):
     opened = [
         modern(client, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        for _ in range(streams.streams_in_a_process() + 1)
+        for _ in range(streams_in_a_process() + 1)
     ]
-    assert [response.status_code for response in opened] == [200] * streams.streams_in_a_process() + [429]
+    assert [response.status_code for response in opened] == [200] * streams_in_a_process() + [429]
     assert opened[-1]["Retry-After"]
     for stream in opened[:-1]:
         for close in stream._resource_closers:  # all of it would close the test's connection, too
@@ -414,7 +416,7 @@ def test_a_stream_that_is_never_sent_takes_no_place(client, monkeypatch):
     client.raise_request_exception = False
     with monkeypatch.context() as patched:
         patched.setattr("designer.releases.receipts.record_read", fails)
-        for _ in range(streams.streams_in_a_process() + 1):
+        for _ in range(streams_in_a_process() + 1):
             answer = modern(client, "subscriptions/listen", {"notifications": {}})
             assert answer.status_code == 500
     assert list(listened(client))[-1]["result"]["resultType"] == "complete"
@@ -579,7 +581,7 @@ def test_an_answer_is_heard_on_every_stream_of_a_call_that_its_client_names(lend
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     monkeypatch.setattr(asking, "STREAM_SECONDS", 5.0)
     call, headers = {"name": "sky", "arguments": {}}, {**open_session(lending), "Idempotency-Key": "a"}
-    monkeypatch.setattr(asking, "_slots", StreamSlots(lambda: 2))
+    monkeypatch.setitem(SLOTS, "questions", StreamSlots(lambda: 2))
     first = events_of(old(lending, "tools/call", call, **headers))
     number = next(first)["id"]
     answer = {"action": "accept", "content": {"branch": "Mole End"}}
@@ -639,7 +641,7 @@ def no_time(patch, lending):
 
 
 def no_place(patch, lending):
-    patch.setattr(asking, "_slots", StreamSlots(lambda: 0))
+    patch.setitem(SLOTS, "questions", StreamSlots(lambda: 0))
 
 
 def no_broker(patch, lending):
@@ -647,7 +649,9 @@ def no_broker(patch, lending):
         def set(self, *_, **__):
             raise redis.ConnectionError
 
-    patch.setattr(asking, "redis_client", SimpleNamespace(client=Away))
+        mget = set
+
+    patch.setattr(shared_state, "redis_client", SimpleNamespace(client=Away))
 
 
 @pytest.mark.parametrize("break_connection", [no_time, no_place, no_broker])
@@ -661,7 +665,7 @@ def test_a_question_that_cannot_be_put_is_told(break_connection, lending, monkey
 
 
 def test_one_key_leaves_places_to_the_others(lending, owner, monkeypatch):
-    monkeypatch.setattr(asking, "_slots", StreamSlots(lambda: 2, limit_for_key=lambda: 1))
+    monkeypatch.setitem(SLOTS, "questions", StreamSlots(lambda: 2, limit_for_key=lambda: 1))
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     call, headers = {"name": "sky", "arguments": {}}, open_session(lending)
     first = old(lending, "tools/call", call, **headers)

@@ -7,8 +7,9 @@ from django.db import connection
 
 from catalog.models import Call
 from designer.models import Agent
+from protocols.mcp.server import asking
 from protocols.signature import Annotations
-from serving.serve.mcp import asking
+from serving.serve.mcp.shared_state import SLOTS
 from tests.hostile_vendor import reply
 from tests.serving.serve.test_mcp import answers, events_of, library, open_session, post
 from tests.serving.serve.test_mcp_following import chatty
@@ -166,7 +167,7 @@ def test_a_stream_that_asks_ends_with_its_call(client, vendor, monkeypatch):
     cancel(client, 7, session)
     # No response is sent for it.
     assert list(events) == []
-    assert not asking._slots._open
+    assert not SLOTS["questions"]._open
     assert [call.outcome for call in Call.objects.all()] == ["needs_input"]
 
 

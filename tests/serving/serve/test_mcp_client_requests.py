@@ -8,8 +8,8 @@ from catalog.models import Call, Endpoint
 from designer.procedures import editing
 from designer.releases import publishing
 from protocols.mcp import wire
+from protocols.mcp.server import asking
 from protocols.signature import AllowedValue
-from serving.serve.mcp import asking
 from tests.factories import make_parameter
 from tests.hostile_vendor import json_reply, reply
 from tests.serving.serve.test_mcp import BOTH, META, answers, events_of, modern, old, post

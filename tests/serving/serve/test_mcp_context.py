@@ -14,7 +14,7 @@ from designer.pins import pins, tunings
 from designer.procedures import editing
 from designer.releases import publishing
 from people.models import Role
-from serving.serve.mcp import listening
+from protocols.mcp.server import listening
 from tests.context_vendor import HANDSHAKE, MODERN, PROMPT, ContextVendor
 from tests.factories import make_endpoint, make_user
 from tests.serving.serve import test_mcp

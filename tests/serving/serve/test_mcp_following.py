@@ -15,7 +15,7 @@ from designer.releases import publishing
 from execution.calls import invocation
 from execution.calls.places import CallPlaces
 from serving import streams
-from serving.serve.mcp import asking, following
+from serving.serve.mcp.shared_state import SLOTS
 from tests.hostile_vendor import json_reply, reply
 from tests.serving.serve.test_mcp import BRANCH, FORMS, META, modern, old, post
 from tests.serving.test_calls import desk_with, runtime
@@ -234,7 +234,7 @@ def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
     assert progress["params"] == {**TOLD, "progressToken": 3}
     assert end["result"]["content"]
     stream.close()
-    assert not asking._slots._open
+    assert not SLOTS["questions"]._open
 
 
 def test_a_stream_that_asks_has_no_follower_s_place_meanwhile(client, vendor, monkeypatch):
@@ -281,7 +281,7 @@ def test_a_client_without_a_place_is_refused_before_the_call_is_written(client, 
     def full(*args):
         raise streams.NoRoomError
 
-    monkeypatch.setattr(following.streams, "reserve_room", full)
+    monkeypatch.setattr(streams, "reserve_room", full)
     assert call_followed(client, meta={"progressToken": 1}).status_code == 503
     assert not Call.objects.exists()
 

@@ -13,7 +13,7 @@ import pytest
 from catalog.models import Call
 from execution.calls import lease
 from people.models import AuditEntry
-from serving.serve.mcp import following
+from protocols.mcp.server import following
 from tests.serving.serve.test_mcp import FORMS, modern, old
 from tests.serving.serve.test_mcp_following import BOTH, call_followed, chatty
 from tests.serving.test_calls import desk_with, runtime

@@ -4,15 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.models.calls import Asked
-from designer.signatures.effective import Effective
-from protocols.mcp.server import questions
+from protocols.base import Ask
+from protocols.mcp.server import outputs, questions
 from protocols.mcp.server.clients import Client
-from serving.serve.mcp import outputs
+from protocols.server import DeclaredOutputs, ToolCallResult
 from tests.core.schema.schemas import kinds, values
 
 ASKS_FORMS = Client(version="2026-07-28", kinds=("form",))
-TOOL = Effective(name="sky", wire_name="sky", description="")
 TYPES = kinds | values
 ITEMS = st.fixed_dictionaries({}, optional={"type": TYPES}) | values
 MEMBERS = st.fixed_dictionaries({}, optional={"type": TYPES, "items": ITEMS, "enum": values}) | values
@@ -27,7 +25,8 @@ BLOCKS = st.fixed_dictionaries({"type": st.just("text") | TYPES}) | values
 
 
 def asks(schema):
-    return questions.questions_result(1, [Asked("a", "Which?", schema)], ASKS_FORMS)
+    result = ToolCallResult(outcome="needs_input", asks=[Ask("a", "Which?", schema)], can_resume=True, call=1)
+    return questions.questions_of(result, ASKS_FORMS)
 
 
 @given(SCHEMAS)
@@ -66,7 +65,7 @@ def test_what_clients_take_for_no_form_is_told_in_words(more):
 
 @given(values | st.lists(BLOCKS, max_size=3))
 def test_only_blocks_of_known_types_go_on_as_content(content):
-    blocks = outputs.content_blocks(TOOL, {"content": content})
+    blocks = outputs.content_blocks(DeclaredOutputs(), {"content": content})
     if blocks is not None:
         assert all(block["type"] in outputs._BLOCKS for block in blocks)
     else:

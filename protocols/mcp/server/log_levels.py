@@ -9,21 +9,19 @@ https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/loggin
 from collections.abc import Mapping
 from typing import Any
 
-import redis
-
-from core import redis_client
 from core.errors import DomainError
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RpcError
+from protocols.mcp.server.release import Release, StoreError
 from protocols.mcp.wire import INVALID_PARAMS, LOG_LEVELS
 from protocols.server import Request
-from serving.serve.base import Operations
 
 KEPT_SECONDS = 24 * 60 * 60
+TOPIC = "log-level"
 
 
 def set_level(
-    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+    request: Request, release: Release, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises RpcError for an unknown level, and DomainError if it cannot be kept."""
     level = params.get("level")
@@ -32,22 +30,19 @@ def set_level(
     # Without a session there is no later request that could be known again.
     if client.session:
         try:
-            redis_client.client().set(_key(operations, client), level, ex=KEPT_SECONDS)
-        except redis.RedisError as error:
+            release.store(TOPIC).write(client.session, level, KEPT_SECONDS)
+        except StoreError as error:
             message = "The level could not be kept. Send it again."
             raise DomainError("unavailable", message, status=503) from error
     return {}
 
 
-def find_level(operations: Operations, client: Client) -> str:
+def find_level(release: Release, client: Client) -> str:
     """Return the level that the client has set for its session, "" for none."""
     if not client.session:
         return ""
     try:
-        return str(redis_client.client().get(_key(operations, client)) or "")
-    except redis.RedisError:
+        (level,) = release.store(TOPIC).read(client.session)
+    except StoreError:
         return ""
-
-
-def _key(operations: Operations, client: Client) -> str:
-    return f"pegboard:log-level:{operations.caller.key.pk}:{client.session}"
+    return level

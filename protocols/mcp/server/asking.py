@@ -9,7 +9,6 @@ https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
 
-import logging
 import re
 import time
 import uuid
@@ -18,37 +17,22 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-import redis
 
-from core import redis_client
 from core.errors import DomainError
-from core.postgresql.base import give_back
 from protocols.mcp import wire
-from protocols.mcp.server import messages
+from protocols.mcp.server import messages, tools
+from protocols.mcp.server.release import Release, StoreError
+from protocols.mcp.server.streams import PING, PING_EVERY, STREAM_SECONDS, event, stream_reply
 from protocols.mcp.wire import Number
 from protocols.server import Reply
-from serving.serve.base import Operations
-from serving.serve.mcp import errors, tools
-from serving.serve.mcp.streams import (
-    PING,
-    PING_EVERY,
-    STREAM_SECONDS,
-    StreamSlots,
-    event,
-    streams_in_a_process,
-)
 
-logger = logging.getLogger(__name__)
 PAUSE = 0.2
+TOPIC = "asked"
 # For so many seconds a response is stored for other streams of the same call, including one that begins
 # later.
 RESPONSE_SECONDS = 10
 MAX_ANSWER_BYTES = 64 * 1024
 _NUMBER = re.compile(r"(?:call-[0-9]{1,18}|first-[0-9a-f]{32})-[0-9]{1,4}")
-# A key whose users do not answer leaves half of the streams to other keys.
-_slots = StreamSlots(
-    lambda: max(1, streams_in_a_process() // 2), limit_for_key=lambda: max(1, streams_in_a_process() // 4)
-)
 
 # Continues the call with these members added to its parameters: yields events and returns the result.
 Continue = Callable[[Mapping[str, Any]], Generator[bytes, None, dict[str, Any]]]
@@ -59,21 +43,20 @@ class _CancelledError(Exception):
 
 
 def stream_questions(
-    operations: Operations, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
+    release: Release, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
 ) -> Reply | None:
     """Return a stream that sends the questions of `required` and continues the call until it has a result,
     which answers the message `number`. It ends early if the client cancels the call with this mark.
 
     None if this key has no free stream.
     """
-    if not _slots.take(operations.caller.key):
+    leave = release.reserve_stream("questions")
+    if leave is None:
         return None
-    return _slots.stream(
-        _generate_events(operations, mark, number, required, continue_call), operations.caller.key
-    )
+    return stream_reply(_generate_events(release, mark, number, required, continue_call), leave)
 
 
-def store_response(operations: Operations, number: Number | None, response: object) -> None:
+def store_response(release: Release, number: Number | None, response: object) -> None:
     """Store a client's response for the process that waits for it. Raises DomainError if it is too large or
     cannot be stored.
     """
@@ -84,20 +67,20 @@ def store_response(operations: Operations, number: Number | None, response: obje
         raise DomainError("too_large", f"An answer has at most {MAX_ANSWER_BYTES // 1024} kB.", status=413)
     try:
         # A response that no process waits for is not stored.
-        redis_client.client().set(_key(operations, number), encoded, xx=True, keepttl=True)
-    except redis.RedisError as error:
+        release.store(TOPIC).write(number, encoded, None, only_if="old")
+    except StoreError as error:
         message = "The answer could not be passed on. Send it again."
         raise DomainError("unavailable", message, status=503) from error
 
 
-def cancel(operations: Operations, mark: str) -> None:
+def cancel(release: Release, mark: str) -> None:
     """End the streams with questions of a call with this mark, in all processes."""
-    with suppress(redis.RedisError):
-        redis_client.client().set(_cancelled_key(operations, mark), "1", ex=RESPONSE_SECONDS)
+    with suppress(StoreError):
+        release.store(TOPIC).write(_cancellation(mark), "1", RESPONSE_SECONDS)
 
 
 def _generate_events(
-    operations: Operations, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
+    release: Release, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
 ) -> Generator[bytes]:
     ends, result, state = time.monotonic() + STREAM_SECONDS, dict(required), None
     try:
@@ -105,40 +88,37 @@ def _generate_events(
             state = result.get("requestState")
             # A confirmation is requested before there is a call, so it has no state.
             name = state or f"first-{uuid.uuid4().hex}"
-            responses = yield from _collect_responses(operations, mark, name, result["inputRequests"], ends)
+            responses = yield from _collect_responses(release, mark, name, result["inputRequests"], ends)
             if responses is None:
-                result = tools.result_without_answer(operations, state)
+                result = tools.result_without_answer(release, state)
             else:
                 state_member = {"requestState": state} if state else {}
                 result = yield from continue_call({**state_member, "inputResponses": responses})
         answer = wire.result(number, result)
     except _CancelledError:
-        tools.give_up(operations, state)
+        tools.give_up(release, state)
         return
-    except Exception as error:
-        rpc_error = errors.rpc_error_for(error)
-        if rpc_error is None:
-            logger.exception("a call that asked its user failed")
-            rpc_error = errors.server_error()
-        answer = messages.error(number, rpc_error)
+    except Exception as error:  # noqa: BLE001 - it is logged
+        answer = messages.error_for(number, error, release.refusal_for)
     yield event(answer)
 
 
 def _collect_responses(
-    operations: Operations, mark: str, question_prefix: str, requests: Mapping[str, Any], ends: float
+    release: Release, mark: str, question_prefix: str, requests: Mapping[str, Any], ends: float
 ) -> Generator[bytes, None, dict[str, Any] | None]:
     # One after the other: clients put one form before their users.
     responses, seconds = {}, int(STREAM_SECONDS) + 60
     for index, (name, request) in enumerate(requests.items()):
         number = f"{question_prefix}-{index}"
-        key, broker, pinged = _key(operations, number), redis_client.client(), time.monotonic()
+        pinged = time.monotonic()
         try:
+            store = release.store(TOPIC)
             # A client that sends its call again has a second stream for the question, or an answer already.
-            if not broker.set(key, "", ex=seconds, nx=True):
-                broker.expire(key, seconds)
+            if not store.write(number, "", seconds, only_if="new"):
+                store.extend(number, seconds)
             yield event(wire.request(number, request["method"], request["params"]))
             while True:
-                encoded, is_cancelled = broker.mget(key, _cancelled_key(operations, mark))
+                encoded, is_cancelled = store.read(number, _cancellation(mark))
                 if is_cancelled:
                     raise _CancelledError
                 if encoded:
@@ -148,19 +128,13 @@ def _collect_responses(
                 if now - pinged > PING_EVERY:
                     pinged = now
                     yield PING
-                give_back()
-                time.sleep(PAUSE)
-            broker.expire(key, RESPONSE_SECONDS)
-        except redis.RedisError:
+                release.pause(PAUSE)
+            store.extend(number, RESPONSE_SECONDS)
+        except StoreError:
             return None
-        responses[name] = msgspec.json.decode(str(encoded))
+        responses[name] = msgspec.json.decode(encoded)
     return responses
 
 
-def _key(operations: Operations, number: str) -> str:
-    # Only the key that sent the call can answer.
-    return f"pegboard:asked:{operations.caller.key.pk}:{number}"
-
-
-def _cancelled_key(operations: Operations, mark: str) -> str:
-    return f"pegboard:asked:{operations.caller.key.pk}:cancelled:{mark}"
+def _cancellation(mark: str) -> str:
+    return f"cancelled:{mark}"

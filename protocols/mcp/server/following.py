@@ -13,25 +13,28 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import protocols
 from core.errors import DomainError
 from protocols.mcp import wire
+from protocols.mcp.server import log_levels, results, tools
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import Message
+from protocols.mcp.server.release import Release
+from protocols.mcp.server.streams import PING, PING_EVERY, encoded_event, event
 from protocols.mcp.wire import LOG_LEVELS, META_LOG_LEVEL, Number
-from protocols.server import EVENT_STREAM, Reply, Request
-from serving import streams
-from serving.calls import Answer
-from serving.released_documents import sealed
-from serving.serve.base import Operations
-from serving.serve.mcp import log_levels, tools
-from serving.serve.mcp.streams import PING, PING_EVERY, event
-from serving.streams import CallStream, StreamEvent
+from protocols.server import (
+    EVENT_STREAM,
+    STREAM_HEADERS,
+    CallEvent,
+    CallEvents,
+    Reply,
+    Request,
+    ToolCallResult,
+)
 
 CHECK_SECONDS = 2.0  # between two checks whether the client has closed the connection
 
 # Makes the reply to the request from the result of the call.
-FormatResult = Callable[[Answer], Reply]
+FormatResult = Callable[[ToolCallResult], Reply]
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,9 @@ class RequestedNotifications:
     token: Number | None
     level: str
 
-    def notification(self, stream_event: StreamEvent) -> dict[str, Any] | None:
+    def notification(self, call_event: CallEvent) -> dict[str, Any] | None:
         """Return the event as a notification; None if the client did not request it."""
-        partial = stream_event.partial or {}
+        partial = call_event.partial or {}
         progress, logged = partial.get("progress"), partial.get("custom")
         if self.token is not None and isinstance(progress, dict) and "progress" in progress:
             params = {"progressToken": self.token, **progress}
@@ -60,7 +63,7 @@ class RequestedNotifications:
 
 
 def requested_notifications(
-    request: Request, operations: Operations, client: Client, message: Message
+    request: Request, release: Release, client: Client, message: Message
 ) -> RequestedNotifications | None:
     """Return the notifications that the client requests and that the tool can send; None if the reply is to
     be the result alone.
@@ -70,15 +73,14 @@ def requested_notifications(
         return None
     if EVENT_STREAM not in request.headers.get("Accept", "").lower():
         return None
-    tool = sealed(operations.release).tool(name, operations.sub_agent)
-    if tool is None or not tool.protocol or not protocols.get(tool.protocol).tells_progress:
+    if not release.reports_progress(name):
         return None
     token = wire.id_of({"id": meta.get("progressToken")}) if isinstance(meta, dict) else None
     if client.is_modern:
         level = meta.get(META_LOG_LEVEL) if isinstance(meta, dict) else None
     else:
         # Before 2026-07-28 the level is set for a session.
-        level = log_levels.find_level(operations, client)
+        level = log_levels.find_level(release, client)
     requested = RequestedNotifications(
         token=token, level=level if isinstance(level, str) and level in LOG_LEVELS else ""
     )
@@ -87,7 +89,7 @@ def requested_notifications(
 
 def begin(
     request: Request,
-    operations: Operations,
+    release: Release,
     client: Client,
     params: Mapping[str, Any],
     requested: RequestedNotifications,
@@ -96,46 +98,41 @@ def begin(
     """Begin the call and return its stream, or its result if it has one already. `format_result` makes the
     reply at the end of the stream. Raises the errors of `tools.begin_call`.
     """
-    call = _begin_call(request, operations, client, params)
+    call = _begin_call(request, release, client, params)
     if isinstance(call, dict):
         return call
     # Since 2026-07-28 a client cancels by closing the stream; before, closing it has no meaning.
-    stream = _Stream(
-        operations, *call, requested, format_result, request.has_left if client.is_modern else None
-    )
-    return Reply(body=stream, headers=streams.HEADERS, media_type=EVENT_STREAM)
+    stream = _Stream(release, *call, requested, format_result, request.has_left if client.is_modern else None)
+    return Reply(body=stream, headers=STREAM_HEADERS, media_type=EVENT_STREAM)
 
 
 def stream_within(
     request: Request,
-    operations: Operations,
+    release: Release,
     client: Client,
     params: Mapping[str, Any],
     requested: RequestedNotifications,
 ) -> Generator[bytes, None, dict[str, Any]]:
     """Begin the call, yield its notifications for a stream that is already open, and return its result."""
-    call = _begin_call(request, operations, client, params)
+    call = _begin_call(request, release, client, params)
     if isinstance(call, dict):
         return call
-    number, call_stream = call
-    with closing(call_stream):
-        answer = yield from _generate_events(call_stream, requested, None)
-    return tools.result(answer or operations.read_call(number, format_=tools.FORMAT), operations, client)
+    number, call_events = call
+    with closing(call_events):
+        result = yield from _generate_events(call_events, requested, None)
+    return results.format_result(result or release.read_call(number), release, client)
 
 
 def _begin_call(
-    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
-) -> tuple[int, CallStream] | dict[str, Any]:
-    with streams.reserve_room(operations.holder) as room:
-        answer = tools.begin_call(request, operations, client, params, is_followed=True)
-        if not isinstance(answer, Answer):
-            return answer
-        if answer.call is None or answer.outcome is not None:
-            return tools.result(answer, operations, client)
-        call_stream = operations.follow(
-            answer.call.pk, format_=tools.FORMAT, place=room, alive_every=CHECK_SECONDS
-        )
-        return answer.call.pk, call_stream
+    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+) -> tuple[int, CallEvents] | dict[str, Any]:
+    with release.reserve_room() as room:
+        result = tools.begin_call(request, release, client, params, is_followed=True)
+        if not isinstance(result, ToolCallResult):
+            return result
+        if result.call is None or result.outcome is not None:
+            return results.format_result(result, release, client)
+        return result.call, release.follow(result.call, room, CHECK_SECONDS)
 
 
 class _HasLeftError(Exception):
@@ -143,16 +140,16 @@ class _HasLeftError(Exception):
 
 
 def _generate_events(
-    call_stream: Iterable[StreamEvent], requested: RequestedNotifications, has_left: Callable[[], bool] | None
-) -> Generator[bytes, None, Answer | None]:
-    # Returns the answer at the end; None if the stream ends while the call is still running.
+    call_events: Iterable[CallEvent], requested: RequestedNotifications, has_left: Callable[[], bool] | None
+) -> Generator[bytes, None, ToolCallResult | None]:
+    # Returns the result at the end; None if the stream ends while the call is still running.
     spoke = time.monotonic()
-    for stream_event in call_stream:
-        if stream_event.answer and stream_event.condition != "started":
-            return stream_event.answer
+    for call_event in call_events:
+        if call_event.result:
+            return call_event.result
         if has_left and has_left():
             raise _HasLeftError
-        if notification := requested.notification(stream_event):
+        if notification := requested.notification(call_event):
             spoke = time.monotonic()
             yield event(notification)
         elif time.monotonic() - spoke > PING_EVERY:
@@ -166,42 +163,42 @@ class _Stream:
 
     def __init__(
         self,
-        operations: Operations,
+        release: Release,
         call: int,
-        call_stream: CallStream,
+        call_events: CallEvents,
         requested: RequestedNotifications,
         format_result: FormatResult,
         has_left: Callable[[], bool] | None,
     ) -> None:
-        self._operations, self._call = operations, call
-        self._call_stream, self._requested, self._format_result = call_stream, requested, format_result
+        self._release, self._call = release, call
+        self._call_events, self._requested, self._format_result = call_events, requested, format_result
         self._has_left = has_left
         self._has_ended = False
         self._continuation: Iterable[bytes] = ()
 
     def __iter__(self) -> Generator[bytes]:
         try:
-            answer = yield from _generate_events(self._call_stream, self._requested, self._has_left)
+            result = yield from _generate_events(self._call_events, self._requested, self._has_left)
         except _HasLeftError:
             return
-        yield from self._end(answer or self._operations.read_call(self._call, format_=tools.FORMAT))
+        yield from self._end(result or self._release.read_call(self._call))
 
     def close(self) -> None:
-        self._call_stream.close()
+        self._call_events.close()
         # A stream with questions occupies a slot of its own.
         if close := getattr(self._continuation, "close", None):
             close()
         if self._has_left and not self._has_ended:
             # A call that has ended stays as it is.
             with suppress(DomainError):
-                self._operations.cancel(self._call)
+                self._release.cancel(self._call)
 
-    def _end(self, answer: Answer) -> Iterable[bytes]:
+    def _end(self, result: ToolCallResult) -> Iterable[bytes]:
         self._has_ended = True
         # A call that continues after a question reserves a room of its own.
-        self._call_stream.close()
-        reply = self._format_result(answer)
+        self._call_events.close()
+        reply = self._format_result(result)
         if isinstance(reply.body, bytes):
-            return [b"event: message\ndata: " + reply.body + b"\n\n"]
+            return [encoded_event(reply.body)]
         self._continuation = reply.body
         return self._continuation

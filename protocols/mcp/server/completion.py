@@ -10,22 +10,17 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/comple
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from designer.exports.document import ReleaseDocument
 from protocols.mcp import uri_templates
-from protocols.mcp.context import vendor_id
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RpcError
+from protocols.mcp.server.release import Release
 from protocols.mcp.wire import INVALID_PARAMS
 from protocols.server import Request
-from serving.serve.base import Operations
-from serving.serve.mcp.procedure_arguments import arguments_of, values_of
 
 MAX_VALUES = 100  # as the specification has it
 
 
-def complete(
-    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
-) -> dict[str, Any]:
+def complete(request: Request, release: Release, client: Client, params: Mapping[str, Any]) -> dict[str, Any]:
     """Raises RpcError for an unknown prompt, tool or argument."""
     ref, argument = params.get("ref"), params.get("argument")
     if not isinstance(ref, dict) or not isinstance(argument, dict):
@@ -33,7 +28,7 @@ def complete(
     name, typed_text = argument.get("name"), argument.get("value", "")
     if not isinstance(name, str) or not isinstance(typed_text, str):
         raise RpcError(INVALID_PARAMS, "“argument” needs a “name” and a “value”, which are texts.")
-    values_by_name = _values_by_argument(operations, ref)
+    values_by_name = _values_by_argument(release, ref)
     if name not in values_by_name:
         raise RpcError(INVALID_PARAMS, "There is no such argument.")
     start = typed_text.casefold()
@@ -48,42 +43,34 @@ def complete(
     }
 
 
-def _values_by_argument(operations: Operations, ref: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+def _values_by_argument(release: Release, ref: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     """Return the values to choose from, by argument. Raises RpcError for an unknown reference."""
-    document, values = operations.visible_document(), None
+    values: Mapping[str, Sequence[str]] | None = None
     match ref.get("type"):
         case "ref/prompt":
-            values = _values_of_prompt(document, ref.get("name"))
+            values = _values_of_prompt(release, ref.get("name"))
         case "ref/resource":
-            values = _values_of_template(document, ref.get("uri"))
+            values = _values_of_template(release, ref.get("uri"))
         case "ref/tool":
-            values = _values_of_tool(document, ref.get("name"))
+            values = release.input_values(str(ref.get("name")))
     if values is None:
         message = "“ref” names no prompt, resource template or tool of this release."
         raise RpcError(INVALID_PARAMS, message)
     return values
 
 
-def _values_of_prompt(document: ReleaseDocument, name: object) -> Mapping[str, Sequence[str]] | None:
-    for procedure in document.procedures:
+def _values_of_prompt(release: Release, name: object) -> Mapping[str, Sequence[str]] | None:
+    for procedure in release.procedures():
         if procedure.slug == name:
-            arguments = arguments_of(procedure, document)
-            return {argument.name: argument.values for argument in arguments.values()}
-    for item in document.context:
-        if item.signature.kind == "prompt" and item.signature.name == name:
-            return {argument.shown_name: () for argument in item.signature.inputs}
+            return {argument.name: argument.values for argument in procedure.arguments.values()}
+    for item in release.context_items():
+        if item.kind == "prompt" and item.name == name:
+            return {argument.name: () for argument in item.arguments}
     return None
 
 
-def _values_of_template(document: ReleaseDocument, template: object) -> Mapping[str, Sequence[str]] | None:
-    for item in document.context:
-        if item.signature.kind == "resource_template" and vendor_id(item.tool_id) == template:
-            return dict.fromkeys(uri_templates.variables(template), ())
-    return None
-
-
-def _values_of_tool(document: ReleaseDocument, name: object) -> Mapping[str, Sequence[str]] | None:
-    for tool in document.tools:
-        if tool.signature.name == name:
-            return {tool_input.alias: values_of(tool_input) for tool_input in tool.signature.inputs}
+def _values_of_template(release: Release, template: object) -> Mapping[str, Sequence[str]] | None:
+    for item in release.context_items():
+        if item.kind == "resource_template" and item.vendor_id == template:
+            return dict.fromkeys(uri_templates.variables(item.vendor_id), ())
     return None

@@ -12,16 +12,13 @@ from collections.abc import Generator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from core.postgresql.base import give_back
-from designer.models import Channel
 from protocols.mcp import wire
 from protocols.mcp.server.messages import Message, RpcError
+from protocols.mcp.server.release import Release, Updates
+from protocols.mcp.server.streams import PING, PING_EVERY, STREAM_SECONDS, event, stream_reply
 from protocols.mcp.subscriptions import ACKNOWLEDGED, UPDATED
 from protocols.mcp.wire import INVALID_PARAMS, SUBSCRIPTION_ID, Number
-from protocols.server import Reply
-from serving.serve.base import Operations, ThrottledError
-from serving.serve.mcp import resource_updates
-from serving.serve.mcp.streams import PING, PING_EVERY, STREAM_SECONDS, StreamSlots, event
+from protocols.server import Reply, ThrottledError
 
 PAUSE = 2.0
 LIST_CHANGES = {
@@ -30,31 +27,34 @@ LIST_CHANGES = {
     "resourcesListChanged": "notifications/resources/list_changed",
 }
 RESOURCES = "resourceSubscriptions"
-_slots = StreamSlots()
+MAX_ADDRESSES = 100
 
 
-def listen(operations: Operations, message: Message, number: Number) -> Reply:
+def listen(release: Release, message: Message, number: Number) -> Reply:
     """Return a stream of notifications. Raises RpcError, and ThrottledError if no stream is free."""
     requested = message.params.get("notifications")
     if not isinstance(requested, dict):
         raise RpcError(
             INVALID_PARAMS, "“notifications” has to be an object with the requested notifications."
         )
-    if not _slots.take(operations.caller.key):
+    leave = release.reserve_stream("news")
+    if leave is None:
         raise ThrottledError(int(STREAM_SECONDS))
-    return _slots.stream(_generate_events(operations, number, requested), operations.caller.key)
+    return stream_reply(_generate_events(release, number, requested), leave)
 
 
-def _generate_events(
-    operations: Operations, number: Number, requested: Mapping[str, Any]
-) -> Generator[bytes]:
+def _generate_events(release: Release, number: Number, requested: Mapping[str, Any]) -> Generator[bytes]:
     with ExitStack() as stack:
-        updates = resource_updates.subscribe(operations, requested.get(RESOURCES), stack)
-        yield from _generate_notifications(operations, number, requested, updates)
+        uris = requested.get(RESOURCES)
+        addresses = (
+            [uri for uri in uris[:MAX_ADDRESSES] if isinstance(uri, str)] if isinstance(uris, list) else []
+        )
+        updates = release.subscribe(addresses, stack)
+        yield from _generate_notifications(release, number, requested, updates)
 
 
 def _generate_notifications(
-    operations: Operations, number: Number, requested: Mapping[str, Any], updates: resource_updates.Updates
+    release: Release, number: Number, requested: Mapping[str, Any], updates: Updates
 ) -> Generator[bytes]:
     meta = {SUBSCRIPTION_ID: number}
     lists = [name for name in LIST_CHANGES if requested.get(name) is True]
@@ -62,13 +62,11 @@ def _generate_notifications(
     if addresses := updates.addresses:
         honoured[RESOURCES] = addresses
     yield _notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
-    release_id, ends, pinged = operations.release.pk, time.monotonic() + STREAM_SECONDS, time.monotonic()
-    # A number or a digest always names the same release, so only channels are polled.
-    channel = Channel.objects.filter(agent=operations.release.agent_id, name=operations.release_name)
+    last_release, ends, pinged = release.number, time.monotonic() + STREAM_SECONDS, time.monotonic()
     while honoured and (now := time.monotonic()) < ends:
-        channel_release_id = channel.values_list("release", flat=True).first()
-        if channel_release_id not in (release_id, None):
-            release_id = channel_release_id
+        current_release = release.current_number()
+        if current_release not in (last_release, None):
+            last_release = current_release
             for name in lists:
                 yield _notification(LIST_CHANGES[name], {"_meta": meta})
         for uri in updates.take():
@@ -76,8 +74,7 @@ def _generate_notifications(
         if now - pinged > PING_EVERY:
             pinged = now
             yield PING
-        give_back()
-        time.sleep(PAUSE)
+        release.pause(PAUSE)
     yield event(wire.result(number, {"resultType": "complete", "_meta": meta}))
 
 

@@ -1,0 +1,208 @@
+"""Prompts and resources of a release: its procedures, and the prompts and resources of vendors.
+
+Procedures are also resources, because some clients let the user choose the resources that enter the context.
+The texts of vendors come from the MCP server of the vendor that offers them, and from nowhere else. An
+address is read if it is pinned, or fits a pinned template. The contents are passed on as data.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from protocols.mcp import uri_templates
+from protocols.mcp.context import URI
+from protocols.mcp.server import questions, tools
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import RpcError
+from protocols.mcp.server.release import Argument, ContextItem, Procedure, Release
+from protocols.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from protocols.server import Request, ToolCallRequest, ToolCallResult, UnknownToolError
+from protocols.signature import ContextKind
+
+MARKDOWN = "text/markdown"
+MAX_VALUE_LENGTH = 2000
+
+
+def list_prompts(
+    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    _refuse_cursor(params, "prompts")
+    prompts = [_prompt_of_procedure(procedure, release) for procedure in release.procedures()]
+    return {"prompts": prompts + [_prompt(item) for item in _items(release, "prompt")]}
+
+
+def _prompt_of_procedure(procedure: Procedure, release: Release) -> dict[str, Any]:
+    prompt = _entry_of_procedure(procedure, release)
+    if arguments := procedure.arguments:
+        prompt["arguments"] = [
+            {"name": argument.name, "description": argument.description, "required": False}
+            for argument in arguments.values()
+        ]
+    return prompt
+
+
+def _entry_of_procedure(procedure: Procedure, release: Release) -> dict[str, Any]:
+    return {
+        "name": procedure.slug,
+        "title": procedure.title,
+        "description": f"How {release.name} works with these tools: {procedure.title}",
+    }
+
+
+def _prompt(item: ContextItem) -> dict[str, Any]:
+    arguments = [
+        {
+            "name": argument.name,
+            **({"title": argument.title} if argument.title else {}),
+            **({"description": argument.description} if argument.description else {}),
+            "required": argument.is_required,
+        }
+        for argument in item.arguments
+    ]
+    return {**_entry(item), **({"arguments": arguments} if arguments else {})}
+
+
+def _entry(item: ContextItem) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        **({"title": item.title} if item.title != item.name else {}),
+        **({"description": item.description} if item.description else {}),
+        **({"mimeType": item.media_type} if item.media_type else {}),
+    }
+
+
+def get_prompt(
+    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    name, values = params.get("name"), params.get("arguments")
+    procedure = next((row for row in release.procedures() if row.slug == name), None)
+    # A procedure accepts any empty value in place of an object.
+    if values is not None and not isinstance(values, dict) and (values or procedure is None):
+        raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
+    if procedure is None:
+        item = next((item for item in _items(release, "prompt") if item.name == name), None)
+        if item is None:
+            message = "There is no such prompt. “prompts/list” has the names of all prompts."
+            raise RpcError(INVALID_PARAMS, message)
+        return _ask_vendor(request, release, client, params, item, values or {})
+    if faults := _faults_in(values or {}, procedure.arguments):
+        raise RpcError(INVALID_PARAMS, "Some arguments do not fit.", {"fields": faults})
+    text = {"type": "text", "text": _with_values(procedure.text, (values or {}).items())}
+    return {"description": procedure.title, "messages": [{"role": "user", "content": text}]}
+
+
+def _faults_in(values: Mapping[str, object], arguments: Mapping[str, Argument]) -> dict[str, str]:
+    """Return why values are refused, by name."""
+    faults = {}
+    for name, value in values.items():
+        if name not in arguments:
+            faults[name[:100]] = "is no argument of this prompt"
+        elif not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH:
+            faults[name] = f"must be a text of at most {MAX_VALUE_LENGTH} characters"
+    return faults
+
+
+def _with_values(text: str, values: Iterable[tuple[str, str]]) -> str:
+    lines = [f"- `{name}`: {msgspec.json.encode(value).decode()}" for name, value in values]
+    return "\n".join([text, "", "The user gave these values:", "", *lines]) if lines else text
+
+
+def list_resources(
+    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    _refuse_cursor(params, "entries")
+    procedures = [
+        {"uri": uri, **_entry_of_procedure(procedure, release), "mimeType": MARKDOWN}
+        for uri, procedure in _procedures_by_uri(release).items()
+    ]
+    items = [{"uri": item.vendor_id, **_entry(item)} for item in _items(release, "resource")]
+    return {"resources": procedures + items}
+
+
+def list_templates(
+    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    _refuse_cursor(params, "entries")
+    items = _items(release, "resource_template")
+    return {"resourceTemplates": [{"uriTemplate": item.vendor_id, **_entry(item)} for item in items]}
+
+
+def read_resource(
+    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    uri = params.get("uri")
+    if isinstance(uri, str):
+        if procedure := _procedures_by_uri(release).get(uri):
+            return {"contents": [{"uri": uri, "mimeType": MARKDOWN, "text": procedure.text}]}
+        if item := find_resource(release.context_items(), uri):
+            arguments = {URI: uri} if item.kind == "resource_template" else {}
+            return _ask_vendor(request, release, client, params, item, arguments)
+    number = INVALID_PARAMS if client.is_modern or not isinstance(uri, str) else RESOURCE_NOT_FOUND
+    message = "There is no such resource. “resources/list” has the addresses of all resources."
+    raise RpcError(number, message, {"uri": uri})
+
+
+def find_resource(items: Iterable[ContextItem], uri: str) -> ContextItem | None:
+    """Return the pinned resource with this address, or the pinned template that it fits."""
+    template = None
+    for item in items:
+        if item.kind == "resource" and item.vendor_id == uri:
+            return item
+        if item.kind == "resource_template" and not template and uri_templates.fits(item.vendor_id, uri):
+            template = item
+    return template
+
+
+def _procedures_by_uri(release: Release) -> dict[str, Procedure]:
+    return {f"procedure://{release.slug}/{procedure.slug}": procedure for procedure in release.procedures()}
+
+
+def _items(release: Release, kind: ContextKind) -> list[ContextItem]:
+    return [item for item in release.context_items() if item.kind == kind]
+
+
+def _refuse_cursor(params: Mapping[str, Any], entries: str) -> None:
+    if params.get("cursor") is not None:
+        message = f"All {entries} are on the first page. Send the request without a cursor."
+        raise RpcError(INVALID_PARAMS, message)
+
+
+def _ask_vendor(
+    request: Request,
+    release: Release,
+    client: Client,
+    params: Mapping[str, Any],
+    item: ContextItem,
+    arguments: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the result, or what the vendor asks the user of the client. Raises RpcError, DomainError."""
+    user, continued = tools.user_of_agent(request, params), questions.continued_call(params)
+    call = ToolCallRequest(
+        tool_name=item.name,
+        arguments=continued[1] if continued else arguments,
+        is_confirmed=True,
+        user=user,
+        mark=client.mark,
+        has_left=request.has_left if client.is_modern else None,
+        questions=client.kinds,
+        is_context=True,
+    )
+    try:
+        result = release.resume(continued[0], call) if continued else release.run(call)
+    except UnknownToolError as error:
+        raise RpcError(INVALID_PARAMS, error.message) from error
+    if result.is_success:
+        return dict(result.outputs)
+    if required := questions.questions_of(result, client):
+        return required
+    raise _error(result, client, params)
+
+
+def _error(result: ToolCallResult, client: Client, params: Mapping[str, Any]) -> RpcError:
+    data = {"code": result.code, **({"fields": result.fields} if result.fields else {})}
+    if result.code == "NOT_FOUND" and "uri" in params:
+        number = INVALID_PARAMS if client.is_modern else RESOURCE_NOT_FOUND
+        return RpcError(number, result.message, {"uri": params["uri"], **data})
+    is_callers = result.outcome == "invalid_arguments" or result.code == "NOT_FOUND"
+    return RpcError(INVALID_PARAMS if is_callers else INTERNAL_ERROR, result.message, data)

@@ -1,0 +1,254 @@
+"""MCP over streamable HTTP: a release as an MCP server, in both eras of the protocol and without sessions.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from core import strict_json
+from core.outbound.errors import ProtocolViolationError, printable
+from protocols.mcp import wire
+from protocols.mcp.server import (
+    about,
+    asking,
+    clients,
+    completion,
+    context,
+    following,
+    listening,
+    log_levels,
+    messages,
+    results,
+    snippets,
+    tools,
+)
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.following import RequestedNotifications
+from protocols.mcp.server.messages import Message, RpcError
+from protocols.mcp.server.release import Release
+from protocols.mcp.server.streams import encoded_event
+from protocols.mcp.wire import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MODERN,
+    SERVER_INFO,
+    SESSION_HEADER,
+    VERSION_HEADER,
+    Number,
+)
+from protocols.server import (
+    EVENT_STREAM,
+    NoSuchAddressError,
+    Refusal,
+    Reply,
+    Request,
+    Server,
+    Snippet,
+    ToolCallResult,
+    json_reply,
+)
+
+MAX_BATCH = 20
+
+Handler = Callable[[Request, Release, Client, Mapping[str, Any]], dict[str, Any]]
+IN_BOTH_ERAS: dict[str, Handler] = {
+    "tools/list": tools.list_tools,
+    "tools/call": tools.call_tool,
+    "prompts/list": context.list_prompts,
+    "prompts/get": context.get_prompt,
+    "resources/list": context.list_resources,
+    "resources/templates/list": context.list_templates,
+    "resources/read": context.read_resource,
+    "completion/complete": completion.complete,
+}
+MODERN_ONLY: dict[str, Handler] = {
+    "server/discover": lambda _, release, __, ___: about.discover(release),
+}
+HANDSHAKE_ONLY: dict[str, Handler] = {
+    "initialize": lambda _, release, client, __: about.initialize(release, client.version),
+    "ping": lambda _, __, ___, ____: {},
+    "logging/setLevel": log_levels.set_level,
+}
+# The cacheable results, with a lifetime of zero: a channel may move to another release at any moment.
+CACHEABLE = (
+    *("server/discover", "tools/list", "prompts/list"),
+    *("resources/list", "resources/templates/list", "resources/read"),
+)
+
+
+class MCPServer(Server[Release]):
+    name = "mcp"
+    label = "MCP"
+
+    def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
+        return snippets.build_snippets(address, agent)
+
+    def answer(self, request: Request, release: Release) -> Reply:
+        if request.path.strip("/"):
+            raise NoSuchAddressError
+        if request.method != "POST":
+            # Clients of the older era try to open a stream (GET) and to end the session (DELETE), and
+            # continue without them.
+            refusal = Refusal(405, "method_not_allowed", "Messages of MCP are sent with POST.")
+            return replace(self.refusal(refusal, b""), headers={"Allow": "POST"})
+        document = request.json()
+        try:
+            if clients.is_modern(request, document):
+                reply = _modern_reply(request, release, messages.read_message(document))
+            else:
+                reply = _reply_in_session(request, release, document)
+        except RpcError as error:
+            return json_reply(messages.error(wire.id_of(document), error), error.status)
+        return _as_events(reply) if clients.accepts_only_events(request) else reply
+
+    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+        try:
+            number = wire.id_of(strict_json.loads(body, allow_unstorable=True))
+        except ProtocolViolationError:
+            number = None
+        return json_reply(messages.error(number, messages.of_refusal(refusal)), refusal.status)
+
+
+def _as_events(reply: Reply) -> Reply:
+    if not isinstance(reply.body, bytes) or not reply.body:
+        return reply
+    return replace(reply, body=encoded_event(reply.body), media_type=EVENT_STREAM)
+
+
+def _modern_reply(request: Request, release: Release, message: Message) -> Reply:
+    if message.id is None:
+        # No notification of a client has an effect in this era.
+        if request.headers.get(VERSION_HEADER) not in MODERN:
+            raise clients.unsupported_version(request.headers.get(VERSION_HEADER), MODERN)
+        return Reply(status=202)
+    client = clients.client_of_request(request, message)
+    if message.method == "subscriptions/listen":
+        return listening.listen(release, message, message.id)
+    number = message.id
+
+    def format_result(result: dict[str, Any]) -> Reply:
+        cache_members: dict[str, Any] = (
+            {"ttlMs": 0, "cacheScope": "private"} if message.method in CACHEABLE else {}
+        )
+        meta = {**result.get("_meta", {}), SERVER_INFO: about.server_info(release)}
+        return json_reply(
+            wire.result(number, {"resultType": "complete", **cache_members, **result, "_meta": meta})
+        )
+
+    if requested := following.requested_notifications(request, release, client, message):
+        return _stream_reply(request, release, client, message, requested, format_result)
+    handler = _find_handler(message.method, IN_BOTH_ERAS | MODERN_ONLY)
+    return format_result(handler(request, release, client, message.params))
+
+
+def _stream_reply(
+    request: Request,
+    release: Release,
+    client: Client,
+    message: Message,
+    requested: RequestedNotifications,
+    format_result: Callable[[dict[str, Any]], Reply],
+) -> Reply:
+    """Return the reply to a call with notifications. `format_result` makes the reply that has the result."""
+
+    def last_reply(result: ToolCallResult) -> Reply:
+        try:
+            return format_result(results.format_result(result, release, client))
+        except RpcError as error:
+            return json_reply(messages.error(message.id, error))
+
+    reply = following.begin(request, release, client, message.params, requested, last_reply)
+    return reply if isinstance(reply, Reply) else format_result(reply)
+
+
+def _reply_in_session(request: Request, release: Release, document: object) -> Reply:
+    client = clients.client_in_session(request)
+    if isinstance(document, list):
+        return _batch(request, release, client, document)
+    if response := messages.response_in(document):
+        asking.store_response(release, *response)
+        return Reply(status=202)
+    message = messages.read_message(document)
+    if message.id is None:
+        if message.method == "notifications/cancelled":
+            _cancel(release, client, message.params)
+        return Reply(status=202)
+    headers = {}
+    client = client.marking(message.id)
+    if message.method == "initialize":
+        client = clients.client_of_handshake(message.params)
+        # The client repeats the id with each request, and it contains what the handshake settled.
+        headers = {SESSION_HEADER: client.session_id}
+    try:
+        reply = _handshake_reply(request, release, client, message, message.id)
+    except RpcError as error:
+        # Before 2026-07-28 the status of HTTP is about the transport alone.
+        reply = json_reply(messages.error(message.id, error))
+    return replace(reply, headers={**reply.headers, **headers})
+
+
+def _handshake_reply(
+    request: Request, release: Release, client: Client, message: Message, number: Number
+) -> Reply:
+    def format_result(result: dict[str, Any]) -> Reply:
+        if result.get("resultType") == "input_required":
+            if reply := asking.stream_questions(release, client.mark, number, result, continue_call):
+                return reply
+            result = tools.result_without_answer(release, result.get("requestState"))
+        return json_reply(wire.result(number, result))
+
+    def continue_call(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
+        answered = replace(message, params={**message.params, **answers})
+        if requested := following.requested_notifications(request, release, client, answered):
+            return (yield from following.stream_within(request, release, client, answered.params, requested))
+        return _handle(request, release, client, answered)
+
+    if requested := following.requested_notifications(request, release, client, message):
+        return _stream_reply(request, release, client, message, requested, format_result)
+    return format_result(_handle(request, release, client, message))
+
+
+def _cancel(release: Release, client: Client, params: Mapping[str, Any]) -> None:
+    """Cancel the call that this client requested with the id `requestId`. A call that has ended or belongs to
+    another client is left alone. A notification has no response.
+    """
+    if (number := wire.id_of({"id": params.get("requestId")})) is None:
+        return
+    if mark := client.marking(number).mark:
+        # While a question is open no call is running: then the stream of the question is cancelled.
+        asking.cancel(release, mark)
+        release.cancel_marked(mark)
+
+
+def _batch(request: Request, release: Release, client: Client, documents: list[Any]) -> Reply:
+    if client.version not in clients.BATCHED or not 1 <= len(documents) <= MAX_BATCH:
+        message_text = (
+            f"Send one message at a time, or up to {MAX_BATCH} in a revision of MCP that has batches."
+        )
+        raise RpcError(INVALID_REQUEST, message_text)
+    answers = []
+    for document in documents:
+        try:
+            message = messages.read_message(document)
+            if message.id is not None:
+                result = _handle(request, release, client.marking(message.id), message)
+                answers.append(wire.result(message.id, result))
+        except Exception as error:  # noqa: BLE001 - it is logged
+            # The tools of other messages have run, and a client without their results would run them again.
+            answers.append(messages.error_for(wire.id_of(document), error, release.refusal_for))
+    return json_reply(answers) if answers else Reply(status=202)
+
+
+def _handle(request: Request, release: Release, client: Client, message: Message) -> dict[str, Any]:
+    handler = _find_handler(message.method, IN_BOTH_ERAS | HANDSHAKE_ONLY)
+    return handler(request, release, client, message.params)
+
+
+def _find_handler(method: str, handlers: Mapping[str, Handler]) -> Handler:
+    handler = handlers.get(method)
+    if handler is None:
+        raise RpcError(METHOD_NOT_FOUND, f"This server has no method “{printable(method, 60)}”.")
+    return handler
