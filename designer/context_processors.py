@@ -113,6 +113,7 @@ AGENT_TABS = (
             TabPage("Tools", "agent", "tools"),
             TabPage("Procedures", "procedure-list", "procedures"),
             TabPage("Sub-agents", "agent-tree", also=("transfers/",)),
+            TabPage("Summary", "agent-summary"),
         ),
     ),
     AgentTab(

@@ -1,0 +1,159 @@
+"""What an agent may do, where it runs, who approved it and what was tested, from a release or the draft."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+import protocols
+from catalog.models import Tool
+from designer.environments import mocks
+from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTool
+from designer.models import Agent, Environment, RehearsalRun, RehearsalStatus, Release
+from designer.readiness import obstacles
+from designer.readiness.judgement import State
+from designer.readiness.obstacles import AgentTool, Readiness
+from designer.releases import provenance
+from designer.releases.provenance import ReceivedTool
+from execution.activities.mocks.assertions import Verdict
+
+NO_ENVIRONMENT = "no environment"
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizedTool:
+    """A tool of the document.
+
+    runs: what runs, by environment; one row without a name if it is the same in all of them.
+    reaches_vendor: its vendor runs it in one of them.
+    state: the worst one in the default environment.
+    approval: of the release, None if this version was not released.
+    """
+
+    tool: ReleasedTool
+    sub_agent: str
+    vendor: str
+    version: str
+    runs: Sequence[tuple[str, str]]
+    reaches_vendor: bool
+    state: State
+    approval: ReceivedTool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A host that calls of the tools are sent to. identity: whose credential is sent."""
+
+    host: str
+    protocol: str
+    vendor: str
+    identity: str
+    tool_names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """nodes: the agents of the tree below the first one. last_run: None if no test has finished."""
+
+    document: ReleaseDocument
+    tools: Sequence[SummarizedTool]
+    places: Sequence[Environment]
+    destinations: Sequence[Destination]
+    rules: Sequence[Verdict]
+    last_run: RehearsalRun | None
+
+    @property
+    def sub_agents(self) -> Sequence[ReleasedSubAgent]:
+        return self.document.agents
+
+    @property
+    def procedures(self) -> list[tuple[str, str, str]]:
+        """Return the name of the agent, the title and the text of each procedure."""
+        return [(node.name, one.title, one.text) for node in self.document.nodes for one in node.procedures]
+
+
+def summarize_document(
+    agent: Agent, document: ReleaseDocument, *, at: datetime, release: Release | None
+) -> Summary:
+    """Summarize a release, or the draft if `release` is None. Environments and rules are those of today."""
+    places = list(agent.environments.all())
+    pairs = [(node, tool) for node in document.nodes for tool in node.tools]
+    default = next((place for place in places if place.is_default), None)
+    columns: list[Environment | None] = [*places] if default else [*places, None]
+    tools = [AgentTool.of_released(node.slug, tool) for node, tool in pairs]
+    readiness = obstacles.of_tools(agent, tools, places=columns)
+    received = provenance.received(agent, at=at, number=release.number if release else None)
+    approvals = {(row.sub_agent, row.tool, row.digest): row for row in (received.tools if received else ())}
+    rows_by_tool = _catalog_tools(pairs)
+    summarized = []
+    for index, (node, tool) in enumerate(pairs):
+        sub_agent = node.slug if node.parent else ""
+        approval = approvals.get((sub_agent, tool.id, tool.version.digest))
+        row = rows_by_tool.get(tool.id)
+        by_place = {
+            place.name if place else NO_ENVIRONMENT: readiness[place.pk if place else 0][index]
+            for place in columns
+        }
+        summarized.append(
+            SummarizedTool(
+                tool,
+                sub_agent,
+                row.endpoint.vendor.name if row else tool.vendor,
+                approval.version_name if approval else tool.version.label,
+                _describe_runs(by_place),
+                any(one.runs == "vendor" for one in by_place.values()),
+                readiness[default.pk if default else 0][index].states[0],
+                approval,
+            )
+        )
+    return Summary(
+        document,
+        summarized,
+        places,
+        _destinations(summarized, rows_by_tool),
+        mocks.check_assertions(agent, mocks.assertions_of(agent), mocks.CallFilter()),
+        _last_run(agent, release),
+    )
+
+
+def _catalog_tools(pairs: Iterable[tuple[ReleasedSubAgent, ReleasedTool]]) -> dict[int, Tool]:
+    rows = Tool.objects.filter(pk__in={tool.id for _, tool in pairs})
+    return {row.pk: row for row in rows.select_related("endpoint__vendor")}
+
+
+def _describe_runs(by_place: Mapping[str, Readiness]) -> list[tuple[str, str]]:
+    words = {"vendor": "its vendor", "latent": "simulated by the model", "nothing": "nothing"}
+    described = [
+        (place, f"implementation “{row.activity}”" if row.activity else words.get(row.runs, "nothing"))
+        for place, row in by_place.items()
+    ]
+    return described if len({text for _, text in described}) > 1 else [("", described[0][1])]
+
+
+def _destinations(tools: Iterable[SummarizedTool], rows: Mapping[int, Tool]) -> list[Destination]:
+    names: dict[tuple[str, str, str, str], list[str]] = {}
+    for summarized in tools:
+        row = rows.get(summarized.tool.id)
+        if row is None or not summarized.reaches_vendor:
+            continue
+        endpoint, needs = row.endpoint, summarized.tool.signature.requirements
+        if needs.user or needs.secrets:
+            identity = "the end user"
+        else:
+            identity = "this organisation" if endpoint.credential_id else "none"
+        key = (
+            urlsplit(endpoint.url).netloc,
+            protocols.get(endpoint.protocol).label,
+            summarized.vendor,
+            identity,
+        )
+        names.setdefault(key, []).append(summarized.tool.signature.name)
+    return [Destination(*key, tool_names) for key, tool_names in sorted(names.items())]
+
+
+def _last_run(agent: Agent, release: Release | None) -> RehearsalRun | None:
+    # A release is published from the draft, so the last run before it is the one that its publisher saw.
+    rows = RehearsalRun.objects.filter(agent=agent, release=None, status=RehearsalStatus.SUCCEEDED)
+    if release:
+        rows = rows.filter(finished_at__lte=release.created_at)
+    return rows.select_related("asks").defer("payload", "results").order_by("-pk").first()
