@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet, TextChoices
 
+from core.csv_cells import guard_cell
 from core.errors import DomainError
 from people.models import AuditEntry
 
@@ -17,8 +18,6 @@ COLUMNS = (
     *("id", "at", "actor", "action", "kind", "object_id", "label", "before", "after", "why"),
     *("position", "hash"),
 )
-# A spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV injection).
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ExportFormat(TextChoices):
@@ -75,5 +74,4 @@ def _csv_lines(rows: list[Any]) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    return guard_cell("" if value is None else str(value))

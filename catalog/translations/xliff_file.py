@@ -1,0 +1,126 @@
+"""Translations as XLIFF 2.0 for translation programs. Pure.
+
+https://docs.oasis-open.org/xliff/xliff-core/v2.0/xliff-core-v2.0.html. A document type is refused, so a file
+has no entities; elements within a text are refused too, because texts of tools have no markup.
+"""
+
+import re
+from typing import NoReturn
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+from catalog.translations.exchange import FileContents, FileRow, unreadable
+
+NAMESPACE = "urn:oasis:names:tc:xliff:document:2.0"
+MAX_DEPTH = 50
+# The characters that XML cannot contain (https://www.w3.org/TR/xml/#charsets).
+_NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write_xliff(rows: list[FileRow], language: str) -> str:
+    units = "".join(_unit(row) for row in rows)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<xliff xmlns="{NAMESPACE}" version="2.0" srcLang="und" trgLang="{language}" xml:space="preserve">\n'
+        f'<file id="tools">\n{units}</file>\n</xliff>\n'
+    )
+
+
+def _unit(row: FileRow) -> str:
+    state = "final" if row.is_confirmed else "translated" if row.translation else "initial"
+    target = f"<target>{_text(row.translation)}</target>" if row.translation else ""
+    name = quoteattr(_NO_XML.sub("\ufffd", row.position))
+    return (
+        f'<unit id="{row.digest}" name={name}><segment state="{state}">'
+        f"<source>{_text(row.source)}</source>{target}</segment></unit>\n"
+    )
+
+
+def _text(text: str) -> str:
+    # A parser would read a carriage return as a line feed.
+    escaped = escape(text, {"\r": "&#13;"})
+    return _NO_XML.sub(lambda match: f'<cp hex="{ord(match[0]):04X}"/>', escaped)
+
+
+def read_xliff(body: bytes, language: str) -> FileContents:
+    """Return the translations. Raises DomainError if it is no XLIFF for this language."""
+    reader = _Reader(language)
+    try:
+        reader.parser.Parse(body, True)
+    except expat.ExpatError as exc:
+        message = f"The file is not XML from line {exc.lineno} on: {expat.ErrorString(exc.code)}."
+        if not reader.is_xliff:
+            raise unreadable(message) from exc
+        reader.contents.refuse(exc.lineno, message)
+    return reader.contents
+
+
+class _Reader:
+    """Reads elements as they come. Of a unit, `texts` has its source and its target."""
+
+    def __init__(self, language: str) -> None:
+        self.language, self.contents = language, FileContents()
+        self.is_xliff, self.depth = False, 0
+        self.unit, self.unit_line, self.problem = "", 0, ""
+        self.texts: dict[str, list[str]] = {}
+        self.member = ""
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = self.refuse_document_type
+        self.parser.StartElementHandler = self.start
+        self.parser.EndElementHandler = self.end
+        self.parser.CharacterDataHandler = self.add_text
+
+    def refuse_document_type(self, *_: object) -> NoReturn:
+        raise unreadable("The file declares a document type. Remove it: XLIFF has none.")
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise unreadable(f"The file is nested more than {MAX_DEPTH} deep.")
+        tag = name.removeprefix(f"{NAMESPACE} ")
+        if not self.is_xliff:
+            self._check_root(tag, attributes)
+        elif self.member:
+            self._add_element(tag, attributes)
+        elif tag == "unit":
+            self.unit, self.unit_line = attributes.get("id", ""), self.parser.CurrentLineNumber
+            self.texts, self.problem = {"source": [], "target": []}, ""
+        elif tag in self.texts:
+            self.member = tag
+
+    def _check_root(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag != "xliff" or not attributes.get("version", "").startswith("2."):
+            raise unreadable("The file is not XLIFF 2. Export it in this version.")
+        if attributes.get("trgLang") != self.language:
+            raise unreadable(f"The file's target language (trgLang) is not “{self.language}”.")
+        self.is_xliff = True
+
+    def _add_element(self, tag: str, attributes: dict[str, str]) -> None:
+        code = attributes.get("hex", "")
+        if tag == "cp" and self.member == "source" and re.fullmatch("[0-9A-Fa-f]{1,4}", code):
+            self.add_text(chr(int(code, 16)))
+        else:
+            self.problem = f"The {self.member} contains the element “{tag[:40]}”. Write plain text."
+
+    def end(self, name: str) -> None:
+        self.depth -= 1
+        tag = name.removeprefix(f"{NAMESPACE} ")
+        if tag == self.member:
+            self.member = ""
+        elif tag == "unit" and self.texts:
+            self._add_unit()
+
+    def _add_unit(self) -> None:
+        source, target = ("".join(self.texts[member]) for member in ("source", "target"))
+        self.texts = {}
+        if self.problem:
+            self.contents.refuse(self.unit_line, self.problem)
+        else:
+            # A file of another program has its own ids: then the source identifies the text.
+            digest = self.unit if re.fullmatch("[0-9a-f]{64}", self.unit) else ""
+            self.contents.add(self.unit_line, digest, source, target)
+
+    def add_text(self, text: str) -> None:
+        if self.member:
+            self.texts[self.member].append(text)
