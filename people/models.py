@@ -363,24 +363,6 @@ class AuditEntry(models.Model):
         return _with_ordinals(self.before or {}), _with_ordinals(self.after or {})
 
     @property
-    def changes(self) -> list[tuple[str, Any, Any]]:
-        """The name of each member on pages, with its value before and after; None for a missing one."""
-        before, after = self.facts
-        names = sorted(before.keys() | after.keys())
-        return [(name.replace("_", " "), before.get(name), after.get(name)) for name in names]
-
-    @property
-    def summary(self) -> list[tuple[str, Any, Any]]:
-        """The changes, without members that are empty on both sides and ordinals of named versions."""
-        empty_values: tuple[Any, ...] = (None, "", [], {})
-        is_named = any("version" in facts for facts in self.facts)
-        return [
-            (name, None if before in empty_values else before, None if after in empty_values else after)
-            for name, before, after in self.changes
-            if not (before in empty_values and after in empty_values) and not (is_named and name == "ordinal")
-        ]
-
-    @property
     def kind_name(self) -> str:
         return kind_names().get(self.kind, self.kind)
 

@@ -1,5 +1,7 @@
-"""Two texts side by side: the old one with its removed words, the new one with its added words."""
+"""What changed: labels of effects, and two texts side by side with the differing words marked."""
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from django import template
@@ -8,10 +10,14 @@ from django.utils.safestring import SafeString
 
 from catalog.rules import word_diff
 from catalog.rules.diff import Change, Comparison
+from catalog.rules.readable_diff import read_change
 from catalog.rules.word_diff import Pieces
-from catalog.templatetags.display import plain, shown
+from catalog.templatetags.display import shown
+from core.readable_changes import ReadableChange, outline
 
 register = template.Library()
+
+MAX_RAW = 4_000  # characters of a page; the API returns the whole value
 
 # Label, state and explanation of each effect.
 EFFECTS = {
@@ -34,10 +40,16 @@ UNDECIDED = (
 
 
 @register.inclusion_tag("_effect.html")
-def effect(change: Change) -> dict[str, str]:
+def effect(name: str) -> dict[str, str]:
     """A label for what a change does, in words."""
-    word, state, explanation = UNDECIDED if change.is_undecided else EFFECTS[change.effect]
+    word, state, explanation = UNDECIDED if name == "undecided" else EFFECTS[name]
     return {"word": word, "state": state, "meaning": explanation}
+
+
+@register.filter
+def readable(changes: Iterable[Change]) -> list[ReadableChange]:
+    """Return the changes of a vendor's tool for `_changes.html`."""
+    return list(map(read_change, changes))
 
 
 @register.inclusion_tag("_status.html")
@@ -64,33 +76,41 @@ def verdict(comparison: Comparison) -> dict[str, str]:
     return {"state": "safe", "word": "Safe"}
 
 
-@register.inclusion_tag("_diff_sides.html")
-def diff_sides(before: object, after: object) -> dict[str, SafeString | bool | None]:
-    """Render both sides. None: there is no value on that side. JSON is shown to users who open it."""
-    if isinstance(before, str) and isinstance(after, str):
-        old, new = word_diff.mark_differences([before, after])
-        return {"old": _joined(old, "del"), "new": _joined(new, "ins"), "is_raw": False}
-    is_raw = any(map(_is_structure, (before, after)))
-    return {"old": _unmarked(before), "new": _unmarked(after), "is_raw": is_raw}
+@register.simple_tag
+def changed_words(before: str | None, after: str | None) -> SafeString:
+    """Render two texts side by side with the words that differ marked; None: there is no such text."""
+    sides = (("old", "Before", before), ("new", "After", after))
+    present = [(name, word, text) for name, word, text in sides if text is not None]
+    marked = word_diff.mark_differences([text for _, _, text in present])
+    rendered = [_side(name, word, pieces) for (name, word, _), pieces in zip(present, marked, strict=True)]
+    return format_html('<div class="split">{}{}</div>', *rendered) if len(rendered) > 1 else rendered[0]
 
 
-def _is_structure(value: object) -> bool:
-    """Return whether a value reads as JSON: an object, or a list of objects or lists."""
-    if isinstance(value, list | tuple):
-        return any(isinstance(item, dict | list | tuple) for item in value)
-    return isinstance(value, dict)
+def _side(name: str, word: str, pieces: Pieces) -> SafeString:
+    return format_html(
+        '<div class="diff-side diff-text is-{}"><span class="visually-hidden">{}: </span>{}</div>',
+        name,
+        word,
+        _joined(pieces, "del" if name == "old" else "ins"),
+    )
 
 
-def _unmarked(value: object) -> SafeString | None:
-    match value:
-        case None:
-            return None
-        case bool():
-            return shown("yes" if value else "no")
-        case [*items] if not _is_structure(items):
-            return shown(", ".join(map(plain, items)) or "none")
-        case _:
-            return shown(plain(value))
+@register.filter
+def as_changes(sentences: Iterable[str]) -> list[ReadableChange]:
+    return [ReadableChange(sentence=sentence) for sentence in sentences]
+
+
+@register.filter
+def outlined(value: Any) -> str:
+    """Return a value as text, in place of JSON."""
+    return outline(value)
+
+
+@register.filter
+def raw_text(value: Any) -> SafeString:
+    """Return a value as JSON, for those who open “Raw”."""
+    text = json.dumps(value, ensure_ascii=False)
+    return shown(text if len(text) <= MAX_RAW else f"{text[:MAX_RAW]}…")
 
 
 @register.simple_tag
@@ -109,20 +129,3 @@ def _joined(pieces: Pieces, mark: str) -> SafeString:
             if text
         ),
     )
-
-
-@register.filter
-def members(entry: Any) -> list[tuple[str, Any, Any]]:
-    """Return the changes of an audit entry as (path, before, after), one for each member at any depth."""
-    before, after = (_flat("", facts) for facts in entry.facts)
-    paths = dict.fromkeys([*before, *after])
-    return [(p, before.get(p), after.get(p)) for p in paths if before.get(p) != after.get(p)]
-
-
-def _flat(path: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {} if value is None else {path: value}
-    flat: dict[str, Any] = {}
-    for name, member in value.items():
-        flat |= _flat(f"{path} / {name}" if path else name, member)
-    return flat

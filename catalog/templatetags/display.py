@@ -2,7 +2,6 @@
 
 import hashlib
 import html
-import json
 import re
 import unicodedata
 from collections.abc import Set
@@ -318,12 +317,6 @@ def effect_word(effect: Effect, unknown: str = "") -> SafeString:
     return format_html(
         '<span class="effect is-{}">{}{}</span>', effect, icon(EFFECT_ICONS[effect]), EFFECTS[effect]
     )
-
-
-@register.filter
-def plain(value: object) -> str:
-    """A value of a signature as a person reads it: texts as they are, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @register.filter

@@ -13,8 +13,9 @@ from core.pagination import Keyset
 from designer.exports import document as release_document
 from designer.forms.releases import MoveChannelForm
 from designer.models import Agent
-from designer.releases import channels, diff, receipts
+from designer.releases import channels, receipts
 from designer.releases.channels import ChannelState
+from designer.releases.readable_diff import compare_for_people
 from people.models import Role
 from people.permissions import person, requires
 
@@ -92,6 +93,6 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         "chosen": selected,
         "act": WORDS.get(action, ""),
         "is_back": action == "roll back",
-        "changes": diff.compare_releases(old, new) if old and new else None,
+        "changes": compare_for_people(old, new, is_open=True),
     }
     return render(request, "designer/channel.html", context, status=409 if form.errors else 200)

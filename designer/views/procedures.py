@@ -19,6 +19,7 @@ from catalog.search.tool_query import Query
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
 from core.errors import DomainError
+from core.readable_changes import ReadableChange, describe_change
 from designer.agents import agent_vendors
 from designer.forms.procedures import NewProcedureForm, ProcedureForm
 from designer.models import Agent, Pin, Procedure, ProcedureDraft, ProcedureVersion
@@ -226,13 +227,20 @@ def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     def displayed(of: ProcedureVersion | None) -> str:
         return references.display_text(references.parse(of.text, names)) if of else ""
 
+    changed_lines = lines.compare(displayed(other), displayed(version))
+    changes = []
+    if other and other.title != version.title:
+        changes.append(describe_change("Title", other.title, version.title))
+    if changed_lines:
+        changes.append(ReadableChange(sentence="Text changed.", lines=changed_lines, is_open=True))
     context = {
         "agent": row.agent,
         "procedure": row,
         "versions": versions,
         "version": version,
         "other": other,
-        "lines": lines.compare(displayed(other), displayed(version)),
+        "changes": changes,
+        "text": displayed(version),
         "state": edit_conflicts.etag(editing.facts(row)),
     }
     return render(request, "designer/procedure_history.html", context)

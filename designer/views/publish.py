@@ -6,25 +6,22 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import get_text_list
 
 from core.errors import DomainError
+from core.readable_changes import ReadableChange
 from designer import exports
 from designer.exports import document as release_document
-from designer.exports.document import ReleasedSubAgent, ReleasedTool
 from designer.forms.releases import PublishForm
 from designer.models import Agent
 from designer.overviews import agent_readiness
-from designer.pins import token_budget
 from designer.readiness.judgement import summarize
 from designer.releases import channels, draft_review, publishing
 from designer.releases.checks import Check
-from designer.releases.diff import AgentDifference, ToolChange
 from designer.releases.draft_review import DraftReview
+from designer.releases.readable_diff import read_releases
 from designer.views.channels import readers_of
 from designer.views.releases import released_tree
 from people.models import Role
 from people.permissions import person, requires
 
-# More than these are folded, so that the page stays one to read.
-OPENED = 12
 # Checks with the same message for many tools: this many are listed, the others counted.
 LISTED = 3
 FOLDED = {
@@ -41,25 +38,6 @@ class CheckRow:
     says: str
     where: str
     folds: tuple[Check, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedTool:
-    change: ToolChange
-    before: ReleasedTool | None
-    after: ReleasedTool | None
-
-    @property
-    def tokens(self) -> int:
-        """By how many it makes what a model reads longer."""
-        sizes = [token_budget.tokens(tool.signature) if tool else 0 for tool in (self.before, self.after)]
-        return sizes[1] - sizes[0]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedAgent:
-    change: AgentDifference
-    tools: list[ChangedTool]
 
 
 @requires(write=Role.DESIGNER)
@@ -82,10 +60,9 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "review": review,
         "live": live,
-        "nodes": changed_agents(review),
+        "changes": _changes(review),
         "says": _says_changes(review),
         "tree": released_tree(review.draft),
-        "opened": OPENED,
         "checks": _rows(review.checks),
         "tokens": [
             (format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS if format_.is_text
@@ -112,20 +89,10 @@ def changes(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/_agent_changes.html", context)
 
 
-def changed_agents(review: DraftReview) -> list[ChangedAgent]:
-    """The agent itself, changed or not, then those of its sub-agents that change."""
-    old = release_document.decode(review.against.document).nodes if review.against else ()
-    before, after = ({node.id: node for node in nodes} for nodes in (old, review.draft.nodes))
-    rows = [review.changes.own, *review.changes.agents]
-    return [_changed(row, before.get(row.id), after.get(row.id)) for row in rows]
-
-
-def _changed(
-    change: AgentDifference, old: ReleasedSubAgent | None, new: ReleasedSubAgent | None
-) -> ChangedAgent:
-    before, after = ({tool.id: tool for tool in node.tools} if node else {} for node in (old, new))
-    tools = [ChangedTool(row, before.get(row.tool), after.get(row.tool)) for row in change.tools]
-    return ChangedAgent(change, tools)
+def _changes(review: DraftReview) -> list[ReadableChange]:
+    old = release_document.decode(review.against.document) if review.against else None
+    bindings = [ReadableChange(sentence=change.message) for change in review.bindings]
+    return read_releases(review.changes, old, review.draft, is_open=True) + bindings
 
 
 def _says_changes(review: DraftReview) -> str:

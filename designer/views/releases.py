@@ -25,7 +25,6 @@ from designer.readiness import obstacles
 from designer.readiness.judgement import SEVERITIES
 from designer.releases import (
     channels,
-    diff,
     drafts,
     provenance,
     publishing,
@@ -33,6 +32,7 @@ from designer.releases import (
     recorded_bindings,
     retiring,
 )
+from designer.releases.readable_diff import compare_for_people
 from designer.signatures.words import NOTHING
 from designer.views.channels import readers_of
 from designer.views.tools import pretty
@@ -151,7 +151,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "following": sum(tool.follows_vendor for tool in document.all_tools),
         "before": before,
         "others": others,
-        "changes": diff.compare_releases(old, document) if old else None,
+        "changes": compare_for_people(old, document, is_open=False),
         "fetches": fetches,
         **readers_of(agent, states),
         "activities": recorded_bindings.list_activities(row.bindings),
@@ -224,7 +224,7 @@ def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
         context |= {
             "old": selected[0],
             "new": selected[1],
-            "changes": diff.compare_releases(old, new),
+            "changes": compare_for_people(old, new, is_open=True),
         }
     return render(request, "designer/release_compare.html", context)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from core.canonical_json import canonical
+from core.readable_changes import outline
 from core.schema import pointers
 
 _TOOL = {
@@ -132,7 +133,9 @@ def sentence(path: str, kind: str, effect: str, before: object, after: object) -
     if not subject.member and kind in ("added", "removed"):
         return _came_or_went(subject.what, subject.side, kind, effect)
     if subject.value is not None:
-        value = quote_value(subject.value)
+        # A structure is a part of the path as JSON.
+        structures = [value for value in (before, after) if isinstance(value, dict | list)]
+        value = quote_value(structures[0] if structures else subject.value)
         if kind == "text":
             return f"The description of {value} for {subject.what} has changed."
         return _VALUE[subject.side, kind].format(what=subject.what, value=value)
@@ -221,6 +224,8 @@ def quote_value(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, list):
         return _cut(", ".join(map(quote_value, value)), 120)
+    if isinstance(value, dict):
+        return _cut(outline(value).replace("\n", "; "), 120)
     text = value if isinstance(value, str) else canonical(value).decode()
     return f"“{_cut(text, 60)}”"
 

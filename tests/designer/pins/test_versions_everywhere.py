@@ -75,7 +75,7 @@ def test_a_move_is_told_in_the_vendors_numbers(designer, pin):
     designer.patch(f"{PINS}{pin.pk}/", {"version": "4"}, content_type="application/json")
     entry = AuditEntry.objects.get(action="move")
     assert (entry.before["version"], entry.after["version"]) == ("3", "4")
-    assert "version: 3 → 4" in text_of(designer.get("/audit/?actor="))
+    assert "Version changed from “3” to “4”." in text_of(designer.get("/audit/?actor="))
     assert "· version 4 ·" in text_of(designer.get(f"/agents/desk/pins/{pin.pk}/"))
 
 
@@ -154,8 +154,8 @@ def test_an_entry_from_before_versions_had_names_says_that_it_holds_an_ordinal(d
         actor_name="Ada", action="move", kind="pin", object_id=str(pin.pk), label="forecast",
         before={"version": 1}, after={"version": 4},
     )  # fmt: skip
-    assert "version (ordinal): 1 → 4" in text_of(designer.get("/audit/?actor="))
-    assert "version (ordinal)" in text_of(designer.get(f"/agents/desk/pins/{pin.pk}/"))
+    assert "Version (ordinal) changed from 1 to 4." in text_of(designer.get("/audit/?actor="))
+    assert "Version (ordinal)" in text_of(designer.get(f"/agents/desk/pins/{pin.pk}/"))
 
 
 def test_the_history_of_words_names_the_version_they_were_written_against(designer, pin):

@@ -258,14 +258,14 @@ def test_a_release_says_what_differs_from_the_one_before(designer, alice, desk):
     publishing.publish(desk, actor=alice)
 
     sentences = {
-        (one.mark, one.name): one.sentences
-        for one in designer.get("/agents/desk/releases/2/").context["changes"].own.tools
+        (change.mark, change.subject): change.sentence
+        for change in designer.get("/agents/desk/releases/2/").context["changes"]
     }
 
     assert sentences == {
-        ("removed", "goes"): [],
-        ("added", "comes"): [],
-        ("changed", "stays"): ["Version 1 became version 2.", "What a model reads differs: Description."],
+        ("removed", "goes"): "",
+        ("added", "comes"): "",
+        ("changed", "stays"): "Version 1 became version 2. What a model reads differs: Description.",
     }
 
 

@@ -562,7 +562,7 @@ def test_every_sentence_is_one_line_with_an_end(case):
 def test_a_long_value_is_cut_in_a_sentence():
     old, new = takes(optional(default="a" * 500)), takes(optional(default={"b": 1}))
     sentence = only(compare(old, new)).sentence
-    assert sentence == f'The default of input “city” is now “{{"b":1}}”; it was “{"a" * 59}…”.'
+    assert sentence == f"The default of input “city” is now b: 1; it was “{'a' * 59}…”."
 
 
 NAMES = st.sampled_from(["city", "town", "a/b", "x~y", "{}"])
