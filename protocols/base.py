@@ -349,6 +349,9 @@ class Context:
     questions: Collection[str] = QUESTIONS
 
 
+MAX_HISTORY = 100  # states of a thread in one reply
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadState:
     """The state of a thread at one moment. status: `idle`, `busy`, `interrupted` or `error`. values,

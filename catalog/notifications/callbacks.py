@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from catalog.models import Call
-from catalog.models.calls import CallStatus, Result
+from catalog.models.calls import CallStatus
 from catalog.notifications import webhooks
 from catalog.notifications.mail import SENT
 from catalog.notifications.models import Callback, SendingState
@@ -120,23 +120,19 @@ def body(callback: Callback) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def run_status(outcome: str | None, result: Result) -> str:
-    """Return the status of a call as ACP names it for a run."""
-    if outcome == "ok" and not result.cut:
-        return "success"
-    # An ACP interrupt has exactly one question.
-    return "interrupted" if result.resume is not None and len(result.asks) == 1 else "error"
-
-
 def _acp_run(call: Call, agent_id: str) -> dict[str, Any]:
     """Return the call as a `Run` of ACP, with its status and without its output."""
-    ended = call.finished_at or call.queued_at
+    ended, result = call.finished_at or call.queued_at, call.decoded()
     return wire.run(
         run_id=str(call.key),
         agent_id=agent_id,
         created_at=call.queued_at.isoformat(),
         updated_at=ended.isoformat(),
-        status=run_status(call.outcome, call.decoded()),
+        status=wire.run_status(
+            is_success=call.outcome == "ok" and not result.cut,
+            can_resume=result.resume is not None,
+            questions=len(result.asks),
+        ),
     )
 
 

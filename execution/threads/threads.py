@@ -37,7 +37,7 @@ from people.models import ApiKey, User
 from protocols.base import Protocol, ThreadState
 
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=20.0, backoff=())
-MAX_HISTORY = 100
+
 REMOVED_RETENTION, UNUSED_RETENTION = timedelta(days=7), timedelta(days=180)
 BATCH_SIZE = 500
 TOO_LONG = "The vendor's reply about this thread is too long."

@@ -81,6 +81,14 @@ def run(
     }
 
 
+def run_status(*, is_success: bool, can_resume: bool, questions: int) -> str:
+    """Return the status of a run that has ended."""
+    if is_success:
+        return "success"
+    # An interrupt has exactly one question.
+    return "interrupted" if can_resume and questions == 1 else "error"
+
+
 def update(output: Mapping[str, Any], run_id: str, status: str) -> dict[str, Any]:
     """Return an update on the stream of a run, where a result has the type `values`."""
     kind = {"result": "values"}.get(output["type"], output["type"])

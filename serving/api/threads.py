@@ -18,11 +18,10 @@ from designer.api.asked_releases import NUMBER, found_release
 from designer.api.release_agents import SUB
 from designer.models import Release
 from execution.threads import threads as vendors_threads
-from execution.threads.threads import MAX_HISTORY
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role, Scope
 from people.permissions import key_of, person
-from protocols.base import ThreadState
+from protocols.base import MAX_HISTORY, ThreadState
 from protocols.server import UnknownToolError
 from serving import calls, threads
 from serving.api.invoke import NAME

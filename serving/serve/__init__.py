@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from protocols.a2t.server import A2TServer
+from protocols.acp.server.server import ACPServer
 from protocols.mcp.server.server import MCPServer
 from protocols.oxp.server import OXPServer
 from protocols.server import Server
-from serving.serve import a2t, acp, oxp
+from serving.serve import a2t, oxp
+from serving.serve.acp import ACPRelease
 from serving.serve.base import Operations
 from serving.serve.mcp.release import MCPRelease
 
@@ -20,7 +22,7 @@ SERVED: Mapping[Server[Any], Callable[[Operations], Any]] = {
     MCPServer(): MCPRelease,
     A2TServer(): a2t.open_release,
     OXPServer(): oxp.open_release,
-    acp.PROTOCOL: lambda operations: operations,
+    ACPServer(): ACPRelease,
 }
 
 

@@ -1,219 +1,242 @@
-"""Serves AGNTCY's ACP 0.2: each tool of a release is an agent that clients find, describe and run.
-
-Schemas and the names of inputs and outputs are those of the export for MCP, which requires objects too.
-Threads, questions and configurations are those of tools that are agents at their vendor. A transfer is not an
-agent that could run here.
-https://github.com/agntcy/acp-spec
-"""
+"""A release for the server of ACP: `protocols.acp.server.release.Release` for one client."""
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+from django.db.models import Exists, OuterRef
 from django.http import Http404
 
 from catalog.models import Call
-from catalog.models.calls import Mode
-from catalog.notifications import callbacks
+from catalog.models import Thread as ThreadRow
+from catalog.models.calls import ACTIVE_CALLS, Mode
+from catalog.models.threads import ThreadStatus
 from catalog.notifications.callbacks import Recipient
 from core.errors import DomainError
-from execution.calls.call_keys import ClientCallId
-from execution.calls.results import notes_on_inputs
+from designer.exports import mcp as exported
+from designer.exports import transfers
+from designer.releases import effective_versions, numbering
+from execution.calls.call_keys import ClientCallId, client_call_id
 from execution.calls.runtime import CallerSide
-from protocols.acp import run_options, wire
-from protocols.acp import server as acp_server
-from protocols.server import (
-    EVENT_STREAM,
-    STREAM_HEADERS,
-    Refusal,
-    Reply,
-    Request,
-    Server,
-    Snippet,
-    json_reply,
-)
-from serving import streams
-from serving import threads as threads_of_runtimes
+from execution.threads import threads as vendors_threads
+from protocols.acp.server.release import Abilities, Agent, Run, RunRequest, Thread
+from protocols.acp.server.runs import MAX_MARK_LENGTH
+from protocols.base import ThreadState
+from serving import streams, threads
 from serving.calls import Answer, Wish
-from serving.serve import acp_agents, acp_threads
-from serving.serve.base import Operations, on_behalf_of, read_call_id
-from serving.streams import CallStream, StreamEvent
+from serving.released_documents import sealed
+from serving.serve import acp_abilities
+from serving.serve.base import FollowedCall, Operations, on_behalf_of
 
-MAX_MARK_LENGTH = 255
-SECRET_HEADER = "Pegboard-Callback-Secret"  # noqa: S105 - a name
-# A client that waits longer sends another request.
-WAIT_SECONDS = 55.0
-CHECK_SECONDS = 5.0  # seconds, to notice a client that has closed its stream
+FORMAT = exported.FORMAT.name
 
 
-class ACP(Server[Operations]):
-    name = "acp"
-    label = "ACP (AGNTCY)"
+@dataclass(frozen=True)
+class ACPRelease:
+    operations: Operations
 
-    def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
-        # The protocol lists agents by a search with POST.
-        everything = """-H "Content-Type: application/json" -d '{}'"""
-        return super().snippets(f"{everything} {address}/agents/search", agent)
+    @property
+    def address(self) -> str:
+        return self.operations.address(self.operations.sub_agent)
 
-    def answer(self, request: Request, operations: Operations) -> Reply:
-        kind, *path = request.path.strip("/").split("/")
-        handlers = {"agents": _answer_agents, "runs": _answer_runs, "threads": _answer_threads}
-        answer = handlers.get(kind)
-        if answer is None:
+    @property
+    def root_address(self) -> str:
+        return self.operations.address()
+
+    def agents(self) -> Sequence[Agent]:
+        release, sub_agent = self.operations.release, self.operations.sub_agent
+        return sealed(release).derived(("acp", release.pk, sub_agent), self._load_agents)
+
+    def _load_agents(self) -> list[Agent]:
+        operations = self.operations
+        documents, node = msgspec.json.decode(operations.exported(FORMAT))["tools"], operations.node
+        document_tools = numbering.tools_of_document(operations.full_document(), operations.release.agent_id)
+        tools = {key: tool for key, tool in document_tools.items() if key.node == node}
+        versions = effective_versions.versions_of_tools(operations.release, node, tools.items())
+        rows = {
+            tool.signature.name: (versions[key], tool)
+            for key, tool in tools.items()
+            if tool.signature.kind != transfers.KIND
+        }
+        agents = []
+        for document in documents:
+            if document["name"] in rows:
+                version, tool = rows[document["name"]]
+                agent_id = str(version.uuid)
+                agents.append(Agent(agent_id=agent_id, version=version.semver, document=document, key=tool))
+        return agents
+
+    def abilities(self, agent: Agent) -> Abilities:
+        return acp_abilities.abilities_of(agent.key, self.operations)
+
+    def report_unknown_tool(self, name: str) -> None:
+        self.operations.note_unknown(name)
+
+    def start(self, request: RunRequest) -> Run:
+        operations, thread, mark = self.operations, request.thread, request.mark
+        call_id = client_call_id(request.call_name) if request.call_name else _id_of_marked(mark)
+        if thread and not self.has_thread(thread):
+            if request.creates_thread:
+                operations.begin_thread(thread)
+            elif not operations.has_made(call_id):
+                raise Http404
+        recipient = Recipient(request.webhook, run_of=request.agent.agent_id) if request.webhook else None
+        wish = Wish(
+            tool=request.tool_name,
+            arguments=request.arguments,
+            format_=FORMAT,
+            is_confirmed=request.is_confirmed,
+            call_id=call_id,
+            on_behalf_of=on_behalf_of(request.user),
+            mode=Mode(request.mode),
+            callback=recipient,
+            thread=thread,
+            configuration=request.configuration,
+            mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
+            side=CallerSide(has_left=request.has_left),
+        )
+        return self._run_of(operations.run(wish))
+
+    def find_run(self, mark: str) -> Run | None:
+        call_id = _id_of_marked(mark)
+        call = self.operations.made_with(call_id) if call_id else None
+        try:
+            return self.read_run(call.key) if call else None
+        except Http404:
+            return None
+
+    def read_run(
+        self, run: uuid.UUID, thread: uuid.UUID | None = None, *, wait: float = 0.0, has_room: bool = False
+    ) -> Run:
+        call = self.operations.newest(run, thread)
+        return self._run_of(self.operations.read_call(call.pk, format_=FORMAT, wait=wait, has_room=has_room))
+
+    def resume(
+        self,
+        run: uuid.UUID,
+        thread: uuid.UUID | None,
+        call_name: str,
+        answers: Callable[[Sequence[str]], dict[str, Any]],
+    ) -> Run:
+        call = self.operations.newest(run, thread)
+        if call.continues and call_name and self._is_repeated(call, call.continues, call_name, answers):
+            call = call.continues
+        before = self.operations.read_call(call.pk, format_=FORMAT)
+        if not self._agent_id(before):
             raise Http404
-        return answer(request, operations, path)
+        answer = self.operations.resume(
+            call.pk,
+            before.tool.signature.name,
+            answers([ask.id for ask in before.result.asks]),
+            format_=FORMAT,
+            call_id=_id_of_step(call, call_name) if call_name else None,
+        )
+        return self._run_of(answer)
 
-    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
-        return acp_server.refusal(refusal)
+    def _is_repeated(
+        self, call: Call, before: Call, call_name: str, answers: Callable[[Sequence[str]], dict[str, Any]]
+    ) -> bool:
+        """Return whether the request repeats the answer that created `call`: its client did not get the
+        reply."""
+        question_ids = [ask.id for ask in before.decoded().asks]
+        repeated = self.operations.made_with(_id_of_step(before, call_name))
+        return repeated == call and call.answers == answers(question_ids)
 
+    def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[Run]:
+        row = self.operations.thread(thread)
+        rows = threads.runs(row, offset=offset, limit=limit, format_=FORMAT)
+        return [self._run_of(answer, first) for first, answer in rows]
 
-PROTOCOL = ACP()
+    def cancel(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
+        self.operations.cancel(self.operations.newest(run, thread).pk)
 
+    def remove(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
+        self.operations.remove(self.operations.newest(run, thread).pk)
 
-def _answer_agents(request: Request, operations: Operations, path: list[str]) -> Reply:
-    match request.method, path:
-        case "POST", ["search"]:
-            return json_reply(acp_agents.search_agents(operations, _object(request)))
-        case "GET", [agent_id]:
-            return json_reply(acp_agents.summary(operations, acp_agents.find_agent(operations, agent_id)))
-        case "GET", [agent_id, "descriptor"]:
-            return json_reply(acp_agents.descriptor(operations, acp_agents.find_agent(operations, agent_id)))
-        case "GET", [agent_id, "manifest"]:
-            return json_reply(acp_agents.manifest(operations, acp_agents.find_agent(operations, agent_id)))
-    raise Http404
+    def callback_secret(self, run: uuid.UUID) -> str:
+        return self.operations.callback_secret(run)
 
+    def follow(
+        self,
+        run: uuid.UUID,
+        thread: uuid.UUID | None = None,
+        *,
+        after: str = "",
+        room: ExitStack | None = None,
+        alive_every: float | None = None,
+    ) -> FollowedCall:
+        call, seconds = self.operations.newest(run, thread).pk, alive_every or streams.KEEPALIVE_SECONDS
+        stream = self.operations.follow(call, format_=FORMAT, after=after, place=room, alive_every=seconds)
+        return FollowedCall(stream, self._run_of)
 
-def _answer_threads(request: Request, operations: Operations, path: list[str]) -> Reply:
-    match request.method, path:
-        case "POST", []:
-            return json_reply(acp_threads.create_thread(operations, _object(request)))
-        case "POST", ["search"]:
-            return json_reply(acp_threads.search_threads(operations, _object(request)))
-        case "GET", [thread]:
-            return json_reply(acp_threads.read_thread(operations, _uuid(thread)))
-        case "DELETE", [thread]:
-            operations.remove_thread(_uuid(thread))
-            return Reply(status=204)
-        case "GET", [thread, "history"]:
-            return json_reply(acp_threads.history(operations, _uuid(thread), request.parameters))
-        case "GET", [thread, "runs"]:
-            return json_reply(_list_runs(operations, _uuid(thread), request.parameters))
-        case _, [thread, "runs", *below]:
-            return _answer_runs(request, operations, below, _uuid(thread))
-    raise Http404
+    def reserve_room(self) -> ExitStack:
+        return streams.reserve_room(self.operations.holder)
 
+    def has_thread(self, thread: uuid.UUID) -> bool:
+        return self.operations.threads().filter(key=thread).exists()
 
-def _answer_runs(
-    request: Request, operations: Operations, path: list[str], thread: uuid.UUID | None = None
-) -> Reply:
-    match request.method, path:
-        case "POST", []:
-            started = _run(request, operations, Mode.ASYNC, thread)
-            return json_reply(started["run"], headers=_secret(operations, started))
-        case "POST", ["wait"]:
-            return _run_and_wait(request, operations, thread)
-        case "POST", ["stream"]:
-            with streams.reserve_room(operations.holder) as place:
-                has_left = run_options.disconnect_check(_object(request), request.has_left)
-                started = _run(request, operations, Mode.STREAM, thread)
-                secret = _secret(operations, started)
-                reply = _stream_run(
-                    operations, _uuid(started["run"]["run_id"]), place=place, has_left=has_left
-                )
-            return replace(reply, headers={**reply.headers, **secret})
-        case "POST", ["search"] if thread is None:
-            return json_reply(_find_marked_run(request, operations))
-        case _, [run, *below]:
-            return _answer_run(request, operations, _uuid(run), below, thread)
-    raise Http404
+    def begin_thread(self, thread: uuid.UUID | None, metadata: Mapping[str, Any] | None = None) -> Thread:
+        return _thread(self.operations.begin_thread(thread, metadata), is_busy=False)
 
+    def threads(
+        self, *, metadata: Mapping[str, Any] | None, status: str | None, offset: int, limit: int
+    ) -> Sequence[Thread]:
+        rows = self.operations.threads().annotate(is_busy=Exists(_running_calls()))
+        if metadata is not None:
+            rows = rows.filter(metadata__contains=metadata)
+        if status is not None:
+            is_busy = status == ThreadStatus.BUSY
+            rows = rows.filter(is_busy=is_busy, **({} if is_busy else {"status": status}))
+        rows = rows.order_by("-pk")[offset : offset + limit]
+        return [_thread(row, is_busy=row.is_busy) for row in rows]
 
-def _answer_run(
-    request: Request, operations: Operations, run: uuid.UUID, path: list[str], thread: uuid.UUID | None
-) -> Reply:
-    match request.method, path:
-        case "GET", []:
-            return json_reply(_read_run(operations, run, thread)["run"])
-        case "POST", []:
-            return json_reply(_resume_run(operations, run, thread, request)["run"])
-        case "GET", ["wait"]:
-            return json_reply(_read_run(operations, run, thread, WAIT_SECONDS))
-        case "GET", ["stream"]:
-            after = request.headers.get("Last-Event-ID", "")
-            return _stream_run(operations, run, thread, after)
-        case "POST", ["cancel"]:
-            run_options.check_cancelling(request.parameters.get("action"), request.parameters.get("wait", ""))
-            operations.cancel(operations.newest(run, thread).pk)
-            return Reply(status=204)
-        case "DELETE", []:
-            operations.remove(operations.newest(run, thread).pk)
-            return Reply(status=204)
-    raise Http404
+    def thread(self, thread: uuid.UUID) -> tuple[Thread, ThreadState]:
+        row = self.operations.thread(thread)
+        state = vendors_threads.state(row)
+        row.refresh_from_db(fields=["status"])
+        (view,) = threads.view_threads([row])
+        visible_state = threads.hide_values(state, view)
+        return _thread(row, is_busy=_running_calls(row.pk).exists()), visible_state
 
+    def history(self, thread: uuid.UUID, *, limit: int, before: str) -> Sequence[ThreadState]:
+        row = self.operations.thread(thread)
+        (view,) = threads.view_threads([row])
+        states = vendors_threads.history(row, limit=limit, before=before)
+        return [threads.hide_values(state, view) for state in states]
 
-def _run(
-    request: Request, operations: Operations, mode: Mode = Mode.WAIT, thread: uuid.UUID | None = None
-) -> dict[str, Any]:
-    body = _object(request)
-    run_options.check(body)
-    try:
-        agent = acp_agents.find_agent(operations, body.get("agent_id"))
-    except Http404:
-        operations.note_unknown(str(body.get("agent_id")))
-        raise
-    input_object, webhook, mark = body.get("input"), body.get("webhook"), wire.mark_of(body)
-    if input_object is not None and not isinstance(input_object, dict):
-        raise DomainError("invalid", "“input” is no object.")
-    if webhook is not None and not isinstance(webhook, str):
-        raise DomainError("invalid", "“webhook” is no address.")
-    configuration = acp_server.configuration_of(body)
-    call_id = read_call_id(request) or _id_of_marked(mark)
-    if thread and not operations.threads().filter(key=thread).exists():
-        if body.get("if_not_exists") == "create":
-            operations.begin_thread(thread)
-        elif not operations.has_made(call_id):
-            raise Http404
-    wish = Wish(
-        tool=agent.document["name"],
-        arguments=input_object or {},
-        format_=acp_agents.FORMAT,
-        is_confirmed=request.is_confirmed,
-        call_id=call_id,
-        on_behalf_of=on_behalf_of(request.user()),
-        mode=mode,
-        callback=Recipient(webhook, run_of=str(agent.version.uuid)) if webhook else None,
-        thread=thread,
-        configuration=configuration,
-        mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
-        side=CallerSide(
-            has_left=run_options.disconnect_check(body, request.has_left) if mode == Mode.WAIT else None
-        ),
-    )
-    return _run_document(operations, agent, operations.run(wish), body)
+    def remove_thread(self, thread: uuid.UUID) -> None:
+        self.operations.remove_thread(thread)
 
+    def _run_of(self, answer: Answer, first: Call | None = None) -> Run:
+        """Return a run. Raises DomainError if nothing was sent, so that there is no run.
 
-def _run_and_wait(request: Request, operations: Operations, thread: uuid.UUID | None) -> Reply:
-    if not _object(request).get("webhook"):
-        return json_reply(_run(request, operations, thread=thread))
-    run_options.disconnect_check(_object(request), request.has_left)
-    # The worker that runs the call notifies the callback.
-    with streams.reserve_room(operations.holder):
-        started = _run(request, operations, Mode.ASYNC, thread)
-        secret = _secret(operations, started)  # it exists until it is sent
-        run = _uuid(started["run"]["run_id"])
-        document = _read_run(operations, run, thread, WAIT_SECONDS, has_room=True)
-    return json_reply(document, headers=secret)
+        For its client a run that was answered is the same run; `first` is the call that it began with.
+        """
+        call, result = answer.call, self.operations.result_of(answer)
+        if call is None:
+            raise DomainError(result.code or "refused", result.message, fields=dict(result.fields))
+        first = first or call
+        while first.continues:
+            first = first.continues
+        return Run(
+            **vars(result),
+            run_id=first.key,
+            thread_id=call.thread.key if call.thread else None,
+            agent_id=self._agent_id(answer),
+            created_at=first.queued_at,
+            updated_at=call.finished_at or call.queued_at,
+            mark=first.mark,
+            question_kind=acp_abilities.question_kind(call) if result.asks else "",
+        )
 
-
-def _secret(operations: Operations, started: Mapping[str, Any]) -> dict[str, str]:
-    # The protocol has no member for the secret that signs callbacks. Without the database nothing can be
-    # read.
-    is_unknown = started["output"].get("errcode") == wire.ERRORS["unknown"]
-    if is_unknown or not started["run"]["creation"].get("webhook"):
-        return {}
-    return {SECRET_HEADER: operations.callback_secret(_uuid(started["run"]["run_id"]))}
+    def _agent_id(self, answer: Answer) -> str:
+        # "" if the served release no longer has such a tool.
+        name = answer.tool.signature.name
+        agent_ids = (agent.agent_id for agent in self.agents() if agent.document["name"] == name)
+        return next(agent_ids, "")
 
 
 def _id_of_marked(mark: str) -> ClientCallId | None:
@@ -221,193 +244,20 @@ def _id_of_marked(mark: str) -> ClientCallId | None:
     return ClientCallId(mark, part="run") if mark else None
 
 
-def _find_marked_run(request: Request, operations: Operations) -> list[dict[str, Any]]:
-    # Runs can be found by their mark, and only so.
-    body = _object(request)
-    _, offset = acp_server.page_of(body)
-    call_id = _id_of_marked(wire.mark_of(body))
-    call = operations.made_with(call_id) if call_id else None
-    if call is None:
-        return []
-    try:
-        run = _read_run(operations, call.key)["run"]
-    except Http404:
-        return []
-    if not run_options.matches_search(body, run) or offset:
-        return []
-    return [{**run, "creation": {"metadata": body["metadata"]}}]
-
-
-def _list_runs(operations: Operations, thread: uuid.UUID, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, offset = acp_server.page_of(body)
-    run_rows = threads_of_runtimes.runs(
-        operations.thread(thread), offset=offset, limit=limit, format_=acp_agents.FORMAT
-    )
-    return [
-        _run_document(operations, _agent_of(operations, answer), answer, {}, run)["run"]
-        for run, answer in run_rows
-    ]
-
-
-def _stream_run(
-    operations: Operations,
-    run: uuid.UUID,
-    thread: uuid.UUID | None = None,
-    after: str = "",
-    place: ExitStack | None = None,
-    has_left: Callable[[], bool] | None = None,
-) -> Reply:
-    """Stream a run. With `has_left`, cancel it once its client has closed the stream."""
-    call = operations.newest(run, thread)
-    options = {"alive_every": CHECK_SECONDS} if has_left else {}
-    followed = operations.follow(call.pk, format_=acp_agents.FORMAT, after=after, place=place, **options)
-    if has_left:
-        body: streams.EncodedStream = _Cancelling(operations, call.pk, followed, str(run), has_left)
-    else:
-        body = streams.EncodedStream(
-            followed, lambda stream_event: _update(operations, stream_event, str(run))
-        )
-    return Reply(body=body, headers=STREAM_HEADERS, media_type=EVENT_STREAM)
-
-
-class _Cancelling(streams.EncodedStream):
-    """Cancels the run when the server closes the stream because the client left. The run continues if the
-    server itself stops.
-    """
-
-    def __init__(
-        self,
-        operations: Operations,
-        call: int,
-        followed: CallStream,
-        run_id: str,
-        has_left: Callable[[], bool],
-    ) -> None:
-        super().__init__(followed, lambda stream_event: _update(operations, stream_event, run_id))
-        self._operations, self._call, self._has_left = operations, call, has_left
-        self._has_ended = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in super().__iter__():
-            if self._has_left():
-                return
-            yield chunk
-        # Or the stream has reached its maximal time, and its client reconnects.
-        self._has_ended = True
-
-    def close(self) -> None:
-        super().close()
-        if not self._has_ended and self._has_left():
-            # A call that has ended stays as it is.
-            with suppress(DomainError):
-                self._operations.cancel(self._call)
-
-
-def _update(operations: Operations, stream_event: StreamEvent, run_id: str) -> bytes:
-    if stream_event.answer and stream_event.condition != "started":
-        document = _run_document(operations, None, stream_event.answer, {})
-        update = wire.update(document["output"], run_id, document["run"]["status"])
-        update |= {"notes": document["notes"]} if "notes" in document else {}
-    elif stream_event.condition == "started" or "outputs" in (stream_event.partial or {}):
-        update = wire.update(wire.result((stream_event.partial or {}).get("outputs", {})), run_id, "pending")
-    else:
-        return b": alive\n\n"
-    return acp_server.event(update, stream_event.id)
-
-
-def _read_run(
-    operations: Operations,
-    run: uuid.UUID,
-    thread: uuid.UUID | None = None,
-    wait: float = 0.0,
-    *,
-    has_room: bool = False,
-) -> dict[str, Any]:
-    call = operations.newest(run, thread)
-    answer = operations.read_call(call.pk, format_=acp_agents.FORMAT, wait=wait, has_room=has_room)
-    return _run_document(operations, _agent_of(operations, answer), answer, {})
-
-
-def _resume_run(
-    operations: Operations, run: uuid.UUID, thread: uuid.UUID | None, request: Request
-) -> dict[str, Any]:
-    body = _object(request)
-    call = operations.newest(run, thread)
-    if call.continues and _is_repeated(call, operations, request, body):
-        call = call.continues
-    answer_before = operations.read_call(call.pk, format_=acp_agents.FORMAT)
-    agent = _agent_of(operations, answer_before)
-    if agent is None:
-        raise Http404
-    answers = acp_server.answers_of(body, [ask.id for ask in answer_before.result.asks])
-    name = answer_before.tool.signature.name
+def _id_of_step(call: Call, call_name: str) -> ClientCallId:
     # Clients send one name with each step of a run, and each step is a call here.
-    call_id = read_call_id(request, str(call.key))
-    answer = operations.resume(call.pk, name, answers, format_=acp_agents.FORMAT, call_id=call_id)
-    return _run_document(operations, agent, answer, body)
+    return client_call_id(call_name, str(call.key))
 
 
-def _is_repeated(call: Call, operations: Operations, request: Request, body: Mapping[str, Any]) -> bool:
-    """Return whether the request repeats the answer that created `call`: its client did not get the reply."""
-    before = call.continues
-    call_id = read_call_id(request, str(before.key)) if before else None
-    if before is None or call_id is None:
-        return False
-    question_ids = [ask.id for ask in before.decoded().asks]
-    return operations.made_with(call_id) == call and call.answers == acp_server.answers_of(body, question_ids)
-
-
-def _agent_of(operations: Operations, answer: Answer) -> acp_agents.Agent | None:
-    # None if the served release no longer has such a tool.
-    name = answer.tool.signature.name
-    return next(
-        (agent for agent in acp_agents.list_agents(operations) if agent.document["name"] == name), None
+def _thread(row: ThreadRow, *, is_busy: bool) -> Thread:
+    return Thread(
+        thread_id=row.key,
+        created_at=row.created_at,
+        used_at=row.used_at,
+        metadata=row.metadata,
+        status=ThreadStatus.BUSY if is_busy else row.status,
     )
 
 
-def _run_document(
-    operations: Operations,
-    agent: acp_agents.Agent | None,
-    answer: Answer,
-    body: Mapping[str, Any],
-    first: Call | None = None,
-) -> dict[str, Any]:
-    """Return a run with its output. Raises DomainError if nothing was sent, so that there is no run.
-
-    For its client a run that was answered is the same run; `first` is the call that it began with.
-    """
-    call, result = answer.call, operations.result_of(answer)
-    if call is None:
-        code = result.code or "refused"
-        raise DomainError(code, result.message, fields=dict(result.fields))
-    status = callbacks.run_status(answer.outcome, answer.result)
-    first = first or call
-    while first.continues:
-        first = first.continues
-    run = wire.run(
-        run_id=str(first.key),
-        thread_id=str(call.thread.key) if call.thread else "",
-        agent_id=str(agent.version.uuid) if agent else "",
-        created_at=first.queued_at.isoformat(),
-        updated_at=(call.finished_at or call.queued_at).isoformat(),
-        status=status if answer.outcome else "pending",
-    )
-    run["creation"] = dict(body) or ({"metadata": wire.mark(first.mark)} if first.mark else {})
-    kind = acp_agents.kind_of(answer.result.asks[0], call) if status == "interrupted" else ""
-    output = acp_server.output_of(result, run_id=run["run_id"], status=status, interrupt_kind=kind)
-    notes = notes_on_inputs(answer.result)
-    return {"run": run, "output": output, **({"notes": notes} if notes else {})}
-
-
-def _uuid(text: str) -> uuid.UUID:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        raise Http404 from None
-
-
-def _object(request: Request) -> dict[str, Any]:
-    document = request.json()
-    if not isinstance(document, dict):
-        raise DomainError("invalid_json", "The body must be a JSON object.")
-    return document
+def _running_calls(thread: Any = OuterRef("pk")) -> Any:  # noqa: B008 - a reference, and no state
+    return Call.objects.filter(thread=thread, status__in=ACTIVE_CALLS)

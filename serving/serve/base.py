@@ -38,7 +38,6 @@ from protocols.server import (
     CallEvent,
     DeclaredOutputs,
     Refusal,
-    Request,
     Retry,
     ThrottledError,
     ToolCallRequest,
@@ -59,11 +58,6 @@ def refusal_of(error: DomainError | Http404) -> Refusal:
 
 def on_behalf_of(user: str) -> OnBehalfOf | None:
     return OnBehalfOf(user) if user else None
-
-
-def read_call_id(request: Request, part: str = "") -> ClientCallId | None:
-    """Return the id that the client chose for its call in a header; None without one."""
-    return client_call_id(request.call_name, part) if request.call_name else None
 
 
 def explain_failure(answer: Answer) -> tuple[str, str]:

@@ -2,18 +2,23 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
-from protocols.acp import server, wire
+from protocols.acp import wire
 from protocols.acp.client import ACP
 from protocols.acp.document import write_metadata
+from protocols.acp.server import messages
+from protocols.acp.server.release import Run
 from protocols.base import Ask
-from protocols.server import Refusal, ToolCallResult
+from protocols.server import Refusal
 from tests.hostile_vendor import by_path, json_reply, reply
 from tests.protocols.served import conversation
 
-AGENT, RUN = "3fa85f64-5717-4562-b3fc-2c963f66afa6", "run 7"
+AGENT, RUN_ID = "3fa85f64-5717-4562-b3fc-2c963f66afa6", UUID(int=7)
+RUN, NOW = str(RUN_ID), datetime(2026, 11, 28, tzinfo=UTC)
 FIELD = {"type": "object", "properties": {"letter": {"type": "string"}}}
 APPROVAL = {"interrupt_type": "approval", "interrupt_payload": {}, "resume_payload": {"type": "object"}}
 DOCUMENT = {
@@ -25,19 +30,19 @@ DOCUMENT = {
         "interrupts": [APPROVAL],
     },
 }
-OK = ToolCallResult(outcome="ok", outputs={"letter": "Dear all"})
-FAILED = ToolCallResult(outcome="tool_error", code="BROKEN", message="The pen broke.")
-ASKS = ToolCallResult(
-    outcome="needs_input", code="INTERRUPT", message="It asks.", asks=[Ask("approval", "Send it?", {"a": 1})]
+OK = Run(outcome="ok", outputs={"letter": "Dear all"}, run_id=RUN_ID, created_at=NOW, updated_at=NOW)
+FAILED = replace(OK, outcome="tool_error", code="BROKEN", message="The pen broke.", outputs={})
+ASKS = replace(
+    FAILED,
+    outcome="needs_input",
+    asks=[Ask("approval", "Send it?", {"a": 1})],
+    can_resume=True,
+    question_kind="approval",
 )
 
 
 def run_of(status):
     return wire.run(run_id=RUN, agent_id=AGENT, created_at="then", updated_at="now", status=status)
-
-
-def output_of(result, status):
-    return server.output_of(result, run_id=RUN, status=status, interrupt_kind="approval")
 
 
 def invoke(session):
@@ -67,7 +72,7 @@ def assert_read(outcome, result, expected, code):
 
 @pytest.mark.parametrize(("result", "status", "outcome", "code"), CASES)
 def test_a_run_that_is_waited_for_is_read_as_it_was_written(result, status, outcome, code):
-    body = {"run": run_of(status), "output": output_of(result, status)}
+    body = {"run": run_of(status), "output": messages.output_of(result)}
     script = by_path({wire.runs_path("", wire.WAIT): json_reply(body)})
     with conversation(None, None, script=script) as session:
         assert_read(invoke(session), result, outcome, code)
@@ -75,8 +80,8 @@ def test_a_run_that_is_waited_for_is_read_as_it_was_written(result, status, outc
 
 @pytest.mark.parametrize(("result", "status", "outcome", "code"), CASES)
 def test_a_stream_of_updates_is_read_as_it_was_written(result, status, outcome, code):
-    updates = [(wire.result({"letter": "De"}), "pending"), (output_of(result, status), status)]
-    body = b"".join(server.event(wire.update(item, RUN, state), "1-1") for item, state in updates)
+    updates = [(wire.result({"letter": "De"}), "pending"), (messages.output_of(result), status)]
+    body = b"".join(messages.event(wire.update(item, RUN, state), "1-1") for item, state in updates)
     stream = reply(body, headers={"Content-Type": "text/event-stream"})
     script = by_path({wire.runs_path("", wire.STREAM): stream})
     with conversation(None, None, script=script) as session:
@@ -96,10 +101,10 @@ def test_a_run_is_found_by_its_mark():
 
 def test_an_answer_is_named_by_the_interrupt_that_it_is_for():
     body = {wire.INTERRUPT_TYPE: "approval", "approved": True}
-    assert server.answers_of(body, ["approval"]) == {"approval": {"approved": True}}
-    assert server.answers_of({"approved": True}, ["approval"]) == {"approval": {"approved": True}}
+    assert messages.answers_of(body, ["approval"]) == {"approval": {"approved": True}}
+    assert messages.answers_of({"approved": True}, ["approval"]) == {"approval": {"approved": True}}
 
 
 def test_an_error_of_the_protocol_is_a_text():
-    answer = server.refusal(Refusal(400, "invalid", "It is odd.", {"zip": "It is short."}))
+    answer = messages.refusal(Refusal(400, "invalid", "It is odd.", {"zip": "It is short."}))
     assert (answer.status, json.loads(answer.body)) == (422, "It is odd. zip: It is short.")

@@ -9,7 +9,7 @@ import pytest
 from catalog.models import Call
 from execution.calls import lease
 from people.models import AuditEntry
-from serving.serve import acp
+from protocols.acp.server import runs
 from tests.serving.serve.test_acp import ROOT, post, search_agents
 from tests.serving.serve.test_acp_runs import begin_run
 from tests.serving.serve.test_mcp import lending
@@ -107,7 +107,7 @@ def test_runs_are_searched_by_what_they_are_too(client):
 def line(client, vendor, monkeypatch):
     """A connection as the web server passes it to a request: the server's end, and the client's."""
     monkeypatch.setattr(lease, "CHECK_SECONDS", 0.05)
-    monkeypatch.setattr(acp, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(runs, "CHECK_SECONDS", 0.05)
     server_socket, client_socket = socket.socketpair()
     client.defaults["gunicorn.socket"] = server_socket
     yield client_socket

@@ -97,7 +97,7 @@ def test_a_run_is_streamed_to_its_end(client, vendor):
 
 
 def test_the_end_of_a_run_is_posted_to_its_webhook(client, vendor, monkeypatch):
-    monkeypatch.setattr("serving.serve.acp.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("protocols.acp.server.runs.WAIT_SECONDS", 0.0)
     with receiver() as listener:
         for path in ("/runs", "/runs/wait"):
             answer = begin_run(client, path, webhook=listener.url)
@@ -123,7 +123,7 @@ def test_the_end_of_a_run_is_posted_to_its_webhook(client, vendor, monkeypatch):
 def test_a_run_that_cannot_be_followed_is_not_begun(client, vendor, monkeypatch):
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
     monkeypatch.setattr(invocation, "_places", CallPlaces(1))
-    monkeypatch.setattr("serving.serve.acp.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("protocols.acp.server.runs.WAIT_SECONDS", 0.01)
     payload = {"webhook": "https://listener.example/", "metadata": {"call_id": "one"}}
     with invocation.room(Holder(None, "another")):
         for path, more in (("/runs/stream", {}), ("/runs/wait", payload)):

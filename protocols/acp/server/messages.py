@@ -1,16 +1,31 @@
-"""The messages of a server of ACP. serving/serve/acp.py handles its requests."""
+"""The messages of a server of ACP."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from core.errors import DomainError
 from protocols.acp import wire
-from protocols.server import Refusal, Reply, ToolCallResult, json_reply
+from protocols.acp.server.release import Run
+from protocols.server import NoSuchAddressError, Refusal, Reply, Request, json_reply
 
 # The kind of interrupt of tools whose vendors declare none. Its payload contains the question.
 QUESTION = "question"
+QUESTIONS = {
+    wire.INTERRUPT_TYPE: QUESTION,
+    "interrupt_payload": {
+        "type": "object",
+        "properties": {
+            "message": {"type": "string"},
+            "schema": {"type": "object", "description": "The JSON Schema of the answer, of a form."},
+            "url": {"type": "string", "description": "What the user has to visit before the run goes on."},
+        },
+        "required": ["message"],
+    },
+    "resume_payload": {},
+}
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
 
 
@@ -19,6 +34,20 @@ def refusal(refusal: Refusal) -> Reply:
     fields = "".join(f" {name}: {reason}" for name, reason in refusal.fields.items())
     status = 422 if refusal.status == 400 else refusal.status
     return json_reply(f"{refusal.message}{fields}", status)
+
+
+def uuid_of(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NoSuchAddressError from None
+
+
+def object_in(request: Request) -> dict[str, Any]:
+    document = request.json()
+    if not isinstance(document, dict):
+        raise DomainError("invalid_json", "The body must be a JSON object.")
+    return document
 
 
 def page_of(query: Mapping[str, Any], maximum: int = MAX_LIMIT) -> tuple[int, int]:
@@ -51,20 +80,18 @@ def answers_of(body: Mapping[str, Any], ask_ids: Sequence[str]) -> dict[str, Any
     return {ask_id: {name: value for name, value in body.items() if name != wire.INTERRUPT_TYPE}}
 
 
-def output_of(
-    result: ToolCallResult, *, run_id: str, status: str, interrupt_kind: str = ""
-) -> dict[str, Any]:
+def output_of(run: Run) -> dict[str, Any]:
     """Return the output of a run. An interrupt is one question."""
-    if status == "success":
-        return wire.result(result.outputs)
-    if status == "interrupted":
-        (ask,) = result.asks
+    if run.status == "success":
+        return wire.result(run.outputs)
+    if run.status == "interrupted":
+        (ask,) = run.asks
         details = {name: value for name, value in (("schema", ask.schema), ("url", ask.url)) if value}
-        return wire.interrupt(interrupt_kind, {"message": ask.message, **details})
-    description = result.message
-    if result.output_schema is not None:
-        description += f" Its output schema: {msgspec.json.encode(result.output_schema).decode()}"
-    return wire.error(run_id, wire.ERRORS.get(result.outcome or "", 0), description)
+        return wire.interrupt(run.question_kind or QUESTION, {"message": ask.message, **details})
+    description = run.message
+    if run.output_schema is not None:
+        description += f" Its output schema: {msgspec.json.encode(run.output_schema).decode()}"
+    return wire.error(str(run.run_id), wire.ERRORS.get(run.outcome or "", 0), description)
 
 
 def event(update: Mapping[str, Any], event_id: str) -> bytes:

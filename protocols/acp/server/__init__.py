@@ -1,0 +1,1 @@
+"""The server of ACP, without Django: agents, threads and runs."""

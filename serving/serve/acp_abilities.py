@@ -1,0 +1,99 @@
+"""What the agents of a release can do, which depends on their vendors and on what runs for them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from catalog.models import ActivityVersion, Call, ToolVersion
+from core.errors import DomainError
+from designer.environments import environments
+from designer.environments.environments import Subject
+from designer.exports import schema
+from designer.exports.document import ReleasedTool
+from designer.signatures.effective import Effective
+from execution.activities import kinds, reach
+from execution.calls import versions
+from execution.threads import configurations, threads
+from protocols.acp.client import ACP
+from protocols.acp.document import CONFIG, interrupts, thread_state_schema
+from protocols.acp.server.messages import QUESTIONS
+from protocols.acp.server.release import Abilities
+from protocols.signature import Parameter
+from serving.serve.base import Operations
+
+
+def abilities_of(released_tool: ReleasedTool, operations: Operations) -> Abilities:
+    tool = released_tool.signature
+    version = versions.find(released_tool.id, released_tool.version.ordinal)
+    if version is None:
+        return Abilities(has_threads=False)
+    has_threads = threads.can_have(version)
+    config = configurations.parameter_of(version)
+    visible_inputs = {row.parameter.name: row.parameter for row in tool.inputs}
+    shown_config = visible_inputs.get(config.name) if config else None
+    return Abilities(
+        has_threads=has_threads,
+        interrupts=_interrupts(operations, released_tool, version),
+        # The state of a thread may repeat outputs that a designer has hidden, so it is not described.
+        thread_state=(
+            thread_state_schema(version.decoded()) if has_threads and not tool.hidden_outputs else None
+        ),
+        input_schema=_schema_without(tool, shown_config) if shown_config else None,
+        config=_config_schema(shown_config) if shown_config else None,
+    )
+
+
+def _interrupts(
+    operations: Operations, tool: ReleasedTool, version: ToolVersion
+) -> Sequence[Mapping[str, Any]]:
+    # An environment decides what runs, and it may change without a new release.
+    try:
+        place = environments.choose_environment(operations.release, operations.caller.key)
+        resolution = environments.resolve(place, Subject.of_released(tool), agent=operations.release.agent_id)
+    except DomainError:
+        return []  # nothing runs
+    if resolution.runs == "vendor" and _declares_questions(version):
+        return list(interrupts(version.decoded()).values())
+    activity = environments.version_of(resolution)
+    may_ask = (
+        _activity_may_ask(activity) if activity else resolution.runs == "vendor" and _vendor_may_ask(version)
+    )
+    return [QUESTIONS] if may_ask else []
+
+
+def _activity_may_ask(activity: ActivityVersion) -> bool:
+    calls_reached = reach.reached([activity])[activity.pk]
+    asks_itself = any(kinds.get(row.kind).may_ask(row.config) for row in calls_reached.versions)
+    return asks_itself or any(map(_vendor_may_ask, calls_reached.tools))
+
+
+def _vendor_may_ask(version: ToolVersion) -> bool:
+    if _declares_questions(version):
+        return bool(interrupts(version.decoded()))
+    return version.tool.endpoint.speak().may_ask()
+
+
+def _declares_questions(version: ToolVersion) -> bool:
+    return version.tool.endpoint.protocol == ACP.name
+
+
+def question_kind(call: Call) -> str:
+    """Return the interrupt type of a call's question, "" if its vendor declares none."""
+    is_vendors = call.activity_id is None and _declares_questions(call.version)
+    return call.decoded().asks[0].id if is_vendors else ""
+
+
+def _schema_without(tool: Effective, config: Parameter) -> dict[str, Any]:
+    # In this protocol a configuration is not an input.
+    others = tuple(row for row in tool.inputs if row.parameter.name != config.name)
+    return schema.as_the_vendor_does(structs.replace(tool, inputs=others))
+
+
+def _config_schema(config: Parameter) -> Any:
+    config_schema = config.schema
+    if not isinstance(config_schema, dict):
+        return config_schema
+    if config.description == config_schema.get("description", CONFIG):
+        return config_schema
+    return {**config_schema, "description": config.description}
