@@ -131,10 +131,14 @@ def outline(value: Any) -> str:
             return "\n".join(_parameter_lines(value))
         case _ if not is_structure(value):
             return ", ".join(map(outline, value)) or "nothing" if _is_list(value) else str(value)
-    lines = [
-        f"{' / '.join(steps)}: {outline(leaf)}" for steps, leaf in islice(_members((), value), MAX_LINES + 1)
-    ]
+    lines = [f"{path}: {text}" for path, text in islice(outline_rows(value), MAX_LINES + 1)]
     return "\n".join(lines if len(lines) <= MAX_LINES else [*lines[:MAX_LINES], "The rest is under “Raw”."])
+
+
+def outline_rows(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each innermost member of a structure."""
+    for steps, leaf in _members((), value):
+        yield " / ".join(steps), outline(leaf)
 
 
 def is_structure(value: Any) -> bool:

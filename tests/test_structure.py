@@ -1,6 +1,7 @@
 """How modules depend on each other, beyond the layers that import-linter holds."""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -115,3 +116,28 @@ def test_no_module_imports_something_for_type_checkers_alone():
         or (isinstance(node, ast.Attribute) and node.attr == "TYPE_CHECKING")
     }
     assert modules_found == set()
+
+
+# A `<pre>` that is not folded, and the reason.
+OPEN_PRE = {
+    "catalog/run_reply.html": "the page of a raw reply",
+    "designer/_procedure_rendered.html": "the text of a procedure",
+    "designer/_shown.html": "exactly what a model reads, with the source of each word",
+    "designer/key_made.html": "commands to copy",
+    "designer/release.html": "an export that the reader has chosen to view",
+    "designer/tool_raw.html": "the page of a raw document",
+    "designer/tool_versions.html": "both documents, after the reader has asked for them",
+    "pegboard/api_reference_group.html": "commands to copy",
+    "pegboard/design.html": "the design system",
+}
+
+
+def test_json_on_a_page_is_folded():
+    open_places = set()
+    for path in (ROOT / "templates").rglob("*.html"):
+        depth = 0
+        for tag in re.findall(r"</?details|<pre", path.read_text()):
+            depth += {"<details": 1, "</details": -1}.get(tag, 0)
+            if tag == "<pre" and not depth:
+                open_places.add(path.relative_to(ROOT / "templates").as_posix())
+    assert open_places == set(OPEN_PRE)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from catalog.credentials.oauth import clients
 from catalog.models import Call, Endpoint
 from catalog.models.calls import Attempt, Retry, Sent
 from catalog.templatetags.display import milliseconds, shown
+from core.readable_changes import outline, outline_rows
 from protocols.signature import Parameter
 
 register = template.Library()
@@ -124,7 +126,7 @@ def pairs(fields: dict[str, str]) -> list[tuple[str, str]]:
 
 @register.inclusion_tag("catalog/_value.html")
 def output_value(value: Any) -> dict[str, Any]:
-    """A value as a person reads it: text, a table where rows are alike, else JSON."""
+    """A value as a person reads it: text, a table where rows are alike, else a line for each member."""
     match value:
         case str():
             return {"text": shown(_cut(value, MAX_TEXT_LENGTH))} if value else {"plain": "empty text"}
@@ -141,7 +143,11 @@ def output_value(value: Any) -> dict[str, Any]:
     if columns := _columns(value):
         rows = [[_cell(row.get(column)) for column in columns] for row in value[:MAX_ROWS]]
         return {"columns": [shown(c) for c in columns], "rows": rows, "more": len(value) - len(rows)}
-    return {"document": document(value)}
+    facts = list(islice(outline_rows(value), MAX_ROWS + 1))
+    return {
+        "facts": [(shown(path), shown(_cut(text, MAX_TEXT_LENGTH))) for path, text in facts[:MAX_ROWS]],
+        "is_cut": len(facts) > MAX_ROWS,
+    }
 
 
 def _columns(value: Any) -> list[str]:
@@ -159,7 +165,7 @@ def _are_plain(values: Iterable[Any]) -> bool:
 
 
 def _cell(value: Any) -> SafeString:
-    return shown(_cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200))
+    return shown(_cut(outline(value), 200))
 
 
 @register.filter

@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from catalog.templatetags.display import shown
+from core.readable_changes import is_structure, outline
 from protocols.signature import Annotations, Parameter
 
 register = template.Library()
@@ -22,7 +23,10 @@ CLAIMS = {
 
 @register.filter
 def default_value(parameter: Parameter) -> SafeString | str:
-    return "" if parameter.default is msgspec.UNSET else shown(_as_json(parameter.default))
+    value = parameter.default
+    if value is msgspec.UNSET:
+        return ""
+    return shown(outline(value) if is_structure(value) else _as_json(value))
 
 
 @register.filter

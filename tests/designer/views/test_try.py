@@ -310,7 +310,7 @@ def test_values_are_shown_as_a_person_reads_them(designer):
     page = designer.get(f"{try_url(call.tool)}?call={call.pk}")
 
     page_text = text_of(page)
-    assert "text two lines rows city sky Oslo fair Rome null list a 1 deep" in page_text
+    assert "text two lines rows city sky Oslo fair Rome nothing list a 1 deep" in page_text
     assert "yes yes none nothing zero 0 empty empty" in page_text
     assert "<td>Oslo</td>" in page.content.decode()
 
