@@ -34,7 +34,9 @@ from catalog.review import decisions, inspector
 from catalog.search import word_groups
 from catalog.second_look import runs as second_look
 from catalog.tools import definition_import, definitions
+from catalog.translations import files as translation_files
 from catalog.translations import stored as translations
+from catalog.translations.files import FileFormat
 from catalog.vendors import onboarding, vendor_requests
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
@@ -260,6 +262,8 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     translations.remove_translation(**text)
     imported = {"origin": TranslationOrigin.IMPORT, "language": "de", "actor": ada}
     translations.write_translations({"0" * 64: "Wetter von morgen"}, **imported)
+    csv_lines = b"source,translation\nTomorrow,Morgen"
+    translation_files.import_file(csv_lines, FileFormat.CSV, actor=ada, language="de")
     endpoint = vendor_operations.create_endpoint(
         actor=ada, vendor=row, protocol="a2t", url=vendor.url, credential=secret, policy={"new_tool": "hold"}
     )

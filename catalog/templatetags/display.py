@@ -17,6 +17,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from catalog.credentials import kinds
+from catalog.models import Translation
 from catalog.models.tools import ItemKind
 from catalog.models.vendors import EndpointStatus
 from catalog.rules.markdown import strip_markdown
@@ -24,6 +25,8 @@ from catalog.search.job_words import ENGLISH, stem
 from catalog.search.progress import Progress
 from catalog.search.words import fold, parts
 from catalog.token_estimate import estimate_tokens
+from catalog.translations.languages import language_name
+from catalog.translations.tool_texts import digest_of
 from core.invisible_characters import HIDDEN, decoded_tags, hidden
 from protocols.signature import Effect
 
@@ -106,6 +109,21 @@ def icon(name: str) -> SafeString:
     return format_html(
         '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name
     )
+
+
+@register.simple_tag(takes_context=True)
+def translated(context: template.Context, text: str) -> Translation | None:
+    """Return the translation of a vendor's text in `translations` of the page, if there is one."""
+    translations: dict[str, Translation] = context.get("translations") or {}
+    return translations.get(digest_of(text)) if translations else None
+
+
+@register.simple_tag
+def foreign_text(code: str | None) -> SafeString:
+    """Render a note for texts in another language than English; nothing where the language is not known."""
+    if not code or code == "en":
+        return SafeString("")
+    return format_html(' <span class="label">{} text</span>', language_name(code))
 
 
 @register.simple_tag

@@ -31,6 +31,10 @@ class FileFormat(TextChoices):
     CSV = "csv", "CSV"
     XLIFF = "xliff", "XLIFF"
 
+    @property
+    def extension(self) -> str:
+        return "xlf" if self == FileFormat.XLIFF else "csv"
+
 
 MEDIA_TYPES = {
     FileFormat.CSV: "text/csv; charset=utf-8",

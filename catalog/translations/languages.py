@@ -1,6 +1,8 @@
-"""The languages that texts can be translated into, and the names of languages. Pure."""
+"""The languages that texts can be translated into, and the names of languages."""
 
 from typing import NamedTuple
+
+from django.conf.locale import LANG_INFO
 
 from core.errors import DomainError
 
@@ -50,3 +52,10 @@ def find_language(code: str) -> Language:
         )
         raise DomainError("unknown_language", message, status=404, fields={"language": message})
     return language
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language that a text may be in."""
+    if code in BY_CODE:
+        return BY_CODE[code].name
+    return str(LANG_INFO.get(code, {}).get("name", code))

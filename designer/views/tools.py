@@ -26,6 +26,7 @@ from designer.pins import pins, tunings
 from designer.signatures.words import less_cautious
 from designer.upgrades import pending_work, upgrades
 from designer.views import last_agent
+from designer.views.tool_language import translation_context
 from designer.views.tool_search import question_before
 from designer.views.tunings import restored, settled
 from execution.activities import kinds
@@ -65,6 +66,7 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         "form": form,
         "why_not_pinned": "The vendor no longer offers this tool.",
         "question_before": question_before(request),
+        **translation_context(request, signature),
         **head,
         **(_defined(row) if head["is_own"] else {}),
     }
@@ -266,7 +268,9 @@ def tool_tuning_settle(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def find_tool(pk: int) -> Tool:
-    rows = Tool.objects.select_related("current", "stopped", "tuning", "tool_picture", "endpoint__vendor")
+    rows = Tool.objects.select_related(
+        "current", "stopped", "tuning", "tool_picture", "texts", "endpoint__vendor"
+    )
     return get_object_or_404(rows, pk=pk)
 
 

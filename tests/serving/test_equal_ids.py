@@ -37,6 +37,7 @@ WITHOUT_OWNER = {
     "catalog.recordedsearch.one_search_per_day_and_words": DERIVED,
     "catalog.signin.state_digest": RANDOM,
     "catalog.vendor.one_home_of_definitions": DERIVED,
+    "catalog.translation.one_translation_per_language": DERIVED,
     "catalog.vendor.one_live_vendor_per_slug": PEOPLE,
     "catalog.vendorrequest.one_waiting_request_per_address": PEOPLE,
     "catalog.activity.one_live_activity_per_name": PEOPLE,

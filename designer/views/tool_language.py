@@ -1,0 +1,38 @@
+"""The language in which a person reads the texts of tools."""
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from catalog.models import Translation
+from catalog.translations import languages, tool_texts
+from protocols.signature import Signature
+
+SESSION_KEY, PARAMETER, ORIGINAL = "tool_language", "language", "original"
+
+
+def chosen_language(request: HttpRequest) -> str:
+    """Return the code of the language, "" for the vendor's texts; a choice in the address is remembered."""
+    chosen = request.GET.get(PARAMETER, "")
+    if chosen in languages.BY_CODE or chosen == ORIGINAL:
+        request.session[SESSION_KEY] = chosen
+    code: str = request.session.get(SESSION_KEY, ORIGINAL)
+    return code if code in languages.BY_CODE else ""
+
+
+def translation_context(request: HttpRequest, signature: Signature | None) -> dict[str, Any]:
+    """Return what the page of a tool needs to show its texts in the chosen language.
+
+    reading_languages: those that any of the texts is translated into.
+    """
+    language = chosen_language(request)
+    digests = [text.digest for text in tool_texts.texts_of(signature)] if signature else []
+    rows = Translation.objects.filter(digest__in=digests)
+    codes = set(rows.values_list("language", flat=True).distinct()) if digests else set()
+    chosen = rows.filter(language=language).select_related("author") if language in codes else ()
+    return {
+        "reading_languages": [entry for entry in languages.LANGUAGES if entry.code in codes],
+        "reading_language": language if language in codes else "",
+        "proposed_language": language or "de",
+        "translations": {row.digest: row for row in chosen},
+    }
