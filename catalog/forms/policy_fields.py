@@ -1,4 +1,4 @@
-"""Form fields for the policy of an endpoint: one choice for each class of change."""
+"""Form fields for the policy of an endpoint: a preset, and one choice for each class of change."""
 
 from typing import Any
 
@@ -9,27 +9,50 @@ from catalog.forms.retry_fields import RetryForm
 from catalog.rules import policy, retries
 
 PREFIX = "policy-"
+PRESET = "preset"
 
 
 class PolicyForm(RetryForm):
-    """A form with these fields. A class without a submitted value does not change."""
+    """A form with these fields. A class without a submitted value does not change.
+
+    A submitted preset sets all classes.
+    """
 
     def add_policy(self, stated: policy.Policy) -> None:
         actions = policy.with_defaults(stated)
+        current = policy.preset_of(actions) or "own choice"
+        presets = [(name, f"{name.capitalize()}: {says}") for name, (says, _) in policy.PRESETS.items()]
+        self.fields[PRESET] = forms.ChoiceField(
+            choices=[("", f"As in the table below (now {current})"), *presets],
+            widget=forms.RadioSelect,
+            label="When a tool changes",
+            required=False,
+        )
         for name, (label, _) in policy.CLASSES.items():
             self.fields[f"{PREFIX}{name}"] = forms.ChoiceField(
                 choices=list(policy.ACTIONS.items()), label=label, required=False, initial=actions[name]
             )
 
-    def policy_fields(self) -> list[BoundField]:
-        return [field for field in self if field.name.startswith(PREFIX)]
+    def policy_rows(self) -> list[tuple[BoundField, list[str]]]:
+        """Return the choice of each class, and the action of each preset beside it."""
+        return [
+            (
+                self[f"{PREFIX}{name}"],
+                [policy.ACTIONS[actions[name]] for _, actions in policy.PRESETS.values()],
+            )
+            for name in policy.CLASSES
+        ]
 
     def plain_fields(self) -> list[BoundField]:
         retry_names = retries.RetryPolicy.__struct_fields__
         return [
-            field for field in self if field.name not in retry_names and not field.name.startswith(PREFIX)
+            field
+            for field in self
+            if field.name not in (*retry_names, PRESET) and not field.name.startswith(PREFIX)
         ]
 
     def policy(self) -> dict[str, Any]:
+        if preset := self.cleaned_data.get(PRESET):
+            return {str(name): action for name, action in policy.PRESETS[preset][1].items()}
         actions = {name: self.cleaned_data.get(f"{PREFIX}{name}") for name in policy.CLASSES}
         return {name: action for name, action in actions.items() if action}

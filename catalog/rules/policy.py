@@ -56,6 +56,21 @@ DEFAULT: dict[Class, Action] = {
     **dict.fromkeys(CLASSES, "accept"),
     **dict.fromkeys(("drift", "alarm_high"), "hold"),
 }
+# Each preset, from the least strict to the strictest one, with its actions. The first one is the default.
+PRESETS: dict[str, tuple[str, dict[Class, Action]]] = {
+    "trusting": ("Changes are offered at once. Only rewritten versions and severe findings wait.", DEFAULT),
+    "careful": (
+        "Changes that may break an agent, ask for more or raise a finding wait for a decision.",
+        {
+            **dict.fromkeys(CLASSES, "hold"),
+            **dict.fromkeys(("new_tool", "text", "compatible"), "accept"),
+        },
+    ),
+    "strict": (
+        "Every new tool and every change waits. Severe findings are blocked.",
+        {**dict.fromkeys(CLASSES, "hold"), "alarm_high": "block"},
+    ),
+}
 # Alarms that concern the name of a tool, not its text.
 ABOUT_NAMES = frozenset({"COLLISION", "LOOK_ALIKE"})
 SEVERE: frozenset[Class] = frozenset({"drift", "widens_risk", "alarm_high"})
@@ -82,6 +97,11 @@ class Stop:
             "was blocked by the policy of this endpoint" if self.action == "block" else "waits for a decision"
         )
         return f"{action}: {'; '.join(self.reasons)}."
+
+
+def preset_of(actions: Actions) -> str:
+    """Return the name of the preset with these actions, "" if there is none."""
+    return next((name for name, (_, preset) in PRESETS.items() if preset == actions), "")
 
 
 def with_defaults(stated: Policy) -> dict[Class, Action]:

@@ -217,7 +217,11 @@ def stated_credential(form: ConnectForm, client: ClientForm) -> dict[str, Any]:
 
 
 def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None = None) -> dict[str, Any]:
-    """Return the context of an endpoint's page. `asked`: the query with the filters of its runs."""
+    """Return the context of an endpoint's page.
+
+    asked: the query with the tab and the filters of its runs; None for the tab of a submitted form.
+    """
+    is_settings = asked is None or asked.get("tab") == "settings"
     asked = asked if asked is not None else QueryDict()
     is_narrowed = asked.get("runs") == "changes"
     runs = row.runs.with_changes() if is_narrowed else row.runs.all()
@@ -227,6 +231,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         signs_in_at = urlsplit(credential.grant.authorization_url).netloc
     return {
         "endpoint": row,
+        "is_settings": is_settings,
         "protocol": form.protocol,
         "form": form,
         "runs": Keyset(runs.select_related("requested_by"), "-id").page(asked.get("cursor"), RUNS_SHOWN),
@@ -262,7 +267,8 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, "Saved. The next sync uses these settings.")
             return redirect("endpoint", row.pk)
-    context = endpoint_context(row, form, request.GET) | more
+    asked = None if request.method == "POST" else request.GET
+    context = endpoint_context(row, form, asked) | more
     if not person(request).can_administer and (moment := pace.possible_from(row)):
         context["read_later"] = pace.says_when(moment)
     return render(request, "catalog/endpoint.html", context, status=form.status)

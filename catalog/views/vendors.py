@@ -47,6 +47,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
     findings = WaitingDecision.objects.filter(endpoint__vendor=row).count()
     context = {
         "vendor": row,
+        "is_settings": request.method == "POST" or request.GET.get("tab") == "settings",
         "form": form,
         "endpoints": [
             (endpoint, None if progress.is_complete else progress_of([endpoint.pk])) for endpoint in endpoints

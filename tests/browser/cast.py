@@ -123,6 +123,8 @@ def set_the_stage() -> list[str]:
         *("/", "/vendors/", "/vendors/weather/", "/endpoints/new/", f"/endpoints/{failing.pk}/"),
         *(
             f"/endpoints/{endpoint.pk}/",
+            f"/endpoints/{endpoint.pk}/?tab=settings",
+            "/vendors/weather/?tab=settings",
             f"/runs/{run.pk}/",
             f"/runs/{running.pk}/",
             f"/runs/{failed_run.pk}/",

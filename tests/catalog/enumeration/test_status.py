@@ -53,7 +53,7 @@ def test_a_reading_that_is_held_has_not_failed_beside_that(admin, held_run):
     Run.objects.filter(pk=held_run.pk).update(**failure)
     Endpoint.objects.update(failures=2, **failure)
 
-    assert "runs failed" not in text_of(admin.get(f"/endpoints/{held_run.endpoint_id}/"))
+    assert "syncs failed" not in text_of(admin.get(f"/endpoints/{held_run.endpoint_id}/"))
 
 
 def test_a_held_run_waits_for_a_decision_over_rest(admin, held_run):

@@ -1,5 +1,7 @@
 """When a tool changes: set over REST and on the page of an endpoint."""
 
+import itertools
+
 import pytest
 
 from catalog.models import Endpoint
@@ -64,7 +66,7 @@ def test_what_is_no_policy_is_refused(admin_api, policy):
 
 def test_the_page_of_an_endpoint_shows_and_sets_it():
     endpoint, admin = make_endpoint(), signed_in(Role.ADMIN)
-    page = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
+    page = text_of(admin.get(f"/endpoints/{endpoint.pk}/?tab=settings"))
     assert "Breaking for agents" in page
 
     payload = {"url": endpoint.url, "interval_minutes": 60, "policy-breaks_callers": "hold"}
@@ -72,3 +74,31 @@ def test_the_page_of_an_endpoint_shows_and_sets_it():
 
     endpoint.refresh_from_db()
     assert endpoint.policy == {"breaks_callers": "hold"}
+
+
+@pytest.mark.parametrize("name", policy.PRESETS)
+def test_a_preset_sets_every_class_of_change(name):
+    endpoint, admin = make_endpoint(policy={"text": "block"}), signed_in(Role.ADMIN)
+    page = admin.get(f"/endpoints/{endpoint.pk}/?tab=settings").context["form"]
+    assert "own choice" in str(page["preset"])
+    rows = {field.name: field.value() for field, _ in page.policy_rows()}
+    payload = {"url": endpoint.url, "interval_minutes": 60, **rows}
+
+    assert admin.post(f"/endpoints/{endpoint.pk}/", payload | {"preset": ""}).status_code == 302
+    endpoint.refresh_from_db()
+    assert endpoint.policy["text"] == "block"
+    assert admin.post(f"/endpoints/{endpoint.pk}/", payload | {"preset": name}).status_code == 302
+    endpoint.refresh_from_db()
+
+    assert policy.preset_of(policy.with_defaults(endpoint.policy)) == name
+    assert f"now {name}" in text_of(admin.get(f"/endpoints/{endpoint.pk}/?tab=settings"))
+
+
+def test_presets_get_stricter_and_the_default_is_one_of_them():
+    presets = [actions for _, actions in policy.PRESETS.values()]
+    strictness = list(policy.ACTIONS)
+    for looser, stricter in itertools.pairwise(presets):
+        assert all(
+            strictness.index(looser[name]) <= strictness.index(stricter[name]) for name in policy.CLASSES
+        )
+    assert policy.preset_of(policy.DEFAULT) == "trusting"

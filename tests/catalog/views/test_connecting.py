@@ -104,7 +104,7 @@ def test_settings_are_changed_on_the_page_of_the_endpoint(admin):
 def test_an_interval_that_was_set_elsewhere_stays_on_offer(admin):
     endpoint = make_endpoint(interval_minutes=37)
 
-    assert "Every 37 minutes" in text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
+    assert "Every 37 minutes" in text_of(admin.get(f"/endpoints/{endpoint.pk}/?tab=settings"))
 
 
 def test_an_endpoint_is_paused_and_resumed(admin):
@@ -138,7 +138,10 @@ def test_a_failing_endpoint_says_what_happened(admin):
 
     page_text = text_of(admin.get(f"/endpoints/{endpoint.pk}/"))
 
-    assert "The last 3 runs failed The vendor did not answer. TIMEOUT" in page_text
+    assert (
+        "The last 3 syncs failed The vendor did not answer. Try again Change the settings TIMEOUT"
+        in page_text
+    )
     assert "Try again" in page_text
 
 

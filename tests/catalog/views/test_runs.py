@@ -1,7 +1,9 @@
+import re
+
 import pytest
 from django.utils import timezone
 
-from catalog.models import Rejection, Run, Withdrawal
+from catalog.models import Endpoint, Rejection, Run, Withdrawal
 from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_version
 from tests.pages import signed_in, text_of
@@ -105,7 +107,29 @@ def test_a_failed_run_says_what_to_do(admin):
     page = admin.get(f"/runs/{run.pk}/")
 
     assert "The vendor did not answer." in text_of(page)
-    assert f"/endpoints/{run.endpoint_id}/#settings" in page.content.decode()
+    assert f"/endpoints/{run.endpoint_id}/?tab=settings" in page.content.decode()
+
+
+def test_the_error_is_first_with_its_action_beside_it(admin):
+    run = make_run(status="failed", error_code="TIMEOUT", error_message="The vendor did not answer.", pages=2)
+    Endpoint.objects.filter(pk=run.endpoint_id).update(failures=2, error_message=run.error_message)
+    pages = [f"/runs/{run.pk}/", f"/endpoints/{run.endpoint_id}/", f"/vendors/{run.endpoint.vendor.slug}/"]
+    for page in pages:
+        content = admin.get(page).content.decode()
+        main = content[content.index("<main") :]
+        error, action = main.index("The vendor did not answer."), main.index("Try again</button>")
+        assert error < action < main.index('class="panel'), page
+
+
+def test_zeros_are_not_shown(admin):
+    run = make_run(seen=3, added=3)
+    address = f"/endpoints/{run.endpoint_id}/"
+    for page in (f"/runs/{run.pk}/", address, f"/vendors/{run.endpoint.vendor.slug}/"):
+        content = admin.get(page).content.decode()
+        numbers = re.findall(r"<(?:dd|td)[^>]*>\s*(?:<a[^>]*>)?([^<]*)<", content)
+        assert not {"0", "0 new", "0 withdrawn"} & {number.strip() for number in numbers}, page
+    assert 'id="settings"' in admin.get(f"{address}?tab=settings").content.decode()
+    assert 'id="settings"' not in admin.get(address).content.decode()
 
 
 @pytest.fixture
