@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qs
 
+from core import open_replies
 from core.errors import DomainError
 from core.outbound.addresses import Policy
 from core.outbound.limits import Limits
@@ -78,14 +79,16 @@ def handler(server: Server[Any], release: Any) -> Callable[[Line, SentRequest], 
         etag = server_reply.headers.get("ETag", "")
         if etag and etag == request.headers.get("If-None-Match"):
             server_reply = replace(server_reply, status=304, body=b"")
-        body = server_reply.body if isinstance(server_reply.body, bytes) else b"".join(server_reply.body)
-        return bool(
-            reply(
-                body,
-                status=server_reply.status,
-                headers={"Content-Type": server_reply.media_type, **server_reply.headers},
-            )(line, request_sent)
-        )
+        headers = {"Content-Type": server_reply.media_type, **server_reply.headers}
+        if not isinstance(server_reply.body, bytes):
+            # The end of the connection is the end of the stream.
+            fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            line.send(f"HTTP/1.1 200 OK\r\n{fields}\r\n".encode())
+            with contextlib.closing(server_reply.body) as stream:
+                for chunk in stream:
+                    line.send(chunk)
+            return False
+        return bool(reply(server_reply.body, status=server_reply.status, headers=headers)(line, request_sent))
 
     return answer
 
@@ -97,11 +100,17 @@ class _Headers(dict[str, str]):
 
 @contextlib.contextmanager
 def conversation(
-    server: Server[Any], release: Any, limits: Limits | None = None, script: Any = None
+    server: Server[Any], release: Any, limits: Limits | None = None, script: Any = None, follower: Any = None
 ) -> Iterator[Session]:
-    """Open a session with the server. `script` runs before it, for faults of the network."""
+    """Open a session with the server. `script` runs instead of it, for faults of the network."""
     with (
         HostileVendor(script or handler(server, release)) as vendor,
-        Session(vendor.url, policy=LOOPBACK, limits=limits or Limits(request=5.0)) as session,
+        Session(
+            vendor.url,
+            policy=LOOPBACK,
+            limits=limits or Limits(request=5.0),
+            open_replies=open_replies,
+            follower=follower,
+        ) as session,
     ):
         yield session
