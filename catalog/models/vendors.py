@@ -14,6 +14,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 import protocols
+from core.charts import Chart
 from core.encryption import EncryptedField, KeyIdField
 from protocols.base import Protocol
 from protocols.signature import CONTEXT_KINDS
@@ -218,6 +219,8 @@ class Endpoint(models.Model):
 
     objects = EndpointQuerySet.as_manager()
     unsaved_documents: Mapping[str, str] = MappingProxyType({})
+    # Its last syncs, set by the list of vendors.
+    sync_strip: Chart | None = None
 
     class Meta:
         ordering = ["id"]

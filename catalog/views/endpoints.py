@@ -27,7 +27,7 @@ from catalog.models.vendors import OAuthKind
 from catalog.search.progress import progress_of
 from catalog.second_look import runs as second_look
 from catalog.twins import already_connected
-from catalog.vendors import onboarding
+from catalog.vendors import charts, onboarding
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors.detection_jobs import Job
 from catalog.views import detections, offers
@@ -244,6 +244,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "signs_in_at": signs_in_at,
         "counts": Endpoint.objects.with_item_counts().only("pk").get(pk=row.pk),
         "progress": progress_of([row.pk]),
+        "charts": charts.syncs_of_endpoint(row),
         "spoken": protocols.get(row.protocol).detected_properties(row.memory),
     }
 

@@ -6,8 +6,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from catalog.forms import VendorForm
 from catalog.models import Endpoint, Vendor, WaitingDecision
 from catalog.search.progress import catalog_progress, is_catching_up, progress_of
+from catalog.vendors import charts, report_card
 from catalog.vendors import operations as vendor_operations
-from catalog.vendors import report_card
 from core.errors import DomainError
 from core.pagination import Keyset
 from people.models import Role
@@ -24,6 +24,14 @@ def vendor_list(request: HttpRequest) -> HttpResponse:
     vendors = vendor_operations.vendors_with_counts().prefetch_related(live)
     page = Keyset(vendors, "name").page(request.GET.get("cursor"), PAGE_SIZE)
     progress = catalog_progress() if is_catching_up() else None
+    endpoints: list[Endpoint] = [
+        endpoint
+        for row in page.rows
+        for endpoint in getattr(row, "live_endpoints")  # noqa: B009 - set by the prefetch
+    ]
+    strips = charts.sync_strips(endpoints)
+    for endpoint in endpoints:
+        endpoint.sync_strip = strips.get(endpoint.pk)
     return render(request, "catalog/vendors.html", {"page": page, "progress": progress})
 
 
@@ -45,6 +53,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
     endpoints = row.endpoints.filter(removed_at=None).with_status().with_item_counts()
     progress = progress_of([endpoint.pk for endpoint in endpoints])
     findings = WaitingDecision.objects.filter(endpoint__vendor=row).count()
+    card = report_card.report_card_for(row)
     context = {
         "vendor": row,
         "is_settings": request.method == "POST" or request.GET.get("tab") == "settings",
@@ -53,7 +62,10 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
             (endpoint, None if progress.is_complete else progress_of([endpoint.pk])) for endpoint in endpoints
         ],
         "finding_count": findings,
-        "card": report_card.report_card_for(row),
+        "card": card,
+        "charts": [charts.changes_per_week(row), charts.breaches_per_week(row, card.promises)]
+        if card.runs
+        else [],
         "progress": progress,
     }
     return render(request, "catalog/vendor.html", context, status=form.status)

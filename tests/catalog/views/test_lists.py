@@ -20,7 +20,7 @@ def test_the_list_of_vendors_costs_the_same_however_long(admin, django_assert_ma
     for _ in range(55):
         make_tool()
 
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         page = admin.get("/vendors/")
 
     assert len(page.content) < 60_000
