@@ -7,7 +7,15 @@ from people.permissions import reason_against
 register = template.Library()
 
 
+class RoleReason(str):
+    """A reason that only another role removes, so pages leave out what it prevents."""
+
+    __slots__ = ()
+    is_of_role = True
+
+
 @register.simple_tag(takes_context=True, name="reason_against")
 def reason_against_role(context: Context, role: str) -> str:
     """`{% reason_against "designer" as reason %}`: why this person may not, or "" when they may."""
-    return reason_against(context["user"], Role(role))
+    reason = reason_against(context["user"], Role(role))
+    return RoleReason(reason) if reason else ""

@@ -226,7 +226,7 @@ def test_two_who_publish_to_live_at_once_do_not_overwrite_each_other(browser, bo
 def test_a_viewer_reads_the_review_and_decides_nothing(desk, sky):
     viewer = Client()
     viewer.force_login(make_user(Role.VIEWER))
-    assert "disabled" in viewer.get(PAGE).content.decode()
+    assert 'id="publish"' not in viewer.get(PAGE).content.decode()
     assert viewer.post(PAGE, {"led_to": "0"}).status_code == 403
 
 

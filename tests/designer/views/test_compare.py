@@ -109,7 +109,7 @@ def test_what_cannot_be_pinned_has_no_button(designer, tools):
     assert "Withdrawn by its vendor" in text_of(page)
     assert "formaction" not in page.content.decode()
     viewer = signed_in(Role.VIEWER).get(address(tools)).content.decode()
-    assert viewer.count("You need the designer role") == 2
+    assert "formaction" not in viewer
 
 
 def test_many_inputs_and_pins_cost_no_more_queries(designer, tools, django_assert_max_num_queries):
