@@ -208,12 +208,15 @@ def _tab_counts(slug: str) -> dict[str, int]:
 
 
 def _navigation_groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:
-    with connection.cursor() as cursor:
-        cursor.execute(*_count_statement())
-        findings, endpoints = cursor.fetchone()
-    act = "endpoint needs action" if endpoints == 1 else "endpoints need action"
-    counts = {"home": (findings, "waiting for review"), "vendor-list": (endpoints, act)}
     role = Role(person(request).role)
+    counts: dict[str, tuple[int, str]] = {}
+    # A viewer can act on none of them.
+    if role.includes(Role.DESIGNER):
+        with connection.cursor() as cursor:
+            cursor.execute(*_count_statement())
+            findings, endpoints = cursor.fetchone()
+        act = "endpoint needs action" if endpoints == 1 else "endpoints need action"
+        counts = {"home": (findings, "waiting for review"), "vendor-list": (endpoints, act)}
 
     def filled(entry: NavigationEntry) -> NavigationEntry:
         count, label = counts.get(entry.url_name, (0, ""))

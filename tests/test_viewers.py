@@ -6,9 +6,11 @@ from html.parser import HTMLParser
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 
 from designer.environments import mocks
+from designer.pins import tunings
 from people import teams
 from people.models import Role
 from people.templatetags.read_only import as_text
+from tests.catalog.review.test_inbox import make_finding
 from tests.factories import make_user
 from tests.test_roles import RANKS, routes
 from tests.test_roles import table as roles
@@ -101,6 +103,19 @@ def test_a_viewer_reads_and_is_offered_nothing_else(world):
         ]
     assert not wrong, "\n".join(wrong)
     assert read_count > 40
+
+
+def test_nothing_needs_a_viewer(world):
+    """The agent is not published as it is, which the designer is asked to do and the viewer is not."""
+    viewer = make_user(Role.VIEWER, username="reader")
+    teams.add_member(world.team, viewer, actor=make_user(Role.ADMIN))
+    tunings.tune(world.pin, actor=world.insider, description="Changed.")
+    make_finding()
+    needs = {"steps", "now", "endpoints", "findings", "reviewed", "behind", "gone"}
+    page, other = browser_of(viewer).get("/"), browser_of(world.insider).get("/")
+    assert [name for name in needs if name in page.context] == []
+    assert [name for name in needs if name not in other.context] == []
+    assert [entry.count for _, group in page.context["navigation"] for entry in group if entry.count] == []
 
 
 FORM = """<form class="panel" method="post" id="x"><fieldset class="whole"><input type="hidden" name="token">

@@ -20,7 +20,7 @@ from core.own_commands import MANAGE
 from designer.context_processors import THEMES
 from designer.models import Pin
 from designer.upgrades import pending_work
-from people.models import Role
+from people.models import Role, User
 from people.permissions import any_user, person, requires
 
 # One more than this is read, to know whether there are others.
@@ -35,28 +35,35 @@ YEAR = 365 * 24 * 3600
 @requires(Role.VIEWER)
 def home(request: HttpRequest) -> HttpResponse:
     user = person(request)
-    steps = pending_work.first_steps(user)
     context: dict[str, Any] = {
-        "steps": steps,
-        "now": next((name for name, is_done in steps.items() if not is_done), ""),
-        "endpoints": _needing_action().rows(),
-        "findings": _waiting().rows(),
         "vendor_requests": _asked_for().rows() if user.can_administer else [],
         "vendor_answers": [] if user.can_administer else _answered().rows(user=user.pk),
-        "reviewed": _reviewed(user.role).rows(user=user.pk),
-        "behind": _behind(user.role).rows(user=user.pk),
-        "gone": _pins_gone(user.role).rows(user=user.pk),
-        "agents": pending_work.agents_to_publish(user)[: SHOWN + 1],
         "runs": _moved().rows(),
         "shown": SHOWN,
         "mismatches": _proxy_mismatches() if user.can_administer and not settings.LOCAL else [],
+        **(_waiting_for_designers(user) if user.can_design else {}),
     }
     # Read only where the page would report that nothing needs an administrator.
-    is_quiet = not any(context[name] for name in LISTS)
+    is_quiet = not any(context.get(name) for name in LISTS)
     if is_quiet and user.can_administer:
         context["manage_command"] = MANAGE
         context["late_work"] = waiting_work.find_late(waiting_work.oldest_seconds())
     return render(request, "designer/home.html", context)
+
+
+def _waiting_for_designers(user: User) -> dict[str, Any]:
+    # A viewer can do none of this, so the page of a viewer has only what happened.
+    steps = pending_work.first_steps(user)
+    return {
+        "steps": steps,
+        "now": next((name for name, is_done in steps.items() if not is_done), ""),
+        "endpoints": _needing_action().rows(),
+        "findings": _waiting().rows(),
+        "reviewed": _reviewed(user.role).rows(user=user.pk),
+        "behind": _behind(user.role).rows(user=user.pk),
+        "gone": _pins_gone(user.role).rows(user=user.pk),
+        "agents": pending_work.agents_to_publish(user)[: SHOWN + 1],
+    }
 
 
 def _proxy_mismatches() -> list[proxy_signs.Mismatch]:
