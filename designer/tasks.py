@@ -5,6 +5,7 @@ from celery import shared_task
 from core import portions, wakes
 from designer.rehearsals import outside, schedule
 from designer.releases import rehearsed
+from designer.translations import runs as translation_runs
 
 # The last portion that a task begins has to end within this time.
 JUDGE_LIMIT = 330
@@ -23,3 +24,8 @@ def rehearse(agent_id: int, release_id: int | None = None) -> None:
 @shared_task(soft_time_limit=JUDGE_LIMIT)
 def ask_judge(run_id: int = 0) -> None:
     wakes.perform_due(outside.due_runs, outside.perform)
+
+
+@shared_task(soft_time_limit=JUDGE_LIMIT)
+def translate(run_id: int = 0) -> None:
+    wakes.perform_due(translation_runs.due_runs, translation_runs.perform)

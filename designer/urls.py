@@ -85,6 +85,12 @@ urlpatterns = [
     ),
     path("translations/", translations.translation_list, name="translation-list"),
     path("translations/import/", translations.translation_import, name="translation-import"),
+    path("translations/runs/", translations.translation_run_start, name="translation-run-start"),
+    path(
+        "translations/runs/<int:pk>/cancel/",
+        translations.translation_run_cancel,
+        name="translation-run-cancel",
+    ),
     path("translations/export/", translations.translation_export, name="translation-export"),
     path("activities/", activities.activity_list, name="activity-list"),
     path("activities/<int:pk>/", activities.activity, name="activity"),

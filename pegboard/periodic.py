@@ -24,6 +24,7 @@ WORK = (
     "serving.resumed_calls.tick",
     "catalog.notifications.dispatch.tick",
     "designer.rehearsals.schedule.tick",
+    "designer.translations.runs.tick",
 )
 
 

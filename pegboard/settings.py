@@ -417,6 +417,7 @@ CELERY_BEAT_SCHEDULE = {
     },
     "notifications": {"task": "catalog.notifications.dispatch.tick", "schedule": 5.0},
     "rehearsals": {"task": "designer.rehearsals.schedule.tick", "schedule": 5.0},
+    "translations": {"task": "designer.translations.runs.tick", "schedule": 5.0},
     "old notifications": {
         "task": "catalog.notifications.tasks.forget_old",
         "schedule": 3600.0,

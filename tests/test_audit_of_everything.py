@@ -51,6 +51,7 @@ from designer.pins import pins, tunings
 from designer.procedures import editing as procedures
 from designer.rehearsals import judges, look_alikes, plans, runs, sentences
 from designer.releases import channels, publishing, rehearsed, retiring
+from designer.translations import runs as translation_runs
 from designer.upgrades import binding_moves, upgrades
 from execution.activities import operations as activity_operations
 from execution.calls import cancellation, examples, requesting
@@ -471,6 +472,9 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
 def a_judge_is_set_up(ada: User) -> None:
     judge = judges.create(actor=ada, name="Model", url="http://127.0.0.1:9/v1", model="m", key="k")
     judges.change(judge, actor=ada, tries=5)
+    vendor = Vendors.objects.earliest("pk")
+    run = translation_runs.start_run(actor=ada, language="de", vendor=vendor, judge=judge)
+    translation_runs.cancel_run(run, actor=ada)
     judges.remove(judge, actor=ada)
 
 

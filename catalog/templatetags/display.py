@@ -118,6 +118,9 @@ def translated(context: template.Context, text: str) -> Translation | None:
     return translations.get(digest_of(text)) if translations else None
 
 
+register.filter("language_name", language_name)
+
+
 @register.simple_tag
 def foreign_text(code: str | None) -> SafeString:
     """Render a note for texts in another language than English; nothing where the language is not known."""

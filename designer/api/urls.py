@@ -28,6 +28,7 @@ from designer.api import (
     teams,
     tools,
     transfers,
+    translations,
     tunings,
     upgrades,
 )
@@ -37,6 +38,10 @@ PROCEDURE = f"{AGENT}procedures/<slug:procedure>/"
 PART = f"{AGENT}releases/<str:number>/agents/<slug:sub>/"
 
 urlpatterns = [
+    path("translations/runs/", translations.TranslationRunList.as_view(), name="api-translation-run-list"),
+    path(
+        "translations/runs/<int:pk>/", translations.TranslationRunDetail.as_view(), name="api-translation-run"
+    ),
     path("agents/", agents.AgentList.as_view(), name="api-agent-list"),
     path("agents/import/", agent_files.AgentImport.as_view(), name="api-agent-import"),
     path(AGENT, agents.AgentDetail.as_view(), name="api-agent"),

@@ -13,6 +13,7 @@ from catalog.translations.files import FileFormat
 from catalog.translations.stored import TranslatedText
 from catalog.translations.tool_texts import MAX_TRANSLATION
 from core.errors import DomainError
+from designer.rehearsals import judges
 from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
 from people.forms import OperationForm
@@ -118,3 +119,11 @@ class TranslationImportForm(OperationForm):
         body: bytes = upload.read(MAX_FILE_BYTES + 1)
         is_xliff = str(upload.name).lower().endswith((".xlf", ".xliff", ".xml"))
         return body, FileFormat.XLIFF if is_xliff else FileFormat.CSV
+
+
+class TranslationRunForm(OperationForm):
+    language = forms.ChoiceField(choices=LANGUAGE_CHOICES, initial="de")
+    vendor = forms.ModelChoiceField(
+        Vendor.objects.filter(removed_at=None).order_by("name"), to_field_name="slug", empty_label=None
+    )
+    judge = forms.ModelChoiceField(judges.live(), label="Model", empty_label=None)

@@ -31,6 +31,7 @@ from designer.models.releases import (
     Retirement,
 )
 from designer.models.signing import Receipt, ReleaseSignature, SigningKey
+from designer.models.translations import TranslationRun
 
 __all__ = [
     "AGENTS_OF_KEY",
@@ -70,6 +71,7 @@ __all__ = [
     "SigningKey",
     "TokenLimit",
     "Transfer",
+    "TranslationRun",
     "Tuning",
     "WebhookAgent",
 ]

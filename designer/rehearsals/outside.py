@@ -162,6 +162,11 @@ def _request_answers(
 
 
 def _request_choice(judge: RehearsalJudge, tools: Sequence[Mapping[str, Any]], says: str) -> ToolChoice:
+    return openai_chat.parse_reply(request_chat(judge, openai_chat.build_request(judge.model, tools, says)))
+
+
+def request_chat(judge: RehearsalJudge, body: dict[str, Any]) -> object:
+    """Send one request to the evaluation model. Raises ProtocolError and UndecryptableError."""
     key = judges.key_of(judge)
     headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
     secrets = (key.reveal(),) if key else ()
@@ -176,8 +181,7 @@ def _request_choice(judge: RehearsalJudge, tools: Sequence[Mapping[str, Any]], s
         secrets=secrets,
         limits=limits,
     ) as session:
-        reply = session.post(openai_chat.PATH, json=openai_chat.build_request(judge.model, tools, says))
-        return openai_chat.parse_reply(strict_json.require_json(reply))
+        return strict_json.require_json(session.post(openai_chat.PATH, json=body))
 
 
 def _build_answers(

@@ -5,7 +5,7 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
@@ -14,12 +14,20 @@ from catalog.translations import files, languages, stored
 from catalog.translations.exchange import MAX_FILE_BYTES, FileProblem
 from catalog.translations.stored import WriteCounts
 from core.errors import DomainError, invalid
-from designer.forms.translations import TranslationExportForm, TranslationImportForm, TranslationsForm
+from designer.forms.translations import (
+    TranslationExportForm,
+    TranslationImportForm,
+    TranslationRunForm,
+    TranslationsForm,
+)
+from designer.models import TranslationRun
+from designer.rehearsals import judges
+from designer.translations import runs
 from designer.views.tools import find_tool, header
 from people.models import Role
 from people.permissions import person, requires
 
-TEXTS_ON_A_PAGE = 25
+TEXTS_ON_A_PAGE, RUNS_SHOWN = 25, 10
 
 
 @requires(write=Role.DESIGNER)
@@ -79,14 +87,37 @@ def translation_export(request: HttpRequest) -> HttpResponse:
     )
 
 
+@requires(Role.DESIGNER)
+@require_POST
+def translation_run_start(request: HttpRequest) -> HttpResponse:
+    form = TranslationRunForm(request.POST, auto_id="run_%s")
+    if form.is_valid():
+        try:
+            runs.start_run(actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            return redirect("translation-list")
+    return _translations(request, TranslationImportForm(), run_form=form)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def translation_run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    runs.cancel_run(get_object_or_404(TranslationRun, pk=pk), actor=person(request))
+    return redirect("translation-list")
+
+
 def _translations(
     request: HttpRequest,
     form: TranslationImportForm,
     *,
+    run_form: TranslationRunForm | None = None,
     counts: WriteCounts | None = None,
     problems: list[FileProblem] | None = None,
 ) -> HttpResponse:
     rows = Translation.objects.values("language").order_by("language")
+    run_rows = list(TranslationRun.objects.select_related("vendor")[:RUNS_SHOWN])
     context = {
         "languages": [
             row | {"entry": languages.BY_CODE[row["language"]]}
@@ -96,6 +127,10 @@ def _translations(
         "form": form,
         "export_form": TranslationExportForm(auto_id="export_%s"),
         "export_url": reverse("translation-export"),
+        "run_form": run_form or TranslationRunForm(auto_id="run_%s"),
+        "has_models": judges.live().exists(),
+        "runs": run_rows,
+        "is_running": any(run.is_active for run in run_rows),
         "counts": counts,
         "problems": problems,
     }
