@@ -1,9 +1,10 @@
 """Decisions about findings. A decision about the bytes of a version is a decision about that version."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from catalog.models import Finding, Tool, ToolVersion
@@ -11,63 +12,121 @@ from catalog.models.findings import FindingState, Severity
 from catalog.review import holds
 from core.errors import DomainError
 from people import audit
-from people.models import User
+from people.models import AuditEntry, User
 
 Decision = Literal["accept", "block"]
 MAX_NOTE_LENGTH = 2_000
 STATES = {"accept": FindingState.ACCEPTED, "block": FindingState.BLOCKED}
+KIND = "finding"  # of audit entries
+OTHERS = "others"  # in audit entries: the states of the other findings that the decision covers
+
+
+def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = "") -> Finding:
+    """Decide a finding as `decide` does, and return it."""
+    return decide(finding, actor=actor, decision=decision, note=note)[0]
 
 
 @transaction.atomic
-def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = "") -> Finding:
+def decide(
+    finding: Finding, *, actor: User, decision: Decision, note: str = ""
+) -> tuple[Finding, AuditEntry | None]:
     """Decide a finding. A decision may be changed later, and each one is audited.
 
     It applies to the other findings about the same bytes: a block to all of them, an acceptance to those that
-    are not
-    more severe. An accepted version becomes current if the vendor still lists it.
+    are not more severe. An accepted version becomes current if the vendor still lists it. The entry is None
+    if the same was decided before.
     """
     if decision not in STATES:
         raise _invalid("decision", "Say “accept” or “block”.")
     if len(note) > MAX_NOTE_LENGTH:
         raise _invalid("note", f"A note has up to {MAX_NOTE_LENGTH:,} characters.")
-    # The tool first, as the recording of a run locks it.
-    tool = Tool.objects.select_for_update(no_key=True).get(pk=finding.tool_id)
-    finding = (
-        Finding.objects.select_for_update(of=("self",), no_key=True).select_related("tool").get(pk=finding.pk)
-    )
-    before = {"state": finding.state, "note": finding.note}
-    after = {"state": STATES[decision], "note": note}
-    if after == before:
-        return finding
-    finding.state, finding.note = STATES[decision], note
+    tool, finding = _lock(finding)
+    state = STATES[decision]
+    if (finding.state, finding.note) == (state, note):
+        return finding, None
+    others = dict(_others(finding, decision).values_list("pk", "state"))
+    before = _facts(finding, others)
+    finding.state, finding.note = state, note
     finding.resolved_by, finding.resolved_at = actor, timezone.now()
     finding.save(update_fields=["state", "note", "resolved_by", "resolved_at"])
-    _decide_others(finding, decision)
-    moved = _moved(tool, finding)
-    audit.record(actor, decision, finding, before=before, after=after | moved, why=note)
+    if others:
+        Finding.objects.filter(pk__in=others).update(
+            state=state, resolved_by=actor, resolved_at=finding.resolved_at
+        )
+    after = _facts(finding, dict.fromkeys(others, state)) | _move_current(tool, finding)
+    return finding, audit.record(actor, decision, finding, before=before, after=after, why=note)
+
+
+@transaction.atomic
+def take_back(entry: AuditEntry, *, actor: User) -> Finding:
+    """Take back the decision that an audit entry records, and return its finding.
+
+    It and the findings that the decision covered return to their states before. The tool's current version
+    follows; pins that agents have made meanwhile stay. Raises DomainError if the entry is no decision of
+    `actor`, or if the finding was decided again.
+    """
+    if entry.kind != KIND or entry.action not in STATES or entry.actor_id != actor.pk:
+        raise DomainError("not_your_decision", "You can take back only your own decisions.", status=409)
+    tool, finding = _lock(Finding.objects.get(pk=entry.object_id))
+    if AuditEntry.objects.filter(kind=KIND, object_id=entry.object_id, pk__gt=entry.pk).exists():
+        message = f"The decision about “{tool}” was changed or taken back already."
+        raise DomainError("changed_meanwhile", message, status=409)
+    earlier = entry.before or {}
+    # A finding that somebody has decided by itself since stays as it is.
+    covered = holds.about(finding.tool_id, finding.subject).filter(
+        pk__in=earlier.get(OTHERS, {}), resolved_at=finding.resolved_at
+    )
+    others = {row.pk: row for row in covered}
+    before = _facts(finding, {pk: row.state for pk, row in others.items()})
+    finding.note = earlier.get("note", finding.note)
+    _restore(finding, earlier.get("state", finding.state), actor)
+    for pk, row in others.items():
+        _restore(row, earlier[OTHERS][str(pk)], actor)
+    after = _facts(finding, {pk: row.state for pk, row in others.items()}) | _move_current(tool, finding)
+    reason = f"Took back the decision of audit entry {entry.pk}."
+    audit.record(actor, "reopen", finding, before=before, after=after, why=reason)
     return finding
 
 
-def _decide_others(finding: Finding, decision: Decision) -> None:
+def _lock(finding: Finding) -> tuple[Tool, Finding]:
+    """Lock the tool, as the recording of a run does first, then the finding."""
+    tool = Tool.objects.select_for_update(no_key=True).get(pk=finding.tool_id)
+    rows = Finding.objects.select_for_update(of=("self",), no_key=True).select_related("tool")
+    return tool, rows.get(pk=finding.pk)
+
+
+def _facts(finding: Finding, others: Mapping[int, str]) -> dict[str, Any]:
+    """Return the values for an audit row."""
+    states = {str(pk): state for pk, state in others.items()}
+    return {"state": finding.state, "note": finding.note} | ({OTHERS: states} if states else {})
+
+
+def _others(finding: Finding, decision: Decision) -> QuerySet[Finding]:
+    """Return the other findings that a decision covers and changes."""
     others = holds.about(finding.tool_id, finding.subject).exclude(pk=finding.pk)
     if decision == "accept":
         order = Severity.values
         others = others.filter(severity__in=order[: order.index(finding.severity) + 1])
-    others.exclude(state=finding.state).update(
-        state=finding.state, resolved_by=finding.resolved_by, resolved_at=finding.resolved_at
-    )
+    return others.exclude(state=STATES[decision])
 
 
-def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
-    # The change of the tool's current version, if there is one.
-    was = tool.current_id
+def _restore(finding: Finding, state: str, actor: User) -> None:
+    finding.state = state
+    is_decided = state in STATES.values()
+    finding.resolved_by, finding.resolved_at = (actor, timezone.now()) if is_decided else (None, None)
+    finding.save(update_fields=["state", "note", "resolved_by", "resolved_at"])
+
+
+def _move_current(tool: Tool, finding: Finding) -> dict[str, object]:
+    """Let the version through or keep it out, and return the change of the tool's current version."""
+    previous = tool.current_id
     about = Q(digest=finding.subject) | Q(pk=finding.version_id)
     for version in ToolVersion.objects.filter(about, tool=tool):
         if holds.review_state(version):
             holds.keep_out(tool, version)
         else:
             holds.let_through(tool, version)
-    if tool.current is None or tool.current_id == was:
+    if tool.current is None or tool.current_id == previous:
         return {}
     return {"current": tool.current.name}
 

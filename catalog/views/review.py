@@ -16,10 +16,11 @@ from catalog.views import review_list
 from catalog.views.asked import number, numbers
 from core.errors import DomainError
 from core.query_deadline import long_transaction
-from people.models import Role, User
+from people.models import AuditEntry, Role, User
 from people.permissions import person, requires
 
 PINNED_SHOWN = 3
+REFUSALS_SHOWN = 3
 DECISIONS: tuple[decisions.Decision, ...] = ("accept", "block")
 # Findings about the conduct of a vendor, not about a text.
 ABOUT_CHANGES = {
@@ -86,6 +87,8 @@ class Entry:
 def review(request: HttpRequest) -> HttpResponse:
     """The whole page, or only the detail when a row of the list is chosen with htmx."""
     question = review_list.question(request.GET)
+    if request.method == "POST" and "undo" in request.POST:
+        return redirect(f"{request.path}{_take_back(request, question)}")
     if request.method == "POST":
         _decide(request, question)
         is_one = any(decision in request.POST for decision in DECISIONS)
@@ -108,7 +111,7 @@ def _decide(request: HttpRequest, asked: Question) -> None:
     remaining = high.count()
     rows = rows.exclude(pk__in=high.values("pk")) if remaining else rows
     try:
-        count = _resolve(rows, person(request), decision, data, is_bulk=is_bulk)
+        count, entries = _resolve(rows, person(request), decision, data, is_bulk=is_bulk)
     except DomainError as error:
         messages.error(request, error.message)
         return
@@ -126,7 +129,10 @@ def _decide(request: HttpRequest, asked: Question) -> None:
     did = {"accept": "accepted", "block": "blocked"}[decision]
     what = "One finding was" if count == 1 else f"{count:,} findings were"
     more = f" Press again for the next {inbox.AT_ONCE}." if is_bulk and count == inbox.AT_ONCE else ""
-    messages.success(request, f"{what} {did}. You can change decisions under “{did.capitalize()}”.{more}")
+    # `_messages.html` offers to take these decisions back.
+    undo = ",".join(str(entry.pk) for entry in entries)
+    says = f"{what} {did}. You can change decisions under “{did.capitalize()}”.{more}"
+    messages.success(request, says, extra_tags=undo)
 
 
 def _parse_decision(data: QueryDict, question: Question) -> tuple[decisions.Decision, FindingQuerySet, bool]:
@@ -141,16 +147,51 @@ def _parse_decision(data: QueryDict, question: Question) -> tuple[decisions.Deci
     return decision, Finding.objects.filter(pk__in=numbers(data.getlist("finding"))), True
 
 
+def _take_back(request: HttpRequest, asked: Question) -> str:
+    """Take back the decisions that the page has named, and return the address of the list."""
+    actor = person(request)
+    findings, refusals = _reopen(numbers(request.POST["undo"].split(",")[: inbox.AT_ONCE]), actor)
+    for message in refusals[:REFUSALS_SHOWN]:
+        messages.error(request, message)
+    if not findings:
+        if not refusals:
+            messages.error(request, "There is no decision to take back.")
+        return review_list.address(asked, None)
+    decided = "The decision was" if len(findings) == 1 else f"{len(findings):,} decisions were"
+    about = {(row.tool_id, row.version_id) for row in findings}
+    users = versions.pinned({row.tool_id for row in findings})
+    agents = sum(count for tool, version, count in users if (tool, version) in about)
+    they = "agent that pins the version keeps" if agents == 1 else "agents that pin the versions keep"
+    stays = f" {agents:,} {they} it." if agents else ""
+    messages.success(request, f"{decided} taken back.{stays}")
+    return review_list.address(asked, None, item=str(findings[0].pk))
+
+
+@long_transaction()
+def _reopen(entries: Sequence[int], actor: User) -> tuple[list[Finding], list[str]]:
+    # In the order in which a run locks tools, to avoid deadlocks.
+    rows = AuditEntry.objects.filter(pk__in=entries, kind=decisions.KIND).order_by("pk")
+    tools = dict(Finding.objects.filter(pk__in=[row.object_id for row in rows]).values_list("pk", "tool_id"))
+    findings, refusals = [], []
+    for row in sorted(rows, key=lambda row: (tools[int(row.object_id)], row.pk)):
+        try:
+            findings.append(decisions.take_back(row, actor=actor))
+        except DomainError as error:
+            refusals.append(error.message)
+    return findings, refusals
+
+
 @long_transaction()
 def _resolve(
     rows: FindingQuerySet, actor: User, decision: decisions.Decision, given: QueryDict, *, is_bulk: bool
-) -> int:
+) -> tuple[int, list[AuditEntry]]:
     # In the order in which a run locks tools, to avoid deadlocks.
     findings = list(rows.order_by("tool", "pk")[: inbox.AT_ONCE])
+    entries = []
     for row in findings:
         note = given.get("note" if is_bulk else f"note-{row.pk}", "")
-        decisions.resolve(row, actor=actor, decision=decision, note=note)
-    return len(findings)
+        entries.append(decisions.decide(row, actor=actor, decision=decision, note=note)[1])
+    return len(findings), [entry for entry in entries if entry]
 
 
 def _entries(rows: Sequence[Finding]) -> list[Entry]:

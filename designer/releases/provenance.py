@@ -94,6 +94,11 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT e.* FROM catalog_finding f
     JOIN entry e ON e.kind = 'finding' AND e.object_id = f.id::text AND e.action = 'accept'
+        AND NOT EXISTS (
+            SELECT FROM entry undone
+            WHERE undone.kind = 'finding' AND undone.object_id = e.object_id
+                AND undone.action = 'reopen' AND undone.id > e.id
+        )
     WHERE f.tool_id = (held ->> 'id')::bigint AND f.subject = held -> 'version' ->> 'digest'
     ORDER BY e.id DESC LIMIT 1
 ) accepted ON true

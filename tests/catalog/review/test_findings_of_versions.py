@@ -4,6 +4,7 @@ import pytest
 
 from catalog.models import Finding
 from catalog.review import decisions, holds
+from core.errors import DomainError
 from people.models import AuditEntry, Role
 from tests.factories import make_signature, make_tool, make_user, make_version
 
@@ -143,3 +144,62 @@ def test_review_state_is_that_of_the_bytes_whatever_their_label(tool):
     make_finding(tool.current, state="blocked")
 
     assert holds.review_states([tool.current, same]) == {tool.current.pk: "blocked", same.pk: "blocked"}
+
+
+def test_a_decision_taken_back_restores_all_that_it_covered(tool):
+    ada, first, version = make_user(Role.ADMIN), tool.current, hold(tool)
+    rows = make_finding(version, "HELD", "high"), make_finding(version, "STEERING", "low", state="noted")
+    _, entry = decisions.decide(rows[0], actor=ada, decision="accept", note="Asked them")
+    tool.refresh_from_db()
+    assert (states(*rows), tool.current) == (["accepted", "accepted"], version)
+
+    decisions.take_back(entry, actor=ada)
+
+    tool.refresh_from_db()
+    assert (states(*rows), tool.current, tool.stopped) == (["open", "noted"], first, version)
+    restored = Finding.objects.get(pk=rows[0].pk)
+    assert (restored.note, restored.resolved_by, restored.resolved_at) == ("", None, None)
+    undone = AuditEntry.objects.latest("pk")
+    assert (undone.action, undone.before["state"], undone.after["state"]) == ("reopen", "accepted", "open")
+    assert str(entry.pk) in undone.why
+
+
+def test_taking_back_a_change_of_a_decision_restores_the_decision_before(tool):
+    ada, version = make_user(Role.ADMIN), hold(tool)
+    row = make_finding(version, "HELD", "high")
+    decisions.resolve(row, actor=ada, decision="block", note="No")
+    _, entry = decisions.decide(row, actor=ada, decision="accept", note="Yes")
+
+    decisions.take_back(entry, actor=ada)
+
+    row.refresh_from_db()
+    assert (row.state, row.note, holds.review_state(version)) == ("blocked", "No", "blocked")
+
+
+def test_what_was_decided_by_itself_since_stays(tool):
+    ada, version = make_user(Role.ADMIN), hold(tool)
+    row, low = make_finding(version, "HELD", "high"), make_finding(version, "STEERING", "low")
+    _, entry = decisions.decide(row, actor=ada, decision="accept")
+    decisions.resolve(low, actor=ada, decision="accept", note="Looked at this one")
+
+    decisions.take_back(entry, actor=ada)
+
+    assert states(row, low) == ["open", "accepted"]
+
+
+def test_a_decision_is_taken_back_once_by_whom_it_was_made_and_only_if_it_is_the_last(tool):
+    ada, bob, version = make_user(Role.ADMIN), make_user(Role.ADMIN), hold(tool)
+    row = make_finding(version, "HELD", "high")
+    _, entry = decisions.decide(row, actor=ada, decision="accept")
+    with pytest.raises(DomainError) as refused:
+        decisions.take_back(entry, actor=bob)
+    assert refused.value.code == "not_your_decision"
+    decisions.take_back(entry, actor=ada)
+    with pytest.raises(DomainError) as refused:
+        decisions.take_back(entry, actor=ada)
+    assert refused.value.code == "changed_meanwhile"
+    assert decisions.decide(row, actor=ada, decision="accept")[1]
+    assert decisions.decide(row, actor=ada, decision="accept")[1] is None
+    with pytest.raises(DomainError):
+        decisions.take_back(entry, actor=ada)
+    assert states(row) == ["accepted"]

@@ -65,6 +65,48 @@ def test_many_findings_are_decided_at_once(admin):
     assert "3 findings were blocked." in text_of(response)
 
 
+UNDO = re.compile(r'name="undo" value="([0-9,]+)"')
+
+
+def test_a_decision_can_be_undone_once_from_its_message(admin):
+    finding = make_finding()
+    page = admin.post("/review/", {"accept": finding.pk}, follow=True).content.decode()
+    (undo,) = UNDO.findall(page)
+    make_pin(tool=finding.tool)
+
+    undone = text_of(admin.post("/review/", {"undo": undo}, follow=True))
+
+    finding.refresh_from_db()
+    assert finding.state == "open"
+    assert "The decision was taken back." in undone
+    assert "1 agent that pins the version keeps it." in undone
+    again = text_of(admin.post("/review/", {"undo": undo}, follow=True))
+    assert "was changed or taken back already" in again
+    assert AuditEntry.objects.filter(kind="finding", action="reopen").count() == 1
+
+
+def test_many_decisions_are_undone_together(admin):
+    rows = [make_finding(f"tool_{n}", severity="medium").pk for n in range(3)]
+    page = admin.post("/review/", {"finding": rows, "decision": "accept"}, follow=True).content.decode()
+    (undo,) = UNDO.findall(page)
+    admin.post("/review/", {"block": rows[0]})
+
+    undone = text_of(admin.post("/review/", {"undo": undo}, follow=True))
+
+    assert "2 decisions were taken back." in undone
+    assert list(Finding.objects.order_by("pk").values_list("state", flat=True)) == ["blocked", "open", "open"]
+
+
+@pytest.mark.parametrize("undo", ["", "x", "0", "999999", ",,", "1" * 5_000])
+def test_a_made_up_undo_changes_nothing(admin, undo):
+    finding = make_finding()
+    admin.post("/review/", {"accept": finding.pk})
+    answer = admin.post("/review/", {"undo": undo}, follow=True)
+    assert answer.status_code == 200
+    finding.refresh_from_db()
+    assert finding.state == "accepted"
+
+
 def test_many_decisions_lock_tools_in_the_order_of_a_reading(admin):
     """Else each might wait for the other."""
     findings = [make_finding(f"tool_{n}") for n in range(3)]

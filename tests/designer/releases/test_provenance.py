@@ -14,7 +14,7 @@ from designer.pins import pins, tunings
 from designer.releases import provenance, publishing
 from people.models import Role
 from tests.clients import client_of
-from tests.factories import make_tool, make_user, make_version
+from tests.factories import make_agent, make_tool, make_user, make_version
 from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
@@ -170,3 +170,21 @@ def test_no_byte_reaches_a_runtime_without_a_person_who_pinned_and_published_it(
             answer = provenance.received(owner, at=hour(10_000_000), number=number)
             assert answer.published.by
             assert all(received.pinned.by for received in answer.tools)
+
+
+@pytest.mark.parametrize("is_taken_back", [False, True])
+def test_an_acceptance_that_was_taken_back_is_no_approval(is_taken_back):
+    ada, agent, tool = make_user(Role.ADMIN, name="Ada"), make_agent(), make_tool()
+    finding = Finding.objects.create(
+        endpoint=tool.endpoint, tool=tool, version=tool.current, code="DRIFT", severity="medium",
+        subject=tool.current.digest, message="Look.",
+    )  # fmt: skip
+    _, entry = decisions.decide(finding, actor=ada, decision="accept")
+    pins.pin_tool(agent, actor=ada, tool=tool)
+    if is_taken_back:
+        decisions.take_back(entry, actor=ada)
+    publishing.publish(agent, actor=ada, accept=["version_waits", "version_held"], reason="It is urgent.")
+
+    (received_tool,) = provenance.received(agent, at=datetime.now(UTC)).tools
+
+    assert (received_tool.accepted is None) is is_taken_back
