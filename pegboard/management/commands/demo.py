@@ -12,6 +12,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.review import inspector
+from catalog.translations import scan, stored, tool_texts
 from catalog.vendors import operations as vendor_operations
 from demo import VENDORS
 from demo import Vendor as DemoVendor
@@ -58,6 +59,7 @@ class Command(BaseCommand):
             run = read_once(endpoint, designer) if endpoint else None
             if run:
                 self.stdout.write(f"{vendor.name}: {run.seen} tools")
+        translate_texts(designer)
         demo_agents.make_agents(designer)
 
 
@@ -118,6 +120,18 @@ def finished(run: Run) -> Run:
         time.sleep(0.1)
         run.refresh_from_db()
     return run
+
+
+def translate_texts(designer: User) -> None:
+    """Translate the tool that its vendor describes in German. What a person has changed since stays."""
+    scan.scan_pending()
+    german = Tool.objects.filter(endpoint__vendor__slug="quillmoor", texts__language="de").first()
+    if german is None or german.current is None:
+        return
+    digest = tool_texts.digest_of(german.current.decoded().description)
+    if not stored.translations_of([digest], "en"):
+        text = "Asks the bank's advisers to call the customer back."
+        stored.write_translation(actor=designer, language="en", digest=digest, text=text)
 
 
 def keep_examples(endpoint: Endpoint, designer: User) -> None:
