@@ -13,6 +13,7 @@ from rest_framework import serializers
 from rest_framework.test import APIClient
 
 from catalog.models import Call, Thread, VendorRequest
+from catalog.translations.tool_texts import digest_of
 from core.serializers import Input
 from designer.environments import environments
 from designer.procedures import editing
@@ -168,6 +169,8 @@ def ask(schema_is_made, db):
         **dict.fromkeys(("{secret}", "{grant}"), "00000000-0000-4000-8000-000000000001"),
         "{thread}": str(thread.key),
         "{event}": "run_failed",
+        "{language}/{digest}": f"de/{digest_of(tool.description)}",
+        "{language}": "de",
         "{number}": "live",
         "{call}": str(call.pk),
         "{env}": "test",
