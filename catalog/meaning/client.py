@@ -8,12 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from catalog.meaning.messages import SOCKET, Failure, Reply, Request, decode_reply, encode
+from catalog.meaning.messages import SOCKET, Failure, Loading, Reply, Request, decode_reply, encode
 
 logger = logging.getLogger(__name__)
 
 # A process that once did not answer in time is left alone for so long.
 PAUSE_SECONDS = 5.0
+# A model is loaded within two.
+LOAD_SECONDS = 6.0
 _paused_until: dict[Path, float] = {}
 
 
@@ -26,13 +28,20 @@ def send(directory: Path, request: Request, timeout: float) -> Reply:
     try:
         with _connect(directory, timeout) as connection:
             connection.send_bytes(encode(request))
-            if not connection.poll(timeout):
-                raise MeaningUnavailableError("It did not answer in time.")
-            reply: Reply = decode_reply(connection.recv_bytes())
+            reply = _receive(connection, timeout)
+            if isinstance(reply, Loading):
+                reply = _receive(connection, max(timeout, LOAD_SECONDS))
     except (OSError, EOFError, msgspec.MsgspecError) as error:
         raise MeaningUnavailableError(str(error)) from error
     if isinstance(reply, Failure):
         raise MeaningUnavailableError(reply.message)
+    return reply
+
+
+def _receive(connection: "Connection[bytes, bytes]", timeout: float) -> Reply:
+    if not connection.poll(timeout):
+        raise MeaningUnavailableError("It did not answer in time.")
+    reply: Reply = decode_reply(connection.recv_bytes())
     return reply
 
 

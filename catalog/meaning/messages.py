@@ -9,6 +9,10 @@ class ReadState(msgspec.Struct, frozen=True, tag="read_state"):
     """Request the state that the vectors were stored with."""
 
 
+class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
+    """Load the model, because questions are likely to follow. The reply comes first."""
+
+
 class StoreTexts(msgspec.Struct, frozen=True, tag="store_texts"):
     """Make vectors of texts and store them together with the state; remove those of other tools.
 
@@ -52,12 +56,16 @@ class Similarities(msgspec.Struct, frozen=True, tag="similarities"):
     others: dict[int, float]
 
 
+class Loading(msgspec.Struct, frozen=True, tag="loading"):
+    """Comes before the reply where the model has to be loaded first, which takes some seconds."""
+
+
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
     message: str
 
 
-Request = ReadState | StoreTexts | FindNearest
-Reply = StoredState | Similarities | Failure
+Request = ReadState | Prepare | StoreTexts | FindNearest
+Reply = StoredState | Similarities | Loading | Failure
 
 encode = msgspec.msgpack.encode
 decode_request = msgspec.msgpack.Decoder(Request).decode

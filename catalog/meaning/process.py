@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 # After it ended, as without memory.
 RESTART_SECONDS = 60.0
+# The model stays in memory for so long after a request.
+IDLE_SECONDS = 60.0
 # An address of a socket is at most 107 bytes long.
 MAX_ADDRESS = 100
 
@@ -20,8 +22,9 @@ MAX_ADDRESS = 100
 class MeaningProcess:
     """The process of this host, which ends with the process that started it."""
 
-    def __init__(self, directory: Path, encoder: str, root: Path) -> None:
+    def __init__(self, directory: Path, encoder: str, root: Path, idle_seconds: float = IDLE_SECONDS) -> None:
         self._directory, self._encoder, self._root = directory, encoder, root
+        self._idle_seconds = idle_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._starts_at = 0.0
 
@@ -37,9 +40,9 @@ class MeaningProcess:
             return False
         if self._process is not None:
             logger.warning("The process that compares meanings ended with %s", self._process.returncode)
-        command = [sys.executable, "-m", "catalog.meaning.server", str(self._directory), self._encoder]
+        values = [str(self._directory), self._encoder, str(self._idle_seconds)]
         self._process = subprocess.Popen(  # noqa: S603 - a constant and settings
-            command,
+            [sys.executable, "-m", "catalog.meaning.server", *values],
             cwd=self._root,
             stdin=subprocess.PIPE,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},

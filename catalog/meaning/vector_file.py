@@ -4,7 +4,6 @@ The signs of a vector's components are a few bytes, which a scan of all tools co
 compared exactly. A state is stored with the vectors. Files that do not fit together are thrown away.
 """
 
-import json
 import math
 import os
 import shutil
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from catalog.meaning.encoders import Vectors
+from catalog.meaning.vector_head import VectorHead, read_head, write_head
 
-FORMAT = 1
+Vectors = npt.NDArray[np.float32]
 # So many of the tools with the most equal signs are compared exactly.
 RESCORED = 500
 # The scan compares so many tools at a time, which fit into the cache of a processor.
@@ -36,9 +35,12 @@ class VectorFile:
         self._count = 0
         self.state: str | None = None
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        head = read_head(directory, recipe)
         try:
-            self._open(json.loads((directory / "head.json").read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
+            if head is None or head.dimensions != dimensions:
+                raise ValueError("The vectors are of another model.")
+            self._open(head)
+        except (OSError, ValueError):
             self.clear()
 
     def clear(self) -> None:
@@ -48,11 +50,9 @@ class VectorFile:
         self._map(_FIRST_CAPACITY, "w+")
         self._list_places()
 
-    def _open(self, head: dict[str, Any]) -> None:
-        if (head["format"], head["recipe"], head["dimensions"]) != (FORMAT, self._recipe, self._dimensions):
-            raise ValueError("The vectors are of another model.")
-        self._map(int(head["capacity"]), "r+")
-        self._count, self.state = int(head["count"]), str(head["state"])
+    def _open(self, head: VectorHead) -> None:
+        self._map(head.capacity, "r+")
+        self._count, self.state = head.count, head.state
         if not 0 <= self._count <= len(self._keys):
             raise ValueError("The vectors are not complete.")
         tools = self._keys["tool"][: self._count]
@@ -128,17 +128,14 @@ class VectorFile:
         self._map(capacity, "r+")
 
     def _write_head(self) -> None:
-        head = {
-            "format": FORMAT,
-            "recipe": self._recipe,
-            "dimensions": self._dimensions,
-            "capacity": len(self._keys),
-            "count": self._count,
-            "state": self.state,
-        }
-        temporary = self._directory / "head.new"
-        temporary.write_text(json.dumps(head))
-        temporary.replace(self._directory / "head.json")
+        head = VectorHead(
+            recipe=self._recipe,
+            dimensions=self._dimensions,
+            capacity=len(self._keys),
+            count=self._count,
+            state=self.state,
+        )
+        write_head(self._directory, head)
 
     def cosines(self, vector: npt.NDArray[np.float32], tools: Sequence[int]) -> dict[int, float]:
         """Return the cosines of those of the tools that have a vector."""

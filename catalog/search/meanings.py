@@ -12,7 +12,7 @@ from pathlib import Path
 from django.conf import settings
 
 from catalog.meaning import client
-from catalog.meaning.messages import FindNearest, ReadState, Similarities, StoredState, StoreTexts
+from catalog.meaning.messages import FindNearest, Prepare, ReadState, Similarities, StoredState, StoreTexts
 from catalog.meaning.process import MeaningProcess
 from catalog.search import changes, index, words
 from catalog.search.changes import IndexState
@@ -105,6 +105,12 @@ def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]
     least = max(MIN_COSINE, MIN_SHARE_OF_BEST * max(reply.nearest.values(), default=0.0))
     near = {tool: cosine for tool, cosine in reply.nearest.items() if cosine >= least}
     return {**near, **reply.others}
+
+
+def prepare() -> None:
+    """Have the model loaded, because someone looks at the tools and is likely to ask."""
+    if settings.SEARCH_MEANING != NONE:
+        client.send_now(Path(settings.SEARCH_DIRECTORY), Prepare(), FIND_SECONDS)
 
 
 def fuse(

@@ -12,7 +12,7 @@ from django.urls import reverse
 from catalog import search
 from catalog.models import ToolPicture
 from catalog.models.tools import ItemKind, ToolStatus
-from catalog.search import FacetValue, Query, ResultPage
+from catalog.search import FacetValue, Query, ResultPage, meanings
 from catalog.search.candidates import MAX_CANDIDATES
 from catalog.search.tool_query import ANY_KIND, asked_kinds
 from catalog.views.asked import number
@@ -56,6 +56,8 @@ LABELS = {
 
 
 def search_tools(query: Query) -> tuple[ResultPage, str]:
+    if not query.q:
+        meanings.prepare()
     try:
         return search.search(query), ""
     except DomainError as error:

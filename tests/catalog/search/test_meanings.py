@@ -1,17 +1,20 @@
 """Tools are found by their meaning, by a process of the host that may not be there."""
 
 import threading
+import time
 from contextlib import suppress
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from catalog import search
 from catalog.meaning import client, server
-from catalog.meaning.encoders import ENCODERS
-from catalog.meaning.messages import SOCKET, ReadState
+from catalog.meaning.comparison import Comparison
+from catalog.meaning.messages import SOCKET, FindNearest, Prepare, ReadState, Similarities, StoreTexts
+from catalog.meaning.models import MODELS, Model
 from catalog.meaning.process import MAX_ADDRESS, MeaningProcess
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, meanings
@@ -23,11 +26,15 @@ pytestmark = pytest.mark.django_db
 THINGS = [("cheque", "salary", "lohn"), ("flight", "plane"), ("weather", "rain"), ("invoice",)]
 
 
+DIMENSIONS = 64
+
+
 class ThingsEncoder:
-    recipe, dimensions = "things", 64
+    def __init__(self, directory):
+        pass
 
     def encode(self, texts):
-        vectors = np.full((len(texts), self.dimensions), 0.01, np.float32)
+        vectors = np.full((len(texts), DIMENSIONS), 0.01, np.float32)
         for row, text in enumerate(texts):
             for place, words in enumerate(THINGS):
                 vectors[row, place] += any(word in text.lower() for word in words)
@@ -42,7 +49,7 @@ def host(settings, tmp_path, monkeypatch):
     directory.mkdir(exist_ok=True)
     monkeypatch.setattr(client, "_paused_until", {})
     (directory / SOCKET).unlink(missing_ok=True)
-    answering = server.MeaningServer(tmp_path, ThingsEncoder())
+    answering = server.MeaningServer(tmp_path, Model("things", DIMENSIONS, f"{__name__}:ThingsEncoder"))
     listener = Listener(str(directory / SOCKET), "AF_UNIX", backlog=8)
     threading.Thread(target=_serve, args=(listener, answering), daemon=True).start()
     yield answering
@@ -52,7 +59,7 @@ def host(settings, tmp_path, monkeypatch):
 
 def _serve(listener, answering):
     try:
-        server.serve(listener, answering)
+        answering.serve(listener)
     except OSError:
         """The test has ended."""
 
@@ -121,7 +128,7 @@ def test_changes_are_followed(host):
 def test_lost_files_are_made_again(host):
     make_tool(make_signature("issue_cheque"))
     index_all()
-    host._file.clear()
+    host._loaded.file.clear()
     assert names("salary") == []
     meanings.follow()
     assert names("salary") == ["issue_cheque"]
@@ -208,7 +215,46 @@ def test_a_path_that_is_too_long_for_a_socket_starts_nothing(settings, tmp_path)
 
 
 def test_the_shipped_model_compares_languages(tmp_path):
-    encoder = ENCODERS["use"](tmp_path)
+    encoder = Comparison(tmp_path, tmp_path / "meaning", MODELS["use"])._encoder
     question, answer, other = encoder.encode(["Wo ist mein Paket?", "track a parcel", "create an invoice"])
-    assert question.shape == (encoder.dimensions,)
+    assert question.shape == (MODELS["use"].dimensions,)
     assert question @ answer > question @ other + 0.1
+
+
+def test_a_process_that_was_quiet_gives_the_memory_of_the_model_back(settings, tmp_path):
+    """Its vectors remain, and the next question loads the model again."""
+    if len(str(tmp_path / SOCKET)) > MAX_ADDRESS:
+        pytest.skip("The directory of this run is too long for a socket.")
+    process = MeaningProcess(tmp_path, "use", settings.BASE_DIR, idle_seconds=1.0)
+    assert process.ensure_running()
+    started = psutil.Process(process._process.pid)
+    try:
+        wait_until(lambda: (tmp_path / SOCKET).exists())
+        assert not has_model(started)
+        client.send(tmp_path, StoreTexts([1], [1], ["track a parcel"], [], "state 1", is_start=True), 30.0)
+        assert has_model(started)
+        wait_until(lambda: not has_model(started))
+        wait_until(lambda: client.send_now(tmp_path, ReadState(), 5.0))
+        client.send(tmp_path, StoreTexts([], [], [], [], "state 2"), 5.0)
+        assert client.send(tmp_path, ReadState(), 5.0).state == "state 2"
+        assert not has_model(started)
+        reply = client.send(tmp_path, FindNearest("Wo ist mein Paket?", None, [], 5), 0.25)
+        assert isinstance(reply, Similarities)
+        assert list(reply.nearest) == [1]
+        wait_until(lambda: not has_model(started))
+        wait_until(lambda: client.send_now(tmp_path, Prepare(), 5.0))
+        wait_until(lambda: has_model(started))
+    finally:
+        process._process.stdin.close()
+        process._process.wait(30)
+
+
+def has_model(process):
+    return any("tokens.npy" in region.path for region in process.memory_maps())
+
+
+def wait_until(is_true):
+    ends = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
