@@ -120,6 +120,20 @@ class FindingResolve(GenericAPIView[Finding]):
         )
 
 
+class FindingReopen(GenericAPIView[Finding]):
+    """Take back the caller's decision, if it is the last one about the finding."""
+
+    write_role = Role.ADMIN
+    serializer_class = FindingOutput
+    pagination_class = None
+
+    @extend_schema(request=None, responses={200: FindingOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        finding = get_object_or_404(Finding, pk=pk)
+        entry = decisions.last_decision(finding)
+        return Response(FindingOutput(decisions.take_back(entry, actor=person(request))).data)
+
+
 class DocumentOutput(serializers.Serializer[Any]):
     digest = serializers.CharField()
     document = serializers.DictField()

@@ -94,5 +94,6 @@ urlpatterns = [
     ),
     path("findings/", findings.FindingList.as_view(), name="api-finding-list"),
     path("findings/<int:pk>/evidence/", findings.FindingEvidence.as_view(), name="api-finding-evidence"),
+    path("findings/<int:pk>/reopen/", findings.FindingReopen.as_view(), name="api-finding-reopen"),
     path("findings/<int:pk>/resolve/", findings.FindingResolve.as_view(), name="api-finding-resolve"),
 ]

@@ -70,7 +70,7 @@ def take_back(entry: AuditEntry, *, actor: User) -> Finding:
     tool, finding = _lock(Finding.objects.get(pk=entry.object_id))
     if AuditEntry.objects.filter(kind=KIND, object_id=entry.object_id, pk__gt=entry.pk).exists():
         message = f"The decision about “{tool}” was changed or taken back already."
-        raise DomainError("changed_meanwhile", message, status=409)
+        raise DomainError("decision_changed", message, status=409)
     earlier = entry.before or {}
     # A finding that somebody has decided by itself since stays as it is.
     covered = holds.about(finding.tool_id, finding.subject).filter(
@@ -86,6 +86,14 @@ def take_back(entry: AuditEntry, *, actor: User) -> Finding:
     reason = f"Took back the decision of audit entry {entry.pk}."
     audit.record(actor, "reopen", finding, before=before, after=after, why=reason)
     return finding
+
+
+def last_decision(finding: Finding) -> AuditEntry:
+    """Return the entry of the last decision about a finding. Raises DomainError if there is none."""
+    entries = AuditEntry.objects.filter(kind=KIND, object_id=str(finding.pk), action__in=STATES)
+    if (entry := entries.first()) is None:
+        raise DomainError("no_decision", "No decision about this finding was made yet.", status=409)
+    return entry
 
 
 def _lock(finding: Finding) -> tuple[Tool, Finding]:

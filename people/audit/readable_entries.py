@@ -9,6 +9,9 @@ from django.db.models import Field
 from core.readable_changes import ReadableChange, describe_facts, label_of
 from people.models import KEY_KINDS, AuditEntry
 
+# Members that are no field and no plain words.
+LABELS = {"replaced": "Replaced texts of the vendor", "against": "Written for version", "retry": "Retries"}
+
 
 def read_entry(entry: AuditEntry) -> list[ReadableChange]:
     """Describe each change of an entry, with the labels of the model's fields and of their choices."""
@@ -28,8 +31,8 @@ def read_entry(entry: AuditEntry) -> list[ReadableChange]:
 
 def _labelled(kind: str, name: str, value: Any) -> tuple[str, Any]:
     field = _field(kind, name)
-    if field is None:
-        return label_of(name), value
+    if name in LABELS or field is None:
+        return LABELS.get(name, label_of(name)), value
     choices = dict(field.flatchoices) if isinstance(value, str) else {}
     return label_of(str(field.verbose_name)), str(choices.get(value, value)) if choices else value
 

@@ -147,3 +147,16 @@ def test_blocking_a_version_brings_back_the_newest_before_it_that_nobody_blocked
         ("4", "Fourth words"),
         ("2", "Second words"),
     ]
+
+
+def test_the_last_decision_is_taken_back_once_by_who_made_it(admin_api, designer_api, drifted):
+    address = f"{URL}{drifted[0].pk}/"
+    assert refusal(admin_api.post(f"{address}reopen/")) == (409, "no_decision", set())
+    admin_api.post(f"{address}resolve/", {"decision": "block", "note": "Talked."})
+    assert designer_api.post(f"{address}reopen/").status_code == 403
+
+    reopened = admin_api.post(f"{address}reopen/")
+
+    assert reopened.status_code == 200
+    assert (reopened.json()["state"], reopened.json()["note"]) == ("open", "")
+    assert refusal(admin_api.post(f"{address}reopen/")) == (409, "decision_changed", set())

@@ -197,7 +197,7 @@ def test_a_decision_is_taken_back_once_by_whom_it_was_made_and_only_if_it_is_the
     decisions.take_back(entry, actor=ada)
     with pytest.raises(DomainError) as refused:
         decisions.take_back(entry, actor=ada)
-    assert refused.value.code == "changed_meanwhile"
+    assert refused.value.code == "decision_changed"
     assert decisions.decide(row, actor=ada, decision="accept")[1]
     assert decisions.decide(row, actor=ada, decision="accept")[1] is None
     with pytest.raises(DomainError):
