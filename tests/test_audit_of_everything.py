@@ -33,7 +33,7 @@ from catalog.notifications import webhooks
 from catalog.review import decisions, inspector
 from catalog.search import word_groups
 from catalog.second_look import runs as second_look
-from catalog.tools import definition_import, definitions
+from catalog.tools import definition_import, definitions, sensitive_values
 from catalog.translations import files as translation_files
 from catalog.translations import stored as translations
 from catalog.translations.files import FileFormat
@@ -54,7 +54,7 @@ from designer.releases import channels, publishing, rehearsed, retiring
 from designer.translations import runs as translation_runs
 from designer.upgrades import binding_moves, upgrades
 from execution.activities import operations as activity_operations
-from execution.calls import cancellation, examples, requesting
+from execution.calls import cancellation, examples, masking, requesting
 from execution.threads import configurations, threads
 from execution.user_grants import end_users, grants, providers, vault
 from execution.user_grants.end_users import OnBehalfOf
@@ -363,6 +363,8 @@ def designers_work(bob: User, tool: Tool) -> None:
         tool.versions.get(ordinal=1), actor=bob, arguments={"city": "Oslo"}, is_confirmed=True
     )
     examples.remove_example(examples.save_example(call, actor=bob, name="Oslo"), actor=bob)
+    sensitive_values.mark(call.tool, actor=bob, inputs=["/city"], outputs=[])
+    masking.show_call(call, actor=bob)
     Call.objects.filter(pk=call.pk).update(
         status="finished",
         outcome="needs_input",

@@ -14,6 +14,7 @@ STAYS = {
         catalog_providerclient catalog_customwordgroup catalog_translation catalog_vendorrequest
         catalog_activity
         catalog_activityversion catalog_activitycallee catalog_example catalog_configuration catalog_grant
+        catalog_sensitivevalues
         notifications_subscription notifications_mailaddress notifications_webhook
         designer_agent designer_agentvendor designer_agentaddress designer_transfer designer_keyagent
         designer_environment designer_binding designer_namedactivity designer_release designer_retirement

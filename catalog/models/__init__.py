@@ -15,6 +15,7 @@ from catalog.models.runs import KnownPage, LastReply, Rejection, Run, Withdrawal
 from catalog.models.search_index import ToolChange
 from catalog.models.searches import RecordedSearch, SearchChoice
 from catalog.models.second_looks import OtherAnswer, SecondLook
+from catalog.models.sensitive_values import SensitiveValues
 from catalog.models.threads import Thread
 from catalog.models.tools import ListedDocument, ListFetch, Tool, ToolFetch, ToolVersion
 from catalog.models.translations import ToolTexts, Translation
@@ -55,6 +56,7 @@ __all__ = [
     "Run",
     "SearchChoice",
     "SecondLook",
+    "SensitiveValues",
     "SignIn",
     "Thread",
     "Tool",

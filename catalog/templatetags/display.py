@@ -92,6 +92,8 @@ DEEDS = {
     "move": "moved",
     "rename": "renamed",
     "tune": "tuned",
+    "mark sensitive": "marked sensitive values of",
+    "show sensitive": "read sensitive values of a call of",
     "revert": "reverted",
     "restore": "restored",
     "settle": "settled a stale text of",

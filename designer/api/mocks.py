@@ -22,7 +22,7 @@ from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.assertions import ASSERTIONS, Assertion, Verdict
 from execution.activities.mocks.situations import SITUATIONS
 from execution.api.calls import AskOutput, CallErrorOutput, RetryOutput
-from execution.calls import results
+from execution.calls import masking, results
 from people.api.generics import APIView, GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -330,6 +330,9 @@ class MockCallList(ListAPIView[Call]):
         filter_serializer = MockCallFilter(data=self.request.query_params.dict())
         filter_serializer.is_valid(raise_exception=True)
         return mocks.calls(agent, CallFilter(**filter_serializer.validated_data)).defer("result", "answers")
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        return masking.masked_calls(super().paginate_queryset(queryset) or ())
 
     def get_serializer_context(self) -> dict[str, Any]:
         names = mocks.names(chosen_agent(self.request, self.kwargs["slug"]))

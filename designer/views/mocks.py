@@ -23,7 +23,7 @@ from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
 from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.situations import KINDS
-from execution.calls import checks
+from execution.calls import checks, masking
 from people.audit import edit_conflicts
 from people.models import ApiKey, Role
 from people.permissions import person, requires
@@ -259,7 +259,7 @@ def _rehearsal(
     step_forms = [
         {
             "step": step,
-            "result": step.call.decoded() if step.call else None,
+            "result": masking.masked_call(step.call).decoded() if step.call else None,
             "form": sent[1]
             if sent and sent[0] == step.number
             else ArgumentsForm(signature=step.signature, prefix=f"step-{step.number}", given=step.arguments),

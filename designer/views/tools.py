@@ -15,7 +15,8 @@ from catalog.models import Activity, Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import diff
-from catalog.tools import definitions, effective_texts, versions
+from catalog.rules.sensitive_values import members_of
+from catalog.tools import definitions, effective_texts, sensitive_values, versions
 from catalog.views.asked import number
 from core.errors import DomainError
 from designer.agents import agents, vendor_usage
@@ -234,12 +235,32 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
         "stale": tunings.stale_of(tuning, form.signature),
         "cautions": less_cautious(tunings.words_of(tuning), form.signature),
         "restorable": tunings.ACTIONS,
+        "sensitive_members": _sensitive_members(row),
         "stale_state": edit_conflicts.etag(tunings.facts(tuning)),
         "restore_url": reverse("tool-tuning-restore", args=[row.pk]),
         "settle_url": reverse("tool-tuning-settle", args=[row.pk]),
         **header(row),
     }
     return render(request, "designer/tool_tuning.html", context, status=form.status)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_sensitive(request: HttpRequest, pk: int) -> HttpResponse:
+    """Mark the inputs and outputs that were chosen, and no others."""
+    row = find_tool(pk)
+    try:
+        sensitive_values.mark(
+            row,
+            actor=person(request),
+            inputs=request.POST.getlist("inputs"),
+            outputs=request.POST.getlist("outputs"),
+        )
+    except DomainError as error:
+        messages.error(request, next(iter(error.fields.values()), error.message))
+    else:
+        messages.success(request, "Saved. Marked values are masked from now on, also in earlier calls.")
+    return redirect("tool-tuning", row.pk)
 
 
 @requires(Role.DESIGNER)
@@ -265,6 +286,24 @@ def tool_tuning_settle(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     settled(request, row)
     return redirect("tool-tuning", row.pk)
+
+
+def _sensitive_members(row: Tool) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
+    """Return the members of each side, each with why it is proposed and whether it is marked."""
+    marks = sensitive_values.marks_of([row.pk]).get(row.pk, sensitive_values.NONE)
+    signature = row.current.decoded() if row.current else None
+    sides = [
+        ("inputs", "Inputs", signature.inputs if signature else (), marks.inputs),
+        ("outputs", "Outputs", signature.outputs if signature else (), marks.outputs),
+    ]
+    rows = []
+    for name, label, parameters, marked in sides:
+        reasons = {member.pointer: member.reason for member in members_of(parameters)}
+        # A mark outlives a version without its member.
+        pointers = [*reasons, *(pointer for pointer in marked if pointer not in reasons)]
+        members = [(pointer, reasons.get(pointer, ""), pointer in marked) for pointer in pointers]
+        rows.append((name, label, members))
+    return rows
 
 
 def find_tool(pk: int) -> Tool:

@@ -24,7 +24,7 @@ from catalog.credentials import circuit_breaker
 from catalog.models import Call, Thread, Tool, ToolVersion
 from catalog.models.calls import Asked, Mode
 from catalog.rules import retries
-from catalog.tools import effective_texts
+from catalog.tools import effective_texts, sensitive_values
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
@@ -44,6 +44,7 @@ from execution.calls import (
     examples,
     invocation,
     latent,
+    masking,
     queue,
     requesting,
     results,
@@ -124,7 +125,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
             form.refuse(error)
         else:
             return _to(call, place)
-    more = (
+    more: dict[str, Any] = (
         {"must_confirm": confirm_reason, "runs_activity": activity.activity}
         if activity and confirm_reason
         else {}
@@ -151,10 +152,12 @@ def _page(
     version: ToolVersion | None,
     form: RunForm | None,
     call: Call | None,
+    *,
+    is_shown: bool = False,
     **more: Any,
 ) -> HttpResponse:
     # Before the history: the page asks for neither again once the call shows as over.
-    call_context = _call_context(call) if call else {}
+    call_context = _call_context(call, is_shown=is_shown) if call else {}
     protocol = protocols.get(row.endpoint.protocol)
     has_threads = version is not None and threads.can_have(version)
     data = request.POST or request.GET
@@ -238,7 +241,8 @@ class _Followed:
             new_events = events.after(self._call.key, last_id, LOOK_SECONDS if is_active else 0.01)
             newest = [event for event in new_events if event.kind == events.PARTIAL][-1:]
             for event in newest:
-                part = render_to_string("designer/_call_partial.html", {"partial": event.data})
+                partial = masking.masked_partial(self._call.tool_id, event.data)
+                part = render_to_string("designer/_call_partial.html", {"partial": partial})
                 yield f"event: partial\ndata: {json.dumps(part)}\n\n".encode()
             last_id = new_events[-1].id if new_events else last_id
             if not is_active and not new_events:
@@ -251,6 +255,17 @@ class _Followed:
         if self._is_held:
             self._is_held = False
             self._room.__exit__(None, None, None)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_call_show(request: HttpRequest, pk: int, call: int) -> HttpResponse:
+    """Show a call without masks, once. The audit trail records who has requested it."""
+    row = find_tool(pk)
+    call_row = get_object_or_404(_calls(row, person(request)), pk=call)
+    shown_call = masking.show_call(call_row, actor=person(request))
+    form = _run_form(call_row.version, given=call_row.arguments)
+    return _page(request, row, call_row.version, form, shown_call, is_shown=True)
 
 
 @requires(Role.DESIGNER)
@@ -431,11 +446,11 @@ def _versions(row: Tool) -> QuerySet[ToolVersion]:
 
 def _initial_arguments(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, Any]:
     if call:
-        return cast(dict[str, Any], call.arguments)
+        return masking.without_masked(row.pk, call.arguments)
     if "example" in request.GET:
         examples = row.examples.visible_to(person(request))
         example = get_object_or_404(examples, pk=number(request.GET["example"]))
-        return cast(dict[str, Any], example.arguments)
+        return masking.without_masked(row.pk, example.arguments)
     return {}
 
 
@@ -465,19 +480,29 @@ def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
         .defer("result", "arguments", "answers", "version__signature")
     )
     rows = cast(QuerySet[Call], calls.defer("version__raw").annotate(brief=brief))
-    return Keyset(rows, "-id").page(cursor, CALLS_SHOWN)
+    page = Keyset(rows, "-id").page(cursor, CALLS_SHOWN)
+    if sensitive_values.marks_of([row.pk]):
+        for call in page.rows:
+            shown_arguments = masking.masked_call(call).arguments
+            vars(call)["brief"] = json.dumps(shown_arguments, ensure_ascii=False)[:ARGUMENTS_SHOWN]
+    return page
 
 
-def _call_context(call: Call) -> dict[str, Any]:
-    call = queue.settled(call)
+def _call_context(call: Call, *, is_shown: bool = False) -> dict[str, Any]:
+    settled_call = queue.settled(call)
+    call = settled_call if is_shown else masking.masked_call(settled_call)
     result = call.decoded()
+    partial = None
+    if call.is_active and call.mode == Mode.STREAM:
+        partial = masking.masked_partial(call.tool_id, events.last_partial(call.key))
     return {
         "call": call,
+        "is_masked": call is not settled_call,
         "result": result,
         "declared": call.version.decoded().outputs,
         "questions": _questions(call),
         "is_followed": call.mode == Mode.STREAM,
-        "partial": events.last_partial(call.key) if call.is_active and call.mode == Mode.STREAM else None,
+        "partial": partial,
         "may_continue": result.resume is not None and call.agent is None,
         "is_waiting_long": timezone.now() - call.queued_at > LONG_WAIT,
         "continue_key": uuid.uuid4(),

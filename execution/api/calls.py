@@ -18,7 +18,7 @@ from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolV
 from catalog.models.calls import OUTCOMES, Asked, Attempt, CallStatus, Result
 from core.errors import invalid
 from core.serializers import Input
-from execution.calls import examples, invocation, queue, requesting
+from execution.calls import examples, invocation, masking, queue, requesting
 from execution.calls.checks import ArgumentsError
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -304,7 +304,7 @@ class CallList(ListAPIView[Call]):
         return self.get_paginated_response(
             [
                 {**call_row(call), "arguments": {n: _start_of(value) for n, value in call.arguments.items()}}
-                for call in calls or ()
+                for call in masking.masked_calls(calls or (), key_of(request))
             ]
         )
 
@@ -318,7 +318,25 @@ class CallDetail(GenericAPIView[Call]):
     def get(self, request: Request, pk: int, call: int) -> Response:
         calls = Call.objects.visible_to(person(request)).select_related("version__tool")
         row = get_object_or_404(calls, tool=pk, pk=call)
-        return Response(call_document(queue.settled(row), request))
+        call_row = masking.masked_call(queue.settled(row), key_of(request))
+        return Response(call_document(call_row, request))
+
+
+@extend_schema(tags=["calls"])
+class CallShow(GenericAPIView[Call]):
+    """The call without masks in place of sensitive values. The audit trail records who has requested it."""
+
+    write_role = Role.DESIGNER
+    serializer_class = CallOutput
+    pagination_class = None
+    queryset = Call.objects.none()
+
+    @extend_schema(request=None, responses={200: CallOutput})
+    def post(self, request: Request, pk: int, call: int) -> Response:
+        calls = Call.objects.visible_to(person(request)).select_related("version__tool", "tool")
+        row = get_object_or_404(calls, tool=pk, pk=call)
+        shown_call = masking.show_call(queue.settled(row), actor=person(request))
+        return Response(call_document(shown_call, request))
 
 
 @extend_schema(tags=["calls"])
@@ -362,7 +380,7 @@ class ExampleOutput(serializers.ModelSerializer[Example]):
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_arguments(self, example: Example) -> Any:
-        return example.arguments
+        return masking.masked_arguments(example.tool_id, example.arguments)
 
 
 @extend_schema(tags=["calls"])

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from execution.api import activities, calls, configurations, endpoint_secrets
+from execution.api import activities, calls, configurations, endpoint_secrets, sensitive_values
 
 urlpatterns = [
     path("activities/", activities.ActivityList.as_view(), name="api-activity-list"),
@@ -29,6 +29,8 @@ urlpatterns = [
     path("tools/<int:pk>/invoke/", calls.ToolInvoke.as_view(), name="api-tool-invoke"),
     path("tools/<int:pk>/calls/", calls.CallList.as_view(), name="api-call-list"),
     path("tools/<int:pk>/calls/<int:call>/", calls.CallDetail.as_view(), name="api-call"),
+    path("tools/<int:pk>/calls/<int:call>/show/", calls.CallShow.as_view(), name="api-call-show"),
+    path("tools/<int:pk>/sensitive/", sensitive_values.SensitiveMembers.as_view(), name="api-sensitive"),
     path("tools/<int:pk>/calls/<int:call>/resume/", calls.CallResume.as_view(), name="api-call-resume"),
     path(
         "tools/<int:pk>/configurations/",

@@ -9,9 +9,12 @@ from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNeg
 from rest_framework.request import Request
 
 from catalog.models import Call
+from core.errors import DomainError
 from designer.exports.document import ReleasedTool
 from designer.models import Release
+from execution.calls import masking
 from people.api.generics import GenericAPIView
+from people.permissions import key_of
 from protocols.server import EVENT_STREAM, STREAM_HEADERS
 from serving import streams
 from serving.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, answer_document, requested_format
@@ -83,6 +86,9 @@ class AgentCallEvents(GenericAPIView[Call]):
     )
     def get(self, request: Request, call: int, slug: str = "") -> StreamingHttpResponse:
         call_row, release, tool = found_call(request, slug, call)
+        if masking.is_masked(call_row, key_of(request)):
+            message = "The call has sensitive values, so only the key that sent it follows it. Read the call."
+            raise DomainError("sensitive_values", message, status=403)
         return event_stream(call_row, release, tool, request, request.headers.get("Last-Event-ID", ""))
 
 

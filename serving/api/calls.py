@@ -13,7 +13,7 @@ from core.serializers import Input
 from designer.api.agents import chosen_agent
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
-from execution.calls import call_keys, invocation, requesting
+from execution.calls import call_keys, invocation, masking, requesting
 from execution.calls.call_keys import ClientCallId, client_call_id
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import RUNTIME_SCOPES, Role
@@ -82,7 +82,9 @@ class RuntimeCalls(ListAPIView[Call]):
         return self.get_paginated_response(
             [
                 answer_document(calls.answer_of(call, tool, format_), release, request)
-                for call, release, tool in calls.with_their_releases(page)
+                for call, release, tool in calls.with_their_releases(
+                    masking.masked_calls(page, key_of(request))
+                )
             ]
         )
 
@@ -121,7 +123,8 @@ class AgentCall(GenericAPIView[Call]):
             message = f"“wait” is a whole number of seconds, from 0 to {MAX_WAIT}."
             raise DomainError("invalid", message, fields={"wait": message})
         call_row, release, tool = found_call(request, slug, call)
-        answer = calls.answer_of(invocation.follow(call_row, int(wait)), tool, requested_format(request))
+        followed_call = masking.masked_call(invocation.follow(call_row, int(wait)), key_of(request))
+        answer = calls.answer_of(followed_call, tool, requested_format(request))
         return Response(answer_document(answer, release, request))
 
 
@@ -152,7 +155,8 @@ class AgentCallCancel(GenericAPIView[Call]):
     def post(self, request: Request, call: int, slug: str = "") -> Response:
         call_row, release, tool = found_call(request, slug, call)
         ended = calls.cancel(call_row, release, actor=person(request), key=key_of(request))
-        answer = calls.answer_of(ended, tool, requested_format(request))
+        shown_call = masking.masked_call(ended, key_of(request))
+        answer = calls.answer_of(shown_call, tool, requested_format(request))
         return Response(answer_document(answer, release, request))
 
 

@@ -1,0 +1,107 @@
+"""Sensitive members of inputs and outputs: which ones are proposed, and their values masked. Pure.
+
+Members are named by JSON pointers without the indexes of lists: `/orders/card_number`.
+"""
+
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from core.schema import members, pointers
+from protocols.signature import Parameter
+
+MASK = "••••"
+MAX_MEMBERS = 300
+# A shorter value occurs in other texts by chance.
+MIN_TEXT_LENGTH = 4
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+class Member(msgspec.Struct, frozen=True):
+    """reason: why it is proposed, "" if it is not."""
+
+    pointer: str
+    reason: str
+
+
+class _Rules(msgspec.Struct, frozen=True):
+    formats: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@cache
+def _rules() -> _Rules:
+    text = Path(__file__).with_name("sensitive_names.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), _Rules)
+
+
+def members_of(parameters: Iterable[Parameter]) -> list[Member]:
+    """Return the members of inputs or outputs, nested ones below their parents, up to MAX_MEMBERS."""
+    rows = (
+        Member(pointers.join(steps), _reason(steps[-1], schema))
+        for parameter in parameters
+        for steps, schema in members.members_of(parameter.name, parameter.schema)
+    )
+    return list(islice(rows, MAX_MEMBERS))
+
+
+def _reason(name: str, schema: Any) -> str:
+    if members.is_write_only(schema):
+        return "writeOnly"
+    if formats := members.formats_of(schema).intersection(_rules().formats):
+        return f"format {min(formats)}"
+    words = f" {' '.join(_WORD.findall(name)).lower()} "
+    return next((f"name {rule}" for rule in _rules().names if f" {rule} " in words), "")
+
+
+def mask(value: Any, marked: Collection[str]) -> Any:
+    """Return the value with a mask in place of each marked member that is there."""
+    return _mask(value, [pointers.split(pointer) for pointer in marked]) if marked else value
+
+
+def _mask(value: Any, marked: Collection[tuple[str, ...]]) -> Any:
+    if () in marked:
+        return MASK
+    if isinstance(value, list):
+        return [_mask(item, marked) for item in value]
+    if not isinstance(value, dict):
+        return value
+    below = {name: [steps[1:] for steps in marked if steps[0] == name] for name in value}
+    return {name: _mask(item, below[name]) if below[name] else item for name, item in value.items()}
+
+
+def sensitive_texts(value: Any, marked: Collection[str]) -> list[str]:
+    """Return the texts and numbers in marked members, the longest first, which other texts may repeat."""
+    return sorted(set(_texts(value, [pointers.split(pointer) for pointer in marked])), key=len, reverse=True)
+
+
+def _texts(value: Any, marked: Collection[tuple[str, ...]], is_inside: bool = False) -> Iterator[str]:
+    is_inside = is_inside or () in marked
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item, marked, is_inside)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            below = [steps[1:] for steps in marked if steps and steps[0] == name]
+            yield from _texts(item, below, is_inside)
+    elif is_inside and not isinstance(value, bool) and len(str(value)) >= MIN_TEXT_LENGTH:
+        yield str(value)
+
+
+def strike(value: Any, texts: Collection[str]) -> Any:
+    """Return the value with a mask in place of these texts wherever they occur."""
+    if isinstance(value, str):
+        for text in texts:
+            value = value.replace(text, MASK)
+        return value
+    if isinstance(value, list):
+        return [strike(item, texts) for item in value]
+    if isinstance(value, dict):
+        return {name: strike(item, texts) for name, item in value.items()}
+    return value

@@ -1,0 +1,50 @@
+"""Mark inputs and outputs of a tool as sensitive."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import transaction
+
+from catalog.models import SensitiveValues, Tool
+from catalog.rules.sensitive_values import MAX_MEMBERS
+from core.errors import invalid
+from core.schema import pointers
+from people import audit
+from people.models import User
+
+NONE = SensitiveValues(inputs=[], outputs=[])
+
+
+def marks_of(tools: Iterable[int]) -> dict[int, SensitiveValues]:
+    """Return the marks by the ids of these tools; tools without marks are left out."""
+    return SensitiveValues.objects.in_bulk(set(tools))
+
+
+@transaction.atomic
+def mark(tool: Tool, *, actor: User, inputs: Iterable[str], outputs: Iterable[str]) -> SensitiveValues:
+    """Mark exactly these members, by their JSON pointers. Raises DomainError for an invalid pointer."""
+    tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
+    wanted = {"inputs": _checked("inputs", inputs), "outputs": _checked("outputs", outputs)}
+    before = facts(SensitiveValues.objects.filter(pk=tool.pk).first() or NONE)
+    row, _ = SensitiveValues.objects.update_or_create(tool=tool, defaults=wanted)
+    if facts(row) != before:
+        audit.record(actor, "mark sensitive", tool, before=before, after=facts(row))
+    return row
+
+
+def facts(row: SensitiveValues) -> dict[str, Any]:
+    return {"inputs": row.inputs, "outputs": row.outputs}
+
+
+def _checked(side: str, members: Iterable[str]) -> list[str]:
+    unique = sorted(set(members))
+    if len(unique) > MAX_MEMBERS:
+        raise invalid(**{side: f"Mark up to {MAX_MEMBERS} members."})
+    for pointer in unique:
+        try:
+            is_member = bool(pointers.split(pointer))
+        except pointers.PointerError:
+            is_member = False
+        if not is_member or len(pointer) > 500:
+            raise invalid(**{side: "Name each member by its JSON pointer, such as /customer/ssn."})
+    return unique

@@ -1,0 +1,163 @@
+"""Values that a designer has marked are masked for people, and shown on request with an audit entry."""
+
+import json
+
+import pytest
+from rest_framework.test import APIClient
+
+from catalog.models import Call
+from catalog.rules.sensitive_values import MASK, mask, members_of
+from catalog.tools import sensitive_values
+from core.errors import DomainError
+from execution.calls import examples, requesting
+from people import api_keys
+from people.models import AuditEntry, Role, Scope
+from tests.factories import make_parameter, make_signature, make_tool, make_user
+
+SECRET = "4929-1"
+CUSTOMER = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "cards": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"cardNumber": {"type": "string"}}},
+        },
+        "note": {"type": "string", "writeOnly": True},
+    },
+}
+
+
+def signature():
+    return make_signature(
+        name="pay",
+        inputs=(make_parameter(), make_parameter("customer", type="json", schema=CUSTOMER)),
+        outputs=(make_parameter("receipt"), make_parameter("iban")),
+    )
+
+
+@pytest.fixture
+def designer(db):
+    return make_user(Role.DESIGNER, username="ada")
+
+
+@pytest.fixture
+def call(designer):
+    tool = make_tool(signature())
+    arguments = {"city": "Oslo", "customer": {"name": "Eve", "cards": [{"cardNumber": SECRET}]}}
+    row = requesting.request_call(tool.current, actor=designer, arguments=arguments)
+    result = {
+        "outputs": {"receipt": f"Paid with {SECRET}", "iban": "NO93 8601"},
+        "attempts": [{"outcome": "ok", "exchanges": [{"method": "POST", "url": "http://v", "body": SECRET}]}],
+    }
+    Call.objects.filter(pk=row.pk).update(status="finished", outcome="ok", result=json.dumps(result))
+    sensitive_values.mark(tool, actor=designer, inputs=["/customer/cards/cardNumber"], outputs=["/iban"])
+    return Call.objects.get(pk=row.pk)
+
+
+def program(user) -> APIClient:
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+def doors(call: Call) -> list[str]:
+    tool = call.tool_id
+    return [
+        f"/tools/{tool}/try/",
+        f"/tools/{tool}/try/?call={call.pk}",
+        f"/tools/{tool}/try/?example={call.tool.examples.get().pk}",
+        f"/api/v1/tools/{tool}/calls/",
+        f"/api/v1/tools/{tool}/calls/{call.pk}/",
+        f"/api/v1/tools/{tool}/examples/",
+        f"/api/v1/tools/{tool}/examples/{call.tool.examples.get().pk}/",
+        "/audit/",
+        "/api/v1/audit/",
+    ]
+
+
+def test_no_door_shows_a_marked_value(call, designer):
+    examples.save_example(call, actor=designer, name="One")
+    for address in doors(call):
+        answer = program(designer).get(address)
+        text = answer.content.decode()
+        assert answer.status_code == 200
+        assert SECRET not in text, address
+        assert "NO93" not in text, address
+    one = program(designer).get(f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/").json()
+    assert one["arguments"] == {"city": "Oslo", "customer": {"name": "Eve", "cards": [{"cardNumber": MASK}]}}
+    assert one["outputs"] == {"receipt": f"Paid with {MASK}", "iban": MASK}
+
+
+@pytest.mark.parametrize("is_page", [True, False])
+def test_it_is_shown_on_request_and_recorded(call, designer, is_page):
+    address = f"/tools/{call.tool_id}/calls/{call.pk}/show/"
+    answer = program(designer).post(address if is_page else f"/api/v1{address}")
+    assert answer.status_code == 200
+    assert "NO93 8601" in answer.content.decode()
+    entry = AuditEntry.objects.get(action="show sensitive")
+    assert (entry.actor, entry.object_id, entry.after) == (designer, str(call.tool_id), {"call": call.pk})
+    assert program(make_user(Role.VIEWER)).post(address).status_code == 403
+    assert AuditEntry.objects.filter(action="show sensitive").count() == 1
+
+
+def test_the_key_that_sent_a_call_gets_it_unmasked(call, designer):
+    key, plain = api_keys.issue(designer, actor=designer, name="Own", scopes=[Scope.DESIGN])
+    _, other_plain = api_keys.issue(designer, actor=designer, name="Other", scopes=[Scope.DESIGN])
+    Call.objects.filter(pk=call.pk).update(api_key=key)
+    address, outputs = f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/", []
+    for text in (plain, other_plain):
+        answer = APIClient(headers={"authorization": f"Bearer {text}"}).get(address)
+        outputs.append(answer.json()["outputs"]["iban"])
+    assert outputs == ["NO93 8601", MASK]
+
+
+def test_proposals_mask_nothing_until_a_designer_marks_them(designer):
+    tool, client = make_tool(signature()), program(designer)
+    address = f"/api/v1/tools/{tool.pk}/sensitive/"
+    before = client.get(address).json()
+    assert (before["inputs"], before["outputs"]) == ([], [])
+    assert {row["pointer"]: row["reason"] for row in before["proposals"]} == {
+        "/customer/cards/cardNumber": "name card number",
+        "/customer/note": "writeOnly",
+        "/iban": "name iban",
+    }
+    after = client.put(address, {"inputs": [], "outputs": ["/iban"]}, format="json").json()
+    assert after["outputs"] == ["/iban"]
+    assert "/iban" not in {row["pointer"] for row in after["proposals"]}
+    refused = client.put(address, {"inputs": ["iban"], "outputs": []}, format="json")
+    assert (refused.status_code, [*refused.json()["fields"]]) == (400, ["inputs"])
+    client.post(f"/tools/{tool.pk}/sensitive/", {"inputs": "/customer"}, format="multipart")
+    assert sensitive_values.marks_of([tool.pk])[tool.pk].inputs == ["/customer"]
+    assert client.get(f"/tools/{tool.pk}/tuning/").context["sensitive_members"][0][2][1] == (
+        "/customer",
+        "",
+        True,
+    )
+
+
+@pytest.mark.parametrize("pointer", ["", "name", "/a" * 400])
+@pytest.mark.django_db
+def test_only_pointers_are_marked(designer, pointer):
+    with pytest.raises(DomainError):
+        sensitive_values.mark(make_tool(), actor=designer, inputs=[pointer], outputs=[])
+
+
+def test_a_mask_hides_the_length_and_nothing_else():
+    value = {"a": [{"b": "x" * 40, "c": 1}, {"c": 2}], "b": "shown"}
+    assert mask(value, ["/a/b"]) == {"a": [{"b": MASK, "c": 1}, {"c": 2}], "b": "shown"}
+    assert mask(value, ["/a"]) == {"a": MASK, "b": "shown"}
+    assert mask(value, []) is value
+
+
+def test_names_are_read_as_words():
+    names = ["userPassword", "API_KEY", "tokenizer", "DateOfBirth", "monkey", "email_address"]
+    reasons = {row.pointer: row.reason for row in members_of(make_parameter(name) for name in names)}
+    assert reasons == {
+        "/userPassword": "name password",
+        "/API_KEY": "name api key",
+        "/tokenizer": "",
+        "/DateOfBirth": "name date of birth",
+        "/monkey": "",
+        "/email_address": "name email",
+    }
