@@ -20,9 +20,10 @@ def chosen_language(request: HttpRequest) -> str:
     return code if code in languages.BY_CODE else ""
 
 
-def translation_context(request: HttpRequest, signature: Signature | None) -> dict[str, Any]:
+def translation_context(request: HttpRequest, signature: Signature | None, detected: str) -> dict[str, Any]:
     """Return what the page of a tool needs to show its texts in the chosen language.
 
+    detected: the code of the language of the vendor's texts, "" if it is not known.
     reading_languages: those that any of the texts is translated into.
     """
     language = chosen_language(request)
@@ -33,6 +34,6 @@ def translation_context(request: HttpRequest, signature: Signature | None) -> di
     return {
         "reading_languages": [entry for entry in languages.LANGUAGES if entry.code in codes],
         "reading_language": language if language in codes else "",
-        "proposed_language": language or "de",
+        "proposed_language": language or ("de" if detected in ("", "en") else "en"),
         "translations": {row.digest: row for row in chosen},
     }

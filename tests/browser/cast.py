@@ -146,6 +146,7 @@ def set_the_stage() -> list[str]:
                 "try/",
                 f"try/?call={_calls(tool, actor)}",
                 "tuning/",
+                "translations/de/",
                 "versions/",
                 "used-by/",
                 "findings/",
@@ -154,7 +155,7 @@ def set_the_stage() -> list[str]:
         ),
         *(f"/tools/compare/?tool={tool.pk}&tool={other.pk}", "/tools/compare/"),
         *(f"/tools/{defined.pk}/", f"/tools/{defined.pk}/define/", f"/tools/{defined.pk}/define/?json"),
-        "/tools/define/import/",
+        *("/tools/define/import/", "/translations/"),
         *(
             "/activities/",
             "/activities/?q=nonsense",
