@@ -6,20 +6,20 @@ from uuid import UUID
 from designer.exports import a2t
 from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions
-from serving.serve.base import Operations
-from serving.serve.versions import Form, VersionedRelease
+from serving.serve.versions import VersionedRelease
 
 
-def open_release(operations: Operations) -> VersionedRelease:
-    return VersionedRelease(operations, FORM)
+class A2TRelease(VersionedRelease):
+    format_name = a2t.FORMAT.name
 
+    @staticmethod
+    def name_of(version: EffectiveVersion) -> tuple[str, str]:
+        return str(version.uuid), str(version.number)
 
-def _find(release: Release, node: int, tool_id: str, label: str) -> Iterable[EffectiveVersion]:
-    try:
-        rows = effective_versions.versions_by_uuid(release, node, UUID(tool_id))
-    except ValueError:
-        return []
-    return [row for row in rows if label in ("", str(row.number))]
-
-
-FORM = Form(a2t.FORMAT.name, lambda version: (str(version.uuid), str(version.number)), _find)
+    @staticmethod
+    def find(release: Release, node: int, tool_id: str, label: str) -> Iterable[EffectiveVersion]:
+        try:
+            rows = effective_versions.versions_by_uuid(release, node, UUID(tool_id))
+        except ValueError:
+            return []
+        return [row for row in rows if label in ("", str(row.number))]

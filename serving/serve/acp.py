@@ -3,22 +3,24 @@
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import Http404
+from django.shortcuts import get_object_or_404
 
 from catalog.models import Call
 from catalog.models import Thread as ThreadRow
 from catalog.models.calls import ACTIVE_CALLS, Mode
 from catalog.models.threads import ThreadStatus
+from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
 from core.errors import DomainError
 from designer.exports import mcp as exported
 from designer.exports import transfers
 from designer.releases import effective_versions, numbering
+from execution.calls import cancellation
 from execution.calls.call_keys import ClientCallId, client_call_id
 from execution.calls.runtime import CallerSide
 from execution.threads import threads as vendors_threads
@@ -26,36 +28,26 @@ from protocols.acp.server.release import Abilities, Agent, Run, RunRequest, Thre
 from protocols.acp.server.runs import MAX_MARK_LENGTH
 from protocols.base import ThreadState
 from serving import streams, threads
-from serving.calls import Answer, Wish
+from serving.calls import Answer, Wish, made_with, runtime_of, threads_of
 from serving.released_documents import sealed
 from serving.serve import acp_abilities
-from serving.serve.base import FollowedCall, Operations, on_behalf_of
+from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of
 
 FORMAT = exported.FORMAT.name
 
 
-@dataclass(frozen=True)
-class ACPRelease:
-    operations: Operations
-
-    @property
-    def address(self) -> str:
-        return self.operations.address(self.operations.sub_agent)
-
-    @property
-    def root_address(self) -> str:
-        return self.operations.address()
+class ACPRelease(ServedRelease):
+    format_name = FORMAT
 
     def agents(self) -> Sequence[Agent]:
-        release, sub_agent = self.operations.release, self.operations.sub_agent
-        return sealed(release).derived(("acp", release.pk, sub_agent), self._load_agents)
+        key = ("acp", self.release.pk, self.sub_agent)
+        return sealed(self.release).derived(key, self._load_agents)
 
     def _load_agents(self) -> list[Agent]:
-        operations = self.operations
-        documents, node = msgspec.json.decode(operations.exported(FORMAT))["tools"], operations.node
-        document_tools = numbering.tools_of_document(operations.full_document(), operations.release.agent_id)
+        documents, node = msgspec.json.decode(self.exported())["tools"], self.node
+        document_tools = numbering.tools_of_document(self.full_document(), self.release.agent_id)
         tools = {key: tool for key, tool in document_tools.items() if key.node == node}
-        versions = effective_versions.versions_of_tools(operations.release, node, tools.items())
+        versions = effective_versions.versions_of_tools(self.release, node, tools.items())
         rows = {
             tool.signature.name: (versions[key], tool)
             for key, tool in tools.items()
@@ -70,18 +62,15 @@ class ACPRelease:
         return agents
 
     def abilities(self, agent: Agent) -> Abilities:
-        return acp_abilities.abilities_of(agent.key, self.operations)
-
-    def report_unknown_tool(self, name: str) -> None:
-        self.operations.note_unknown(name)
+        return acp_abilities.abilities_of(agent.key, self.release, self.caller.key)
 
     def start(self, request: RunRequest) -> Run:
-        operations, thread, mark = self.operations, request.thread, request.mark
+        thread, mark = request.thread, request.mark
         call_id = client_call_id(request.call_name) if request.call_name else _id_of_marked(mark)
         if thread and not self.has_thread(thread):
             if request.creates_thread:
-                operations.begin_thread(thread)
-            elif not operations.has_made(call_id):
+                self.begin_thread(thread)
+            elif call_id is None or self._made_with(call_id) is None:
                 raise Http404
         recipient = Recipient(request.webhook, run_of=request.agent.agent_id) if request.webhook else None
         wish = Wish(
@@ -98,11 +87,11 @@ class ACPRelease:
             mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
             side=CallerSide(has_left=request.has_left),
         )
-        return self._run_of(operations.run(wish))
+        return self._run_of(self.send(wish))
 
     def find_run(self, mark: str) -> Run | None:
         call_id = _id_of_marked(mark)
-        call = self.operations.made_with(call_id) if call_id else None
+        call = self._made_with(call_id) if call_id else None
         try:
             return self.read_run(call.key) if call else None
         except Http404:
@@ -111,27 +100,26 @@ class ACPRelease:
     def read_run(
         self, run: uuid.UUID, thread: uuid.UUID | None = None, *, wait: float = 0.0, has_room: bool = False
     ) -> Run:
-        call = self.operations.newest(run, thread)
-        return self._run_of(self.operations.read_call(call.pk, format_=FORMAT, wait=wait, has_room=has_room))
+        call = self._newest(run, thread)
+        return self._run_of(self.answer_of(call.pk, wait=wait, has_room=has_room))
 
-    def resume(
+    def resume_run(
         self,
         run: uuid.UUID,
         thread: uuid.UUID | None,
         call_name: str,
         answers: Callable[[Sequence[str]], dict[str, Any]],
     ) -> Run:
-        call = self.operations.newest(run, thread)
+        call = self._newest(run, thread)
         if call.continues and call_name and self._is_repeated(call, call.continues, call_name, answers):
             call = call.continues
-        before = self.operations.read_call(call.pk, format_=FORMAT)
+        before = self.answer_of(call.pk)
         if not self._agent_id(before):
             raise Http404
-        answer = self.operations.resume(
+        answer = self.resume_call(
             call.pk,
             before.tool.signature.name,
             answers([ask.id for ask in before.result.asks]),
-            format_=FORMAT,
             call_id=_id_of_step(call, call_name) if call_name else None,
         )
         return self._run_of(answer)
@@ -142,24 +130,14 @@ class ACPRelease:
         """Return whether the request repeats the answer that created `call`: its client did not get the
         reply."""
         question_ids = [ask.id for ask in before.decoded().asks]
-        repeated = self.operations.made_with(_id_of_step(before, call_name))
+        repeated = self._made_with(_id_of_step(before, call_name))
         return repeated == call and call.answers == answers(question_ids)
 
     def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[Run]:
-        row = self.operations.thread(thread)
-        rows = threads.runs(row, offset=offset, limit=limit, format_=FORMAT)
+        rows = threads.runs(self._thread_row(thread), offset=offset, limit=limit, format_=FORMAT)
         return [self._run_of(answer, first) for first, answer in rows]
 
-    def cancel(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
-        self.operations.cancel(self.operations.newest(run, thread).pk)
-
-    def remove(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
-        self.operations.remove(self.operations.newest(run, thread).pk)
-
-    def callback_secret(self, run: uuid.UUID) -> str:
-        return self.operations.callback_secret(run)
-
-    def follow(
+    def follow_run(
         self,
         run: uuid.UUID,
         thread: uuid.UUID | None = None,
@@ -168,23 +146,41 @@ class ACPRelease:
         room: ExitStack | None = None,
         alive_every: float | None = None,
     ) -> FollowedCall:
-        call, seconds = self.operations.newest(run, thread).pk, alive_every or streams.KEEPALIVE_SECONDS
-        stream = self.operations.follow(call, format_=FORMAT, after=after, place=room, alive_every=seconds)
-        return FollowedCall(stream, self._run_of)
+        row, _, tool = self.own_call(self._newest(run, thread).pk)
+        seconds = alive_every or streams.KEEPALIVE_SECONDS
+        return FollowedCall(streams.follow(row, tool, FORMAT, after, room, seconds), self._run_of)
 
-    def reserve_room(self) -> ExitStack:
-        return streams.reserve_room(self.operations.holder)
+    def cancel_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
+        self.cancel(self._newest(run, thread).pk)
+
+    def remove_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
+        self._refuse_reader()
+        row, release, _ = self.own_call(self._newest(run, thread).pk)
+        cancellation.remove(row, actor=self.caller.user, why=runtime_of(release, self.caller.key).why)
+
+    def callback_secret(self, run: uuid.UUID) -> str:
+        return callbacks.secret_of(self.own_call(run)[0])
 
     def has_thread(self, thread: uuid.UUID) -> bool:
-        return self.operations.threads().filter(key=thread).exists()
+        return self._threads().filter(key=thread).exists()
 
     def begin_thread(self, thread: uuid.UUID | None, metadata: Mapping[str, Any] | None = None) -> Thread:
-        return _thread(self.operations.begin_thread(thread, metadata), is_busy=False)
+        self.spend_a_call()
+        row = threads.begin(
+            self.release,
+            "",
+            actor=self.caller.user,
+            key=self.caller.key,
+            sub_agent=self.sub_agent,
+            thread_id=thread,
+            metadata=metadata,
+        )
+        return _thread(row, is_busy=False)
 
-    def threads(
+    def find_threads(
         self, *, metadata: Mapping[str, Any] | None, status: str | None, offset: int, limit: int
     ) -> Sequence[Thread]:
-        rows = self.operations.threads().annotate(is_busy=Exists(_running_calls()))
+        rows = self._threads().annotate(is_busy=Exists(_running_calls()))
         if metadata is not None:
             rows = rows.filter(metadata__contains=metadata)
         if status is not None:
@@ -193,8 +189,8 @@ class ACPRelease:
         rows = rows.order_by("-pk")[offset : offset + limit]
         return [_thread(row, is_busy=row.is_busy) for row in rows]
 
-    def thread(self, thread: uuid.UUID) -> tuple[Thread, ThreadState]:
-        row = self.operations.thread(thread)
+    def read_thread(self, thread: uuid.UUID) -> tuple[Thread, ThreadState]:
+        row = self._thread_row(thread)
         state = vendors_threads.state(row)
         row.refresh_from_db(fields=["status"])
         (view,) = threads.view_threads([row])
@@ -202,20 +198,44 @@ class ACPRelease:
         return _thread(row, is_busy=_running_calls(row.pk).exists()), visible_state
 
     def history(self, thread: uuid.UUID, *, limit: int, before: str) -> Sequence[ThreadState]:
-        row = self.operations.thread(thread)
+        row = self._thread_row(thread)
         (view,) = threads.view_threads([row])
         states = vendors_threads.history(row, limit=limit, before=before)
         return [threads.hide_values(state, view) for state in states]
 
     def remove_thread(self, thread: uuid.UUID) -> None:
-        self.operations.remove_thread(thread)
+        self._refuse_reader()
+        vendors_threads.remove(self._thread_row(thread), actor=self.caller.user)
+
+    def _threads(self) -> QuerySet[ThreadRow]:
+        """Return the threads that this key has begun through this agent."""
+        rows = threads_of(self.release.agent_id, self.caller.key)
+        return rows.filter(api_key=self.caller.key, sub_agent=self.sub_agent)
+
+    def _thread_row(self, key: uuid.UUID) -> ThreadRow:
+        return get_object_or_404(self._threads(), key=key)
+
+    def _made_with(self, call_id: ClientCallId) -> Call | None:
+        """Return this key's call with the id that its client chose."""
+        return made_with([call_id], self.calls(), actor=self.caller.user, key=self.caller.key).first()
+
+    def _newest(self, call: uuid.UUID, thread: uuid.UUID | None = None) -> Call:
+        """Return the newest continuation of this key's call, or the call itself. It has to be on `thread` if
+        that is given. Raises Http404.
+        """
+        row = get_object_or_404(self.calls(), key=call, **({"thread__key": thread} if thread else {}))
+        return threads.find_newest([row])[row.pk]
+
+    def _refuse_reader(self) -> None:
+        if self.caller.may_not_run:
+            raise self.caller.may_not_run
 
     def _run_of(self, answer: Answer, first: Call | None = None) -> Run:
         """Return a run. Raises DomainError if nothing was sent, so that there is no run.
 
         For its client a run that was answered is the same run; `first` is the call that it began with.
         """
-        call, result = answer.call, self.operations.result_of(answer)
+        call, result = answer.call, self.result_of(answer)
         if call is None:
             raise DomainError(result.code or "refused", result.message, fields=dict(result.fields))
         first = first or call

@@ -11,19 +11,20 @@ from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.exports import schema
 from designer.exports.document import ReleasedTool
+from designer.models import Release
 from designer.signatures.effective import Effective
 from execution.activities import kinds, reach
 from execution.calls import versions
 from execution.threads import configurations, threads
+from people.models import ApiKey
 from protocols.acp.client import ACP
 from protocols.acp.document import CONFIG, interrupts, thread_state_schema
 from protocols.acp.server.messages import QUESTIONS
 from protocols.acp.server.release import Abilities
 from protocols.signature import Parameter
-from serving.serve.base import Operations
 
 
-def abilities_of(released_tool: ReleasedTool, operations: Operations) -> Abilities:
+def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> Abilities:
     tool = released_tool.signature
     version = versions.find(released_tool.id, released_tool.version.ordinal)
     if version is None:
@@ -34,7 +35,7 @@ def abilities_of(released_tool: ReleasedTool, operations: Operations) -> Abiliti
     shown_config = visible_inputs.get(config.name) if config else None
     return Abilities(
         has_threads=has_threads,
-        interrupts=_interrupts(operations, released_tool, version),
+        interrupts=_interrupts(released_tool, version, release, key),
         # The state of a thread may repeat outputs that a designer has hidden, so it is not described.
         thread_state=(
             thread_state_schema(version.decoded()) if has_threads and not tool.hidden_outputs else None
@@ -45,12 +46,12 @@ def abilities_of(released_tool: ReleasedTool, operations: Operations) -> Abiliti
 
 
 def _interrupts(
-    operations: Operations, tool: ReleasedTool, version: ToolVersion
+    tool: ReleasedTool, version: ToolVersion, release: Release, key: ApiKey
 ) -> Sequence[Mapping[str, Any]]:
     # An environment decides what runs, and it may change without a new release.
     try:
-        place = environments.choose_environment(operations.release, operations.caller.key)
-        resolution = environments.resolve(place, Subject.of_released(tool), agent=operations.release.agent_id)
+        place = environments.choose_environment(release, key)
+        resolution = environments.resolve(place, Subject.of_released(tool), agent=release.agent_id)
     except DomainError:
         return []  # nothing runs
     if resolution.runs == "vendor" and _declares_questions(version):

@@ -3,18 +3,17 @@
 import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from msgspec import structs
 
-from catalog.models import Call, Thread
-from catalog.models.calls import ACTIVE_CALLS, Mode
-from catalog.notifications import callbacks
+from catalog.models import Call
+from catalog.models.calls import Mode
 from core import rate_limits
 from core.errors import DomainError
 from designer.exports import transfers
@@ -22,13 +21,11 @@ from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.wire import output_of_all
 from designer.models import Release
 from designer.releases import publishing
-from execution.calls import cancellation, invocation
+from execution.calls import invocation
 from execution.calls.call_keys import ClientCallId, client_call_id
 from execution.calls.places import Holder
 from execution.calls.results import notes_on_inputs
 from execution.calls.runtime import USUAL, CallerSide
-from execution.threads import threads as vendors_threads
-from execution.user_grants import end_users
 from execution.user_grants.end_users import OnBehalfOf
 from people.models import ApiKey, Scope, User
 from people.throttling import Kind, is_within_limit
@@ -44,7 +41,7 @@ from protocols.server import (
     ToolCallResult,
     UnknownToolError,
 )
-from serving import calls, streams, threads
+from serving import calls, streams
 from serving.calls import Answer, Wish
 from serving.released_documents import derived, sealed, wires
 from serving.streams import CallStream
@@ -94,8 +91,8 @@ class Caller:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operations:
-    """The operations of a served protocol, for one caller and one agent of one release.
+class ServedRelease:
+    """One agent of one release for one caller. Each protocol has a subclass for its server.
 
     agent: the slug in the address.
     release_name: how the address names the release: a number, a digest or a channel.
@@ -112,6 +109,12 @@ class Operations:
     site: str
     served_at: str
     sub_agent: str = ""
+    # The export format whose names and documents the protocol uses.
+    format_name: ClassVar[str] = ""
+
+    @property
+    def list_id(self) -> str:
+        return f"{self.release.digest} {self.sub_agent}"
 
     @property
     def holder(self) -> Holder:
@@ -139,11 +142,11 @@ class Operations:
             raise Http404
         return sub_agent_ids[self.sub_agent]
 
-    def exported(self, format_name: str) -> bytes:
-        """Return what a model sees in an export format, without tools that it cannot carry. The bytes never
+    def exported(self) -> bytes:
+        """Return what a model sees in the export format, without tools that it cannot carry. The bytes never
         change for a release. Raises DomainError if it can carry none.
         """
-        return publishing.export(self.release, format_name, is_partial=True, sub_agent=self.sub_agent)[0]
+        return publishing.export(self.release, self.format_name, is_partial=True, sub_agent=self.sub_agent)[0]
 
     def address(self, sub_agent: str = "") -> str:
         """Return the address of this protocol for an agent of the release, by its number, so that a
@@ -152,28 +155,12 @@ class Operations:
         agent = f"agents/{sub_agent}/" if sub_agent else ""
         return f"{self.served_at}/serve/{self.agent}/{self.release.number}/{agent}{self.protocol}"
 
-    def run(self, wish: Wish) -> Answer:
-        """Run a tool as `serving.calls.run` does. Raises DomainError if the key may list tools but not run
-        them.
-        """
-        self.spend_a_call()
-        wish = replace(wish, sub_agent=self.sub_agent, site=self.site)
-        try:
-            answer = calls.run(self.release, wish, actor=self.caller.user, key=self.caller.key)
-        except UnknownToolError:
-            self.note_unknown(wish.tool)
-            raise
-        if answer.call and answer.call.removed_at:
-            message = "The call with this id was deleted, and is not sent again. Choose a new id."
-            raise DomainError("call_removed", message, status=409)
-        return answer
-
-    def run_request(self, request: ToolCallRequest, format_name: str) -> ToolCallResult:
-        """Run a tool for a server that only knows its protocol. Names are those of the export format."""
+    def run(self, request: ToolCallRequest) -> ToolCallResult:
+        """Run a tool. Raises DomainError if no call was sent."""
         wish = Wish(
             tool=request.tool_name,
             arguments=request.arguments,
-            format_=format_name,
+            format_=self.format_name,
             is_confirmed=request.is_confirmed,
             call_id=client_call_id(request.call_name) if request.call_name else None,
             on_behalf_of=on_behalf_of(request.user),
@@ -183,26 +170,23 @@ class Operations:
             is_of_context=request.is_context,
             side=CallerSide(has_left=request.has_left, questions=request.questions),
         )
-        return self.result_of(self.run(wish))
+        return self.result_of(self.send(wish))
 
-    def resume_request(self, call: int, request: ToolCallRequest, format_name: str) -> ToolCallResult:
-        """Continue this key's call, which has to be for the same user of the agent, with the arguments as
-        answers. Raises Http404 for any other call.
+    def send(self, wish: Wish) -> Answer:
+        """Run a tool as `serving.calls.run` does. Raises DomainError if the key may list tools but not run
+        them.
         """
-        self.refuse_other_user(call, on_behalf_of(request.user))
-        # Clients send one id with all steps of a call, and each step is a call of its own here.
-        call_id = client_call_id(request.call_name, f"call-{call}") if request.call_name else None
-        answer = self.resume(
-            call,
-            request.tool_name,
-            request.arguments,
-            format_=format_name,
-            call_id=call_id,
-            side=CallerSide(has_left=request.has_left, questions=request.questions),
-            mark=request.mark,
-            is_followed=request.is_followed,
-        )
-        return self.result_of(answer)
+        self.spend_a_call()
+        wish = replace(wish, sub_agent=self.sub_agent, site=self.site)
+        try:
+            answer = calls.run(self.release, wish, actor=self.caller.user, key=self.caller.key)
+        except UnknownToolError:
+            self.report_unknown_tool(wish.tool)
+            raise
+        if answer.call and answer.call.removed_at:
+            message = "The call with this id was deleted, and is not sent again. Choose a new id."
+            raise DomainError("call_removed", message, status=409)
+        return answer
 
     def result_of(self, answer: Answer) -> ToolCallResult:
         """Return the result that a server may report."""
@@ -237,68 +221,29 @@ class Operations:
             call=answer.call.pk if answer.call else None,
         )
 
-    def read_call(
-        self, call: uuid.UUID | int, *, format_: str = "", wait: float = 0.0, has_room: bool = False
-    ) -> Answer:
+    def answer_of(self, call: int, *, wait: float = 0.0, has_room: bool = False) -> Answer:
         """Return the result of this key's call, at its end or after `wait` seconds; `has_room` if
-        `streams.reserve_room` is open. Raises Http404 for any other call.
+        `reserve_room` is open. Raises Http404 for any other call.
         """
-        row, _, tool = self._own_call(call)
-        return calls.answer_of(invocation.follow(row, wait, has_room=has_room), tool, format_)
+        row, _, tool = self.own_call(call)
+        return calls.answer_of(invocation.follow(row, wait, has_room=has_room), tool, self.format_name)
 
-    def follow(
-        self,
-        call: uuid.UUID | int,
-        *,
-        format_: str = "",
-        after: str = "",
-        place: ExitStack | None = None,
-        alive_every: float = streams.KEEPALIVE_SECONDS,
-    ) -> CallStream:
-        """Stream this key's call, as `streams.follow` does."""
-        row, _, tool = self._own_call(call)
-        return streams.follow(row, tool, format_, after, place, alive_every)
+    def reserve_room(self) -> ExitStack:
+        return streams.reserve_room(self.holder)
 
-    def callback_secret(self, call: uuid.UUID) -> str:
-        """Return the secret that signs the callback of this key's call; "" once it was sent."""
-        return callbacks.secret_of(self._own_call(call)[0])
-
-    def cancel(self, call: uuid.UUID | int) -> None:
+    def cancel(self, call: int) -> None:
         """End this key's call, as `serving.calls.cancel` does."""
         if self.caller.may_not_run:
             raise self.caller.may_not_run
-        row, release, _ = self._own_call(call)
+        row, release, _ = self.own_call(call)
         calls.cancel(row, release, actor=self.caller.user, key=self.caller.key)
 
-    def remove(self, call: uuid.UUID | int) -> None:
-        """Delete this key's call, and end it if it is running."""
-        if self.caller.may_not_run:
-            raise self.caller.may_not_run
-        row, release, _ = self._own_call(call)
-        reason = calls.runtime_of(release, self.caller.key).why
-        cancellation.remove(row, actor=self.caller.user, why=reason)
-
-    def cancel_marked(self, mark: str) -> None:
-        """End this key's running calls with this mark."""
-        marked = self._calls().filter(requested_by=self.caller.user, mark=mark, status__in=ACTIVE_CALLS)
-        for call in marked.values_list("pk", flat=True):
-            # A call that has ended in the meantime stays as it is.
-            with suppress(DomainError):
-                self.cancel(call)
-
-    def give_up(self, call: int) -> None:
-        """Notify the vendor that its question will not be answered, unless the call has continued."""
-        row, _, _ = self._own_call(call)
-        if not row.continued_by.exists():
-            cancellation.abandon_question(row, row.decoded().resume)
-
-    def resume(
+    def resume_call(
         self,
         call: int,
         name: str,
         answers: Mapping[str, Any],
         *,
-        format_: str = "",
         call_id: ClientCallId | None = None,
         side: CallerSide = USUAL,
         mark: str = "",
@@ -310,7 +255,7 @@ class Operations:
         Raises Http404 for any other call.
         """
         self.spend_a_call()
-        row, release, tool = self._own_call(call)
+        row, release, tool = self.own_call(call)
         if tool.signature.name != name:
             raise Http404
         question_ids = {ask.id for ask in row.decoded().asks}
@@ -321,7 +266,7 @@ class Operations:
             actor=self.caller.user,
             key=self.caller.key,
             answers={name: answer for name, answer in answers.items() if name in question_ids},
-            format_=format_,
+            format_=self.format_name,
             call_id=call_id,
             site=self.site,
             side=side,
@@ -330,65 +275,11 @@ class Operations:
             is_made_here=is_followed,
         )
 
-    def refuse_other_user(self, call: int, user: OnBehalfOf | None) -> None:
-        """Raise Http404 if this key's call was not begun for this user of the agent."""
-        first_call, _, _ = self._own_call(call)
-        while first_call.continues:
-            first_call = first_call.continues
-        if first_call.on_behalf_of != (end_users.digest_of(self.release.agent_id, user.name) if user else ""):
-            raise Http404
-
-    def note_unknown(self, tool: str) -> None:
+    def report_unknown_tool(self, name: str) -> None:
         """Record that the key requested a tool that does not exist or that it may not run."""
-        note_refusal(self.caller, agent=self.agent, tool=tool)
+        note_refusal(self.caller, agent=self.agent, tool=name)
 
-    def has_made(self, call_id: ClientCallId | None) -> bool:
-        """Return whether this key has sent a call with this id."""
-        return call_id is not None and self.made_with(call_id) is not None
-
-    def made_with(self, call_id: ClientCallId) -> Call | None:
-        """Return this key's call with the id that its client chose."""
-        caller = self.caller
-        return calls.made_with([call_id], self._calls(), actor=caller.user, key=caller.key).first()
-
-    def newest(self, call: uuid.UUID, thread: uuid.UUID | None = None) -> Call:
-        """Return the newest continuation of this key's call, or the call itself. It has to be on `thread` if
-        that is given. Raises Http404.
-        """
-        row = get_object_or_404(self._calls(), key=call, **({"thread__key": thread} if thread else {}))
-        return threads.find_newest([row])[row.pk]
-
-    def begin_thread(
-        self, thread: uuid.UUID | None = None, metadata: Mapping[str, Any] | None = None
-    ) -> Thread:
-        """Begin a thread for the tool that first runs on it, as `serving.threads.begin` does."""
-        self.spend_a_call()
-        return threads.begin(
-            self.release,
-            "",
-            actor=self.caller.user,
-            key=self.caller.key,
-            sub_agent=self.sub_agent,
-            thread_id=thread,
-            metadata=metadata,
-        )
-
-    def threads(self) -> QuerySet[Thread]:
-        """Return the threads that this key has begun through this agent."""
-        rows = calls.threads_of(self.release.agent_id, self.caller.key)
-        return rows.filter(api_key=self.caller.key, sub_agent=self.sub_agent)
-
-    def thread(self, key: uuid.UUID) -> Thread:
-        """Return one of these threads. Raises Http404."""
-        return get_object_or_404(self.threads(), key=key)
-
-    def remove_thread(self, key: uuid.UUID) -> None:
-        """Remove a thread, as `execution.threads.threads.remove` does."""
-        if self.caller.may_not_run:
-            raise self.caller.may_not_run
-        vendors_threads.remove(self.thread(key), actor=self.caller.user)
-
-    def _calls(self) -> QuerySet[Call]:
+    def calls(self) -> QuerySet[Call]:
         return Call.objects.select_related("version__tool__endpoint__vendor", "thread").filter(
             api_key=self.caller.key,
             agent=self.release.agent_id,
@@ -396,8 +287,8 @@ class Operations:
             removed_at=None,
         )
 
-    def _own_call(self, call: uuid.UUID | int) -> tuple[Call, Release, ReleasedTool]:
-        row = get_object_or_404(self._calls(), **{"pk" if isinstance(call, int) else "key": call})
+    def own_call(self, call: uuid.UUID | int) -> tuple[Call, Release, ReleasedTool]:
+        row = get_object_or_404(self.calls(), **{"pk" if isinstance(call, int) else "key": call})
         return row, *calls.made_through(row)
 
     def spend_a_call(self) -> None:

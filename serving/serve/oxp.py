@@ -2,18 +2,21 @@
 numbers.
 """
 
+from collections.abc import Iterable
+
 from designer.exports import oxp
+from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions
-from serving.serve.base import Operations
-from serving.serve.versions import Form, VersionedRelease
+from serving.serve.versions import VersionedRelease
 
 
-def open_release(operations: Operations) -> VersionedRelease:
-    return VersionedRelease(operations, FORM)
+class OXPRelease(VersionedRelease):
+    format_name = oxp.FORMAT.name
 
+    @staticmethod
+    def name_of(version: EffectiveVersion) -> tuple[str, str]:
+        return version.dotted_name, version.semver
 
-FORM = Form(
-    oxp.FORMAT.name,
-    lambda version: (version.dotted_name, version.semver),
-    effective_versions.versions_by_dotted_name,
-)
+    @staticmethod
+    def find(release: Release, node: int, tool_id: str, label: str) -> Iterable[EffectiveVersion]:
+        return effective_versions.versions_by_dotted_name(release, node, tool_id, label)

@@ -32,7 +32,7 @@ from people.permissions import allows, public, reason_against
 from protocols.server import Refusal, Reply, Request, Server, json_reply
 from serving import serve as served
 from serving.calls import visible_document
-from serving.serve.base import Caller, Operations, note_refusal, refusal_of
+from serving.serve.base import Caller, ServedRelease, note_refusal, refusal_of
 
 _keys = ReleaseAuthentication()
 # The event that the peer closed the connection: not all systems report it before something is written.
@@ -63,17 +63,18 @@ def serve(
         caller = _caller(request, server.key_header if server else "")
         # A tool call counts as an invocation too.
         caller.spend("read")
-        operations = _operations(request, caller, slug, number, protocol, "" if sub == slug else sub)
+        kind = served.SERVED[server] if server else ServedRelease
+        release = _open_release(request, caller, kind, slug, number, protocol, "" if sub == slug else sub)
         if server is None:
             protocol_names = ", ".join(row.name for row in served.SERVED)
             raise DomainError("unknown_protocol", f"Releases are served in: {protocol_names}.", status=404)
-        reply = server.answer(protocol_request, served.SERVED[server](operations))
+        reply = server.answer(protocol_request, release)
     except (APIException, DomainError, Http404) as error:
         return _response(request, _refusal_reply(server, error, request))
     try:
         if reply.status < 400:
-            _record_receipt(caller, operations)
-            release_access.mark_answered(request.META, caller.key, operations.release)
+            _record_receipt(caller, release)
+            release_access.mark_answered(request.META, caller.key, release.release)
         return _response(request, reply)
     except BaseException:
         # The server closes only a response that it got, and an open stream occupies a room.
@@ -140,9 +141,15 @@ def _forbidden(code: str, message: str) -> DomainError:
     return DomainError(code, message, status=403)
 
 
-def _operations(
-    request: HttpRequest, caller: Caller, slug: str, number: str, protocol: str, sub: str
-) -> Operations:
+def _open_release(
+    request: HttpRequest,
+    caller: Caller,
+    kind: type[ServedRelease],
+    slug: str,
+    number: str,
+    protocol: str,
+    sub: str,
+) -> ServedRelease:
     try:
         release = found_release(request, slug, number)
     except Http404:
@@ -154,7 +161,7 @@ def _operations(
         note_refusal(caller, agent=slug, tool="")
         raise Http404
     site = public_url("/", request).rstrip("/")
-    return Operations(
+    return kind(
         caller=caller,
         release=release,
         agent=slug,
@@ -166,11 +173,13 @@ def _operations(
     )
 
 
-def _record_receipt(caller: Caller, operations: Operations) -> None:
-    surface = f"serve/{operations.protocol}"
-    if operations.sub_agent:
-        surface = f"{operations.sub_agent}/{surface}"
-    receipts.record_served(caller.key, operations.release, surface=surface, name=operations.release_name)
+def _record_receipt(caller: Caller, served_release: ServedRelease) -> None:
+    surface = f"serve/{served_release.protocol}"
+    if served_release.sub_agent:
+        surface = f"{served_release.sub_agent}/{surface}"
+    receipts.record_served(
+        caller.key, served_release.release, surface=surface, name=served_release.release_name
+    )
 
 
 def _request(request: HttpRequest, path: str) -> Request:

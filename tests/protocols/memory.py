@@ -168,7 +168,10 @@ class MCPMemory(_Adapter):
 class ACPMemory(_Adapter):
     """`protocols.acp.server.release.Release`. Each run ends at once."""
 
-    address = root_address = "http://desk.example/acp"
+    sub_agent = ""
+
+    def address(self, sub_agent: str = "") -> str:
+        return "http://desk.example/acp"
 
     def __init__(self, release: MemoryRelease) -> None:
         super().__init__(release)
@@ -212,7 +215,7 @@ class ACPMemory(_Adapter):
     def read_run(self, run: uuid.UUID, thread: Any = None, *, wait: float = 0, has_room: bool = False) -> Run:
         return self.runs_by_id[run]
 
-    def resume(
+    def resume_run(
         self, run: uuid.UUID, thread: Any, call_name: str, answers: Callable[[Sequence[str]], Any]
     ) -> Run:
         before = self.runs_by_id[run]
@@ -222,16 +225,16 @@ class ACPMemory(_Adapter):
     def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[Run]:
         return [run for run in self.runs_by_id.values() if run.thread_id == thread][offset : offset + limit]
 
-    def cancel(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
+    def cancel_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
         self.cancelled.append(run)
 
-    def remove(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
+    def remove_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
         del self.runs_by_id[run]
 
     def callback_secret(self, run: uuid.UUID) -> str:
         return "whsec_1"
 
-    def follow(self, run: uuid.UUID, thread: Any = None, **options: Any) -> Events:
+    def follow_run(self, run: uuid.UUID, thread: Any = None, **options: Any) -> Events:
         return Events([*self.events(), CallEvent(condition="final", result=self.runs_by_id[run])])
 
     def has_thread(self, thread: uuid.UUID) -> bool:
@@ -247,10 +250,10 @@ class ACPMemory(_Adapter):
         )
         return self.threads_by_id.setdefault(row.thread_id, row)
 
-    def threads(self, **conditions: Any) -> Sequence[Thread]:
+    def find_threads(self, **conditions: Any) -> Sequence[Thread]:
         return list(self.threads_by_id.values())
 
-    def thread(self, thread: uuid.UUID) -> tuple[Thread, ThreadState]:
+    def read_thread(self, thread: uuid.UUID) -> tuple[Thread, ThreadState]:
         return self.threads_by_id[thread], ThreadState(status="idle", values={"sky": "fair"})
 
     def history(self, thread: uuid.UUID, *, limit: int, before: str) -> Sequence[ThreadState]:

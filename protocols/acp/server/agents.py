@@ -25,7 +25,7 @@ def search_agents(release: Release, body: Mapping[str, Any]) -> list[dict[str, A
 
 
 def summary(release: Release, agent: Agent) -> dict[str, Any]:
-    metadata = write_metadata(agent.document["name"], agent.version, "", url=release.root_address)
+    metadata = write_metadata(agent.document["name"], agent.version, "", url=release.address())
     metadata["description"] = agent.document.get("description", "")
     return {"agent_id": agent.agent_id, "metadata": metadata}
 
@@ -53,7 +53,7 @@ def descriptor(release: Release, agent: Agent) -> dict[str, Any]:
 def manifest(release: Release, agent: Agent) -> dict[str, Any]:
     protocol = {
         "type": "ACP",
-        "url": release.address,
+        "url": release.address(release.sub_agent),
         "agent_id": agent.agent_id,
         "authentication": {"type": "http", "scheme": "bearer"},
     }

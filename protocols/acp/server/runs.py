@@ -65,10 +65,10 @@ def _answer_run(request: Request, release: Release, run: UUID, path: list[str], 
             return _stream(release, run, thread, request.headers.get("Last-Event-ID", ""))
         case "POST", [wire.CANCEL]:
             run_options.check_cancelling(request.parameters.get("action"), request.parameters.get("wait", ""))
-            release.cancel(run, thread)
+            release.cancel_run(run, thread)
             return Reply(status=204)
         case "DELETE", []:
-            release.remove(run, thread)
+            release.remove_run(run, thread)
             return Reply(status=204)
     raise NoSuchAddressError
 
@@ -153,7 +153,7 @@ def _stream(
 ) -> Reply:
     """Stream a run. With `has_left`, cancel it once its client has closed the stream."""
     alive_every = CHECK_SECONDS if has_left else None
-    events = release.follow(run, thread, after=after, room=room, alive_every=alive_every)
+    events = release.follow_run(run, thread, after=after, room=room, alive_every=alive_every)
     return Reply(
         body=_Stream(release, run, events, has_left), headers=STREAM_HEADERS, media_type=EVENT_STREAM
     )
@@ -185,7 +185,7 @@ class _Stream:
         if self._has_left and not self._has_ended and self._has_left():
             # A call that has ended stays as it is.
             with suppress(DomainError):
-                self._release.cancel(self._run)
+                self._release.cancel_run(self._run)
 
 
 def _update(event: CallEvent, run_id: str) -> bytes:
@@ -202,7 +202,7 @@ def _update(event: CallEvent, run_id: str) -> bytes:
 
 def _resume(request: Request, release: Release, run: UUID, thread: UUID | None) -> dict[str, Any]:
     body = object_in(request)
-    resumed = release.resume(
+    resumed = release.resume_run(
         run, thread, request.call_name, lambda question_ids: messages.answers_of(body, question_ids)
     )
     return _document(resumed, body)

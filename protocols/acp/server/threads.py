@@ -39,12 +39,12 @@ def search_threads(release: Release, body: Mapping[str, Any]) -> list[dict[str, 
         )
     if status is not None and status not in wire.THREAD_STATUSES:
         raise DomainError("invalid", f"“status” is one of: {', '.join(wire.THREAD_STATUSES)}.")
-    threads = release.threads(metadata=metadata, status=status, offset=offset, limit=limit)
+    threads = release.find_threads(metadata=metadata, status=status, offset=offset, limit=limit)
     return [_document(thread) for thread in threads]
 
 
 def read_thread(release: Release, key: UUID) -> dict[str, Any]:
-    thread, state = release.thread(key)
+    thread, state = release.read_thread(key)
     return {**_document(thread), **_present_members(state)}
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -11,6 +10,7 @@ import msgspec
 from django.http import Http404
 
 import protocols
+from catalog.models.calls import ACTIVE_CALLS
 from core.db_errors import outage
 from core.errors import DomainError
 from core.postgresql.base import give_back
@@ -19,12 +19,17 @@ from designer.exports import mcp as exported
 from designer.exports import schema
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Channel
+from execution.calls import cancellation
+from execution.calls.call_keys import client_call_id
+from execution.calls.runtime import CallerSide
+from execution.user_grants import end_users
+from execution.user_grants.end_users import OnBehalfOf
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.release import ContextItem, Procedure, StreamKind
 from protocols.server import Refusal, ToolCallRequest, ToolCallResult
 from serving import streams
 from serving.released_documents import SealedRelease, sealed, wires
-from serving.serve.base import FollowedCall, Operations, refusal_of
+from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of, refusal_of
 from serving.serve.mcp import icons, resource_updates
 from serving.serve.mcp.context import context_item, procedures_of, values_of
 from serving.serve.mcp.shared_state import SLOTS, KeyStore
@@ -41,9 +46,8 @@ class _Named(msgspec.Struct):
     name: str
 
 
-@dataclass(frozen=True)
-class MCPRelease:
-    operations: Operations
+class MCPRelease(ServedRelease):
+    format_name = FORMAT
 
     @property
     def slug(self) -> str:
@@ -59,11 +63,7 @@ class MCPRelease:
 
     @property
     def number(self) -> int:
-        return self.operations.release.number
-
-    @property
-    def list_id(self) -> str:
-        return f"{self.operations.release.digest} {self.operations.sub_agent}"
+        return self.release.number
 
     def procedures(self) -> Sequence[Procedure]:
         return self._derived("procedures", lambda: procedures_of(self._document))
@@ -73,11 +73,11 @@ class MCPRelease:
 
     def tools(self, client: Client) -> Sequence[msgspec.Raw]:
         # The tools of a release never change, so each process encodes them once and pages join the texts.
-        key = ("mcp", self.operations.release.pk, client.unknown_members, client.is_modern)
+        key = ("mcp", self.release.pk, client.unknown_members, client.is_modern)
         return self._derived(key, lambda: self._encode_tools(client))
 
     def _encode_tools(self, client: Client) -> list[msgspec.Raw]:
-        tools = msgspec.json.decode(self.operations.exported(FORMAT), type=_Listed).tools
+        tools = msgspec.json.decode(self.exported(), type=_Listed).tools
         tool_by_name = {tool.signature.name: tool for tool in self._document.tools}
         pictures = {} if "icons" in client.unknown_members else icons.icons_by_tool(tool_by_name.values())
         return [_adapt_to_client(tool, tool_by_name, pictures, client) for tool in tools]
@@ -109,47 +109,65 @@ class MCPRelease:
         tool = self._tool(tool_name)
         return bool(tool and tool.protocol and protocols.get(tool.protocol).tells_progress)
 
-    def run(self, request: ToolCallRequest) -> ToolCallResult:
-        return self.operations.run_request(request, FORMAT)
-
     def resume(self, call: int, request: ToolCallRequest) -> ToolCallResult:
-        return self.operations.resume_request(call, request, FORMAT)
+        self._refuse_other_user(call, on_behalf_of(request.user))
+        # Clients send one id with all steps of a call, and each step is a call of its own here.
+        call_id = client_call_id(request.call_name, f"call-{call}") if request.call_name else None
+        answer = self.resume_call(
+            call,
+            request.tool_name,
+            request.arguments,
+            call_id=call_id,
+            side=CallerSide(has_left=request.has_left, questions=request.questions),
+            mark=request.mark,
+            is_followed=request.is_followed,
+        )
+        return self.result_of(answer)
+
+    def _refuse_other_user(self, call: int, user: OnBehalfOf | None) -> None:
+        """Raise Http404 if this key's call was not begun for this user of the agent."""
+        first_call, _, _ = self.own_call(call)
+        while first_call.continues:
+            first_call = first_call.continues
+        if first_call.on_behalf_of != (end_users.digest_of(self.release.agent_id, user.name) if user else ""):
+            raise Http404
 
     def read_call(self, call: int) -> ToolCallResult:
-        return self.operations.result_of(self.operations.read_call(call, format_=FORMAT))
-
-    def cancel(self, call: int) -> None:
-        self.operations.cancel(call)
+        return self.result_of(self.answer_of(call))
 
     def cancel_marked(self, mark: str) -> None:
-        self.operations.cancel_marked(mark)
+        marked = self.calls().filter(requested_by=self.caller.user, mark=mark, status__in=ACTIVE_CALLS)
+        for call in marked.values_list("pk", flat=True):
+            # A call that has ended in the meantime stays as it is.
+            with suppress(DomainError):
+                self.cancel(call)
 
     def give_up(self, call: int) -> None:
-        # The call may have been deleted in the meantime.
+        # The call may have been deleted in the meantime, or its answer has come.
         with suppress(DomainError, Http404):
-            self.operations.give_up(call)
+            row, _, _ = self.own_call(call)
+            if not row.continued_by.exists():
+                cancellation.abandon_question(row, row.decoded().resume)
 
     def follow(self, call: int, room: ExitStack, alive_every: float) -> FollowedCall:
-        stream = self.operations.follow(call, format_=FORMAT, place=room, alive_every=alive_every)
-        return FollowedCall(stream, self.operations.result_of)
-
-    def reserve_room(self) -> ExitStack:
-        return streams.reserve_room(self.operations.holder)
+        row, _, tool = self.own_call(call)
+        stream = streams.follow(row, tool, FORMAT, place=room, alive_every=alive_every)
+        return FollowedCall(stream, self.result_of)
 
     def reserve_stream(self, kind: StreamKind) -> Callable[[], None] | None:
-        return SLOTS[kind].reserve(self.operations.caller.key)
+        return SLOTS[kind].reserve(self.caller.key)
 
     def store(self, topic: str) -> KeyStore:
-        return KeyStore(topic, self.operations.caller.key)
+        return KeyStore(topic, self.caller.key)
 
     def current_number(self) -> int | None:
         # A number or a digest always names the same release, so only channels are read.
-        release = self.operations.release
-        channels = Channel.objects.filter(agent=release.agent_id, name=self.operations.release_name)
+        release = self.release
+        channels = Channel.objects.filter(agent=release.agent_id, name=self.release_name)
         return channels.values_list("release__number", flat=True).first()
 
     def subscribe(self, addresses: Sequence[str], stack: ExitStack) -> resource_updates.Updates:
-        return resource_updates.subscribe(self.operations, self.context_items(), addresses, stack)
+        return resource_updates.subscribe(self, self.context_items(), addresses, stack)
 
     def pause(self, seconds: float) -> None:
         give_back()
@@ -164,17 +182,17 @@ class MCPRelease:
 
     @cached_property
     def _document(self) -> ReleaseDocument:
-        return self.operations.visible_document()
+        return self.visible_document()
 
     @cached_property
     def _sealed(self) -> SealedRelease:
-        return sealed(self.operations.release)
+        return sealed(self.release)
 
     def _tool(self, name: str) -> ReleasedTool | None:
-        return self._sealed.tool(name, self.operations.sub_agent)
+        return self._sealed.tool(name, self.sub_agent)
 
     def _derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        return self._sealed.derived((key, self.operations.sub_agent), make)
+        return self._sealed.derived((key, self.sub_agent), make)
 
 
 def _adapt_to_client(

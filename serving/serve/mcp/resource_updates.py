@@ -21,7 +21,7 @@ from protocols.mcp.server.release import ContextItem
 from protocols.mcp.server.streams import STREAM_SECONDS
 from serving.calls import released_version, runtime_of
 from serving.released_documents import sealed
-from serving.serve.base import Operations
+from serving.serve.base import ServedRelease
 
 _LIMITS = Limits(request=10.0, session=STREAM_SECONDS + 30.0, body=MIB, backoff=())
 
@@ -42,17 +42,17 @@ class Updates:
 
 
 def subscribe(
-    operations: Operations, items: Sequence[ContextItem], uris: Iterable[str], stack: ExitStack
+    served: ServedRelease, items: Sequence[ContextItem], uris: Iterable[str], stack: ExitStack
 ) -> Updates:
     """Subscribe to those of the resources that are pinned and whose vendors report updates.
 
     Each vendor counts as a call of the key. The subscriptions end with `stack`.
     """
     updates = Updates([])
-    for endpoint, addresses in _addresses_by_endpoint(operations, items, uris).items():
+    for endpoint, addresses in _addresses_by_endpoint(served, items, uris).items():
         # A key that may not run tools gets no updates. A vendor that does not answer costs its own resources.
         with suppress(DomainError, ProtocolError):
-            operations.spend_a_call()
+            served.spend_a_call()
             session = stack.enter_context(sessions.open_session(endpoint, limits=_LIMITS))
             give_back()
             subscription = endpoint.speak().subscribe(session, addresses, STREAM_SECONDS)
@@ -61,15 +61,15 @@ def subscribe(
 
 
 def _addresses_by_endpoint(
-    operations: Operations, items: Sequence[ContextItem], uris: Iterable[str]
+    served: ServedRelease, items: Sequence[ContextItem], uris: Iterable[str]
 ) -> dict[Endpoint, list[str]]:
     addresses: dict[Endpoint, list[str]] = defaultdict(list)
     for uri in uris:
-        resource, released = find_resource(items, uri), sealed(operations.release)
-        item = released.context_item(resource.name, operations.sub_agent) if resource else None
+        resource, released = find_resource(items, uri), sealed(served.release)
+        item = released.context_item(resource.name, served.sub_agent) if resource else None
         if item is None:
             continue
-        runtime = runtime_of(operations.release, operations.caller.key, tool=item.signature.name)
+        runtime = runtime_of(served.release, served.caller.key, tool=item.signature.name)
         # A resource that waits for review is not read, so its updates are not reported either.
         with suppress(DomainError):
             version = released_version(item)

@@ -342,5 +342,5 @@ def test_tools_that_the_protocol_cannot_carry_are_left_out(desk, owner, client):
 
 def test_what_a_release_shows_is_written_once(client, desk, monkeypatch):
     client.enumerate()
-    monkeypatch.setattr(versions, "_load_agent_tools", None)
+    monkeypatch.setattr(versions.VersionedRelease, "_load_agent_tools", None)
     assert client.enumerate()
