@@ -37,7 +37,7 @@ class Chart:
 
     summary: one sentence that states what the picture shows, or what is missing for one.
     lines: points of each unbroken line. limit: the height of a limit. first, last: the ends of the axis.
-    is_strip: the marks are stretches of ticks.
+    is_strip: the marks are stretches of ticks. is_open: the table is not folded.
     """
 
     title: str
@@ -50,6 +50,7 @@ class Chart:
     columns: tuple[str, ...] = ()
     rows: Sequence[Sequence[str]] = ()
     is_strip: bool = False
+    is_open: bool = False
 
     @property
     def is_drawn(self) -> bool:

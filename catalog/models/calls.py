@@ -273,6 +273,12 @@ class Call(models.Model):
                 condition=models.Q(idempotency_key__isnull=False),
                 name="call_by_idempotency_key",
             ),
+            # For the chart of a release.
+            models.Index(
+                fields=["agent", "release", "-id"],
+                condition=models.Q(agent__isnull=False),
+                name="call_by_release",
+            ),
             models.Index(fields=["parent"], condition=models.Q(parent__isnull=False), name="call_by_parent"),
         ]
 

@@ -27,6 +27,8 @@ class Release(models.Model):
     digest = models.CharField(max_length=64)
     document = models.TextField()
     tool_count = models.PositiveIntegerField()
+    # What its tools and procedures take of each request, as the token limit counts. Older releases have none.
+    tokens = models.PositiveIntegerField(null=True)
     proof = models.CharField(max_length=64, blank=True, default="", db_default="")
     note = models.TextField(blank=True)
     # The checks that failed and were accepted, each with `code` and `message`, and why.

@@ -21,6 +21,7 @@ from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
 from designer.models import Agent, Export, Release
+from designer.pins import token_budget
 from designer.releases import (
     binding_snapshots,
     channels,
@@ -158,6 +159,7 @@ def _store_release(
         ),
         document=text.decode(),
         tool_count=len(document.all_tools),
+        tokens=token_budget.tokens_of_agent(document.nodes[0]),
         note=note,
         accepted=accepted,
         reason=reason,

@@ -20,6 +20,7 @@ from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.forms.releases import RetireForm, WhenForm
 from designer.models import Agent, Release, Retirement
+from designer.overviews import charts
 from designer.pins import token_budget
 from designer.readiness import obstacles
 from designer.readiness.judgement import SEVERITIES
@@ -84,15 +85,22 @@ def released_tree(document: ReleaseDocument) -> list[ReleasedNode]:
 
 @requires(Role.VIEWER)
 def release_list(request: HttpRequest, slug: str) -> HttpResponse:
-    rows = Agent.objects.live().visible_to(person(request)).with_counts()
+    rows = Agent.objects.live().visible_to(person(request)).with_counts().select_related("token_limit")
     agent = get_object_or_404(rows, slug=slug)
     drafts.with_is_changed([agent])
     releases = agent.releases.select_related("created_by", "retirement").defer("document")
+    states = channels.states(agent)
+    limit = getattr(agent, "token_limit", None)
+    readers = (receipt for rows in receipts.readers(agent).values() for receipt in rows)
     context = {
         "agent": agent,
+        "charts": [
+            charts.tokens_by_release(agent, limit.tokens if limit else None),
+            charts.runtimes_by_release(readers, states[0].number),
+        ],
         "page": Keyset(releases, "-number").page(request.GET.get("cursor"), PAGE_SIZE),
         "last": releases.order_by("-number").first(),
-        "states": channels.states(agent),
+        "states": states,
     }
     return render(request, "designer/releases.html", context)
 
@@ -148,6 +156,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             obstacles.in_default_environment(agent, document),
             key=lambda tool: SEVERITIES.index(tool.state.severity),
         ),
+        "calls": charts.calls_of_release(row, document),
         "following": sum(tool.follows_vendor for tool in document.all_tools),
         "before": before,
         "others": others,

@@ -23,6 +23,7 @@ from designer.agents import agents, vendor_usage
 from designer.forms.pins import PinForm, version_words
 from designer.forms.words_form import WordsForm
 from designer.models import Agent, Pin
+from designer.overviews import charts
 from designer.pins import pins, tunings
 from designer.signatures.words import less_cautious
 from designer.upgrades import pending_work, upgrades
@@ -138,7 +139,14 @@ def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpRespons
     )
     if label and old is new is None and asked_version(row, f"v{label}") is None:
         raise Http404
-    context: dict[str, Any] = {"versions": version_words(visible_rows), "old": old, "new": new, **header(row)}
+    words = version_words(visible_rows)
+    context: dict[str, Any] = {
+        "versions": words,
+        "chart": charts.versions_with_pins(row, words, person(request)),
+        "old": old,
+        "new": new,
+        **header(row),
+    }
     if old and new:
         context["comparison"] = diff.compare(old.decoded(), new.decoded())
         context["show_raw"] = "raw" in request.GET

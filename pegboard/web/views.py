@@ -18,7 +18,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from catalog import waiting_work
-from core import log_context
+from core import charts, log_context
+from core.charts import Chart
 from core.db_errors import RETRY_AFTER, Outage, database_state, outage
 from core.public_url import foreign_page_message, is_foreign_page, public_url
 from designer.agents.access_tokens import ROOT
@@ -164,8 +165,40 @@ def design(request: HttpRequest) -> HttpResponse:
         "spaces": ("s1", "s2", "s3", "s4", "s6", "s8", "s12"),
         "icons": re.findall(r'id="([\w-]+)"', (settings.BASE_DIR / "static" / "icons.svg").read_text()),
         "tiles": [f"vendor-{number}" for number in range(24)],
+        "charts": _sample_charts(),
     }
     return render(request, "pegboard/design.html", context)
+
+
+def _sample_charts() -> list[Chart]:
+    # Each kind of chart, and one with too few points.
+    values: list[list[charts.Part]] = [[(40, "")], [(55, "")], [], [(80, "warn")], [(30, ""), (12, "bad")]]
+    marks, height = charts.bars(values, limit=70)
+    ends: dict[str, Any] = {
+        "first": "1 Sep",
+        "last": "today",
+        "columns": ("Day", "Value"),
+        "rows": [("1 Sep", "40")],
+    }
+    tones = [*[""] * 40, "bad", *[""] * 10, "warn", *[""] * 8]
+    return [
+        Chart(
+            title="Ticks",
+            summary="58 of 60 syncs succeeded.",
+            marks=charts.strip(tones),
+            is_strip=True,
+            **ends,
+        ),
+        Chart(title="Line", summary="Median 3 s.", lines=charts.line([2, 3, None, 3, 5, 1]), **ends),
+        Chart(title="Bars, limit", summary="One is too high.", marks=marks, limit=height, **ends),
+        Chart(
+            title="Versions",
+            summary="3 pins on 2 of 3 versions.",
+            marks=charts.timeline([1, 2, 9], [1, 0, 2], ["", "warn", ""], ["v1", "v2", "v3"]),
+            **ends,
+        ),
+        Chart(title="Too few points", summary="Shown after two successful syncs."),
+    ]
 
 
 @requires(Role.VIEWER)

@@ -1,0 +1,20 @@
+from django.db import migrations, models
+
+from core.migration_operations import AddIndexConcurrently
+
+
+class Migration(migrations.Migration):
+    atomic = False
+
+    dependencies = [("catalog", "0088_translations")]
+
+    operations = [
+        AddIndexConcurrently(
+            model_name="call",
+            index=models.Index(
+                condition=models.Q(("agent__isnull", False)),
+                fields=["agent", "release", "-id"],
+                name="call_by_release",
+            ),
+        ),
+    ]

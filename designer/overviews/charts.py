@@ -1,0 +1,162 @@
+"""Charts of agents and tools: tokens and runtimes by release, versions with their pins, calls of a release.
+
+Each function runs one query with a bounded number of rows.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from django.db import connection
+from django.db.models import Count
+
+from catalog.models import Tool, ToolVersion
+from catalog.review.holds import ReviewState
+from core import charts
+from core.charts import Chart
+from core.invisible_characters import HIDDEN
+from designer.exports.document import ReleaseDocument
+from designer.models import Agent, Pin, Receipt, Release
+from people.models import User
+
+RELEASES = 24
+CALLS_READ = 5_000
+TOOLS = 20
+KEYS_NAMED = 5
+LEAST_POINTS = 2
+_TONES = {ReviewState.HELD: "warn", ReviewState.BLOCKED: "bad"}
+
+_CALLS = """
+SELECT tool_id, count(*), count(*) FILTER (WHERE outcome = 'refused'),
+    count(*) FILTER (WHERE outcome IN ('tool_error', 'unavailable', 'unknown'))
+FROM (
+    SELECT tool_id, outcome FROM catalog_call WHERE agent = %s AND release = %s ORDER BY id DESC LIMIT %s
+) newest GROUP BY tool_id ORDER BY 2 DESC, 1
+"""
+
+
+def tokens_by_release(agent: Agent, limit: int | None) -> Chart:
+    """Return the recorded tokens of the newest releases against the limit that the agent has now."""
+    newest = agent.releases.order_by("-number").values_list("number", "tokens")[:RELEASES]
+    rows = list(reversed(newest))
+    recorded = [(number, tokens) for number, tokens in rows if tokens is not None]
+    title = "Tokens by release"
+    if len(recorded) < LEAST_POINTS:
+        return Chart(title=title, summary="Shown once two releases have recorded their tokens.")
+    labels = [f"Release {number}: {_count(tokens)} tokens" for number, tokens in rows]
+    columns = [
+        [] if tokens is None else [(tokens, "warn" if limit and tokens > limit else "")] for _, tokens in rows
+    ]
+    marks, height = charts.bars(columns, labels, limit=limit)
+    number, tokens = recorded[-1]
+    return Chart(
+        title=title,
+        summary=f"Release {number} takes ~{tokens:,} tokens"
+        + (f" of the {limit:,} that the agent may take." if limit else "; the agent has no limit."),
+        marks=marks,
+        limit=height,
+        first=f"Release {rows[0][0]}",
+        last=f"Release {rows[-1][0]}",
+        columns=("Release", "Tokens", "Limit"),
+        rows=[(str(number), _count(tokens), _count(limit)) for number, tokens in reversed(rows)],
+    )
+
+
+def runtimes_by_release(receipts: Iterable[Receipt], live: int) -> Chart:
+    """Return how many API keys read each release. receipts: the last one of each key and channel."""
+    keys: defaultdict[int, set[str]] = defaultdict(set)
+    for receipt in receipts:
+        keys[receipt.release.number].add(receipt.key.name)
+    title = "Runtimes by release"
+    if not keys:
+        return Chart(title=title, summary="No API key reads a release.")
+    numbers = sorted({*keys, live} - {0})[-RELEASES:]
+    counts = [len(keys[number]) for number in numbers]
+    labels = [f"Release {number}, API keys: {count}" for number, count in zip(numbers, counts, strict=True)]
+    marks, _ = charts.bars(
+        [[(count, "warn" if number < live else "")] for number, count in zip(numbers, counts, strict=True)],
+        labels,
+    )
+    reader_count = sum(map(len, keys.values()))
+    behind = sum(len(names) for number, names in keys.items() if number < live)
+    return Chart(
+        title=title,
+        summary=f"API keys on a release before {live}, which is live: {behind} of {reader_count}."
+        if live
+        else f"Nothing is live. API keys on a release: {reader_count}.",
+        marks=marks,
+        first=f"Release {numbers[0]}",
+        last=f"Release {numbers[-1]}",
+        columns=("Release", "API keys", "Names"),
+        rows=[
+            (
+                f"{number} (live)" if number == live else str(number),
+                str(len(keys[number])),
+                ", ".join(sorted(keys[number])[:KEYS_NAMED]) or "—",
+            )
+            for number in reversed(numbers)
+        ],
+    )
+
+
+def versions_with_pins(tool: Tool, versions: Sequence[tuple[ToolVersion, str, str]], user: User) -> Chart:
+    """Return the versions on a line of time. A mark is higher the more agents that the user sees pin it.
+
+    versions: the newest first, with their `review_state`.
+    """
+    title = "Versions and pins"
+    if len(versions) < LEAST_POINTS:
+        return Chart(title=title, summary="Shown from the second version on.")
+    pins = Pin.objects.live().visible_to(user).filter(tool=tool).order_by().values_list("version")
+    pin_counts = dict(pins.annotate(count=Count("pk")))
+    rows = [(version, HIDDEN.sub("", word)) for version, word, _ in reversed(versions)]
+    counts = [pin_counts.get(version.pk, 0) for version, _ in rows]
+    pinned = sum(1 for count in counts if count)
+    return Chart(
+        title=title,
+        summary=f"Pinned: {pinned} of {len(rows)} versions. Pins: {sum(counts)}.",
+        marks=charts.timeline(
+            [version.first_seen_at.timestamp() for version, _ in rows],
+            counts,
+            [_TONES.get(getattr(version, "review_state"), "") for version, _ in rows],  # noqa: B009
+            [f"{word}, pins: {count}" for (_, word), count in zip(rows, counts, strict=True)],
+        ),
+        first=f"{rows[0][0].first_seen_at:%-d %b %Y}",
+        last=f"{rows[-1][0].first_seen_at:%-d %b %Y}",
+        columns=("Version", "First seen", "Pins"),
+        rows=[
+            (word, f"{version.first_seen_at:%-d %b %Y}", str(count))
+            for (version, word), count in zip(reversed(rows), reversed(counts), strict=True)
+        ],
+    )
+
+
+def calls_of_release(release: Release, document: ReleaseDocument) -> Chart:
+    """Return the calls and refusals of each tool in the release, of the newest stored calls."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CALLS, [release.agent_id, release.number, CALLS_READ])
+        rows = cursor.fetchall()
+    title = "Calls since this release"
+    if not rows:
+        return Chart(title=title, summary="No runtime has called a tool of this release.")
+    calls, refusals = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    names = {tool.id: HIDDEN.sub("", tool.signature.name) for tool in document.all_tools}
+    shown = [(names.get(tool, f"Tool {tool}"), *numbers) for tool, *numbers in rows[:TOOLS]]
+    marks, _ = charts.bars(
+        [[(calls - refused, ""), (refused, "bad")] for _, calls, refused, _ in shown],
+        [f"{name}: {calls:,} calls, {refused:,} refused" for name, calls, refused, _ in shown],
+    )
+    newest = "newest " if calls >= CALLS_READ else ""
+    return Chart(
+        title=title,
+        summary=f"{refusals:,} of the {newest}{calls:,} calls were refused.",
+        marks=marks,
+        first=shown[0][0],
+        last=shown[-1][0] if len(shown) > 1 else "",
+        columns=("Tool", "Calls", "Refused", "Failed"),
+        rows=[(name, *(f"{number:,}" for number in numbers)) for name, *numbers in shown],
+        is_open=True,
+    )
+
+
+def _count(number: int | None) -> str:
+    return "—" if number is None else f"{number:,}"
