@@ -6,7 +6,7 @@ from core.migration_operations import AddIndexConcurrently
 class Migration(migrations.Migration):
     atomic = False
 
-    dependencies = [("catalog", "0088_translations")]
+    dependencies = [("catalog", "0089_sensitive_values")]
 
     operations = [
         AddIndexConcurrently(
