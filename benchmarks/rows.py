@@ -85,12 +85,27 @@ def make_endpoint(number: int) -> Endpoint:
     )
 
 
-@transaction.atomic
+def make_endpoint_of(slug: str, name: str) -> Endpoint:
+    vendor, _ = Vendor.objects.get_or_create(slug=slug, defaults={"name": name})
+    endpoint, _ = Endpoint.objects.get_or_create(
+        vendor=vendor, protocol=PROTOCOLS[0].name, url=f"http://127.0.0.1/{slug}/"
+    )
+    return endpoint
+
+
 def add_tools(homes: list[Endpoint], signatures: list[tuple[int, Signature]]) -> None:
+    add_signatures(
+        [(homes[number % len(homes)], f"tool-{number}", signature) for number, signature in signatures]
+    )
+
+
+@transaction.atomic
+def add_signatures(signatures: list[tuple[Endpoint, str, Signature]]) -> None:
+    """Add tools with one version each; the ids are those at the vendors."""
     tools = Tool.objects.bulk_create(
         Tool(
-            endpoint=homes[number % len(homes)],
-            tool_id=f"tool-{number}",
+            endpoint=endpoint,
+            tool_id=tool_id,
             name=signature.name,
             description=signature.description,
             tags=list(signature.tags),
@@ -98,9 +113,9 @@ def add_tools(homes: list[Endpoint], signatures: list[tuple[int, Signature]]) ->
             # An ordinary moment: what has changed within the last minute is searched besides the index.
             changed_at=timezone.now() - timedelta(hours=1),
         )
-        for number, signature in signatures
+        for endpoint, tool_id, signature in signatures
     )
-    encoded = [to_json(signature).decode() for _, signature in signatures]
+    encoded = [to_json(signature).decode() for _, _, signature in signatures]
     versions = ToolVersion.objects.bulk_create(
         ToolVersion(
             tool=tool,

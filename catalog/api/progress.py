@@ -9,3 +9,7 @@ class ProgressOutput(serializers.Serializer[Any]):
     tools = serializers.IntegerField()
     searchable = serializers.IntegerField(help_text="Those whose current version a search finds.")
     inspected = serializers.IntegerField(help_text="Those whose text was inspected.")
+    compared = serializers.IntegerField(
+        allow_null=True,
+        help_text="Those whose current version has a vector; null where no meanings are compared.",
+    )

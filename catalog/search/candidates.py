@@ -9,10 +9,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from catalog.search import meanings, orders, question, ranking, vocabulary
+from catalog.search import meanings, orders, question, ranker, ranking, vocabulary
 from catalog.search.engines import Candidate, Reader
 from catalog.search.fit import FIRST, Concept, Fit, Reasons, find_reasons, fits_badly, share_of
 from catalog.search.job_words import JobWords
+from catalog.search.ranker import Features, RankedQuestion
 from catalog.search.scope import Scope
 
 # The first pages rank so many tools, exactly; the pages after them and other orders go deeper, less exactly.
@@ -40,6 +41,7 @@ class Ranking:
     concepts: what the question wants.
     vectors: the tools with an exact score by their words.
     cosines: how close the meanings of tools are to that of the question.
+    features: those of the tools that the ranker has ordered, and `covered` of the question.
     weights: the stems that were searched, by how much the question wants each.
     stems: the stems of the words to mark in texts.
     """
@@ -50,6 +52,8 @@ class Ranking:
     concepts: list[Concept[bytes]] = field(default_factory=list)
     vectors: dict[int, bytes] = field(default_factory=dict)
     cosines: dict[int, float] = field(default_factory=dict)
+    features: dict[int, Features] = field(default_factory=dict)
+    covered: float = 0.0
     weights: Mapping[str, float] = field(default_factory=dict)
     stems: frozenset[str] = frozenset()
 
@@ -90,8 +94,13 @@ def rank(
     *,
     job_words: JobWords,
     as_typed: bool = False,
+    is_reranked: bool = True,
 ) -> Ranking:
-    """Rank the tools of the scope for a text; `as_typed` repairs no words. Raises IndexUnusableError."""
+    """Rank the tools of the scope for a text. Raises IndexUnusableError.
+
+    as_typed: no word is repaired.
+    is_reranked: the order is that of the ranker; a script that trains it needs the former one.
+    """
     asked = question.read(text, job_words)
     known_words = vocabulary.look_up(asked.words, reader)
     unknown_words = [] if as_typed else question.unknown(asked, known_words)
@@ -117,12 +126,31 @@ def rank(
     concepts = question.find_concepts(asked, known_words, terms, tool_count)
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
+    features: dict[int, Features] = {}
+    covered = 0.0
     if cosines:
         first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
         covered = max(
             (share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0
         )
-        scores = meanings.fuse(scores, cosines, concepts, covered)
+        ranked_question = RankedQuestion(
+            concepts,
+            keyed_gains,
+            max(scores.values(), default=0.0),
+            max(cosines.values()),
+            covered,
+            ranker.find_act(asked.runs),
+        )
+        word_scores, scores = scores, meanings.fuse(scores, cosines, concepts, covered)
+        if ranked_question.is_short:
+            features = {
+                tool: ranker.find_features(
+                    ranked_question, word_scores.get(tool, 0.0), cosines.get(tool, 0.0), vectors.get(tool)
+                )
+                for tool in heapq.nlargest(ranker.RERANKED, scores, key=lambda tool: scores[tool])
+            }
+        if is_reranked:
+            scores = ranker.order(scores, features, covered)
     scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
@@ -144,6 +172,8 @@ def rank(
         concepts,
         vectors,
         cosines,
+        features,
+        covered,
         weights=terms.stress,
         stems=question.find_stems(asked, known_words, terms),
     )

@@ -42,9 +42,20 @@ _MAX_CONCEPTS = 8
 _SCALE = 5.0
 
 
+def is_compared() -> bool:
+    """Return whether this installation compares meanings."""
+    return bool(settings.SEARCH_MEANING != NONE)
+
+
+def read_state() -> IndexState | None:
+    """Return up to which change tools have vectors, None if the process of this host does not answer."""
+    reply = client.send_now(Path(settings.SEARCH_DIRECTORY), ReadState(), FIND_SECONDS)
+    return changes.read_state(reply.state) if isinstance(reply, StoredState) else None
+
+
 def start_process() -> MeaningProcess | None:
     """Return the process that compares meanings, None if this installation compares none."""
-    if settings.SEARCH_MEANING == NONE:
+    if not is_compared():
         return None
     return MeaningProcess(Path(settings.SEARCH_DIRECTORY), settings.SEARCH_MEANING, settings.BASE_DIR)
 
@@ -92,7 +103,7 @@ def _text_of(row: ToolRow) -> str:
 
 def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]:
     """Return the cosines of these tools and of the nearest others; empty where meanings are not compared."""
-    if settings.SEARCH_MEANING == NONE:
+    if not is_compared():
         return {}
     is_filtered = bool(scope.tags or scope.version or scope.has_labels or scope.among is not None)
     endpoints = None if scope.endpoints is None else list(scope.endpoints)
@@ -109,7 +120,7 @@ def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]
 
 def prepare() -> None:
     """Have the model loaded, because someone looks at the tools and is likely to ask."""
-    if settings.SEARCH_MEANING != NONE:
+    if is_compared():
         client.send_now(Path(settings.SEARCH_DIRECTORY), Prepare(), FIND_SECONDS)
 
 

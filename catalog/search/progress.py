@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
-from catalog.search import changes
+from catalog.search import changes, meanings
 from catalog.search.changes import NOT_INDEXED, IndexState
 from catalog.search.index import index_state
 
@@ -21,11 +22,13 @@ class Progress:
     """Counts of active tools: all of them, those that a search finds as they are now, and the inspected ones.
 
     A tool is searchable when its current version is indexed, though perhaps under its vendor's former name.
+    compared: those with a vector of their current version; None where no meanings are compared.
     """
 
     tools: int
     searchable: int
     inspected: int
+    compared: int | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -38,6 +41,13 @@ class Progress:
             return f"Indexing {self.searchable:,} of {self.tools:,}"
         return f"Inspecting {self.inspected:,} of {self.tools:,}"
 
+    @property
+    def label_of_meanings(self) -> str:
+        """Return how many tools have a vector, "" if all have one or none is made."""
+        if self.compared is None or self.compared >= self.tools:
+            return ""
+        return f"Meaning: {self.compared:,} of {self.tools:,} tools"
+
 
 def progress_of(endpoints: Collection[int] | None = None) -> Progress:
     """Return the progress of these endpoints, or of all that are live."""
@@ -48,23 +58,36 @@ def progress_of(endpoints: Collection[int] | None = None) -> Progress:
             _COUNT_TOOLS.format(is_behind=_IS_BEHIND if state else "true"), values | _values_of(state)
         )
         tools, is_behind, is_uninspected = cursor.fetchone()
-        uninspected, unsearchable = 0, 0 if state else tools
-        if state and is_behind:
-            cursor.execute(_COUNT_UNSEARCHABLE, values | _values_of(state))
-            (unsearchable,) = cursor.fetchone()
+        unsearchable = _count_unread(cursor, values, state, tools) if is_behind else 0
+        uninspected, compared = 0, None
         if is_uninspected:
             cursor.execute(_COUNT_UNINSPECTED, values)
             (uninspected,) = cursor.fetchone()
+        if meanings.is_compared():
+            compared = max(tools - _count_unread(cursor, values, meanings.read_state(), tools), 0)
     # Between two of these statements a worker may have moved on.
-    return Progress(tools, max(tools - unsearchable, 0), max(tools - uninspected, 0))
+    return Progress(tools, max(tools - unsearchable, 0), max(tools - uninspected, 0), compared)
+
+
+def _count_unread(
+    cursor: CursorWrapper, values: dict[str, Any], state: IndexState | None, tool_count: int
+) -> int:
+    """Return how many of the tools are not in an index of that state, None if there is no index."""
+    if state is None:
+        return tool_count
+    cursor.execute(_COUNT_UNSEARCHABLE, values | _values_of(state))
+    return int(cursor.fetchone()[0])
 
 
 def is_catching_up() -> bool:
-    """Return whether anything waits for the index or for inspection. Costs two index reads."""
-    state = index_state()
+    """Return whether anything waits for the index, for a vector or for inspection."""
+    states = [index_state(), *([meanings.read_state()] if meanings.is_compared() else [])]
     with connection.cursor() as cursor:
-        cursor.execute(_PENDING.format(is_behind=_IS_BEHIND if state else "true"), _values_of(state))
-        return any(cursor.fetchone())
+        for state in states:
+            cursor.execute(_PENDING.format(is_behind=_IS_BEHIND if state else "true"), _values_of(state))
+            if any(cursor.fetchone()):
+                return True
+    return False
 
 
 def _values_of(state: IndexState | None) -> dict[str, Any]:

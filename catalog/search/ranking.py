@@ -19,7 +19,7 @@ _K1, _B = 1.2, 0.75
 # The length that counts as ordinary: a constant, so that a tool's impacts never depend on its neighbours.
 _PIVOT = 30.0
 # An impact is one byte.
-_FULL = 255
+FULL = 255
 _NAME_BONUS = 0.4
 # How many terms the name has, and how many the tool has.
 _HEADER = struct.Struct("<BH")
@@ -32,7 +32,7 @@ def impacts(frequencies: Mapping[str, float], stops: Set[str]) -> dict[str, int]
     # Stop words can be found but make no tool longer.
     length = sum(frequencies.values()) - sum(frequencies[term] for term in frequencies.keys() & stops)
     norm = _K1 * (1 - _B + _B * length / _PIVOT)
-    return {term: int(_FULL * count / (count + norm)) or 1 for term, count in frequencies.items()}
+    return {term: int(FULL * count / (count + norm)) or 1 for term, count in frequencies.items()}
 
 
 def term_key(term: str) -> bytes:
@@ -46,7 +46,7 @@ def by_key(values: Mapping[str, float]) -> dict[bytes, float]:
 
 def pack(name: Sequence[str], strengths: Mapping[str, int]) -> bytes:
     """Return one tool as bytes for `score`: the keys of its name first, then the others, then the impacts."""
-    first = [term for term in dict.fromkeys(name) if term in strengths][:_FULL]
+    first = [term for term in dict.fromkeys(name) if term in strengths][:FULL]
     order = list(dict.fromkeys([*first, *strengths]))[: 2**16 - 1]
     keys = b"".join(map(term_key, order))
     return _HEADER.pack(len(first), len(order)) + keys + bytes([strengths[term] for term in order])
@@ -56,6 +56,16 @@ def unpack_terms(vector: bytes) -> tuple[frozenset[bytes], frozenset[bytes]]:
     """Return the keys of the terms in the name of a tool, and of all of its terms."""
     name_term_count, keys = _keys_of(vector)
     return frozenset(keys[:name_term_count]), frozenset(keys)
+
+
+def unpack(vector: bytes) -> tuple[frozenset[bytes], dict[bytes, int]]:
+    """Return the keys of the terms in the name of a tool, and the impacts of all terms by their keys."""
+    name_term_count, keys = _keys_of(vector)
+    impacts_start = _HEADER.size + _KEY_LENGTH * len(keys)
+    # Of two terms with one key the first counts, as in `score`.
+    return frozenset(keys[:name_term_count]), dict(
+        zip(keys[::-1], vector[: impacts_start - 1 : -1], strict=False)
+    )
 
 
 def _keys_of(vector: bytes) -> tuple[int, tuple[bytes, ...]]:
@@ -89,4 +99,4 @@ def score(vector: bytes, gains: Mapping[bytes, float], stress: Mapping[bytes, fl
     if name_term_count:
         name_stress = sum([min(1.0, stress[key]) for key in keys[:name_term_count] if key in stress])
         total *= 1 + _NAME_BONUS * name_stress / name_term_count
-    return total / _FULL
+    return total / FULL

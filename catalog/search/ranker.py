@@ -1,0 +1,175 @@
+"""Orders the first tools of a short question by features of words and meanings together. Pure.
+
+`data/ranker.json` has two weights for each feature: one for every question, and one that counts the more, the
+less of the question the best tool by words has. `benchmarks/train_ranker.py` makes the file.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from catalog.search import ranking, stemming, words
+from catalog.search.fit import Concept
+
+# The words of a longer question state enough by themselves.
+MAX_CONCEPTS = 8
+# So many tools are ordered; the others remain behind them.
+RERANKED = 200
+# The act of a question is in its first words.
+_ACT_WORDS = 3
+# A feature by length of a tool that meaning alone has found.
+_USUAL_LENGTH = 1.5
+WEIGHTS = Path(__file__).parent / "data" / "ranker.json"
+_ACTS = {
+    "delete": "delete remove cancel destroy erase drop stop",
+    "create": "create add make new post insert register generate open book reserve schedule send deliver "
+    "write upload",
+    "update": "update edit modify change put patch set replace move assign",
+    "read": "get fetch retrieve read show view lookup obtain display return list browse enumerate find "
+    "search query check verify see look",
+}
+_ASKS_TO_READ = frozenset(
+    (
+        *("what", "which", "who", "where", "when", "how", "any"),
+        *("is", "are", "does", "do", "did", "was", "were", "has"),
+    )
+)
+
+
+class Features(NamedTuple):
+    """How one tool answers a question; shares of the best tool or of the question are from 0 to 1.
+
+    words, name: the score by all words, and by those of the name.
+    meaning, cosine: the cosine as a share of the best, and itself.
+    share, share_in_name, share_in_groups: the weight of the question that the tool has.
+    precision: the share of the name that the question has.
+    name_length: the logarithm of the number of words in the name.
+    is_act, is_other_act: the name has the act of the question, or only others.
+    both: words times meaning.
+    """
+
+    words: float = 0.0
+    name: float = 0.0
+    meaning: float = 0.0
+    cosine: float = 0.0
+    share: float = 0.0
+    share_in_name: float = 0.0
+    share_in_groups: float = 0.0
+    precision: float = 0.0
+    name_length: float = _USUAL_LENGTH
+    is_act: float = 0.0
+    is_other_act: float = 0.0
+    both: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RankedQuestion:
+    """What the features of all tools need.
+
+    gains: what each term of the index is worth, by its key.
+    best_score, best_cosine: of the candidates.
+    covered: the part of the weight of the question that the best tool by words has.
+    act: "read", "create", "update", "delete", or "" for a question that names none.
+    """
+
+    concepts: Sequence[Concept[bytes]]
+    gains: Mapping[bytes, float]
+    best_score: float
+    best_cosine: float
+    covered: float
+    act: str
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is one that the weights are for, in words of which most are known."""
+        known_count = sum(1 for concept in self.concepts if concept.terms or concept.groups)
+        return 2 * known_count >= len(self.concepts) and len(self.concepts) <= MAX_CONCEPTS
+
+
+def find_act(runs: Sequence[str]) -> str:
+    """Return the act that the runs of a question begin with."""
+    first_words = [word for run in runs[:_ACT_WORDS] for word in words.parts(run)][:_ACT_WORDS]
+    for word in first_words:
+        key = _key_of(word)
+        for act, keys in _act_keys().items():
+            if key in keys:
+                return act
+    return "read" if first_words and first_words[0] in _ASKS_TO_READ else ""
+
+
+def _key_of(word: str) -> bytes:
+    return ranking.term_key(stemming.stem_word(word) or word)
+
+
+@cache
+def _act_keys() -> dict[str, frozenset[bytes]]:
+    return {act: frozenset(map(_key_of, verbs.split())) for act, verbs in _ACTS.items()}
+
+
+def find_features(question: RankedQuestion, score: float, cosine: float, vector: bytes | None) -> Features:
+    """Return the features of a tool with its score by words; `vector` is None if only its meaning is near."""
+    meaning = cosine / max(question.best_cosine, 0.05)
+    if vector is None:
+        return Features(meaning=meaning, cosine=cosine)
+    name, impacts = ranking.unpack(vector)
+    in_name, mentioned, grouped = _weigh_concepts(question.concepts, name, impacts.keys())
+    total = sum(concept.weight for concept in question.concepts) or 1.0
+    scale = question.best_score or 1.0
+    name_score = sum(gain * impacts[key] for key, gain in question.gains.items() if key in name)
+    acts = {act for act, keys in _act_keys().items() if keys & name}
+    return Features(
+        words=score / scale,
+        name=name_score / ranking.FULL / scale,
+        meaning=meaning,
+        cosine=cosine,
+        share=(in_name + 0.8 * mentioned + grouped) / total,
+        share_in_name=in_name / total,
+        share_in_groups=grouped / total,
+        precision=sum(key in question.gains for key in name) / max(len(name), 1),
+        name_length=math.log1p(len(name)),
+        is_act=float(question.act in acts),
+        is_other_act=float(bool(question.act and acts and question.act not in acts)),
+        both=score / scale * meaning,
+    )
+
+
+def _weigh_concepts(
+    concepts: Sequence[Concept[bytes]], name: Collection[bytes], terms: Collection[bytes]
+) -> tuple[float, float, float]:
+    """Return the weights of the concepts in the name, only in other texts, and only by a group."""
+    in_name = mentioned = grouped = 0.0
+    for concept in concepts:
+        if not concept.terms.isdisjoint(name):
+            in_name += concept.weight
+        elif not concept.terms.isdisjoint(terms):
+            mentioned += concept.weight
+        elif not concept.groups.isdisjoint(terms):
+            grouped += concept.weight
+    return in_name, mentioned, grouped
+
+
+@cache
+def shipped_weights() -> tuple[tuple[float, float], ...]:
+    weights = msgspec.json.decode(WEIGHTS.read_bytes(), type=dict[str, tuple[float, float]])
+    return tuple(weights[name] for name in Features._fields)
+
+
+def order(scores: Mapping[int, float], features: Mapping[int, Features], covered: float) -> dict[int, float]:
+    """Return the scores, given to the tools with features in the order of the weights.
+
+    The scores remain those of the fusion, so that they can be compared with those of other tools.
+    """
+    uncovered = 1.0 - covered
+    weights = [base + uncovered * added for base, added in shipped_weights()]
+    values = {
+        tool: sum(weight * value for weight, value in zip(weights, tool_features, strict=True))
+        for tool, tool_features in features.items()
+    }
+    tools = sorted(values, key=lambda tool: (-values[tool], tool))
+    ranked_scores = sorted((scores[tool] for tool in tools), reverse=True)
+    return {**scores, **dict(zip(tools, ranked_scores, strict=True))}

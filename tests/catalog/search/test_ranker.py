@@ -1,0 +1,86 @@
+import pytest
+
+from catalog.search import ranker, ranking
+from catalog.search.fit import Concept
+from catalog.search.ranker import Features, RankedQuestion
+
+
+def keys(*terms):
+    return frozenset(map(ranking.term_key, terms))
+
+
+def make_question(*terms, act="", **fields):
+    concepts = [Concept(term, 1.0, keys(term), keys(f"~{term}")) for term in terms]
+    gains = ranking.by_key(dict.fromkeys(terms, 2.0))
+    defaults = {"best_score": 2.0, "best_cosine": 0.5, "covered": 1.0}
+    return RankedQuestion(concepts, gains, act=act, **defaults | fields)
+
+
+def pack(name, *others):
+    return ranking.pack(name.split(), dict.fromkeys([*name.split(), *others], 255))
+
+
+def test_features_distinguish_the_name_from_other_texts_and_groups():
+    question = make_question("refund", "order")
+    in_name = ranker.find_features(question, 2.0, 0.5, pack("refund"))
+    mentioned = ranker.find_features(question, 1.0, 0.25, pack("x", "refund"))
+    grouped = ranker.find_features(question, 1.0, 0.25, pack("x", "~refund"))
+    assert (in_name.words, in_name.meaning, in_name.share_in_name, in_name.precision) == (1.0, 1.0, 0.5, 1.0)
+    assert (mentioned.share_in_name, mentioned.share, mentioned.meaning) == (0.0, 0.4, 0.5)
+    assert (grouped.share_in_groups, grouped.share) == (0.5, 0.5)
+    assert in_name.name == pytest.approx(1.0)
+
+
+def test_a_tool_that_its_meaning_alone_has_found_has_no_words():
+    features = ranker.find_features(make_question("refund"), 0.0, 0.4, None)
+    assert (features.words, features.share, features.cosine) == (0.0, 0.0, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("text", "act"),
+    [
+        ("cancel the order", "delete"),
+        ("please send a letter", "create"),
+        ("which doctors are free", "read"),
+        ("parcels", ""),
+        ("the order that I want to cancel", ""),
+    ],
+)
+def test_the_act_of_a_question_is_in_its_first_words(text, act):
+    assert ranker.find_act(text.split()) == act
+
+
+def test_a_name_with_another_act_is_told_from_one_with_the_act():
+    question = make_question("order", act="delete")
+    deletes = ranker.find_features(question, 1.0, 0.5, pack("cancel order"))
+    reads = ranker.find_features(question, 1.0, 0.5, pack("list order"))
+    names_none = ranker.find_features(question, 1.0, 0.5, pack("order"))
+    assert [(one.is_act, one.is_other_act) for one in (deletes, reads, names_none)] == [
+        (1.0, 0.0),
+        (0.0, 1.0),
+        (0.0, 0.0),
+    ]
+
+
+def test_long_questions_and_unknown_words_are_not_ordered():
+    unknown = [Concept(word, 1.0) for word in ("eins", "zwei")]
+    assert make_question("refund").is_short
+    assert not make_question(*(f"word{number}" for number in range(ranker.MAX_CONCEPTS + 1))).is_short
+    assert not RankedQuestion(unknown, {}, 1.0, 1.0, 0.0, "").is_short
+
+
+def test_the_scores_are_given_out_in_another_order():
+    scores = {1: 9.0, 2: 5.0, 3: 1.0}
+    best = Features(words=1, name=1, meaning=1, cosine=0.9, share=1, share_in_name=1, precision=1)
+    assert ranker.order(scores, {1: Features(), 2: best}, 1.0) == {1: 5.0, 2: 9.0, 3: 1.0}
+
+
+def test_every_feature_has_weights():
+    assert len(ranker.shipped_weights()) == len(Features._fields)
+
+
+def test_what_a_vector_contains_is_read_back():
+    vector = ranking.pack(["pay", "slip"], {"pay": 10, "slip": 20, "text": 30})
+    name, impacts = ranking.unpack(vector)
+    assert name == keys("pay", "slip")
+    assert impacts == ranking.by_key({"pay": 10, "slip": 20, "text": 30})
