@@ -15,7 +15,6 @@ from django.db import connection, connections
 from django.db.models import (
     BooleanField,
     CharField,
-    Field,
     ForeignKey,
     IntegerField,
     Model,
@@ -106,10 +105,6 @@ _PLAIN_TYPES: tuple[tuple[type[object], type], ...] = (
 )
 
 
-def _plain_type(field: "Field[Any, Any]") -> type | None:
-    return next((kind for field_class, kind in _PLAIN_TYPES if isinstance(field, field_class)), None)
-
-
 class PreparedInsert:
     """Inserts a row of `model` with one prepared statement.
 
@@ -130,7 +125,13 @@ class PreparedInsert:
         pk = model._meta.pk
         fields = [field for field in model._meta.concrete_fields if has_key or field is not pk]
         value_fields = [field for field in fields if field.column not in expressions]
-        self._value_fields = [(field, _plain_type(field)) for field in value_fields]
+        self._value_fields = [
+            (
+                field,
+                next((kind for field_class, kind in _PLAIN_TYPES if isinstance(field, field_class)), None),
+            )
+            for field in value_fields
+        ]
         columns = [*(str(field.column) for field in value_fields), *expressions]
         # Without a type a parameter would be text. A cast to varchar(10) would cut longer values silently.
         types = [str(field.db_type(connection)) for field in value_fields]

@@ -51,14 +51,11 @@ def database_state() -> DatabaseState:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except Error as exc:
-        return "no free connection" if _lacks_connections(exc) else "unreachable"
+        # 53300: the server has reached its limit of connections.
+        cause = exc.__cause__
+        is_full = isinstance(cause, NoFreeConnectionError) or getattr(cause, "sqlstate", None) == "53300"
+        return "no free connection" if is_full else "unreachable"
     return "ok"
-
-
-def _lacks_connections(exc: Error) -> bool:
-    # 53300: the server has reached its limit of connections.
-    cause = exc.__cause__
-    return isinstance(cause, NoFreeConnectionError) or getattr(cause, "sqlstate", None) == "53300"
 
 
 def outage(exc: BaseException | None, *, is_write: bool = False) -> Outage | None:
@@ -75,14 +72,9 @@ def outage(exc: BaseException | None, *, is_write: bool = False) -> Outage | Non
         return None
     if isinstance(cause, QueryDeadlineError | NoFreeConnectionError):
         return BUSY
-    if is_write and is_database_lost(exc) and not _failed_to_connect(cause):
+    if is_write and is_database_lost(exc) and getattr(cause, "pgconn", None) is None:
         return LOST
     return AWAY if is_database_lost(exc) else BUSY
-
-
-def _failed_to_connect(cause: BaseException | None) -> bool:
-    # psycopg sets `pgconn` only on errors of a connection attempt.
-    return getattr(cause, "pgconn", None) is not None
 
 
 def is_database_lost(exc: BaseException) -> bool:

@@ -114,24 +114,21 @@ def keyring() -> Keyring:
     if settings.KEYS and settings.KEYS_FILE:
         raise KeyringError("Set either PEGBOARD_KEYS or PEGBOARD_KEYS_FILE, not both.")
     if settings.KEYS_FILE:
-        return _parse_keyring(_read_entries(Path(settings.KEYS_FILE)))
+        path = Path(settings.KEYS_FILE)
+        # One entry per line; empty lines and lines with # are skipped.
+        try:
+            with path.open() as file:
+                if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
+                    raise KeyringError(
+                        f"Every user of this machine can read {path}, which PEGBOARD_KEYS_FILE names. "
+                        f"Remove that permission: chmod o= {path}"
+                    )
+                lines = [line.strip() for line in file]
+        except (OSError, UnicodeDecodeError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) else "it is not text"
+            raise KeyringError(f"{path}, which PEGBOARD_KEYS_FILE names, cannot be read: {reason}.") from exc
+        return _parse_keyring(tuple(line for line in lines if line and not line.startswith("#")))
     return _parse_keyring(tuple(settings.KEYS))
-
-
-def _read_entries(path: Path) -> tuple[str, ...]:
-    # One entry per line; empty lines and lines with # are skipped.
-    try:
-        with path.open() as file:
-            if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
-                raise KeyringError(
-                    f"Every user of this machine can read {path}, which PEGBOARD_KEYS_FILE names. "
-                    f"Remove that permission: chmod o= {path}"
-                )
-            lines = [line.strip() for line in file]
-    except (OSError, UnicodeDecodeError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else "it is not text"
-        raise KeyringError(f"{path}, which PEGBOARD_KEYS_FILE names, cannot be read: {reason}.") from exc
-    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 @lru_cache

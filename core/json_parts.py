@@ -86,9 +86,22 @@ class _Reader:
         for match in _TOKEN.finditer(text):
             token = match[0]
             if token in _OPENING:
-                self._open(_OPENING[token])
+                closing = _OPENING[token]
+                if not self._is_skipping():
+                    self._expect("value")
+                    if len(self.containers) > MAX_DEPTH:
+                        self._add_value(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
+                    else:
+                        is_object = closing == "}"
+                        self.containers.append(_Container({}, "key end") if is_object else _Container([]))
+                self.closing.append(closing)
             elif token in ("}", "]"):
-                self._close(token)
+                was_skipping = self._is_skipping()
+                if not self.closing or self.closing.pop() != token:
+                    raise UnreadableTextError
+                if not was_skipping:
+                    self._expect("end")
+                    self._add_value(self.containers.pop().value)
             elif not self._is_skipping():
                 self._take(token)
         values = self.containers[0].value
@@ -98,24 +111,6 @@ class _Reader:
 
     def _is_skipping(self) -> bool:
         return len(self.closing) >= len(self.containers)
-
-    def _open(self, closing: str) -> None:
-        if not self._is_skipping():
-            self._expect("value")
-            if len(self.containers) > MAX_DEPTH:
-                self._add_value(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
-            else:
-                is_object = closing == "}"
-                self.containers.append(_Container({}, "key end") if is_object else _Container([]))
-        self.closing.append(closing)
-
-    def _close(self, token: str) -> None:
-        was_skipping = self._is_skipping()
-        if not self.closing or self.closing.pop() != token:
-            raise UnreadableTextError
-        if not was_skipping:
-            self._expect("end")
-            self._add_value(self.containers.pop().value)
 
     def _take(self, token: str) -> None:
         container = self.containers[-1]

@@ -171,7 +171,10 @@ def loads_answer(body: bytes) -> Answer:
     except ProtocolViolationError as error:
         if error.code != "NOT_UTF8" and not (error.code == "JSON_SYNTAX" and b"\0" in body):
             raise
-        body = _with_escapes(body)
+        # Odd bytes within a string become escapes, which are valid JSON. Elsewhere they remain a fault.
+        text = body.removeprefix(_BOM).decode(errors="surrogateescape")
+        escaped = _STRING.sub(lambda string: _RAW.sub(lambda raw: f"\\u{ord(raw[0]):04x}", string[0]), text)
+        body = escaped.encode(errors="surrogateescape")
         try:
             value = loads(body, allow_unstorable=True)
         except ProtocolViolationError:
@@ -179,13 +182,6 @@ def loads_answer(body: bytes) -> Answer:
     if not may_hold_unstorable(body):
         return Answer(value)
     return repaired(value)
-
-
-def _with_escapes(body: bytes) -> bytes:
-    # Odd bytes within a string become escapes, which are valid JSON. Elsewhere they remain a fault.
-    text = body.removeprefix(_BOM).decode(errors="surrogateescape")
-    escaped = _STRING.sub(lambda string: _RAW.sub(lambda raw: f"\\u{ord(raw[0]):04x}", string[0]), text)
-    return escaped.encode(errors="surrogateescape")
 
 
 def repaired(value: Any) -> Answer:

@@ -39,7 +39,19 @@ def read_token_reply(reply: Reply) -> TokenReply:
         is_json = content_type == "application/json" or content_type.endswith("+json")
         if not is_json:
             notes.append(f"called its JSON “{printable(content_type, 60)}”")
-        members = _read_object(reply, notes)
+        repeated: list[str] = []
+        document = strict_json.loads_parts(reply.body, 1, repeated.append).value
+        members: dict[str, Any] = {}
+        for name, value in document.items():
+            if name in repeated and name in ESSENTIAL:
+                raise ProtocolViolationError("JSON_DUPLICATE", f"The reply repeats “{printable(name, 60)}”.")
+            broken = json_parts.find_broken(value)
+            if broken and name in ESSENTIAL:
+                raise ProtocolViolationError(broken.code, f"The reply contains {broken.reason}.")
+            if broken or name in repeated:
+                notes.append(_unread_note(name))
+            else:
+                members[name] = value
     else:
         members = strict_json.require_json(reply)
     if not isinstance(members, dict):
@@ -55,23 +67,6 @@ def kind_of(value: object) -> str:
     return {list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(
         type(value), "a number" if isinstance(value, int | float) else "an object"
     )
-
-
-def _read_object(reply: Reply, notes: list[str]) -> dict[str, Any]:
-    repeated: list[str] = []
-    document = strict_json.loads_parts(reply.body, 1, repeated.append).value
-    members: dict[str, Any] = {}
-    for name, value in document.items():
-        if name in repeated and name in ESSENTIAL:
-            raise ProtocolViolationError("JSON_DUPLICATE", f"The reply repeats “{printable(name, 60)}”.")
-        broken = json_parts.find_broken(value)
-        if broken and name in ESSENTIAL:
-            raise ProtocolViolationError(broken.code, f"The reply contains {broken.reason}.")
-        if broken or name in repeated:
-            notes.append(_unread_note(name))
-        else:
-            members[name] = value
-    return members
 
 
 def _read_form(reply: Reply, notes: list[str]) -> dict[str, Any]:

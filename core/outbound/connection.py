@@ -243,19 +243,16 @@ class Connection(HTTPConnection):
             sock, row = self._dial(rows, self._budget)
             self._note_entry(row)
             return sock
-        return self._tunnel_to_first(egress.proxy, rows)
-
-    def _tunnel_to_first(self, proxy: Proxy, rows: Sequence[Row]) -> BoundedSocket:
         # The tunnel has a checked address as its target, because the proxy might resolve the name
         # differently.
         *others, last = rows
         for row in others:
             try:
-                return self._tunnel_to(proxy, row)
+                return self._tunnel_to(egress.proxy, row)
             except UnavailableError as exc:
                 if exc.code != "CONNECT":
                     raise
-        return self._tunnel_to(proxy, last)
+        return self._tunnel_to(egress.proxy, last)
 
     def _tunnel_to(self, proxy: Proxy, row: Row) -> BoundedSocket:
         sock = self._open_tunnel(proxy, authority_of(row[4][0], self._url.port))

@@ -47,13 +47,18 @@ def recorded(
 ) -> Exchange:
     """Return the record of a request. `parts`: of the reply's body. `began`: on the monotonic clock."""
     reply_headers = plain_headers(response) if response else {}
+    # Replace values that contain a secret, and remove names that do.
     return Exchange(
         method=request.method,
         url=secrets.struck_out(url),
         headers={name: secrets.struck_out(value) for name, value in request.headers.items()},
         body=_start_of([request.content or b"" if request.shown is None else request.shown], secrets),
         status=response.status if response else 0,
-        reply_headers=_without_secrets(reply_headers, secrets),
+        reply_headers={
+            name: STRUCK_OUT if secrets.holds(value.encode(errors="replace")) else value
+            for name, value in reply_headers.items()
+            if not secrets.holds(name.encode(errors="replace"))
+        },
         reply=_start_of(parts, secrets),
         duration_ms=round((time.monotonic() - began) * 1000),
     )
@@ -63,15 +68,6 @@ def with_rest(exchange: Exchange, body: bytes, began: float, secrets: SecretScan
     """Return the record of a request whose answer arrived in an earlier reply that had stayed open."""
     duration_ms = round((time.monotonic() - began) * 1000)
     return replace(exchange, reply=_start_of([body], secrets), duration_ms=exchange.duration_ms + duration_ms)
-
-
-def _without_secrets(headers: Mapping[str, str], secrets: SecretScanner) -> dict[str, str]:
-    """Replace values that contain a secret, and remove names that do."""
-    return {
-        name: STRUCK_OUT if secrets.holds(value.encode(errors="replace")) else value
-        for name, value in headers.items()
-        if not secrets.holds(name.encode(errors="replace"))
-    }
 
 
 def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:

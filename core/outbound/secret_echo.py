@@ -104,14 +104,21 @@ class SecretScanner:
                 continue
             self._secrets.add(secret)
             self._has_dropped_marks |= any(mark in secret for mark in _DROPPED_MARKS)
-            forms = _forms(secret)
+            # A secret may come back plain, in base64 of a longer text, in hex, or reversed.
+            raw = secret.encode()
+            forms = list(
+                dict.fromkeys([secret, raw.hex(), raw.hex().upper(), secret[::-1], *_base64_cores(raw)])
+            )
             if not secret.isascii():
                 self._pattern = _ANY_ESCAPE
                 # The bytes of a header are read as Latin-1.
                 forms += [form.encode().decode("latin-1") for form in forms]
                 self._normal[secret.encode("latin-1", "replace")] = None
             self.forms += [form for form in forms if form not in self.forms]
-            self._add_parts(_without_public_part(secret))
+            # All tokens of an issuer have the same first part, the header, and a vendor may return one
+            # as a result.
+            match = _SIGNED_TOKEN.fullmatch(secret)
+            self._add_parts(secret[match.end(1) :] if match else secret)
         normal_forms = (normal(form.encode(), self._pattern) for form in self.forms)
         self._normal |= dict.fromkeys(form for form in normal_forms if len(form) >= MIN_SECRET_LENGTH)
 
@@ -164,12 +171,6 @@ class SecretScanner:
         return max((len(form.encode()) for form in self.forms), default=0)
 
 
-def _without_public_part(secret: str) -> str:
-    # All tokens of an issuer have the same first part, the header, and a vendor may return one as a result.
-    match = _SIGNED_TOKEN.fullmatch(secret)
-    return secret[match.end(1) :] if match else secret
-
-
 def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
     """Return the normal form of a text, only for comparison with other normal forms."""
     return _drop_marks(_unescape(text, pattern))
@@ -202,12 +203,6 @@ def _character(match: re.Match[bytes]) -> bytes:
 
 def _entity(match: re.Match[bytes]) -> bytes:
     return html.unescape(f"&{match[1].decode()}").encode(errors="replace")
-
-
-def _forms(secret: str) -> list[str]:
-    """Return the encodings in which a secret may come back: plain, base64 of a longer text, hex, reversed."""
-    raw = secret.encode()
-    return list(dict.fromkeys([secret, raw.hex(), raw.hex().upper(), secret[::-1], *_base64_cores(raw)]))
 
 
 def _base64_cores(raw: bytes) -> Iterator[str]:

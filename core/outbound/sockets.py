@@ -121,21 +121,17 @@ def tls_context(
     context.sslsocket_class = BoundedTlsSocket
     context.set_alpn_protocols(["http/1.1"])
     if certificate:
-        _load_certificate(context, certificate)
+        # The ssl module reads keys only from files, so the file has the key encrypted under a password that
+        # exists only here.
+        password = secrets.token_bytes(24).hex()
+        key = load_pem_private_key(certificate.key.encode(), None).private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
+        )
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(certificate.chain.strip().encode() + b"\n" + key)
+            file.flush()
+            context.load_cert_chain(file.name, password=password)
     return context
-
-
-def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    # The ssl module reads keys only from files, so the file has the key encrypted under a password that
-    # exists only here.
-    password = secrets.token_bytes(24).hex()
-    key = load_pem_private_key(certificate.key.encode(), None).private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
-    )
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(certificate.chain.strip().encode() + b"\n" + key)
-        file.flush()
-        context.load_cert_chain(file.name, password=password)
 
 
 MAX_AUTHORITIES_BYTES = 64 * KIB

@@ -72,7 +72,17 @@ def normalize_level(schema: Mapping[str, Any], dialect: Dialect) -> tuple[Schema
     _rewrite_dependencies(level)
     if isinstance(level.get("required"), bool):
         del level["required"]  # the object around it lists the name: `requires_itself`
-    dropped = _drop_malformed(level)
+    dropped = []
+    for keyword in list(level):
+        reader = _READERS.get(keyword)
+        if reader is None:
+            continue
+        value = reader(level[keyword])
+        if value is None:
+            del level[keyword]
+            dropped.append(keyword)
+        else:
+            level[keyword] = value
     if level.pop("nullable", False) is True and "type" in level:
         words = types.type_words(level)
         level["type"] = words if "null" in words else [*words, "null"]
@@ -123,21 +133,6 @@ def _rewrite_dependencies(level: Schema) -> None:
 
 def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _drop_malformed(level: Schema) -> list[str]:
-    dropped = []
-    for keyword in list(level):
-        reader = _READERS.get(keyword)
-        if reader is None:
-            continue
-        value = reader(level[keyword])
-        if value is None:
-            del level[keyword]
-            dropped.append(keyword)
-        else:
-            level[keyword] = value
-    return dropped
 
 
 def _schema(value: Any) -> Any:

@@ -111,8 +111,10 @@ class _Writer:
         if "oneOf" in schema:
             branches = [self._write_in_place(branch, hidden) for branch in schema["oneOf"]]
             # Branches that only a dropped member told apart may now fit together.
-            is_changed = not self._differ_in_type(schema["oneOf"]) and any(
-                self._mentions_hidden(branch, hidden) for branch in schema["oneOf"]
+            schemas = schema["oneOf"]
+            sets = [types.types_of(self.document.level(schema).schema) for schema in schemas]
+            is_changed = sum(map(len, sets)) != len(frozenset[str]().union(*sets)) and any(
+                self._hidden_in_choices(branch) or hidden & self._names_in(branch) for branch in schemas
             )
             together: Schema = {"anyOf" if is_changed else "oneOf": branches}
             if together.keys() & new_schema.keys():
@@ -181,13 +183,6 @@ class _Writer:
 
     def _hidden_in_choices(self, schema: AnySchema) -> Names:
         return self._mentioned_in(schema)[1]
-
-    def _mentions_hidden(self, schema: AnySchema, hidden: Names) -> bool:
-        return bool(self._hidden_in_choices(schema) or hidden & self._names_in(schema))
-
-    def _differ_in_type(self, schemas: list[AnySchema]) -> bool:
-        sets = [types.types_of(self.document.level(schema).schema) for schema in schemas]
-        return sum(map(len, sets)) == len(frozenset[str]().union(*sets))
 
     def _names_in(self, schema: AnySchema) -> Names:
         return self._mentioned_in(schema)[0]

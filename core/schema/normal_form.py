@@ -66,7 +66,29 @@ class NormalForms:
         """Return one level. `{"enum": []}` is the schema that no value fits."""
         entry = self._levels.get(id(schema))
         if entry is None:
-            entry = self._levels[id(schema)] = schema, self._normalize(schema)
+            level = self.document.level(schema)
+            if self._depth < MAX_DEPTH:
+                self._depth += 1
+                for keyword in ("anyOf", "oneOf"):
+                    level = self._without_union(level, keyword)
+                self._depth -= 1
+            # Leave out the rules that allow everything. `is_alone`: no other schema is apart.
+            rules = _spelled_out(level.schema)
+            is_alone = not level.apart
+            for loose, strict in (
+                ("unevaluatedProperties", "additionalProperties"),
+                ("unevaluatedItems", "items"),
+            ):
+                if strict in rules:
+                    rules.pop(loose, None)
+                elif loose in rules and is_alone and not any(keyword in rules for keyword in _EVALUATING):
+                    rules[strict] = rules.pop(loose)
+            rules = {
+                keyword: value for keyword, value in rules.items() if not _allows_everything(keyword, value)
+            }
+            if isinstance(rules.get("type"), list) and types.types_of(rules) == EVERY_TYPE:
+                del rules["type"]
+            entry = self._levels[id(schema)] = schema, Level(rules, level.apart)
         return entry[1]
 
     def root_without_members(self, names: Collection[str], own_names: Collection[str]) -> Level:
@@ -87,15 +109,6 @@ class NormalForms:
         rules = {keyword: value for keyword, value in level.schema.items() if keyword != "properties"}
         return Level(rules | ({"properties": others} if others else {}), level.apart)
 
-    def _normalize(self, schema: AnySchema) -> Level:
-        level = self.document.level(schema)
-        if self._depth < MAX_DEPTH:
-            self._depth += 1
-            for keyword in ("anyOf", "oneOf"):
-                level = self._without_union(level, keyword)
-            self._depth -= 1
-        return Level(_without_defaults(_spelled_out(level.schema), is_alone=not level.apart), level.apart)
-
     def _without_union(self, level: Level, keyword: str) -> Level:
         """Return an equal level in which a union of types is a list of types, if it is one.
 
@@ -113,17 +126,18 @@ class NormalForms:
             joined = self.document.level({"allOf": [others, union]})
             if not joined.apart:
                 return Level(joined.schema, level.apart)
-        if keyword == "oneOf" and "anyOf" not in others and self._are_disjoint(branch_levels):
+        # Surely no value fits two of the schemas.
+        if (
+            keyword == "oneOf"
+            and "anyOf" not in others
+            and all(
+                self._exclude_each_other(one, other)
+                for number, one in enumerate(branch_levels)
+                for other in branch_levels[number + 1 :]
+            )
+        ):
             return Level({**others, "anyOf": branches}, level.apart)
         return level
-
-    def _are_disjoint(self, levels: Sequence[Level]) -> bool:
-        """Return whether surely no value fits two of the schemas."""
-        return all(
-            self._exclude_each_other(one, other)
-            for number, one in enumerate(levels)
-            for other in levels[number + 1 :]
-        )
 
     def _exclude_each_other(self, one: Level, other: Level) -> bool:
         type_sets = [types.types_of(level.schema) for level in (one, other)]
@@ -163,19 +177,6 @@ def _spelled_out(schema: Schema) -> Schema:
     if "dependentRequired" in rules:
         dependencies = rules["dependentRequired"].items()
         rules["dependentRequired"] = {name: sorted(names) for name, names in dependencies if names}
-    return rules
-
-
-def _without_defaults(rules: Schema, *, is_alone: bool) -> Schema:
-    """Return the rules without those that allow everything. `is_alone`: no other schema is apart."""
-    for loose, strict in (("unevaluatedProperties", "additionalProperties"), ("unevaluatedItems", "items")):
-        if strict in rules:
-            rules.pop(loose, None)
-        elif loose in rules and is_alone and not any(keyword in rules for keyword in _EVALUATING):
-            rules[strict] = rules.pop(loose)
-    rules = {keyword: value for keyword, value in rules.items() if not _allows_everything(keyword, value)}
-    if isinstance(rules.get("type"), list) and types.types_of(rules) == EVERY_TYPE:
-        del rules["type"]
     return rules
 
 

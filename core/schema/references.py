@@ -61,7 +61,20 @@ class References:
             inside = self._resource_of(part, outer, place)
             self.resources[id(part)] = inside
             self.by_uri.setdefault(inside.uri, inside)
-            self._read_anchors(part, inside, place)
+            for keyword in ("$anchor", "$dynamicAnchor", "$id", "id"):
+                name = part.get(keyword)
+                if not isinstance(name, str):
+                    continue
+                if keyword in ("$id", "id"):
+                    # Up to draft 7, an identifier that is a fragment alone is an anchor.
+                    if not name.startswith("#") or len(name) == 1:
+                        continue
+                    name = name[1:]
+                self.anchors.setdefault((inside.uri, name), place)
+                if keyword == "$dynamicAnchor":
+                    self.dynamic_anchors.setdefault(name, {}).setdefault(inside.uri, place)
+            if part.get("$recursiveAnchor") is True and inside.steps == place:
+                self.recursive.append(inside)
             waiting += [(child, inside, (*place, *tail)) for tail, child in children(part)]
 
     def _resource_of(self, schema: dict[str, Any], outer: Resource, steps: Steps) -> Resource:
@@ -71,22 +84,6 @@ class References:
         if "$ref" in schema and self.dialect in REFERENCE_STANDS_ALONE:
             return outer
         return Resource(_join(outer.uri, name), steps)
-
-    def _read_anchors(self, schema: dict[str, Any], resource: Resource, steps: Steps) -> None:
-        for keyword in ("$anchor", "$dynamicAnchor", "$id", "id"):
-            name = schema.get(keyword)
-            if not isinstance(name, str):
-                continue
-            if keyword in ("$id", "id"):
-                # Up to draft 7, an identifier that is a fragment alone is an anchor.
-                if not name.startswith("#") or len(name) == 1:
-                    continue
-                name = name[1:]
-            self.anchors.setdefault((resource.uri, name), steps)
-            if keyword == "$dynamicAnchor":
-                self.dynamic_anchors.setdefault(name, {}).setdefault(resource.uri, steps)
-        if schema.get("$recursiveAnchor") is True and resource.steps == steps:
-            self.recursive.append(resource)
 
     def target(self, keyword: str, schema: dict[str, Any]) -> tuple[Steps, Any]:
         """Return the path and the schema that one of `subschemas.REFERENCES` points to.
@@ -126,22 +123,19 @@ class References:
             inside = pointers.split(fragment)
             pointers.resolve(self.root, (*resource.steps, *inside))
         except LookupError:
-            return self._place_from_root(reference)
+            # Vendors give an inner schema an `$id` and still write pointers from the top of the document.
+            uri, _, fragment = reference.partition("#")
+            try:
+                fragment = pointers.decode_fragment(fragment)
+                if uri:
+                    raise UnresolvedReferenceError("BROKEN_REF", reference)
+                if not fragment.startswith("/"):
+                    (place,) = [steps for (_, name), steps in self.anchors.items() if name == fragment]
+                    return place
+                return pointers.split(fragment)
+            except (PointerError, ValueError) as exc:
+                raise UnresolvedReferenceError("BROKEN_REF", reference) from exc
         return (*resource.steps, *inside)
-
-    def _place_from_root(self, reference: str) -> Steps:
-        # Vendors give an inner schema an `$id` and still write pointers from the top of the document.
-        uri, _, fragment = reference.partition("#")
-        try:
-            fragment = pointers.decode_fragment(fragment)
-            if uri:
-                raise UnresolvedReferenceError("BROKEN_REF", reference)
-            if not fragment.startswith("/"):
-                (place,) = [steps for (_, name), steps in self.anchors.items() if name == fragment]
-                return place
-            return pointers.split(fragment)
-        except (PointerError, ValueError) as exc:
-            raise UnresolvedReferenceError("BROKEN_REF", reference) from exc
 
     def _dynamic_place(self, reference: str, steps: Steps) -> Steps:
         _, _, name = reference.partition("#")

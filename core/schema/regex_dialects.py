@@ -25,20 +25,16 @@ def compiles(pattern: str, dialect: Dialect) -> bool:
     if len(pattern) > MAX_PATTERN:
         return False
     if dialect == "python":
-        return _compiles_in_python(pattern)
+        with warnings.catch_warnings():
+            # `re` warns of what may mean something else in a later version.
+            warnings.simplefilter("ignore")
+            try:
+                re.compile(pattern)
+            except (re.error, OverflowError, RecursionError):
+                return False
+        return True
     try:
         jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_ENGINES[dialect])
     except jsonschema_rs.ValidationError:
         return False
-    return True
-
-
-def _compiles_in_python(pattern: str) -> bool:
-    with warnings.catch_warnings():
-        # `re` warns of what may mean something else in a later version.
-        warnings.simplefilter("ignore")
-        try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError):
-            return False
     return True

@@ -168,7 +168,10 @@ def read_default(row: Row) -> Any:
         case "texts":
             return text.splitlines()
         case "other":
-            return _json(text)
+            try:
+                return msgspec.json.decode(text)
+            except msgspec.DecodeError:
+                raise RowError("Give the value as JSON.") from None
     raise RowError(
         {
             "whole": "Give a whole number, such as 10.",
@@ -178,13 +181,6 @@ def read_default(row: Row) -> Any:
             "date": "Give a date such as 2027-03-09.",
         }[row.kind]
     )
-
-
-def _json(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        raise RowError("Give the value as JSON.") from None
 
 
 def _shown_default(kind: Kind, value: Any) -> str:

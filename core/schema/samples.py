@@ -187,7 +187,11 @@ class _Maker:
         if depth < MAX_DEPTH and self.fullness:
             return self.chance.choice(forms)
         # A form without members, if there is one, because it ends soonest.
-        flat = [form for form in forms if isinstance(form, Mapping) and not _refers(form)]
+        flat = [
+            form
+            for form in forms
+            if isinstance(form, Mapping) and not any(True for _ in subschemas.references(form))
+        ]
         return (flat or list(forms))[self.chance.randrange(len(flat or forms))]
 
     def condition(self, keywords: Schema) -> list[Any]:
@@ -406,10 +410,6 @@ def _examples_in(level: Mapping[str, Any]) -> list[Any]:
         *(level[name] for name in ("default", "example") if name in level),
     ]
     return [value for value in examples if types.type_of(value) in types.types_of(level)]
-
-
-def _refers(schema: Mapping[str, Any]) -> bool:
-    return any(True for _ in subschemas.references(schema))
 
 
 def _likely(level: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 Such a name may be a slip. It is reported with the described name that it resembles.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -61,7 +61,21 @@ class _Search:
         while waiting and len(reported) < MAX_REPORTED and self._objects < MAX_OBJECTS:
             value, schemas, path = waiting.pop()
             self._objects += 1
-            members = self._members(schemas)
+            members = _Members()
+            for part in applicable_parts(self._document, schemas, _described_by):
+                for name, schema in part.get("properties", {}).items():
+                    members.described.setdefault(name, []).append(schema)
+                for name in part.get("required", ()):
+                    members.described.setdefault(name, [])
+                is_map = any(part.get(keyword, False) is not False for keyword in (*_OTHERS, "propertyNames"))
+                members.takes_others = members.takes_others or is_map or "patternProperties" in part
+                members.entries += [
+                    *part.get("prefixItems", ()),
+                    *([part["items"]] if "items" in part else ()),
+                ]
+                self._schemas += 1
+                if self._schemas >= MAX_SCHEMAS:
+                    break
             if isinstance(value, list):
                 inside = [(entry, members.entries, (*path, number)) for number, entry in enumerate(value)]
             else:
@@ -73,29 +87,10 @@ class _Search:
             waiting += [entry for entry in reversed(inside) if isinstance(entry[0], dict | list) and entry[1]]
         return reported[:MAX_REPORTED]
 
-    def _members(self, schemas: Sequence[AnySchema]) -> _Members:
-        members = _Members()
-        for part in applicable_parts(self._document, schemas, _described_by):
-            _add(members, part)
-            self._schemas += 1
-            if self._schemas >= MAX_SCHEMAS:
-                break
-        return members
-
 
 def _described_by(part: Schema) -> list[AnySchema]:
     # A condition describes names too.
     return [*branches_of(part), *([part["if"]] if "if" in part else ())]
-
-
-def _add(members: _Members, part: Schema) -> None:
-    for name, schema in part.get("properties", {}).items():
-        members.described.setdefault(name, []).append(schema)
-    for name in part.get("required", ()):
-        members.described.setdefault(name, [])
-    is_map = any(part.get(keyword, False) is not False for keyword in (*_OTHERS, "propertyNames"))
-    members.takes_others = members.takes_others or is_map or "patternProperties" in part
-    members.entries += [*part.get("prefixItems", ()), *([part["items"]] if "items" in part else ())]
 
 
 def _unknown(value: Mapping[str, Any], members: _Members, path: Path) -> Iterator[UnknownName]:
@@ -104,15 +99,13 @@ def _unknown(value: Mapping[str, Any], members: _Members, path: Path) -> Iterato
     unused = [name for name in members.described if name not in value]
     for name in value:
         if name not in members.described:
-            proposal = _resembling(name, unused, ALIKE_IN_A_MAP if members.takes_others else ALIKE)
+            by_form = {_form(candidate): candidate for candidate in reversed(unused)}
+            matches = get_close_matches(
+                _form(name), by_form, n=1, cutoff=ALIKE_IN_A_MAP if members.takes_others else ALIKE
+            )
+            proposal = by_form[matches[0]] if matches else ""
             if proposal or not members.takes_others:
                 yield UnknownName((*path, name), proposal)
-
-
-def _resembling(name: str, described: Sequence[str], least: float) -> str:
-    by_form = {_form(candidate): candidate for candidate in reversed(described)}
-    matches = get_close_matches(_form(name), by_form, n=1, cutoff=least)
-    return by_form[matches[0]] if matches else ""
 
 
 def _form(name: str) -> str:
