@@ -49,21 +49,15 @@ def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
         before = progress.encrypted
         for column in encryption.columns():
             for key_id in old:
-                _encrypt_again(column, key_id, progress, say)
+                after = FIRST
+                while last := _encrypt_batch(column, key_id, after, progress):
+                    after = last
+                    say(progress)
         remaining = sum(count for key_id, count in encryption.secrets_by_key().items() if key_id in old)
         if remaining <= progress.undecryptable or time.monotonic() > deadline:
             return progress
         if progress.encrypted == before:
             time.sleep(0.2)
-
-
-def _encrypt_again(
-    column: EncryptedColumn, key_id: str, progress: Progress, say: Callable[[Progress], None]
-) -> None:
-    after = FIRST
-    while last := _encrypt_batch(column, key_id, after, progress):
-        after = last
-        say(progress)
 
 
 @transaction.atomic

@@ -128,7 +128,18 @@ class Replies:
             del enumeration.fresh[request]
 
     def _write(self, heard: _Heard, fresh: Mapping[str, Reply]) -> None:
-        rows = [self._row(heard.reader, request, reply) for request, reply in fresh.items()]
+        rows = [
+            KeptReply(
+                endpoint_id=self._run.endpoint_id,
+                reader=heard.reader,
+                request=request,
+                url=reply.url,
+                status=reply.status,
+                headers={name: reply.headers[name] for name in TOLD_WITH if name in reply.headers},
+                body=zlib.compress(reply.body, 1),
+            )
+            for request, reply in fresh.items()
+        ]
         with transaction.atomic():
             began = lease.lock(self._run)
             stored = KeptReply.objects.filter(endpoint=self._run.endpoint_id)
@@ -138,17 +149,6 @@ class Replies:
             for row in rows:
                 row.since = min([began, *(reply.since for reply in heard.kept.values())])
             KeptReply.objects.bulk_create(rows, batch_size=AT_ONCE)
-
-    def _row(self, reader: str, request: str, reply: Reply) -> KeptReply:
-        return KeptReply(
-            endpoint_id=self._run.endpoint_id,
-            reader=reader,
-            request=request,
-            url=reply.url,
-            status=reply.status,
-            headers={name: reply.headers[name] for name in TOLD_WITH if name in reply.headers},
-            body=zlib.compress(reply.body, 1),
-        )
 
 
 def forget_old() -> None:
@@ -224,7 +224,10 @@ class _ResumedSession(base.Session):
         """Send the request unless a stored reply exists. Requests that are not repeatable are always sent."""
         if not request.is_repeatable:
             return self._session.send(request)
-        enumeration, name = self._heard, _request_name(request)
+        headers = {name.lower(): text for name, text in request.headers.items()}
+        identifying_parts = [request.method, request.path, request.query, request.content]
+        identifying_headers = [headers.get(name) for name in ASKED_WITH]
+        enumeration, name = self._heard, canonical_json.digest([*identifying_parts, identifying_headers])
         enumeration.newest = ""
         stored_reply = enumeration.kept.get(name)
         if stored_reply and stored_reply.status in request.accept and name not in enumeration.given:
@@ -250,9 +253,3 @@ class _ResumedSession(base.Session):
         if enumeration.size > self._limits.session_bytes:
             raise too_much_in_all(urlsplit(self.root).netloc, self._limits)
         return reply
-
-
-def _request_name(request: Request) -> str:
-    headers = {name.lower(): text for name, text in request.headers.items()}
-    identifying_parts = [request.method, request.path, request.query, request.content]
-    return canonical_json.digest([*identifying_parts, [headers.get(name) for name in ASKED_WITH]])

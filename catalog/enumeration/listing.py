@@ -319,7 +319,12 @@ class _Pass:
                 name = f"{name} on page {number}"
             self._refuse(name, rejected.code, rejected.reason)
         if page.is_known:
-            self._take_known(page)
+            # A page with the same bytes as last time is accepted without parsing its items.
+            tools = {item.tool_id: "" for item in page.items}
+            for tool in tools.keys() & self.seen.keys():
+                del tools[tool]
+                self._take_again(tool, self.current[tool].newest_digest)
+            self.seen |= tools
         else:
             for item in page.items:
                 self._take_item(item)
@@ -328,14 +333,6 @@ class _Pass:
         can_be_known = page.etag or page.body_digest
         if can_be_known and not (page.rejected or page.notes):
             self.pages.append(self.known.pages[page.cursor] if page.is_known else self._known_page(page))
-
-    def _take_known(self, page: Page) -> None:
-        # A page with the same bytes as last time is accepted without parsing its items.
-        tools = {item.tool_id: "" for item in page.items}
-        for tool in tools.keys() & self.seen.keys():
-            del tools[tool]
-            self._take_again(tool, self.current[tool].newest_digest)
-        self.seen |= tools
 
     def _take_item(self, item: Item) -> None:
         tool = identity(item.tool_id)

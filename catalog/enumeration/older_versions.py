@@ -144,17 +144,12 @@ class _Reader:
         self._add(tool, items, is_final=is_final)
         is_whole = is_final and len(items) <= MAX_VERSIONS
         if is_whole and not any(page.rejected for page in pages):
-            self._note_first_version(tool, items)
+            first = min(items, key=lambda item: item.label_key, default=None)
+            if "growing_versions" in self.protocol.promises and first and first.label_key > (1,):
+                begins = f"Its history begins with version {first.label}."
+                self._note("FIRST_VERSION", f"{_quoted_name(tool)} has no version 1. {begins}")
         self.failed = 0 if has_told else self.failed + (not is_final)
         self.silent = 0 if has_told else self.silent + is_final
-
-    def _note_first_version(self, tool: Tool, items: Sequence[Item]) -> None:
-        if "growing_versions" not in self.protocol.promises or not items:
-            return
-        first = min(items, key=lambda item: item.label_key)
-        if first.label_key > (1,):
-            text = f"{_quoted_name(tool)} has no version 1. Its history begins with version {first.label}."
-            self._note("FIRST_VERSION", text)
 
     def _pages(self, session: base.Session, tool: Tool) -> Iterator[Page]:
         guard = PageGuard()

@@ -24,7 +24,7 @@ from catalog import bounds, worker_audit
 from catalog.credentials import circuit_breaker, sessions
 from catalog.enumeration import listing, store
 from catalog.enumeration.merge import merge
-from catalog.enumeration.staging import Harvest, Stage
+from catalog.enumeration.staging import Stage
 from catalog.models import Finding, KnownPage, ListFetch, Run, Tool, ToolFetch
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus, Trigger
@@ -185,20 +185,17 @@ class _Listed:
         guard, nameless = PageGuard(most), 0
         for page in protocol.enumerate(session, NothingKnown()):
             for item in page.items:
-                self._take(protocol, item)
+                name = identity(item.tool_id)
+                if self.digests.setdefault(name, item.digest) != item.digest:
+                    reason = "Two different tools were listed with this id, so neither was taken."
+                    self.refused[name] = Fetched("DUP_CONFLICT", reason)
+                current = self.held.get(name)
+                if current and not current.is_listed_as(item.digest, protocol.revision):
+                    self.changed[current.pk] = item
             for rejected in page.rejected:
                 nameless += rejected.tool.startswith("#")
                 self.refused[identity(rejected.tool)] = Fetched(rejected.code, rejected.reason)
             guard.check(page, tool_count=len(self.digests) + len(self.refused) + nameless)
-
-    def _take(self, protocol: Protocol, item: Item) -> None:
-        name = identity(item.tool_id)
-        if self.digests.setdefault(name, item.digest) != item.digest:
-            reason = "Two different tools were listed with this id, so neither was taken."
-            self.refused[name] = Fetched("DUP_CONFLICT", reason)
-        current = self.held.get(name)
-        if current and not current.is_listed_as(item.digest, protocol.revision):
-            self.changed[current.pk] = item
 
     def faults(self) -> dict[int, Fetched]:
         faults = {}
@@ -246,7 +243,13 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetche
             Run.objects.filter(pk=run.pk).update(started_at=Now(), finished_at=Now())
             harvest = listing.read_one(run, protocol, tool.pk, item)
             if harvest.changed:
-                _merge(run, harvest, item)
+                merge(run, harvest)
+                outbox.tools_changed(run.pk)
+                breaches.record_breaches(run, harvest.findings, has_new=False, has_moved=True)
+                if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
+                    outbox.review_waits(run.endpoint_id)
+                _forget_page(run, item)
+                worker_audit.tell_read(run, {"changed": harvest.changed})
                 return Fetched()
             # No new version, or a document that the catalog refuses, which the next run reports.
             transaction.set_rollback(True)
@@ -258,16 +261,6 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetche
     run.pk = None
     refused = harvest.rejections[0] if harvest.rejections else None
     return Fetched(refused.code, refused.reason) if refused else Fetched()
-
-
-def _merge(run: Run, harvest: Harvest, item: Item) -> None:
-    merge(run, harvest)
-    outbox.tools_changed(run.pk)
-    breaches.record_breaches(run, harvest.findings, has_new=False, has_moved=True)
-    if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
-        outbox.review_waits(run.endpoint_id)
-    _forget_page(run, item)
-    worker_audit.tell_read(run, {"changed": harvest.changed})
 
 
 def _forget_page(run: Run, item: Item) -> None:

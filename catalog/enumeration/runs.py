@@ -105,7 +105,12 @@ def queue(
             return active, False
         try:
             with transaction.atomic():
-                Endpoint.objects.filter(pk=endpoint.pk).update(next_due_at=_next_due(endpoint, is_late))
+                # Up to a tenth earlier or later, so that requests to vendors spread. After a standstill,
+                # when all runs are late, they spread over a whole interval.
+                share = random.uniform(0.1 if is_late else 0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
+                Endpoint.objects.filter(pk=endpoint.pk).update(
+                    next_due_at=Now() + timedelta(minutes=endpoint.interval_minutes * share)
+                )
                 run = Run.objects.create(
                     endpoint=endpoint,
                     trigger=trigger,
@@ -135,13 +140,6 @@ def _tell_audit(run: Run, actor: User | None, may_withdraw: int | None) -> None:
         audit.record(actor, "confirm", run.endpoint, after={"run": run.pk, "may_withdraw": may_withdraw})
     elif actor:
         audit.record(actor, "enumerate", run.endpoint, after={"run": run.pk})
-
-
-def _next_due(endpoint: Endpoint, is_late: bool) -> object:
-    # Up to a tenth earlier or later, so that requests to vendors spread. After a standstill, when all runs
-    # are late, they spread over a whole interval.
-    share = random.uniform(0.1 if is_late else 0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
-    return Now() + timedelta(minutes=endpoint.interval_minutes * share)
 
 
 def send(run_id: int) -> bool:
@@ -230,7 +228,11 @@ def _read_and_record(part: "_Part", on_progress: OnProgress | None) -> None:
         logger.exception("run %s failed", run.pk)
         if db_errors.is_database_lost(exc):
             raise  # The lease runs out, and the run is taken up again.
-        _fail_of_itself(run, exc, heart)
+        failure = db_errors.outage(exc)
+        code = failure.code.upper() if failure else "INTERNAL"
+        message = failure.message if failure else "Pegboard itself failed here; its log says more."
+        message += " The catalog is as it was."
+        fail(run, code, message, progress=heart.progress, heard=heart.heard)
 
 
 def _fail_as_told(part: "_Part", exc: ProtocolError | DomainError) -> None:
@@ -247,14 +249,6 @@ def _fail_as_told(part: "_Part", exc: ProtocolError | DomainError) -> None:
         part.replies.store()
     wait = getattr(exc, "retry_after", None)
     fail(run, exc.code, exc.message, wait, heart.progress, heart.heard, may_resume=may_resume)
-
-
-def _fail_of_itself(run: Run, exc: Exception, heart: Heartbeat) -> None:
-    failure = db_errors.outage(exc)
-    code = failure.code.upper() if failure else "INTERNAL"
-    message = failure.message if failure else "Pegboard itself failed here; its log says more."
-    message += " The catalog is as it was."
-    fail(run, code, message, progress=heart.progress, heard=heart.heard)
 
 
 @transaction.atomic

@@ -20,7 +20,23 @@ STARTS_PER_TICK = 100
 def tick() -> None:
     """Start due runs, resume dead ones and wake workers for waiting runs. Safe to call at any time."""
     _start_due()
-    _take_up_dead()
+    # A run that is being recorded has locked its row and is skipped, however old its lease is.
+    with transaction.atomic():
+        dead = Run.objects.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
+        locked = dead.select_for_update(skip_locked=True, of=("self",)).select_related("endpoint")
+        for run in locked:
+            if run.attempt < lease.MAX_ATTEMPTS:
+                Run.objects.filter(pk=run.pk).update(status=RunStatus.QUEUED, sent_at=None)
+            else:
+                message = (
+                    f"Reading this endpoint ended the worker {lease.MAX_ATTEMPTS} times, "
+                    "so this run is given up. Look at the worker's log, then read again by hand. "
+                    "It is tried again by itself in a day."
+                )
+                try:
+                    runs.fail(run, "PARKED", message, circuit_breaker.MAX_WAIT.total_seconds())
+                except EndpointMovedError as moved:
+                    runs.start_over(run, moved)
     kept_replies.forget_old()
     for is_slow in (False, True):
         queue = runs.queue_of_runs(is_slow=is_slow)
@@ -35,26 +51,3 @@ def _start_due() -> None:
         locked = due.select_for_update(skip_locked=True, no_key=True, of=("self",)).select_related("vendor")
         for endpoint in locked.order_by("next_due_at")[:STARTS_PER_TICK]:
             runs.queue(endpoint, Trigger.SCHEDULE, None, None, is_late=endpoint.pk in late)
-
-
-def _take_up_dead() -> None:
-    # A run that is being recorded has locked its row and is skipped, however old its lease is.
-    with transaction.atomic():
-        dead = Run.objects.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
-        locked = dead.select_for_update(skip_locked=True, of=("self",)).select_related("endpoint")
-        for run in locked:
-            if run.attempt < lease.MAX_ATTEMPTS:
-                Run.objects.filter(pk=run.pk).update(status=RunStatus.QUEUED, sent_at=None)
-            else:
-                _park(run)
-
-
-def _park(run: Run) -> None:
-    message = (
-        f"Reading this endpoint ended the worker {lease.MAX_ATTEMPTS} times, so this run is given up. "
-        "Look at the worker's log, then read again by hand. It is tried again by itself in a day."
-    )
-    try:
-        runs.fail(run, "PARKED", message, circuit_breaker.MAX_WAIT.total_seconds())
-    except EndpointMovedError as moved:
-        runs.start_over(run, moved)

@@ -82,7 +82,19 @@ def _fetch_picture(source: ToolPicture) -> None:
     try:
         content = drawing.draw(_image_at(source.address, endpoint))
     except (ProtocolError, ImageError) as error:
-        _note_failure(source, error)
+        # Doubled each time, and random, so that requests to a recovering vendor spread.
+        wait = min(FIRST_RETRY * 2 ** min(source.failures, _MAX_DOUBLINGS), READ_AGAIN)
+        changes = {
+            "next_at": timezone.now() + wait * random.uniform(1.0, 1.2),  # noqa: S311 - spreads requests
+            "failures": source.failures + 1,
+            "error_code": error.code[:40],
+            "error_message": error.message,
+        }
+        # An outage leaves the picture that there is.
+        if not isinstance(error, UnavailableError):
+            changes["picture"] = None
+        with transaction.atomic():
+            _rows_with_address_of(source).update(**changes)
     else:
         _store(source, content)
 
@@ -132,19 +144,3 @@ def _store(source: ToolPicture, content: bytes) -> None:
             error_code="",
             error_message="",
         )
-
-
-def _note_failure(source: ToolPicture, error: ProtocolError | ImageError) -> None:
-    # Doubled each time, and random, so that requests to a recovering vendor spread.
-    wait = min(FIRST_RETRY * 2 ** min(source.failures, _MAX_DOUBLINGS), READ_AGAIN)
-    changes = {
-        "next_at": timezone.now() + wait * random.uniform(1.0, 1.2),  # noqa: S311 - spreads requests
-        "failures": source.failures + 1,
-        "error_code": error.code[:40],
-        "error_message": error.message,
-    }
-    # An outage leaves the picture that there is.
-    if not isinstance(error, UnavailableError):
-        changes["picture"] = None
-    with transaction.atomic():
-        _rows_with_address_of(source).update(**changes)

@@ -5,7 +5,7 @@ blocks its
 classes, it applies to that version too. Decisions of users stay.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from django.db.models import Exists, F, Q
 
@@ -31,7 +31,18 @@ def apply_to_waiting(endpoint: Endpoint) -> dict[str, int]:
     while waiting := _waiting_versions(endpoint, after=last):
         lock_in_order(Tool.objects.filter(pk__in={version.tool_id for version in waiting}))
         caught = list(_caught(waiting, stated))
-        _block_held(caught)
+        # Block what is only held so far, where the policy now blocks it.
+        blocked = {(row.tool, row.digest): row for row in caught if row.stop.action == "block"}
+        rows = Finding.objects.filter(
+            code=HELD, state=FindingState.OPEN, tool__in={tool for tool, _ in blocked}
+        )
+        changed = []
+        for row in rows:
+            if stopped_version := blocked.get((row.tool_id, row.subject)):
+                row.state, row.severity = FindingState.BLOCKED, stopped_version.stop.severity
+                row.message = f"{stopped_version.named} {stopped_version.stop.predicate}"
+                changed.append(row)
+        Finding.objects.bulk_update(changed, ["state", "severity", "message"], batch_size=CHUNK)
         holds.catch(endpoint, None, caught)
         stopped += len(caught)
         last = waiting[-1].pk
@@ -68,16 +79,3 @@ def _caught(waiting: Sequence[ToolVersion], stated: policy.Actions) -> Iterator[
                 label = version_name(version.label, version.rewrite, version.first_seen_at)
                 name = f"Version {label} of {name}"
             yield Caught(version.tool_id, version.pk, version.digest, name, stop)
-
-
-def _block_held(caught: Iterable[Caught]) -> None:
-    """Block what is only held so far, where the policy now blocks it."""
-    blocked = {(row.tool, row.digest): row for row in caught if row.stop.action == "block"}
-    rows = Finding.objects.filter(code=HELD, state=FindingState.OPEN, tool__in={tool for tool, _ in blocked})
-    changed = []
-    for row in rows:
-        if stopped_version := blocked.get((row.tool_id, row.subject)):
-            row.state, row.severity = FindingState.BLOCKED, stopped_version.stop.severity
-            row.message = f"{stopped_version.named} {stopped_version.stop.predicate}"
-            changed.append(row)
-    Finding.objects.bulk_update(changed, ["state", "severity", "message"], batch_size=CHUNK)

@@ -160,7 +160,8 @@ def _lock_row(endpoint: Endpoint) -> SecondLook:
 
 def tick() -> None:
     """Start due looks, a few at a time. Called once a minute; safe to call twice."""
-    for look in _expired_looks().filter(tries__gte=MAX_TRIES).select_related("endpoint"):
+    hopeless = SecondLook.objects.filter(lease_until__lt=Now(), tries__gte=MAX_TRIES)
+    for look in hopeless.select_related("endpoint"):
         message = f"Looking ended the worker {MAX_TRIES} times, so it is given up for now. Its log says more."
         _conclude(look, LookResult.FAILED, message, EVERY)
     free = max(0, AT_ONCE - SecondLook.objects.filter(lease_until__gte=Now()).count())
@@ -171,11 +172,6 @@ def tick() -> None:
 
 def _send(endpoint_id: int) -> bool:
     return wakes.wake_worker(TASK, endpoint_id)
-
-
-def _expired_looks() -> QuerySet[SecondLook]:
-    # Looks that began and whose worker has not extended the lease.
-    return SecondLook.objects.filter(lease_until__lt=Now())
 
 
 def _due_looks() -> QuerySet[SecondLook]:
@@ -355,7 +351,10 @@ class _Look:
 
         A tool that is listed twice with different content is left out, as in an enumeration.
         """
-        self._may_go_on()
+        _yield_to_runs(self.endpoint)
+        if time.monotonic() > self.ends:
+            raise UnavailableError("DEADLINE", "The list could not be read often enough in time.")
+        self._extend()
         items: dict[str, Item] = {}
         twofold: set[str] = set()
         with sessions.open_as_other_client(
@@ -375,12 +374,6 @@ class _Look:
                     "BY_HAND", "The list was entered here by hand, so no vendor is asked for it."
                 )
         return {tool: item for tool, item in items.items() if tool not in twofold}
-
-    def _may_go_on(self) -> None:
-        _yield_to_runs(self.endpoint)
-        if time.monotonic() > self.ends:
-            raise UnavailableError("DEADLINE", "The list could not be read often enough in time.")
-        self._extend()
 
     def _end(self, page: Page, number: int, tool_count: int) -> None:
         if time.monotonic() - self.extended > EXTEND_EVERY:
@@ -407,23 +400,24 @@ def _record(look: SecondLook, sights: Sequence[Sight], differences: Sequence[Dif
     if not _claimed_row(look).select_for_update(no_key=True).values_list("pk"):
         raise LostLeaseError
     _yield_to_runs(look.endpoint)  # it locks tools, too, in an order of its own
-    current = _keep_current(differences)
-    new_count = _raise_findings(look.endpoint, current)
-    failpoint("look-recorded")
-    if new_count:
-        outbox.review_waits(look.endpoint_id)
-        worker_audit.tell_cloaking(look, new_count, cloaking.summary(sights))
-    _finish(look, _result(sights), cloaking.summary(sights), _next_in(sights))
-
-
-def _keep_current(differences: Sequence[DifferentItem]) -> list[DifferentItem]:
     # Drops tools whose version has changed in the meantime, or that were removed.
     tools = Tool.objects.filter(
         pk__in=[difference.version.tool_id for difference in differences], endpoint__removed_at=None
     )
     rows = tools.order_by("pk").select_for_update(no_key=True, of=("self",))
     version_ids = {pk for difference in rows.values_list("current_id", "stopped_id") for pk in difference}
-    return [difference for difference in differences if difference.version.pk in version_ids]
+    current = [difference for difference in differences if difference.version.pk in version_ids]
+    new_count = _raise_findings(look.endpoint, current)
+    failpoint("look-recorded")
+    if new_count:
+        outbox.review_waits(look.endpoint_id)
+        worker_audit.tell_cloaking(look, new_count, cloaking.summary(sights))
+    _finish(
+        look,
+        _result(sights),
+        cloaking.summary(sights),
+        AGAIN if any(sight.is_open for sight in sights) else EVERY,
+    )
 
 
 def _raise_findings(endpoint: Endpoint, differences: Sequence[DifferentItem]) -> int:
@@ -470,10 +464,6 @@ def _result(sights: Sequence[Sight]) -> LookResult:
         return LookResult.SAME
     is_failed = any(sight.error and not sight.is_refused for sight in sights)
     return LookResult.FAILED if is_failed else LookResult.NOTHING
-
-
-def _next_in(sights: Sequence[Sight]) -> timedelta:
-    return AGAIN if any(sight.is_open for sight in sights) else EVERY
 
 
 @transaction.atomic

@@ -8,11 +8,10 @@ another origin. A redirect is reported and not followed.
 import html
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from itertools import islice
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -32,7 +31,7 @@ from core.outbound.policy import AddressSource, Door, origin_of, policy_for
 from core.outbound.reply import Reply
 from core.outbound.session import Session
 from protocols.base import Protocol
-from protocols.recognition import Certainty, Match, Probe, Recognition
+from protocols.recognition import Certainty, Match, Probe
 
 MAX_PROBES = 16
 SECONDS = 20.0
@@ -148,8 +147,16 @@ class _Search:
         policy = policy_for(Door.PREVIEW, AddressSource.ADMINISTRATOR)
         origin = origin_of(self._address, may_ask=True, policy=policy)
         with sessions.open_session(Endpoint(url=self._address), limits=LIMITS, policy=policy) as session:
-            for protocol, recognition, probe in islice(self._probes(), MAX_PROBES):
-                if time.monotonic() >= self._ends or self._has(Certainty.SURE):
+            # The entered address in every protocol, then the usual places below it.
+            probes = [
+                (protocol, protocol.recognition, probe)
+                for protocol in protocols.PROTOCOLS
+                if protocol.recognition
+                for probe in protocol.recognition.probes(self._address)
+            ]
+            for protocol, recognition, probe in sorted(probes, key=lambda row: row[2].is_guess)[:MAX_PROBES]:
+                is_sure = any(match.certainty >= Certainty.SURE for _, _, match in self._candidates)
+                if is_sure or time.monotonic() >= self._ends:
                     return
                 self._report(protocol.name, 0)
                 if origin_of(probe.address, may_ask=True, policy=policy) != origin:
@@ -161,19 +168,6 @@ class _Search:
                     self.first_reply = reply
                 if match := recognition.match(probe, reply):
                     self._candidates.append((protocol, probe, match))
-
-    def _probes(self) -> Iterator[tuple[type[Protocol], Recognition, Probe]]:
-        # The entered address in every protocol, then the usual places below it.
-        probes = [
-            (protocol, protocol.recognition, probe)
-            for protocol in protocols.PROTOCOLS
-            if protocol.recognition
-            for probe in protocol.recognition.probes(self._address)
-        ]
-        return iter(sorted(probes, key=lambda row: row[2].is_guess))
-
-    def _has(self, certainty: Certainty) -> bool:
-        return any(match.certainty >= certainty for _, _, match in self._candidates)
 
     def best(self) -> list[_Candidate] | None:
         """Return the most certain candidates, one for each protocol; None without any."""

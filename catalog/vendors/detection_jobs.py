@@ -81,7 +81,8 @@ def begin(source: str, *, actor: User) -> UUID:
         raise _unavailable() from exc
     # Nothing else finds the job, so its message must not be dropped.
     if not wakes.send_job(TASK, str(job_id)):
-        _delete(job_id)
+        with suppress(redis.RedisError):
+            redis_client.client().delete(_key(job_id, "job"), _key(job_id, "document"))
         raise _unavailable()
     return job_id
 
@@ -152,11 +153,6 @@ def _load(job_id: UUID) -> Job | None:
 def _store(job_id: UUID, part: str, text: str) -> None:
     ciphertext = encryption.encrypt(Secret(text), row=job_id, field=f"{_FIELD}.{part}")
     redis_client.client().set(_key(job_id, part), ciphertext, ex=EXPIRE_SECONDS)
-
-
-def _delete(job_id: UUID) -> None:
-    with suppress(redis.RedisError):
-        redis_client.client().delete(_key(job_id, "job"), _key(job_id, "document"))
 
 
 def _read(job_id: UUID, part: str) -> str:

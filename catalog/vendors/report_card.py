@@ -7,7 +7,6 @@ that the cost does not grow with the age of a vendor.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db import connection
 from django.db.models import Count, Max, OuterRef, Subquery
@@ -102,6 +101,12 @@ def report_card_for(vendor: Vendor) -> ReportCard:
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None).order_by()
     last_runs = endpoints.annotate(last=Subquery(ofs[:1])).values("last")
     last = list(Run.objects.filter(pk__in=last_runs).order_by().values_list("rejected", "notes"))
+    notes_of_runs = [notes for _, notes in last]
+    oddities: dict[str, Oddity] = {}
+    for note in (note for of_run in notes_of_runs for note in of_run):
+        oddity = oddities.get(note["code"])
+        count = int(note["count"]) + (oddity.count if oddity else 0)
+        oddities[note["code"]] = Oddity(note["code"], note["message"], count)
     return ReportCard(
         promises=_promises(vendor, succeeded, changed),
         since=since,
@@ -112,7 +117,7 @@ def report_card_for(vendor: Vendor) -> ReportCard:
         changed=changed,
         withdrawn=withdrawn,
         rejected=sum(rejected for rejected, _ in last),
-        oddities=_oddities([notes for _, notes in last]),
+        oddities=tuple(sorted(oddities.values(), key=lambda each: -each.count)[:NOTES_SHOWN]),
     )
 
 
@@ -145,12 +150,3 @@ def _promises(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple
             exercised = is_exercised(promise, list_count=list_count, changed_tool_count=changed_tool_count)
             promises.append(Kept(promise, text, breach_count, last, exercised))
     return tuple(promises)
-
-
-def _oddities(notes_of_runs: list[list[dict[str, Any]]]) -> tuple[Oddity, ...]:
-    oddities: dict[str, Oddity] = {}
-    for note in (note for of_run in notes_of_runs for note in of_run):
-        oddity = oddities.get(note["code"])
-        count = int(note["count"]) + (oddity.count if oddity else 0)
-        oddities[note["code"]] = Oddity(note["code"], note["message"], count)
-    return tuple(sorted(oddities.values(), key=lambda each: -each.count)[:NOTES_SHOWN])

@@ -54,11 +54,17 @@ class AwsSignature(Kind):
             if name != "host":
                 request.set_header(name, value, is_secret=False)
         names = ";".join(signed)
+        path, _, query = request.target.partition("?")
+        path = path or "/"  # escaped once already; all services but S3 escape it again
+        pairs = [
+            f"{quote(name, safe='~')}={quote(value, safe='~')}"
+            for name, value in parse_qsl(query, keep_blank_values=True)
+        ]
         canonical_request = "\n".join(
             [
                 request.method,
-                self._canonical_path(request.target),
-                _canonical_query(request.target),
+                path if self.values["service"] == "s3" else quote(path, safe="/~"),
+                "&".join(sorted(pairs)),
                 *(f"{name}:{value}" for name, value in signed.items()),
                 "",
                 names,
@@ -73,18 +79,8 @@ class AwsSignature(Kind):
         value = f"{_ALGORITHM} {identity}, SignedHeaders={names}, Signature={signature}"
         request.set_header("Authorization", value, is_secret=False)
 
-    def _canonical_path(self, target: str) -> str:
-        # The path of a request is escaped once already. All services but S3 escape it again.
-        path = target.partition("?")[0] or "/"
-        return path if self.values["service"] == "s3" else quote(path, safe="/~")
-
     def _sign(self, scope: str, text: str) -> str:
         key = f"AWS4{self.secret}".encode()
         for part in scope.split("/"):
             key = hmac.digest(key, part.encode(), "sha256")
         return hmac.digest(key, text.encode(), "sha256").hex()
-
-
-def _canonical_query(target: str) -> str:
-    pairs = parse_qsl(target.partition("?")[2], keep_blank_values=True)
-    return "&".join(sorted(f"{quote(name, safe='~')}={quote(value, safe='~')}" for name, value in pairs))

@@ -54,7 +54,16 @@ def register_at(
     with transaction.atomic():
         save(NOT_YET)
         transaction.set_rollback(True)
-    _check_server(offer)
+    # Before a client is made there: an offer may be old, and the server may have moved since.
+    server = discovery.server_as_it_is(str(offer.get("issuer", "")))
+    addresses = (server.token_url, server.authorization_url, server.registration_url)
+    offered = tuple(offer.get(name) for name in ("token_url", "authorization_url", "registration_url"))
+    host = urlsplit(server.issuer).netloc or "The server"
+    if server.problem:
+        raise DomainError("server_problem", f"Nothing was registered at {host}. {server.problem}")
+    if addresses != offered:
+        changed = "describes itself in another way than when it was looked up. Look it up again."
+        raise DomainError("server_changed", f"Nothing was registered: {host} {changed}", status=409)
     way = offer.get("client_authentication")
     try:
         return register(
@@ -66,19 +75,6 @@ def register_at(
         )
     except ProtocolError as error:
         raise DomainError(error.code, error.message) from None
-
-
-def _check_server(offer: Mapping[str, Any]) -> None:
-    # Before a client is made there: an offer may be old, and the server may have moved since.
-    server = discovery.server_as_it_is(str(offer.get("issuer", "")))
-    addresses = (server.token_url, server.authorization_url, server.registration_url)
-    offered = tuple(offer.get(name) for name in ("token_url", "authorization_url", "registration_url"))
-    host = urlsplit(server.issuer).netloc or "The server"
-    if server.problem:
-        raise DomainError("server_problem", f"Nothing was registered at {host}. {server.problem}")
-    if addresses != offered:
-        changed = "describes itself in another way than when it was looked up. Look it up again."
-        raise DomainError("server_changed", f"Nothing was registered: {host} {changed}", status=409)
 
 
 def register(address: str, *, redirect_uri: str, authentication: str, scope: str) -> Registered:

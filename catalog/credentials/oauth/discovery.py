@@ -143,7 +143,16 @@ class _Search:
         document = self._first(metadata.server_addresses(issuer), partial(self._why_not_server, issuer))
         if document is None:
             return Server(issuer, problem=self.moved or "It does not describe itself where it should.")
-        return _check_addresses(metadata.server_of(document, issuer))
+        server = metadata.server_of(document, issuer)
+        # Its addresses are validated like entered ones.
+        needed = {"token": server.token_url, "sign-in": server.authorization_url}
+        for name, address in needed.items():
+            if address and (reason := clients.why_no_address(address)):
+                problem = server.problem or f"Its {name} address cannot be used. {reason}"
+                return replace(server, token_url="", authorization_url="", problem=problem)
+        extra = [server.registration_url, server.revocation_url]
+        registration, revocation = ["" if url and clients.why_no_address(url) else url for url in extra]
+        return replace(server, registration_url=registration, revocation_url=revocation)
 
     def _why_not_server(self, issuer: str, document: object) -> str:
         stated_issuer = document.get("issuer") if isinstance(document, dict) else None
@@ -190,18 +199,6 @@ class _Search:
 
     def _note(self, address: str, said: str) -> None:
         self.found.steps.append(Step(printable(address, 300), said))
-
-
-def _check_addresses(server: Server) -> Server:
-    # Its addresses are validated like entered ones.
-    needed = {"token": server.token_url, "sign-in": server.authorization_url}
-    for name, address in needed.items():
-        if address and (reason := clients.why_no_address(address)):
-            problem = server.problem or f"Its {name} address cannot be used. {reason}"
-            return replace(server, token_url="", authorization_url="", problem=problem)
-    extra = [server.registration_url, server.revocation_url]
-    registration, revocation = ["" if url and clients.why_no_address(url) else url for url in extra]
-    return replace(server, registration_url=registration, revocation_url=revocation)
 
 
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:

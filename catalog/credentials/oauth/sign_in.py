@@ -129,7 +129,18 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
         raise DomainError("sign_in_refused", message.message)
     if not answer.code:
         raise DomainError("sign_in_code", "The server sent no code back. Begin again.")
-    _trade(grant, row, answer.code, actor)
+    secret = token_request.client_secret(grant.credential, grant)
+    verifier = encryption.decrypt(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
+    fields = grant_requests.code_fields(
+        grant, code=answer.code, redirect_uri=row.redirect_uri, verifier=verifier.reveal()
+    )
+    sent = [Secret(answer.code), verifier, *([secret] if secret else [])]
+    began = time.monotonic()
+    try:
+        got = token_request.request(grant, grant_requests.token_form(grant, secret, fields), sent)
+    except ProtocolError as error:
+        raise DomainError("sign_in_failed", f"The sign-in was not completed: {error.message}") from None
+    _keep(grant, got, time.monotonic() - began, actor)
     return row.credential
 
 
@@ -171,21 +182,6 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
     else:
         reason = f"The answer comes from “{printable(answer.issuer, 200)}” and not from “{grant.issuer}”"
     raise DomainError("sign_in_issuer", f"{reason}. Nothing was kept. Begin again.")
-
-
-def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
-    secret = token_request.client_secret(grant.credential, grant)
-    verifier = encryption.decrypt(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
-    fields = grant_requests.code_fields(
-        grant, code=code, redirect_uri=row.redirect_uri, verifier=verifier.reveal()
-    )
-    sent = [Secret(code), verifier, *([secret] if secret else [])]
-    began = time.monotonic()
-    try:
-        got = token_request.request(grant, grant_requests.token_form(grant, secret, fields), sent)
-    except ProtocolError as error:
-        raise DomainError("sign_in_failed", f"The sign-in was not completed: {error.message}") from None
-    _keep(grant, got, time.monotonic() - began, actor)
 
 
 def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:

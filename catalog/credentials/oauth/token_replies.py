@@ -95,7 +95,13 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
     if members.get("error") not in (None, ""):
         raise _error_of(members, host, sent)
     _check_type(members, host)
-    access = Secret(_token(members, "access_token", host))
+    name = "access_token"
+    value = members.get(name)
+    if value is None:
+        raise _odd("TOKEN_MISSING", host, f"sent a reply without “{name}”")
+    if not _is_token(value):
+        raise _odd("TOKEN_TEXT", host, f"sent a “{name}” that cannot be one")
+    access = Secret(str(value))
     notes = [*token_reply.notes]
     refresh = _refresh_token(members, notes)
     seconds = _seconds(members, notes)
@@ -134,15 +140,6 @@ def in_words(host: str, error: str, words: str) -> ProtocolError:
         return UnavailableError("TOKEN_LATER", f"{host} cannot answer now ({error}).{quote}")
     code = f"TOKEN_{error.upper()}" if error in SENTENCES else "TOKEN_ERROR"
     return OAuthError(code, message, error)
-
-
-def _token(members: Mapping[str, Any], name: str, host: str) -> str:
-    value = members.get(name)
-    if value is None:
-        raise _odd("TOKEN_MISSING", host, f"sent a reply without “{name}”")
-    if not _is_token(value):
-        raise _odd("TOKEN_TEXT", host, f"sent a “{name}” that cannot be one")
-    return str(value)
 
 
 def _is_token(value: object) -> bool:

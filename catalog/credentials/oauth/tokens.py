@@ -41,7 +41,15 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
             "FOR_USERS", f"“{credential}” is for users of agents, and has no token of its own."
         )
     if credential._state.adding:
-        return _passing_token(credential)
+        grant = credential.grant
+        if credential.kind == OAuthKind.CODE:
+            raise NeedsSignInError(
+                "This can be looked at after a sign-in. Save the credential and sign in first."
+            )
+        secret = token_request.client_secret(credential, grant)
+        form = grant_requests.token_form(grant, secret, grant_requests.client_fields(grant))
+        tokens = token_request.request(grant, form, [secret] if secret else [])
+        return Token(grant.generation, tokens.access)
     return token_holder.acquire(lambda: CredentialTokens(read_grant(credential.pk)), refused=refused)
 
 
@@ -54,18 +62,6 @@ def read_grant(credential_id: uuid.UUID) -> Grant:
     if grant.used_at is None or grant.used_at < grant.now - NOTE_USE_EVERY:
         Grant.objects.filter(pk=grant.pk).update(used_at=Now())
     return grant
-
-
-def _passing_token(credential: Credential) -> Token:
-    grant = credential.grant
-    if credential.kind == OAuthKind.CODE:
-        raise NeedsSignInError(
-            "This can be looked at after a sign-in. Save the credential and sign in first."
-        )
-    secret = token_request.client_secret(credential, grant)
-    form = grant_requests.token_form(grant, secret, grant_requests.client_fields(grant))
-    tokens = token_request.request(grant, form, [secret] if secret else [])
-    return Token(grant.generation, tokens.access)
 
 
 def note_refusal(credential: Credential, generation: int) -> None:

@@ -281,7 +281,10 @@ class Comparer:
             before, after = old.schema.get(keyword, True), new.schema.get(keyword, True)
             if type_name not in common or (before is True and after is True):
                 continue
-            if keyword.startswith("unevaluated") and not _evaluate_alike(old, new):
+            if keyword.startswith("unevaluated") and not (
+                is_equal(list(old.apart), list(new.apart))
+                and all(is_equal(old.schema.get(keyword), new.schema.get(keyword)) for keyword in _EVALUATING)
+            ):
                 yield change(place.path(keyword), "changed", "widens_risk", before, after)
             elif (before is False) != (after is False):
                 kind: Kind = "widened" if before is False else "narrowed"
@@ -463,12 +466,6 @@ def _unresolved(findings: Sequence[Finding], steps: Steps, without: Steps) -> di
         and finding.place[: len(steps)] == steps
         and not (without and finding.place[:1] == without)
     }
-
-
-def _evaluate_alike(old: Level, new: Level) -> bool:
-    return is_equal(list(old.apart), list(new.apart)) and all(
-        is_equal(old.schema.get(keyword), new.schema.get(keyword)) for keyword in _EVALUATING
-    )
 
 
 def _name(value: Any) -> str:
