@@ -86,15 +86,12 @@ class AcpApi:
     def answer(self, request: Request) -> Response:
         try:
             with self.lock:
-                return self._routed(request)
+                for method, path, run in ROUTES:
+                    if method == request.method and (match := path.fullmatch(request.path)):
+                        return run(self, request, *(unquote(group) for group in match.groups()))
+                raise AgentError(404, "There is nothing at this address.")
         except AgentError as exc:
             return as_json(exc.message, exc.status)
-
-    def _routed(self, request: Request) -> Response:
-        for method, path, run in ROUTES:
-            if method == request.method and (match := path.fullmatch(request.path)):
-                return run(self, request, *(unquote(group) for group in match.groups()))
-        raise AgentError(404, "There is nothing at this address.")
 
     def search(self, request: Request) -> Response:
         filters = body_of(request)

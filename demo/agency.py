@@ -93,7 +93,17 @@ class JourneyPlanner(Described):
         if given["nights"] > 21:
             return Failure(21, "Journeys of more than 21 nights are planned by people, not by this agent.")
         if given["wish"].title() in TOWNS:
-            return self._planned(given, config)
+            town = given["wish"].title()
+            stops = 2 if config.get("pace") == "BRISK" else 1
+            sights = WORLD["records"]["sights"]
+            stay = [
+                f"{town}: " + ", then ".join(pick(sights, town, night, stop) for stop in range(stops))
+                for night in range(given["nights"])
+            ]
+            days = [f"Train from {given['start']} to {town}.", *stay, f"Train back to {given['start']}."]
+            return Result(
+                {"days": days, "total_cents": 9_000 * given["nights"] + number(4_000, 30_000, town)}
+            )
         towns = [town for town in TOWNS if number(0, 2, given["wish"], town)] or TOWNS
         question = f"Which of these shall it be for “{given['wish']}”?"
         return Question("choice", {"question": question, "towns": towns})
@@ -104,17 +114,6 @@ class JourneyPlanner(Described):
 
     def drafts(self, given: Values, config: Values) -> Iterator[Values]:
         return iter(())
-
-    def _planned(self, given: Values, config: Values) -> Step:
-        town = given["wish"].title()
-        stops = 2 if config.get("pace") == "BRISK" else 1
-        sights = WORLD["records"]["sights"]
-        stay = [
-            f"{town}: " + ", then ".join(pick(sights, town, night, stop) for stop in range(stops))
-            for night in range(given["nights"])
-        ]
-        days = [f"Train from {given['start']} to {town}.", *stay, f"Train back to {given['start']}."]
-        return Result({"days": days, "total_cents": 9_000 * given["nights"] + number(4_000, 30_000, town)})
 
 
 Agent = LetterWriter | JourneyPlanner

@@ -82,22 +82,18 @@ def _complaint(parameter: Parameter, value: object) -> str:
     if type(value) is not expected:
         return f"must be {type_name}"
     if isinstance(value, str):
-        return _complaint_about_text(parameter, value)
+        names = [c.name for c in parameter.choices]
+        if names and value not in names:
+            return f"must be one of {', '.join(names)}"
+        if parameter.max_length is not None and len(value) > parameter.max_length:
+            return f"must be at most {parameter.max_length} characters"
+        return "must not be empty" if parameter.required and not value.strip() else ""
     if parameter.type == "int" and isinstance(value, int):
         high = DEFAULT_MAX_INT if parameter.high is None else parameter.high
         if parameter.low is not None and value < parameter.low:
             return f"must be at least {parameter.low}"
         return f"must be at most {high}" if value > high else ""
     return ""
-
-
-def _complaint_about_text(parameter: Parameter, value: str) -> str:
-    names = [c.name for c in parameter.choices]
-    if names and value not in names:
-        return f"must be one of {', '.join(names)}"
-    if parameter.max_length is not None and len(value) > parameter.max_length:
-        return f"must be at most {parameter.max_length} characters"
-    return "must not be empty" if parameter.required and not value.strip() else ""
 
 
 def day(value: str, key: str) -> date:

@@ -51,7 +51,18 @@ class McpApi:
 
     def answer(self, request: Request) -> Response:
         if request.path == "/" and request.method == "GET":
-            return self._page()
+            tools = "".join(
+                f"<li><code>{escape(tool.name)}</code> {escape(tool.document['title'])}</li>"
+                for tool in self.tools.values()
+            )
+            page = PAGE.format(
+                name=escape(self.vendor.name),
+                blurb=escape(self.vendor.blurb),
+                count=len(self.tools),
+                path=PATH,
+                tools=tools,
+            )
+            return Response(HTTPStatus.OK, page.encode(), HTML, POLICY)
         if request.path != PATH:
             return as_json({"message": "There is nothing at this address."}, HTTPStatus.NOT_FOUND)
         if request.method == "DELETE":
@@ -59,9 +70,6 @@ class McpApi:
             return Response(HTTPStatus.NO_CONTENT)
         if request.method != "POST":
             return Response(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST, DELETE"})
-        return self._answered(request)
-
-    def _answered(self, request: Request) -> Response:
         number = None
         try:
             message = parsed(request.body)
@@ -92,7 +100,17 @@ class McpApi:
     def _handshake(self, request: Request, message: Mapping[str, Any]) -> Response:
         method, params = message["method"], message["params"]
         if method == "initialize":
-            return self._opened(message)
+            # The oldest session ends, so that sessions that clients never end do not fill the memory.
+            while len(self.sessions) >= MAX_SESSIONS:
+                self.sessions.pop(next(iter(self.sessions)), None)
+            session = secrets.token_urlsafe(16)
+            self.sessions[session] = None
+            result = {
+                "protocolVersion": HANDSHAKE,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": self.vendor.slug, "title": self.vendor.name, "version": "1"},
+            }
+            return reply(message, result, {"Mcp-Session-Id": session})
         if request.headers.get("mcp-session-id") not in self.sessions:
             text = {"code": -32001, "message": "There is no such session; start with initialize."}
             return as_json({"jsonrpc": "2.0", "id": message["id"], "error": text}, HTTPStatus.NOT_FOUND)
@@ -104,19 +122,6 @@ class McpApi:
             case "tools/call":
                 return self._call_tool(request, message, is_modern=False)
         raise RpcError(-32601, f"There is no method {method} here.")
-
-    def _opened(self, message: Mapping[str, Any]) -> Response:
-        # The oldest session ends, so that sessions that clients never end do not fill the memory.
-        while len(self.sessions) >= MAX_SESSIONS:
-            self.sessions.pop(next(iter(self.sessions)), None)
-        session = secrets.token_urlsafe(16)
-        self.sessions[session] = None
-        result = {
-            "protocolVersion": HANDSHAKE,
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": self.vendor.slug, "title": self.vendor.name, "version": "1"},
-        }
-        return reply(message, result, {"Mcp-Session-Id": session})
 
     def _list_tools(self, params: Mapping[str, Any]) -> dict[str, Any]:
         tools = list(self.tools.values())
@@ -158,20 +163,6 @@ class McpApi:
         if isinstance(outcome, list):
             return {"content": outcome}
         return {"content": [text(json.dumps(outcome))], "structuredContent": dict(outcome)}
-
-    def _page(self) -> Response:
-        tools = "".join(
-            f"<li><code>{escape(tool.name)}</code> {escape(tool.document['title'])}</li>"
-            for tool in self.tools.values()
-        )
-        page = PAGE.format(
-            name=escape(self.vendor.name),
-            blurb=escape(self.vendor.blurb),
-            count=len(self.tools),
-            path=PATH,
-            tools=tools,
-        )
-        return Response(HTTPStatus.OK, page.encode(), HTML, POLICY)
 
 
 class McpServer(Server):

@@ -110,7 +110,12 @@ class Membership:
                 case "POST", "/register":
                     return self._registered(request)
                 case "POST", "/revoke":
-                    return self._revoked(request)
+                    token = self._form_of_a_client(request).get("token", "")
+                    with self.lock:
+                        _, sign_in = self.access.pop(token, (0.0, None))
+                        for over in filter(None, (sign_in, self.refresh.get(token))):
+                            over.is_over = True
+                    return as_json({})
                 case "GET", "/.well-known/oauth-authorization-server":
                     return as_json(_server(_base(request)))
                 case "GET", "/.well-known/oauth-protected-resource/members":
@@ -167,7 +172,14 @@ class Membership:
                 case "authorization_code":
                     return self._redeemed(form)
                 case "refresh_token":
-                    return self._renewed(form.get("refresh_token", ""))
+                    token = form.get("refresh_token", "")
+                    sign_in = self.refresh.get(token)
+                    # RFC 9700, section 4.14.2: a refresh token that comes again was stolen: its sign-in ends.
+                    if sign_in and sign_in.current != token:
+                        sign_in.is_over = True
+                    if sign_in is None or sign_in.is_over:
+                        raise OAuthError("invalid_grant", "This sign-in is over.")
+                    return self._issued(sign_in, sign_in.scope)
         raise OAuthError("unsupported_grant_type", "This way of asking is not known here.")
 
     def _form_of_a_client(self, request: Request) -> Mapping[str, str]:
@@ -192,14 +204,6 @@ class Membership:
         echoed = {name: metadata[name] for name in ECHOED_METADATA if name in metadata}
         return as_json(echoed | client | {"client_secret_expires_at": 0}, HTTPStatus.CREATED)
 
-    def _revoked(self, request: Request) -> Response:
-        token = self._form_of_a_client(request).get("token", "")
-        with self.lock:
-            _, sign_in = self.access.pop(token, (0.0, None))
-            for over in filter(None, (sign_in, self.refresh.get(token))):
-                over.is_over = True
-        return as_json({})
-
     def _redeemed(self, form: Mapping[str, str]) -> Response:
         code = self.codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
@@ -209,15 +213,6 @@ class Membership:
         if (code.redirect_uri, code.resource) != (form.get("redirect_uri"), form.get("resource", "")):
             raise OAuthError("invalid_grant", "The code was given for another address.")
         sign_in = SignIn(code.scope)
-        return self._issued(sign_in, sign_in.scope)
-
-    def _renewed(self, token: str) -> Response:
-        sign_in = self.refresh.get(token)
-        # RFC 9700, section 4.14.2: a refresh token that comes again has been stolen, so its sign-in ends.
-        if sign_in and sign_in.current != token:
-            sign_in.is_over = True
-        if sign_in is None or sign_in.is_over:
-            raise OAuthError("invalid_grant", "This sign-in is over.")
         return self._issued(sign_in, sign_in.scope)
 
     def _issued(self, sign_in: SignIn | None, scope: str) -> Response:

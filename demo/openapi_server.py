@@ -58,7 +58,18 @@ class OpenApiApi:
         if request.path == DOCUMENT_PATH:
             return if_changed(request, as_json(self.document))
         if request.path == "/":
-            return self._page()
+            rows = [
+                f"<li><code>{method} {escape(path)}</code>: {escape(operation['summary'])}</li>"
+                for path, item in self.document["paths"].items()
+                for method, operation in ((m.upper(), o) for m, o in item.items() if m != "parameters")
+            ]
+            text = PAGE.format(
+                name=escape(self.vendor.name),
+                blurb=escape(self.vendor.blurb),
+                path=DOCUMENT_PATH,
+                operations="".join(rows),
+            )
+            return Response(HTTPStatus.OK, text.encode(), HTML, POLICY)
         matches = [(method, op, m) for method, p, op in self.routes if (m := p.fullmatch(request.path))]
         if not matches:
             return _error_response(HTTPStatus.NOT_FOUND, "not_found", "There is nothing at this address.")
@@ -88,20 +99,6 @@ class OpenApiApi:
             return _error_response(HTTPStatus.CONFLICT, exc.code, exc.message)
         status = next(int(code) for code in operation["responses"] if code.startswith("2"))
         return Response(status) if result is None else as_json(result, status)
-
-    def _page(self) -> Response:
-        rows = [
-            f"<li><code>{method} {escape(path)}</code>: {escape(operation['summary'])}</li>"
-            for path, item in self.document["paths"].items()
-            for method, operation in ((m.upper(), o) for m, o in item.items() if m != "parameters")
-        ]
-        text = PAGE.format(
-            name=escape(self.vendor.name),
-            blurb=escape(self.vendor.blurb),
-            path=DOCUMENT_PATH,
-            operations="".join(rows),
-        )
-        return Response(HTTPStatus.OK, text.encode(), HTML, POLICY)
 
 
 def _error_response(status: int, code: str, message: str) -> Response:

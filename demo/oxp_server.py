@@ -78,7 +78,21 @@ class OxpApi:
 
     def call(self, request: Request) -> Response:
         try:
-            return self._call_tool(self._body(request), request.headers.get("host", ""))
+            body = self._body(request)
+            tool, version = self._tool(body["tool_id"])
+            input_values, context = body.get("input", {}), body.get("context", {})
+            if not isinstance(input_values, dict) or not isinstance(context, dict):
+                raise NotRunError("“input” and “context” are objects.")
+            self._check_requirements(tool.id, context, request.headers.get("host", ""))
+            call_id = str(body.get("call_id") or f"call-{time.monotonic_ns()}")
+            # A call that comes again with its id is answered as before and does not run twice.
+            with self.lock:
+                if call_id not in self.calls:
+                    self.calls[call_id] = self._run(tool, version, input_values)
+                    while len(self.calls) > MAX_KEPT_CALLS:
+                        self.calls.popitem(last=False)
+                result = {"call_id": call_id, **self.calls[call_id]}
+            return as_json({"result": result} if self.wraps else result)
         except NotRunError as exc:
             missing = {"missing_requirements": dict(exc.missing)} if exc.missing else {}
             return as_json({"message": exc.message, **missing}, HTTPStatus.BAD_REQUEST)
@@ -97,22 +111,6 @@ class OxpApi:
             member = "request" if self.wraps else "tool_id"
             raise NotRunError(f'The body misses the required member "{member}".')
         return body
-
-    def _call_tool(self, body: Mapping[str, Any], host: str) -> Response:
-        tool, version = self._tool(body["tool_id"])
-        input_values, context = body.get("input", {}), body.get("context", {})
-        if not isinstance(input_values, dict) or not isinstance(context, dict):
-            raise NotRunError("“input” and “context” are objects.")
-        self._check_requirements(tool.id, context, host)
-        call_id = str(body.get("call_id") or f"call-{time.monotonic_ns()}")
-        # A call that comes again with its id is answered as before and does not run twice.
-        with self.lock:
-            if call_id not in self.calls:
-                self.calls[call_id] = self._run(tool, version, input_values)
-                while len(self.calls) > MAX_KEPT_CALLS:
-                    self.calls.popitem(last=False)
-            result = {"call_id": call_id, **self.calls[call_id]}
-        return as_json({"result": result} if self.wraps else result)
 
     def _tool(self, wanted: str) -> tuple[Tool, int]:
         name, version_suffix, _ = wanted.partition("@")

@@ -78,7 +78,10 @@ class Watchdog(bootsteps.StartStopStep):
         while not self.watch.is_stuck(
             broker_answers=_broker_answers(), connection_attempts=worker.consumer.restart_count
         ):
-            _touch_ready_file()
+            # It exists once the worker is ready. `manage.py up` and health checks look at its age.
+            if path := os.environ.get("PEGBOARD_READY_FILE"):
+                with suppress(FileNotFoundError):
+                    os.utime(path)
             time.sleep(INTERVAL)
         if state.should_stop is not None or state.should_terminate is not None:
             return  # A worker that is stopping has a deadline of its own.
@@ -91,10 +94,3 @@ def _broker_answers() -> bool:
         return bool(redis_client.client().ping())
     except redis.RedisError:
         return False
-
-
-def _touch_ready_file() -> None:
-    # It exists once the worker is ready. `manage.py up` and health checks look at its age.
-    if path := os.environ.get("PEGBOARD_READY_FILE"):
-        with suppress(FileNotFoundError):
-            os.utime(path)

@@ -24,7 +24,12 @@ class RoleRequiredMiddleware(LoginRequiredMiddleware):
             return None
         redirect = super().process_view(request, view_func, view_args, view_kwargs)
         if redirect is not None:
-            return _redirect_to_sign_in(request, redirect)
+            # htmx would insert the sign-in page into a fragment of this page, so a header redirects it.
+            if request.headers.get("HX-Request") != "true":
+                return redirect
+            current_path = urlsplit(request.headers.get("HX-Current-URL", "")).path
+            query = urlencode({"next": current_path}) if current_path else ""
+            return HttpResponse(status=401, headers={"HX-Redirect": f"{resolve_url('login')}?{query}"})
         roles = _roles(request, view_func)
         if request.method not in roles:
             return HttpResponseNotAllowed(list(roles))
@@ -35,15 +40,6 @@ class RoleRequiredMiddleware(LoginRequiredMiddleware):
     def get_login_url(self, view_func: Callable[..., Any]) -> str:
         # Django's admin has a sign-in page of its own; Pegboard has only one.
         return settings.LOGIN_URL
-
-
-def _redirect_to_sign_in(request: HttpRequest, redirect: HttpResponseBase) -> HttpResponseBase:
-    # htmx would insert the sign-in page into a fragment of this page, so a header redirects it.
-    if request.headers.get("HX-Request") != "true":
-        return redirect
-    current_path = urlsplit(request.headers.get("HX-Current-URL", "")).path
-    query = urlencode({"next": current_path}) if current_path else ""
-    return HttpResponse(status=401, headers={"HX-Redirect": f"{resolve_url('login')}?{query}"})
 
 
 def _roles(request: HttpRequest, view_func: Callable[..., Any]) -> dict[str, Role]:

@@ -43,7 +43,7 @@ class _StepError(Exception):
 def perform(steps: Steps, work: ActivityWork) -> Outcome:
     """Run the steps. Raises DomainError if the activity must not run at all."""
     _refuse_endless(work.call)
-    before = _stopped_state(work.call)
+    before = dict(work.call.continues.decoded().resume or {}) if work.call.continues else {}
     step_outputs: list[Mapping[str, Any]] = list(before.get("made", ()))
     for number, step in enumerate(steps.steps[len(step_outputs) :], len(step_outputs) + 1):
         try:
@@ -59,7 +59,9 @@ def perform(steps: Steps, work: ActivityWork) -> Outcome:
             return _with_step_number(number, outcomes.failed("tool_error", "TOO_LONG", message))
         step_outputs.append(result.outputs)
         failpoint("step-made")
-    return _outputs(steps, work, step_outputs)
+    values, unfit = _map_values(steps.outputs, work.signature.outputs, work, step_outputs)
+    notes = [Note("VALUE_TYPE", f"“{name}” {reason}.") for name, reason in unfit.items()]
+    return Outcome("ok", outputs=values, notes=notes)
 
 
 def _refuse_endless(call: Call) -> None:
@@ -74,10 +76,6 @@ def _refuse_endless(call: Call) -> None:
     if depth > MAX_DEPTH:
         message = f"Implementations run each other {MAX_DEPTH} deep at most."
         raise DomainError("activity_too_deep", message, status=409)
-
-
-def _stopped_state(call: Call) -> dict[str, Any]:
-    return dict(call.continues.decoded().resume or {}) if call.continues else {}
 
 
 def _run_step(
@@ -99,7 +97,7 @@ def _run_step(
             if earlier is None:
                 message = "What it asked is not kept any more. Run the tool again."
                 raise DomainError("nothing_to_continue", message, status=409)
-            if not (work.call.on_behalf_of and _asks_for_user(earlier)):
+            if not (work.call.on_behalf_of and any(ask.id == USER for ask in earlier.decoded().asks)):
                 return work.continue_step(number, earlier, answers=work.call.answers)
         tool, ordinal, activity, signature = _callee_of(step, work.call)
         return work.call_step(
@@ -112,11 +110,6 @@ def _run_step(
         )
     except DomainError as exc:
         raise _StepError(_refused_step(exc, step)) from exc
-
-
-def _asks_for_user(call: Call) -> bool:
-    # The calling call states who the user is, so the step runs anew as if it had been stated at first.
-    return any(ask.id == USER for ask in call.decoded().asks)
 
 
 def _callee_of(step: ActivityStep, call: Call) -> tuple[int, int, ActivityVersion | None, Signature]:
@@ -233,9 +226,3 @@ def _with_step_number(number: int, outcome: Outcome) -> Outcome:
     error = dict(outcome.error or {})
     message = f"Step {number}: {error.get('message') or 'it asks for something.'}"
     return replace(outcome, error=error | {"message": message, "step": number})
-
-
-def _outputs(steps: Steps, work: ActivityWork, step_outputs: list[Mapping[str, Any]]) -> Outcome:
-    values, unfit = _map_values(steps.outputs, work.signature.outputs, work, step_outputs)
-    notes = [Note("VALUE_TYPE", f"“{name}” {reason}.") for name, reason in unfit.items()]
-    return Outcome("ok", outputs=values, notes=notes)

@@ -91,7 +91,7 @@ def faults_in_inputs(
     """Yield the faults of the inputs of one step, whose tool or activity has this signature."""
     declared = {parameter.name: parameter for parameter in signature.inputs}
     for name, source in sources.items():
-        if name not in declared and not _takes_others(signature):
+        if name not in declared and "#" in arguments.find_problems(signature, {"#": ""}):
             message = f"“{signature.name}” has no input “{name}”."
             yield ActivityFault(f"{place}.{name}", "unknown_target", message)
         else:
@@ -120,10 +120,6 @@ def faults_in_outputs(
 def faults(place: str, source: Source, reach: Reach) -> Iterator[ActivityFault]:
     """Yield the faults of a source whose target accepts any value."""
     yield from _faults(place, source, None, reach, None)
-
-
-def _takes_others(signature: Signature) -> bool:
-    return "#" not in arguments.find_problems(signature, {"#": ""})
 
 
 def _faults(

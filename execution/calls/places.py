@@ -54,7 +54,11 @@ class CallPlaces:
             yield has_place
         finally:
             if has_place:
-                self._give_back(holder)
+                with self._changed:
+                    self._taken -= 1
+                    # Counts of zero are dropped.
+                    self._held -= Counter(_shares(holder).keys())
+                    self._changed.notify_all()
 
     def _take(self, holder: Holder, seconds: float) -> bool:
         ends = time.monotonic() + seconds
@@ -65,13 +69,6 @@ class CallPlaces:
             self._taken += 1
             self._held.update(_shares(holder).keys())
         return True
-
-    def _give_back(self, holder: Holder) -> None:
-        with self._changed:
-            self._taken -= 1
-            # Counts of zero are dropped.
-            self._held -= Counter(_shares(holder).keys())
-            self._changed.notify_all()
 
     def _may_take(self, holder: Holder) -> bool:
         size = settings.CALLS_IN_A_PROCESS if self._size is None else self._size

@@ -93,7 +93,14 @@ def _poll(call: Call, session: Session, protocol: Protocol, heartbeat: CallHeart
         except UnavailableError as exc:
             logger.info("the run of call %s could not be polled: %s", call.pk, exc.code)
         if _is_late(call):
-            return _give_up(call, session, protocol, run)
+            try:
+                protocol.stop(session, run)
+            except ProtocolError:
+                consequence = "The run could not be cancelled and may still be running."
+            else:
+                consequence = "The run was cancelled."
+            message = f"The run did not end within {call.deadline_seconds} seconds. {consequence}"
+            return outcomes.failed("unavailable", "DEADLINE", message)
         if time.monotonic() + pause > ends:
             return None
         time.sleep(pause)
@@ -160,17 +167,6 @@ def _limits(call: Call) -> Limits:
 def _is_late(call: Call) -> bool:
     began = call.started_at or timezone.now()
     return timezone.now() > began + timedelta(seconds=call.deadline_seconds)
-
-
-def _give_up(call: Call, session: Session, protocol: Protocol, run_id: str) -> Outcome:
-    try:
-        protocol.stop(session, run_id)
-    except ProtocolError:
-        consequence = "The run could not be cancelled and may still be running."
-    else:
-        consequence = "The run was cancelled."
-    message = f"The run did not end within {call.deadline_seconds} seconds. {consequence}"
-    return outcomes.failed("unavailable", "DEADLINE", message)
 
 
 def _release(call: Call) -> None:

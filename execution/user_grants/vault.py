@@ -60,7 +60,13 @@ def set_secret(endpoint: Endpoint, *, actor: User, name: str, value: str) -> End
     """Enters a secret, or replaces the one of this name. Raises DomainError."""
     # Serializes administrators who enter the same name.
     Endpoint.objects.select_for_update().get(pk=endpoint.pk)
-    _check(name, value)
+    faults = {}
+    if not name.strip() or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        faults["name"] = f"Give the name by which tools ask for it, up to {MAX_NAME_LENGTH} characters."
+    if not value.strip() or len(value) > MAX_LENGTH or "\0" in value:
+        faults["value"] = f"Enter the secret, up to {MAX_LENGTH:,} characters."
+    if faults:
+        raise invalid(**faults)
     secrets = EndpointSecret.objects.filter(endpoint=endpoint)
     existing = secrets.filter(name=name).first()
     if existing is None and secrets.count() >= MAX_SECRETS:
@@ -85,16 +91,6 @@ def forget(row: EndpointSecret, *, actor: User) -> None:
     facts = {"endpoint": row.endpoint_id, "fingerprint": row.fingerprint}
     audit.record(actor, "forget", row, before=facts)
     row.delete()
-
-
-def _check(name: str, value: str) -> None:
-    faults = {}
-    if not name.strip() or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        faults["name"] = f"Give the name by which tools ask for it, up to {MAX_NAME_LENGTH} characters."
-    if not value.strip() or len(value) > MAX_LENGTH or "\0" in value:
-        faults["value"] = f"Enter the secret, up to {MAX_LENGTH:,} characters."
-    if faults:
-        raise invalid(**faults)
 
 
 @dataclass(frozen=True, slots=True)

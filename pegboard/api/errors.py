@@ -37,7 +37,16 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
         body["changes"] = [vars(difference) for difference in problem.differences]
     if isinstance(problem, ChecksFailedError):
         body["checks"] = [asdict(check) for check in problem.checks]
-    return Response(body, status=problem.status, headers=_headers(exc))
+    headers = {}
+    if authenticate := getattr(exc, "auth_header", None):
+        headers["WWW-Authenticate"] = authenticate
+    if isinstance(exc, Throttled):
+        headers["Retry-After"] = str(_wait(exc))
+    if isinstance(exc, DomainError) and exc.retry_after:
+        headers["Retry-After"] = str(exc.retry_after)
+    if outage(exc):
+        headers["Retry-After"] = str(RETRY_AFTER)
+    return Response(body, status=problem.status, headers=headers)
 
 
 def _as_problem(exc: Exception, *, is_write: bool) -> DomainError | None:  # noqa: C901 - one line for each family of errors
@@ -72,19 +81,6 @@ def _as_problem(exc: Exception, *, is_write: bool) -> DomainError | None:  # noq
 def _from_fields(detail: Any) -> DomainError:
     general, fields = sentences(detail)
     return DomainError("invalid", general or CHECK_FIELDS, fields=fields)
-
-
-def _headers(exc: Exception) -> dict[str, str]:
-    headers = {}
-    if authenticate := getattr(exc, "auth_header", None):
-        headers["WWW-Authenticate"] = authenticate
-    if isinstance(exc, Throttled):
-        headers["Retry-After"] = str(_wait(exc))
-    if isinstance(exc, DomainError) and exc.retry_after:
-        headers["Retry-After"] = str(exc.retry_after)
-    if outage(exc):
-        headers["Retry-After"] = str(RETRY_AFTER)
-    return headers
 
 
 def _wait(exc: Throttled) -> int:

@@ -64,7 +64,16 @@ class ConflictSerializer(ErrorSerializer):
 class Schema(AutoSchema):
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
-        for code in self._possible_errors():
+        codes = set(ERRORS)
+        if AllowAny in self.view.permission_classes:
+            codes -= {"401", "403"}
+        if self.method in SAFE_METHODS:
+            codes -= {"409", *ONLY_WITH_BODY}
+        if not takes_idempotency_key(self.view, self.method):
+            codes -= {"422"}
+        if "{" not in self.path:
+            codes -= {"404"}
+        for code in sorted(codes):
             body = ConflictSerializer if code == "409" else ErrorSerializer
             schema = self.resolve_serializer(body, direction).ref
             content = {"application/json": {"schema": schema}}
@@ -108,18 +117,6 @@ class Schema(AutoSchema):
                 )
             )
         return parameters
-
-    def _possible_errors(self) -> list[str]:
-        codes = set(ERRORS)
-        if AllowAny in self.view.permission_classes:
-            codes -= {"401", "403"}
-        if self.method in SAFE_METHODS:
-            codes -= {"409", *ONLY_WITH_BODY}
-        if not takes_idempotency_key(self.view, self.method):
-            codes -= {"422"}
-        if "{" not in self.path:
-            codes -= {"404"}
-        return sorted(codes)
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

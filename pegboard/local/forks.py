@@ -131,7 +131,10 @@ def fork_program(
 
         def run() -> None:
             _become_child(name, parent, mask, output.fileno(), pass_fds)
-            _use_environment(env)
+            os.environ.clear()
+            os.environ.update(env)
+            os.environ["CELERY_SKIP_CHECKS"] = "1"  # `load_product` has run them
+            forked_settings.read_again()
             sys.argv = list(command)
             PROGRAMS[command[0]]()
 
@@ -162,10 +165,3 @@ def _become_child(
         if descriptor > 2 and descriptor not in pass_fds:
             with suppress(OSError):  # the directory's own, closed by now
                 os.close(descriptor)
-
-
-def _use_environment(env: dict[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(env)
-    os.environ["CELERY_SKIP_CHECKS"] = "1"  # `load_product` has run them
-    forked_settings.read_again()

@@ -161,7 +161,13 @@ def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> 
         summary=operation.get("summary") or operation.get("description", ""),
         role=operation.get("x-role", ""),
         parameters=[
-            _parameter(parameter, shapes)
+            ReferenceMember(
+                parameter["name"],
+                shapes.words(parameter["schema"]),
+                requires_itself(parameter),
+                parameter.get("description", ""),
+                parameter["in"],
+            )
             for parameter in operation.get("parameters", ())
             # The overview explains it once for all writes.
             if parameter.get("description") != IDEMPOTENCY_KEY
@@ -169,16 +175,6 @@ def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> 
         body=list(shapes.members(body)) if body is not None else [],
         replies=replies,
         example=shapes.example(body) if body is not None else None,
-    )
-
-
-def _parameter(parameter: dict[str, Any], shapes: Shapes) -> ReferenceMember:
-    return ReferenceMember(
-        parameter["name"],
-        shapes.words(parameter["schema"]),
-        requires_itself(parameter),
-        parameter.get("description", ""),
-        parameter["in"],
     )
 
 

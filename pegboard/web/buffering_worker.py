@@ -141,23 +141,22 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         self._arrivals[conn] = arrival
         return arrival
 
-    def _make_room(self, newest: Arrival) -> None:
-        # The oldest has had the most time.
-        same = newest.address and [
-            row for row in self._arrivals.values() if row.address == newest.address and row.takes_place
-        ]
-        if same and len(same) > REQUESTS_OF_ONE_ADDRESS:
-            self._refuse(same[0], HTTPStatus.TOO_MANY_REQUESTS)
-        elif len(self._arrivals) > self._max_arrivals:
-            self._refuse(next(iter(self._arrivals.values())), HTTPStatus.SERVICE_UNAVAILABLE)
-
     def _watch(self, arrival: Arrival) -> None:
         if not arrival.is_read:
             arrival.is_read = True
             handler = self._discard if arrival.is_over else self._receive
             self.poller.register(arrival.conn.sock, EVENT_READ, lambda _: handler(arrival))
             if arrival.takes_place:
-                self._make_room(arrival)
+                # The oldest has had the most time.
+                same = arrival.address and [
+                    row
+                    for row in self._arrivals.values()
+                    if row.address == arrival.address and row.takes_place
+                ]
+                if same and len(same) > REQUESTS_OF_ONE_ADDRESS:
+                    self._refuse(same[0], HTTPStatus.TOO_MANY_REQUESTS)
+                elif len(self._arrivals) > self._max_arrivals:
+                    self._refuse(next(iter(self._arrivals.values())), HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _unwatch(self, arrival: Arrival) -> None:
         if arrival.is_read:
@@ -187,22 +186,20 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             arrival.ends = time.monotonic() + HEAD_SECONDS
         if request.head and not had_head:
             arrival.ends = time.monotonic() + BODY_SECONDS
-            self._expect_body(arrival, request.head)
+            head = request.head
+            if self._keys.is_without_credential(head):
+                self._answer(arrival)
+            elif self._keys.has_key_to_check(head):
+                # The thread needs a single query.
+                self._unwatch(arrival)
+                check: Future[bool] = self.tpool.submit(self._keys.is_key_known, head)
+                check.add_done_callback(
+                    lambda done: self.method_queue.defer(self._continue_after_check, arrival, head, done)
+                )
+            else:
+                self._ask_for_body(arrival, head)
         else:
             self._watch(arrival)
-
-    def _expect_body(self, arrival: Arrival, head: RequestHead) -> None:
-        if self._keys.is_without_credential(head):
-            self._answer(arrival)
-        elif self._keys.has_key_to_check(head):
-            # The thread needs a single query.
-            self._unwatch(arrival)
-            check: Future[bool] = self.tpool.submit(self._keys.is_key_known, head)
-            check.add_done_callback(
-                lambda done: self.method_queue.defer(self._continue_after_check, arrival, head, done)
-            )
-        else:
-            self._ask_for_body(arrival, head)
 
     def _continue_after_check(self, arrival: Arrival, head: RequestHead, check: "Future[bool]") -> None:
         if self._arrivals.get(arrival.conn) is not arrival:

@@ -4,9 +4,8 @@ Django reads as many bytes as Content-Length states, so it would read nothing, a
 arguments. This application reads the complete body and sets its length.
 """
 
-import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 from django.conf import settings
@@ -25,11 +24,15 @@ class ChunkedBodies:
         self._application = application
 
     def __call__(self, meta: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if not _is_chunked(meta):
+        if not (meta.get("HTTP_TRANSFER_ENCODING") and meta.get("wsgi.input_terminated")):
             return self._application(meta, start_response)
         body = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed with the reply
         try:
-            length = _copy(meta["wsgi.input"], body)
+            chunks = meta["wsgi.input"]
+            # Reads one byte more than the limit, so that BoundsMiddleware rejects a longer body.
+            length, limit = 0, settings.MAX_BODY_BYTES + 1
+            while length < limit and (piece := chunks.read(min(AT_ONCE, limit - length))):
+                length += body.write(piece)
         except OSError:
             # The client disconnected, or the chunks are malformed.
             body.close()
@@ -53,16 +56,3 @@ class _Reply:
         self._body.close()
         if close := getattr(self._reply, "close", None):
             close()
-
-
-def _is_chunked(meta: Mapping[str, Any]) -> bool:
-    # The end of the body is only detectable if the server marks it.
-    return bool(meta.get("HTTP_TRANSFER_ENCODING")) and bool(meta.get("wsgi.input_terminated"))
-
-
-def _copy(chunks: io.BufferedIOBase, body: IO[bytes]) -> int:
-    # Reads one byte more than the limit, so that BoundsMiddleware rejects a longer body.
-    length, limit = 0, settings.MAX_BODY_BYTES + 1
-    while length < limit and (piece := chunks.read(min(AT_ONCE, limit - length))):
-        length += body.write(piece)
-    return length

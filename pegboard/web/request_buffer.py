@@ -64,7 +64,11 @@ class RequestBuffer:
             if end < 0:
                 self.is_complete = len(self._head_bytes) > MAX_HEAD_BYTES
                 return
-            self.head = _parse(bytes(self._head_bytes[:end]))
+            first, *lines = bytes(self._head_bytes[:end]).decode("latin-1").lstrip("\r\n").split("\r\n")
+            method, _, target = first.partition(" ")
+            pairs = (line.partition(":") for line in lines)
+            headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+            self.head = RequestHead(method, target.partition(" ")[0].partition("?")[0], headers)
             piece = bytes(self._head_bytes[end + len(END_OF_HEAD) :])
             self._chunks = ChunkScanner() if self.head.is_chunked else None
             self._head_bytes.clear()
@@ -129,11 +133,3 @@ class ChunkScanner:
         self._is_in_trailer = size == 0
         # The line break after the data counts too.
         self._skipped = size + 2 if size > 0 else 0
-
-
-def _parse(head: bytes) -> RequestHead:
-    first, *lines = head.decode("latin-1").lstrip("\r\n").split("\r\n")
-    method, _, target = first.partition(" ")
-    pairs = (line.partition(":") for line in lines)
-    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    return RequestHead(method, target.partition(" ")[0].partition("?")[0], headers)

@@ -31,18 +31,14 @@ class TraceMiddleware:
         try:
             response = self.get_response(request)
             response.headers[ID_HEADER] = request_id
-            _record(request, response, time.perf_counter() - began)
+            route = route_of(request) or "none"
+            request.META[ROUTE_IN_ENVIRON] = route
+            match = request.resolver_match
+            path = f"/{match.route}" if match and route in SECRET_ADDRESSES else request.path
+            record_request(route, response.status_code, time.perf_counter() - began, request.method, path)
         finally:
             log_context.end(token)
         return response
-
-
-def _record(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-    route = route_of(request) or "none"
-    request.META[ROUTE_IN_ENVIRON] = route
-    match = request.resolver_match
-    path = f"/{match.route}" if match and route in SECRET_ADDRESSES else request.path
-    record_request(route, response.status_code, seconds, request.method, path)
 
 
 def route_of(request: HttpRequest) -> str | None:

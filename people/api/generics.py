@@ -43,7 +43,17 @@ class APIView(AnyAPIView):
         # Calls of tools read the header themselves.
         if is_write and idempotent_writes.HEADER in request.headers and not getattr(self, "invokes", False):
             self._write_once(request)
-        self._check_what_was_sent(request)
+        method = "GET" if request.method == "HEAD" else request.method or ""
+        may_hold_more = request.query_params or method in ("POST", "PUT", "PATCH", "DELETE")
+        if not may_hold_more or not hasattr(self, method.lower()):  # without the method, the answer is 405
+            return
+        parameters, takes_a_body = declared(self, method)
+        if faults := refusals(request.query_params, parameters, "parameter"):
+            raise ValidationError(faults)
+        # A body is judged by the serializer that reads it (`core.serializers.Input`), unless none does.
+        has_a_body = request.META.get("CONTENT_LENGTH") not in (None, "", "0")
+        if has_a_body and not takes_a_body and (faults := refusals(request.data, [], "member")):
+            raise ValidationError(faults)
 
     def _write_once(self, request: Request) -> None:
         """Replace the view's handler by one that runs it once for each key of this caller."""
@@ -63,39 +73,24 @@ class APIView(AnyAPIView):
                 request=request_bytes,
                 write=lambda: _stored(handler(request, *args, **kwargs)),
             )
-            return _response(stored, is_repeated=is_repeated)
+            response = HttpResponse(
+                stored.body,
+                status=stored.status,
+                headers={**stored.headers, "Content-Type": "application/json"},
+            )
+            if not stored.body:
+                del response.headers["Content-Type"]
+            if is_repeated:
+                response.headers["Idempotency-Replayed"] = "true"
+            return response
 
         setattr(self, name, answer)
-
-    def _check_what_was_sent(self, request: Request) -> None:
-        method = "GET" if request.method == "HEAD" else request.method or ""
-        may_hold_more = request.query_params or method in ("POST", "PUT", "PATCH", "DELETE")
-        if not may_hold_more or not hasattr(self, method.lower()):  # without the method, the answer is 405
-            return
-        parameters, takes_a_body = declared(self, method)
-        if faults := refusals(request.query_params, parameters, "parameter"):
-            raise ValidationError(faults)
-        # A body is judged by the serializer that reads it (`core.serializers.Input`), unless none does.
-        has_a_body = request.META.get("CONTENT_LENGTH") not in (None, "", "0")
-        if has_a_body and not takes_a_body and (faults := refusals(request.data, [], "member")):
-            raise ValidationError(faults)
 
 
 def _stored(response: Response) -> StoredResponse:
     body = "" if response.data is None else JSONRenderer().render(response.data).decode()
     headers = {name: value for name, value in response.items() if name != "Content-Type"}
     return StoredResponse(response.status_code, headers, body)
-
-
-def _response(stored: StoredResponse, *, is_repeated: bool) -> HttpResponse:
-    response = HttpResponse(
-        stored.body, status=stored.status, headers={**stored.headers, "Content-Type": "application/json"}
-    )
-    if not stored.body:
-        del response.headers["Content-Type"]
-    if is_repeated:
-        response.headers["Idempotency-Replayed"] = "true"
-    return response
 
 
 def takes_idempotency_key(view: AnyAPIView, method: str) -> bool:
@@ -111,7 +106,16 @@ def declared(view: AnyAPIView, method: str) -> tuple[list[str], bool]:
     if cached is None:
         schema = schema_of(view, method)
         takes_a_body = method in ("POST", "PUT", "PATCH") and schema.get_request_serializer() is not None
-        cached = _declared[type(view), method] = _parameters(schema), takes_a_body
+        names: list[str] = []
+        for override in schema.get_override_parameters():
+            if isinstance(override, OpenApiParameter):
+                names += [override.name] if override.location == OpenApiParameter.QUERY else []
+            else:
+                names += (override() if inspect.isclass(override) else override).fields
+        if schema.method == "GET" and isinstance(schema.view, generics.ListAPIView):
+            paginator: Any = schema.view.paginator
+            names += [row["name"] for row in paginator.get_schema_operation_parameters(schema.view)]
+        cached = _declared[type(view), method] = names, takes_a_body
     return cached
 
 
@@ -125,19 +129,6 @@ def schema_of(view: AnyAPIView, method: str) -> AutoSchema:
     schema: AutoSchema = (of_the_method or usual)()
     schema.view, schema.method = view, method
     return schema
-
-
-def _parameters(schema: AutoSchema) -> list[str]:
-    names: list[str] = []
-    for override in schema.get_override_parameters():
-        if isinstance(override, OpenApiParameter):
-            names += [override.name] if override.location == OpenApiParameter.QUERY else []
-        else:
-            names += (override() if inspect.isclass(override) else override).fields
-    if schema.method == "GET" and isinstance(schema.view, generics.ListAPIView):
-        paginator: Any = schema.view.paginator
-        names += [row["name"] for row in paginator.get_schema_operation_parameters(schema.view)]
-    return names
 
 
 class GenericAPIView(APIView, generics.GenericAPIView[Row]):

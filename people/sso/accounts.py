@@ -45,7 +45,19 @@ def account_of(claims: Mapping[str, Any], provider: Provider) -> User:
     if user is None:
         return _add(claims, role, provider)
     if provider.roles_claim and user.role != role:
-        _assign_role(user, role)
+        # The last administrator keeps that role; the audit trail and the log record it.
+        try:
+            users.update_user(user, actor=None, role=role, why=REASON)
+        except DomainError as error:
+            if error.code != "last_administrator":
+                raise
+            user.refresh_from_db()
+            logger.warning(
+                "%s is the last administrator and stays one, against single sign-on", user.username
+            )
+            with transaction.atomic():
+                reason = f"{REASON} says {role.label.lower()}, but there is no other administrator"
+                audit.record(None, "keep role", user, why=reason)
     return user
 
 
@@ -111,26 +123,20 @@ def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
         )
         raise SignInError("not_linked", message, status=403)
     with transaction.atomic():
+        # Pages show the name beside the user's changes, so characters that it may not contain drop it.
+        value = claims.get("name")
+        is_plain = isinstance(value, str) and value.isprintable() and len(value) <= MAX_NAME_LENGTH
         user = users.add_user(
-            actor=None, username=username, password=None, name=_name(claims), role=role, why=REASON
+            actor=None,
+            username=username,
+            password=None,
+            name=str(value).strip() if is_plain else "",
+            role=role,
+            why=REASON,
         )
         link(user, actor=None, issuer=claims["iss"], subject=claims["sub"])
     logger.info("%s signed in at %s for the first time", username, provider.issuer)
     return user
-
-
-def _assign_role(user: User, role: Role) -> None:
-    # The last administrator keeps that role; the audit trail and the log record it.
-    try:
-        users.update_user(user, actor=None, role=role, why=REASON)
-    except DomainError as error:
-        if error.code != "last_administrator":
-            raise
-        user.refresh_from_db()
-        logger.warning("%s is the last administrator and stays one, against single sign-on", user.username)
-        with transaction.atomic():
-            reason = f"{REASON} says {role.label.lower()}, but there is no other administrator"
-            audit.record(None, "keep role", user, why=reason)
 
 
 def _username(claims: Mapping[str, Any]) -> str:
@@ -141,10 +147,3 @@ def _username(claims: Mapping[str, Any]) -> str:
             if name:
                 return name
     raise SignInError("no_name", "The identity provider gives you no name that can be used here.", status=403)
-
-
-def _name(claims: Mapping[str, Any]) -> str:
-    # Pages show it beside the user's changes. A name with characters that a name may not contain is dropped.
-    value = claims.get("name")
-    is_plain = isinstance(value, str) and value.isprintable() and len(value) <= MAX_NAME_LENGTH
-    return str(value).strip() if is_plain else ""

@@ -78,10 +78,25 @@ def link(request: HttpRequest) -> HttpResponse:
 def done(request: HttpRequest) -> HttpResponse:
     idp = _configured()
     try:
-        sign_in = _take_pending(request)
+        pending: dict[str, Any] = request.session.get(PENDING, {})
+        sign_in: dict[str, Any] | None = pending.pop(request.GET.get("state", ""), None)
+        if sign_in is None or time.time() - sign_in["at"] > SIGN_IN_SECONDS:
+            message = (
+                "This sign-in did not start in this browser, is older than ten minutes, or was used before."
+            )
+            raise SignInError("unknown_state", f"{message} Start again.")
+        request.session[PENDING] = pending
+        request.session.save()  # before the provider is called, so that a response is used once
         claims = _claims(request, idp, sign_in)
         if sign_in["user"] is not None:
-            return _link(request, claims, sign_in)
+            user = request.user
+            if not user.is_authenticated or user.pk != sign_in["user"]:
+                raise SignInError(
+                    "another_person", "Another person is signed in here now. Start again.", status=403
+                )
+            accounts.link(user, actor=user, issuer=claims["iss"], subject=claims["sub"])
+            messages.success(request, "Linked. From now on you can sign in without your password.")
+            return redirect(sign_in["after"])
         login_lockout.begin_session(request, accounts.account_of(claims, idp), backend=BACKEND)
         request.session.pop(PENDING, None)
         request.session[SIGN_IN_ISSUER] = idp.issuer
@@ -147,18 +162,6 @@ def _address(request: HttpRequest, idp: provider.Provider, *, after: str, user: 
     return f"{page}{'&' if '?' in page else '?'}{urlencode(fields)}"
 
 
-def _take_pending(request: HttpRequest) -> dict[str, Any]:
-    """Remove the pending sign-in of this response from the session and return it. Raises SignInError."""
-    pending: dict[str, Any] = request.session.get(PENDING, {})
-    sign_in: dict[str, Any] | None = pending.pop(request.GET.get("state", ""), None)
-    if sign_in is None or time.time() - sign_in["at"] > SIGN_IN_SECONDS:
-        message = "This sign-in did not start in this browser, is older than ten minutes, or was used before."
-        raise SignInError("unknown_state", f"{message} Start again.")
-    request.session[PENDING] = pending
-    request.session.save()  # before the provider is called, so that a response is used once
-    return sign_in
-
-
 def _claims(request: HttpRequest, idp: provider.Provider, sign_in: dict[str, Any]) -> dict[str, Any]:
     metadata, response = provider.metadata(idp), request.GET
     has_issuer = "iss" in response or metadata.states_issuer  # RFC 9207
@@ -182,15 +185,6 @@ def _claims(request: HttpRequest, idp: provider.Provider, sign_in: dict[str, Any
         nonce=sign_in["nonce"],
         now=time.time(),
     )
-
-
-def _link(request: HttpRequest, claims: dict[str, Any], sign_in: dict[str, Any]) -> HttpResponse:
-    user = request.user
-    if not user.is_authenticated or user.pk != sign_in["user"]:
-        raise SignInError("another_person", "Another person is signed in here now. Start again.", status=403)
-    accounts.link(user, actor=user, issuer=claims["iss"], subject=claims["sub"])
-    messages.success(request, "Linked. From now on you can sign in without your password.")
-    return redirect(sign_in["after"])
 
 
 def _problem(request: HttpRequest, error: DomainError) -> HttpResponse:
