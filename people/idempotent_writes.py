@@ -68,7 +68,8 @@ def write_once(
         if not is_new:
             if row.request_digest != digest:
                 raise KeyReusedError
-            return _read_response(row), True
+            text = encryption.decrypt(row.sealed, row=row.pk, field=FIELD, name="stored answers").reveal()
+            return msgspec.json.decode(text, type=StoredResponse), True
         response = write()
         if response.status >= 400:
             transaction.set_rollback(True)
@@ -78,11 +79,6 @@ def write_once(
             row.sealed = encryption.encrypt(Secret(text), row=row.pk, field=FIELD)
             row.save(update_fields=["sealed"])
     return response, False
-
-
-def _read_response(row: IdempotentWrite) -> StoredResponse:
-    text = encryption.decrypt(row.sealed, row=row.pk, field=FIELD, name="stored answers").reveal()
-    return msgspec.json.decode(text, type=StoredResponse)
 
 
 def forget_old_writes() -> bool:

@@ -51,13 +51,11 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
         message = f"It {'ended' if is_over else 'ends'} on {moment(expires_at)}. Enter its replacement."
         state = State.REFUSED if is_over else State.EXPIRING
         return replace(_plain(state, message, Remedy.EDIT), expires_at=expires_at)
-    return replace(_usual_status(credential, warning), expires_at=expires_at)
-
-
-def _usual_status(credential: Credential, warning: str) -> CredentialStatus:
     if credential.used_at is None:
-        return _plain(State.NEW, f"No vendor has been sent it yet.{warning}", None)
-    return _plain(State.OK, f"The vendor took it when it was last sent.{warning}", None)
+        usual_status = _plain(State.NEW, f"No vendor has been sent it yet.{warning}", None)
+    else:
+        usual_status = _plain(State.OK, f"The vendor took it when it was last sent.{warning}", None)
+    return replace(usual_status, expires_at=expires_at)
 
 
 def used_at(credential: Credential) -> datetime | None:

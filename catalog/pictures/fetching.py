@@ -103,7 +103,9 @@ def _image_at(address: str, endpoint: Endpoint) -> bytes:
     if addresses.is_data(address):
         return addresses.decode_data(address)
     # An administrator gave the origin of the endpoint; any other one is the vendor's own idea.
-    is_of_endpoint = endpoint.url != "" and _has_origin_of(address, endpoint)
+    policy = policy_for(Door.PICTURE, AddressSource.ADMINISTRATOR)
+    origins = (check_url(url, policy, may_ask=True).origin for url in (address, endpoint.url))
+    is_of_endpoint = endpoint.url != "" and len(set(origins)) == 1
     source = AddressSource.ADMINISTRATOR if is_of_endpoint else AddressSource.VENDOR
     with Session(
         address,
@@ -113,12 +115,6 @@ def _image_at(address: str, endpoint: Endpoint) -> bytes:
         authorities=endpoint.authorities if is_of_endpoint else "",
     ) as session:
         return session.get("", headers=_ACCEPT).body
-
-
-def _has_origin_of(address: str, endpoint: Endpoint) -> bool:
-    policy = policy_for(Door.PICTURE, AddressSource.ADMINISTRATOR)
-    origins = [check_url(url, policy, may_ask=True).origin for url in (address, endpoint.url)]
-    return origins[0] == origins[1]
 
 
 def _rows_with_address_of(source: ToolPicture) -> QuerySet[ToolPicture]:

@@ -84,13 +84,12 @@ def _without_order(keyword: str, value: Any) -> Any:
             for name, names in value.items()
         }
     is_list = keyword in ("anyOf", "oneOf") and isinstance(value, list)
-    if is_list and all(isinstance(branch, dict) and _lists_values(branch) for branch in value):
+    if is_list and all(
+        isinstance(branch, dict) and ("const" in branch or "enum" in branch or branch.get("type") == "null")
+        for branch in value
+    ):
         return in_one_order(value)
     return value
-
-
-def _lists_values(branch: dict[str, Any]) -> bool:
-    return "const" in branch or "enum" in branch or branch.get("type") == "null"
 
 
 def _names_values(member: str, value: Any) -> bool:

@@ -73,7 +73,12 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
     if heartbeat.is_lost and not call.remote_run:
         _stop_late_start(call)
     if outcome is None:
-        _release(call)
+        # End the lease after a pause that grows with the age of the run. The next worker then continues.
+        age = (timezone.now() - call.started_at).total_seconds() if call.started_at else 0
+        pause = timedelta(seconds=min(MAX_RELEASE_SECONDS, max(MIN_RELEASE_SECONDS, age / 10)))
+        running_call = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
+        # Without a wake: a hint of the vendor may send one sooner (execution/calls/run_hints.py).
+        running_call.update(gives_up_at=Now() + pause, sent_at=None)
         return None
     seconds = time.monotonic() - began
     attempts.append(results.attempt(outcome, exchanges, 0, seconds, protocol.unshown))
@@ -167,15 +172,6 @@ def _limits(call: Call) -> Limits:
 def _is_late(call: Call) -> bool:
     began = call.started_at or timezone.now()
     return timezone.now() > began + timedelta(seconds=call.deadline_seconds)
-
-
-def _release(call: Call) -> None:
-    """End the lease after a pause that grows with the age of the run. The next worker then continues."""
-    age = (timezone.now() - call.started_at).total_seconds() if call.started_at else 0
-    pause = timedelta(seconds=min(MAX_RELEASE_SECONDS, max(MIN_RELEASE_SECONDS, age / 10)))
-    running_call = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
-    # Without a wake: a hint of the vendor may send one sooner (execution/calls/run_hints.py).
-    running_call.update(gives_up_at=Now() + pause, sent_at=None)
 
 
 def stop(call: Call) -> bool:

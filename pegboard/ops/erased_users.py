@@ -68,7 +68,19 @@ def erase_user(user: User, *, why: str) -> ErasureResult:
         user.set_unusable_password()
         user.sessions_ended += 1
         user.save(update_fields=["username", "name", "last_login", "password", "sessions_ended"])
-        _delete_own_rows(user, person)
+        for model, field in OWN_ROWS:
+            model._default_manager.filter(**{field: user}).delete()
+        Notice.readers.through._default_manager.filter(user=user).delete()
+        LogEntry.objects.filter(content_type__model="user", object_id=str(user.pk)).delete()
+        FailedSignIn.objects.filter(username__in=[name.casefold() for name in person.usernames]).delete()
+        callers = [f"user:{user.pk}", *(f"key:{pk}" for pk in person.api_key_ids)]
+        IdempotentWrite.objects.filter(caller__in=callers).delete()
+        session_keys = [
+            session.pk
+            for session in Session.objects.iterator()
+            if session.get_decoded().get(SESSION_KEY) == str(user.pk)
+        ]
+        Session.objects.filter(pk__in=session_keys).delete()
         _replace_copied_names(user, person)
         entries = erasure.erase(person, user=user, why=why)
     return ErasureResult(pseudonym, entries)
@@ -80,22 +92,6 @@ def pseudonym_for(user: User) -> str:
     if User.objects.exclude(pk=user.pk).filter(username__iexact=pseudonym).exists():
         raise DomainError("taken", f"Another user is called {pseudonym}. Rename that user first.", status=409)
     return pseudonym
-
-
-def _delete_own_rows(user: User, person: Person) -> None:
-    for model, field in OWN_ROWS:
-        model._default_manager.filter(**{field: user}).delete()
-    Notice.readers.through._default_manager.filter(user=user).delete()
-    LogEntry.objects.filter(content_type__model="user", object_id=str(user.pk)).delete()
-    FailedSignIn.objects.filter(username__in=[name.casefold() for name in person.usernames]).delete()
-    callers = [f"user:{user.pk}", *(f"key:{pk}" for pk in person.api_key_ids)]
-    IdempotentWrite.objects.filter(caller__in=callers).delete()
-    session_keys = [
-        session.pk
-        for session in Session.objects.iterator()
-        if session.get_decoded().get(SESSION_KEY) == str(user.pk)
-    ]
-    Session.objects.filter(pk__in=session_keys).delete()
 
 
 def _replace_copied_names(user: User, person: Person) -> None:

@@ -73,14 +73,12 @@ class AwsSignature(Kind):
         )
         scope = "/".join([moment[:8], self.values["region"], self.values["service"], "aws4_request"])
         hashed_request = hashlib.sha256(canonical_request.encode()).hexdigest()
-        signature = self._sign(scope, "\n".join([_ALGORITHM, moment, scope, hashed_request]))
+        key = f"AWS4{self.secret}".encode()
+        for part in scope.split("/"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        text = "\n".join([_ALGORITHM, moment, scope, hashed_request])
+        signature = hmac.digest(key, text.encode(), "sha256").hex()
         identity = f"Credential={self.values['access_key_id']}/{scope}"
         # A signature is valid for this request and for some minutes, so a reply may repeat it.
         value = f"{_ALGORITHM} {identity}, SignedHeaders={names}, Signature={signature}"
         request.set_header("Authorization", value, is_secret=False)
-
-    def _sign(self, scope: str, text: str) -> str:
-        key = f"AWS4{self.secret}".encode()
-        for part in scope.split("/"):
-            key = hmac.digest(key, part.encode(), "sha256")
-        return hmac.digest(key, text.encode(), "sha256").hex()

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from core.own_commands import MANAGE
 from pegboard.ops.backup_files import list_backups, time_of
-from pegboard.ops.doctor.frame import CheckResult, DoctorCheck, DoctorLimits, Trouble
+from pegboard.ops.doctor.frame import CheckResult, DoctorCheck, Trouble
 from pegboard.server_addresses import DatabaseAddress, parse_database_address
 
 # A backup each night may be late by another night.
@@ -52,12 +52,10 @@ def try_restore(file: Path | None) -> CheckResult:
     facts: list[str] = []
     troubles = tuple(_find_troubles(file, facts))
     return CheckResult(
-        DoctorCheck("restore", "the newest backup restores", _find_nothing), troubles, facts=tuple(facts)
+        DoctorCheck("restore", "the newest backup restores", lambda limits: iter(())),
+        troubles,
+        facts=tuple(facts),
     )
-
-
-def _find_nothing(limits: DoctorLimits) -> Iterator[Trouble]:
-    return iter(())
 
 
 def _find_troubles(file: Path | None, facts: list[str]) -> Iterator[Trouble]:
