@@ -43,7 +43,7 @@ def parse(text: str, repeated: Callable[[str], None] | None = None) -> Any:
     A member with a repeated key is broken. With `repeated` its last value is used instead, and `repeated` is
     called with the key. Raises UnreadableTextError.
     """
-    return _Reader(repeated).parse(text)
+    return _PartsReader(repeated).parse(text)
 
 
 def find_broken(value: object, *, is_in_entries: bool = True) -> BrokenPart | None:
@@ -75,7 +75,7 @@ class _Container:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _PartsReader:
     repeated: Callable[[str], None] | None
     containers: list[_Container] = field(default_factory=lambda: [_Container([], "value")])
     # Closing brackets that must follow. Inside a value that is too deep, which is skipped, there are more of

@@ -59,7 +59,7 @@ _ERRORS: dict[str, type[ProtocolError]] = {
 }
 
 
-class _Head(msgspec.Struct):
+class _ReplyHead(msgspec.Struct):
     origin: str
     status: int
     headers: dict[str, str]
@@ -110,7 +110,7 @@ def add(
         return None
     name = uuid4()
     headers = {key: reply.headers[key] for key in ("content-type",) if key in reply.headers}
-    head = _Head(origin, reply.status, headers, reply.url, dict(facts))
+    head = _ReplyHead(origin, reply.status, headers, reply.url, dict(facts))
     opened = _Open(name, rest, head, _Owner(origin, holder, holds_secret, on_expiry))
     try:
         broker = redis_client.client()
@@ -179,7 +179,7 @@ class OpenReply:
     """An open reply, for the process that continues with it."""
 
     name: UUID
-    head: _Head
+    head: _ReplyHead
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -273,7 +273,7 @@ class OpenReply:
 class _Open:
     """An open reply in the process of its connection. It occupies a slot until it expires."""
 
-    def __init__(self, name: UUID, rest: Rest, head: _Head, owner: _Owner) -> None:
+    def __init__(self, name: UUID, rest: Rest, head: _ReplyHead, owner: _Owner) -> None:
         self.name, self.head, self.owner = name, head, owner
         self._rest = rest
         self._has_ended = self._is_over = False
@@ -430,12 +430,12 @@ def _key(name: UUID, part: str) -> str:
     return f"pegboard:open-replies:{name}:{part}"
 
 
-def _encrypt_head(name: UUID, head: _Head) -> str:
+def _encrypt_head(name: UUID, head: _ReplyHead) -> str:
     return _encrypt(name, msgspec.json.encode(head).decode())
 
 
-def _decrypt_head(name: UUID, ciphertext: str) -> _Head:
-    return msgspec.json.decode(_decrypt(name, ciphertext), type=_Head)
+def _decrypt_head(name: UUID, ciphertext: str) -> _ReplyHead:
+    return msgspec.json.decode(_decrypt(name, ciphertext), type=_ReplyHead)
 
 
 def _encrypt(name: UUID, text: str) -> str:

@@ -35,7 +35,7 @@ _MERGE = "<<"
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCollection:
     """A collection whose end has not been read. `key` is None while a mapping waits for its next key."""
 
     value: dict[str, Any] | list[Any]
@@ -82,7 +82,7 @@ class _Composer:
         self.documents = 0
         self.has_broken_parts = False
         self._skipped = 0  # open collections inside a part that is too deep
-        self._open: list[_Open] = []
+        self._open: list[_OpenCollection] = []
         self._size = 0
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -117,12 +117,12 @@ class _Composer:
         self._add(value)
 
     def _start_mapping(self, event: yaml.MappingStartEvent) -> None:
-        self._start(_Open({}, self._size, event.anchor))
+        self._start(_OpenCollection({}, self._size, event.anchor))
 
     def _start_sequence(self, event: yaml.SequenceStartEvent) -> None:
-        self._start(_Open([], self._size, event.anchor))
+        self._start(_OpenCollection([], self._size, event.anchor))
 
-    def _start(self, opened: _Open) -> None:
+    def _start(self, opened: _OpenCollection) -> None:
         if self._is_key():
             raise ProtocolViolationError("YAML_SYNTAX", "The reply uses a collection as a key.")
         self._count(1)

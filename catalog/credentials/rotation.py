@@ -29,19 +29,19 @@ LOST = "The key of its secret is lost, and rotate_keys --forget has emptied it."
 
 
 @dataclass(slots=True)
-class Progress:
+class RotationProgress:
     encrypted: int = 0
     undecryptable: int = 0
 
 
-def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
+def rotate(say: Callable[[RotationProgress], None] = lambda progress: None) -> RotationProgress:
     """Encrypt every secret with the first key of the ring. Calls `say` after each batch.
 
     Secrets of keys that are not in the ring stay unchanged, and undecryptable ones are counted. Raises
     KeyringError.
     """
     ring = encryption.keyring()
-    progress = Progress()
+    progress = RotationProgress()
     deadline = time.monotonic() + LOCK_WAIT_SECONDS
     old = ring.keys.keys() - {ring.first}
     while True:
@@ -61,7 +61,9 @@ def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
 
 
 @transaction.atomic
-def _encrypt_batch(column: EncryptedColumn, key_id: str, after: UUID, progress: Progress) -> UUID | None:
+def _encrypt_batch(
+    column: EncryptedColumn, key_id: str, after: UUID, progress: RotationProgress
+) -> UUID | None:
     # The id of the last row of the batch, or None when there was none.
     table = column.model._default_manager
     rows = (

@@ -63,7 +63,7 @@ def read_pending(endpoint_id: int, after: int = 0) -> int | None:
     with _history_lease(endpoint_id) as is_reader:
         if not is_reader or not endpoint.is_live:
             return None
-        reader = _Reader(endpoint)
+        reader = _HistoryReader(endpoint)
         try:
             return reader.read_batch(after)
         finally:
@@ -102,7 +102,7 @@ def _history_lease(endpoint_id: int) -> Iterator[bool]:
         endpoints.filter(history_lease_until=lease_until).update(history_lease_until=None)
 
 
-class _Reader:
+class _HistoryReader:
     """Reads one batch of histories, and counts the consecutive tools without an answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -144,7 +144,7 @@ def _fetch_tool(tool: Tool) -> Fetched:
 
 def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
     endpoint = tool.endpoint
-    tool_list = _Listed(listing.current_tools(endpoint))
+    tool_list = _ListedTools(listing.current_tools(endpoint))
     with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
         give_back()
         tool_list.read(protocol, session, endpoint.max_tools)
@@ -172,7 +172,7 @@ def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
     return faults.get(tool.pk, Fetched())
 
 
-class _Listed:
+class _ListedTools:
     """The listed versions of known tools. Only changed ones are stored completely."""
 
     def __init__(self, held: Mapping[str, listing.Current]) -> None:

@@ -193,7 +193,7 @@ def perform(run_id: int, on_progress: OnProgress | None = None, *, is_divided: b
     began = time.monotonic()
     with log_context.about(run_id=run.pk, endpoint_id=run.endpoint_id):
         try:
-            _read_and_record(_Part(run, is_last=not is_divided), on_progress)
+            _read_and_record(_RunPart(run, is_last=not is_divided), on_progress)
         except EndpointMovedError as moved:
             start_over(run, moved)
         run.refresh_from_db()
@@ -202,7 +202,7 @@ def perform(run_id: int, on_progress: OnProgress | None = None, *, is_divided: b
     return run
 
 
-def _read_and_record(part: "_Part", on_progress: OnProgress | None) -> None:
+def _read_and_record(part: "_RunPart", on_progress: OnProgress | None) -> None:
     failpoint("claimed")
     run, heart = part.run, part.heart
     try:
@@ -235,7 +235,7 @@ def _read_and_record(part: "_Part", on_progress: OnProgress | None) -> None:
         fail(run, code, message, progress=heart.progress, heard=heart.heard)
 
 
-def _fail_as_told(part: "_Part", exc: ProtocolError | DomainError) -> None:
+def _fail_as_told(part: "_RunPart", exc: ProtocolError | DomainError) -> None:
     run, heart = part.run, part.heart
     if not store.as_it_was_read(run).exists():
         raise EndpointMovedError from exc
@@ -262,7 +262,7 @@ def start_over(run: Run, moved: EndpointMovedError) -> None:
         request_run(endpoint, trigger=Trigger.SCHEDULE)
 
 
-class _Part:
+class _RunPart:
     """The part of a run that one process reads.
 
     is_last: the run reads nothing after this part.
@@ -290,7 +290,7 @@ class _Part:
             raise _PartIsOverError
 
 
-def _read_part(part: _Part, on_progress: OnProgress | None) -> Harvest:
+def _read_part(part: _RunPart, on_progress: OnProgress | None) -> Harvest:
     run, heart, replies = part.run, part.heart, part.replies
     endpoint = run.endpoint
     if not endpoint.is_live:

@@ -83,7 +83,7 @@ class Detection:
 def detect_address(address: str, report: Report) -> Detection:
     """Detect what `address` offers, and preview its tools. Takes about a minute at most."""
     address = in_ascii(address.strip())
-    search = _Search(address, report)
+    search = _ProtocolDetection(address, report)
     try:
         search.run()
     except ProtocolError as error:
@@ -132,7 +132,7 @@ def _preview(detected: Detection, settings: dict[str, Any], report: Report) -> D
 _Candidate = tuple[type[Protocol], Probe, Match]
 
 
-class _Search:
+class _ProtocolDetection:
     """The probes of all protocols at one address. first_reply: to a plain request for the address itself."""
 
     def __init__(self, address: str, report: Report) -> None:

@@ -29,7 +29,7 @@ LIMITS = replace(DEFAULT_LIMITS, session=SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ToolGroup:
     name: str
     tools: int
     tokens: int
@@ -58,8 +58,8 @@ class Preview:
     tools: int = 0
     tokens: int = 0
     is_complete: bool = True
-    tags: list[Group] = field(default_factory=list)
-    kinds: list[Group] = field(default_factory=list)
+    tags: list[ToolGroup] = field(default_factory=list)
+    kinds: list[ToolGroup] = field(default_factory=list)
     first: list[Listed] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)
     rejected: int = 0
@@ -168,5 +168,5 @@ class _Gathering:
         return self.preview
 
 
-def _groups(tools: Counter[str], tokens: Counter[str]) -> list[Group]:
-    return [Group(name, count, tokens[name]) for name, count in tools.most_common(GROUPS_SHOWN)]
+def _groups(tools: Counter[str], tokens: Counter[str]) -> list[ToolGroup]:
+    return [ToolGroup(name, count, tokens[name]) for name, count in tools.most_common(GROUPS_SHOWN)]

@@ -16,7 +16,7 @@ _RECORD_BYTES = 16 * KIB
 T = TypeVar("T")
 
 
-class _Stream(Protocol):
+class _ByteStream(Protocol):
     def receive(self, size: int) -> bytes: ...
 
     def transmit(self, data: bytes) -> None: ...
@@ -25,7 +25,7 @@ class _Stream(Protocol):
 class _TlsLayer:
     """A TLS client over any stream. The ssl module's own sockets can secure only what the system sends."""
 
-    def __init__(self, below: _Stream, context: ssl.SSLContext, host: str) -> None:
+    def __init__(self, below: _ByteStream, context: ssl.SSLContext, host: str) -> None:
         self._below = below
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)

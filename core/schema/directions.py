@@ -43,7 +43,7 @@ def schema_for(
         document = read_document(schema, Dialect.DRAFT_2020)
     except bounds.SchemaBoundsError:
         return schema  # its reader refuses it by name
-    return _Writer(document, _OTHER[direction], keeps_top_members=keeps_top_members).write_root()
+    return _DirectionWriter(document, _OTHER[direction], keeps_top_members=keeps_top_members).write_root()
 
 
 def has_direction(direction: Literal["request", "response"], schema: Any) -> bool:
@@ -51,7 +51,7 @@ def has_direction(direction: Literal["request", "response"], schema: Any) -> boo
     return any(part.get(_FLAGS[direction]) is True for part in subschemas.walk(schema))
 
 
-class _Writer:
+class _DirectionWriter:
     """Writes a document without the members of one direction.
 
     hidden: names that are left out of a schema because another schema for the same value drops them. A

@@ -75,13 +75,13 @@ def read_document(schema: object, dialect: Dialect | None = None) -> Document:
     declared = dialect_of(schema) or dialect or Dialect.UNDECLARED
     if isinstance(schema, bool):
         return Document(schema, declared)
-    writer = _Writer(References(schema, declared))
+    writer = _InternalFormWriter(References(schema, declared))
     root = writer.write_root()
     writer.cut_endless_references(root)
     return Document(root, declared, tuple(writer.findings))
 
 
-class _Writer:
+class _InternalFormWriter:
     """Writes the internal form. places: paths in the new schema by those in the vendor's."""
 
     def __init__(self, references: References) -> None:

@@ -190,7 +190,7 @@ def _join_rule(keyword: str, one: Schema, other: Schema) -> Schema:
 
 
 def _join_members(one: Schema, other: Schema) -> Schema:
-    sides = [_Members(side) for side in (one, other)]
+    sides = [_MemberRules(side) for side in (one, other)]
     properties: dict[str, AnySchema] = {}
     for name in {**sides[0].properties, **sides[1].properties}:
         properties[name] = both(*(side.rule_for(name) for side in sides))
@@ -222,7 +222,7 @@ def _join_members(one: Schema, other: Schema) -> Schema:
     return joined | ({"additionalProperties": others} if is_stated else {})
 
 
-class _Members:
+class _MemberRules:
     """The rules of one schema for the members of an object."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:

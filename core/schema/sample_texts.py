@@ -54,11 +54,11 @@ def text(
     count: called for each step. It may raise an error to stop.
     """
     for _ in range(TRIES):
-        text = _Writer(pattern, chance, count).whole()
+        text = _SampleTextWriter(pattern, chance, count).whole()
         if len(text) >= min_length and (max_length is None or len(text) <= max_length):
             return text
-    least = _Writer(pattern, chance, count, missing=0).whole()
-    text = _Writer(pattern, chance, count, missing=max(min_length - len(least), 0)).whole()
+    least = _SampleTextWriter(pattern, chance, count, missing=0).whole()
+    text = _SampleTextWriter(pattern, chance, count, missing=max(min_length - len(least), 0)).whole()
     # If the pattern has an open end, the missing characters are added there.
     missing = min_length - len(text)
     if missing > 0 and not pattern.endswith("$"):
@@ -68,7 +68,7 @@ def text(
     return text
 
 
-class _Writer:
+class _SampleTextWriter:
     """Reads a pattern once from left to right, and writes as it goes.
 
     What may be repeated is repeated by chance; where `missing` is given, no more often than it has to be,

@@ -32,7 +32,7 @@ class UnknownName:
 
 
 @dataclass(slots=True)
-class _Members:
+class _DescribedMembers:
     """What the schemas that apply to one object state of its members, and to one list of its entries.
 
     `takes_others`: they state that other names are welcome.
@@ -45,10 +45,10 @@ class _Members:
 
 def unknown_names(document: Document, value: Any) -> list[UnknownName]:
     """Return the unknown names in `value`, which fits the document, in the order of the value."""
-    return _Search(document).run(value)
+    return _UnknownNameSearch(document).run(value)
 
 
-class _Search:
+class _UnknownNameSearch:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._objects = self._schemas = 0
@@ -61,7 +61,7 @@ class _Search:
         while waiting and len(reported) < MAX_REPORTED and self._objects < MAX_OBJECTS:
             value, schemas, path = waiting.pop()
             self._objects += 1
-            members = _Members()
+            members = _DescribedMembers()
             for part in applicable_parts(self._document, schemas, _described_by):
                 for name, schema in part.get("properties", {}).items():
                     members.described.setdefault(name, []).append(schema)
@@ -93,7 +93,7 @@ def _described_by(part: Schema) -> list[AnySchema]:
     return [*branches_of(part), *([part["if"]] if "if" in part else ())]
 
 
-def _unknown(value: Mapping[str, Any], members: _Members, path: Path) -> Iterator[UnknownName]:
+def _unknown(value: Mapping[str, Any], members: _DescribedMembers, path: Path) -> Iterator[UnknownName]:
     if not members.described:
         return
     unused = [name for name in members.described if name not in value]

@@ -34,7 +34,7 @@ class FaultCode(StrEnum):
     REWRITTEN = "rewritten"
 
 
-class Fault(NamedTuple):
+class AuditFault(NamedTuple):
     """The first thing in the trail that was tampered with, and a sentence about it."""
 
     code: FaultCode
@@ -53,7 +53,7 @@ class Verification:
 
     good: int
     head: str
-    fault: Fault | None = None
+    fault: AuditFault | None = None
     passed: bool = False
     erased: int = 0
 
@@ -92,16 +92,16 @@ def _walk(end: AuditHead, earlier_head: str) -> Verification:
     fault = None
     if (good, previous) != (end.position, end.hash):
         message = f"The last entries are missing: the trail ended at position {end.position:,}, not {good:,}."
-        fault = Fault(FaultCode.END_REMOVED, message)
+        fault = AuditFault(FaultCode.END_REMOVED, message)
     elif ids.are_open:
         message = f"The entry that records the ids of the first {ids.count:,} entries is missing."
-        fault = Fault(FaultCode.END_REMOVED, message)
+        fault = AuditFault(FaultCode.END_REMOVED, message)
     elif erasures.are_open:
         message = "Names were erased from entries, and the entry that records this is missing."
-        fault = Fault(FaultCode.END_REMOVED, message)
+        fault = AuditFault(FaultCode.END_REMOVED, message)
     elif not passed:
         message = f"The head {earlier_head} is not part of this chain: the chain was rewritten."
-        fault = Fault(FaultCode.REWRITTEN, message)
+        fault = AuditFault(FaultCode.REWRITTEN, message)
     return Verification(good, f"{good}:{previous}", fault, passed, erasures.count)
 
 
@@ -134,7 +134,7 @@ class _Erasures:
         # Entries from before ids were hashed have only the digest of their content.
         return entry.digest in (content, with_id(entry.pk, content))
 
-    def fault_at(self, entry: AuditEntry) -> Fault | None:
+    def fault_at(self, entry: AuditEntry) -> AuditFault | None:
         """Return a fault if the entry does not match the erasures under its id."""
         if entry.pk not in self._unrecorded:
             return None
@@ -142,7 +142,7 @@ class _Erasures:
         digest = digest_of_erasure(rows.values_list("entry", "covers_id", "digest").iterator(BATCH))
         if entry.action != ERASE or (entry.after or {}).get("digest") != digest:
             message = f"An entry before {_name(entry)} was changed: the erasure left something else in it."
-            return Fault(FaultCode.CHANGED, message)
+            return AuditFault(FaultCode.CHANGED, message)
         self._unrecorded.discard(entry.pk)
         return None
 
@@ -157,12 +157,12 @@ class _Ids:
         self._are_recorded = False
         self._digest = hashlib.sha256()
 
-    def fault_at(self, entry: AuditEntry) -> Fault | None:
+    def fault_at(self, entry: AuditEntry) -> AuditFault | None:
         """Return a fault if `entry` shows that its id or an earlier one was changed."""
         if not self._erasures.covers_id(entry):
             if self._are_recorded:
                 message = f"{_name(entry)} was changed: the hash does not cover its id."
-                return Fault(FaultCode.ID_CHANGED, message)
+                return AuditFault(FaultCode.ID_CHANGED, message)
             line = f"{entry.position}:{entry.pk}"
             self._digest.update((f"\n{line}" if self.count else line).encode())
             self.count, self.are_open = self.count + 1, True
@@ -170,7 +170,7 @@ class _Ids:
         if entry.action == NOTED_IDS and self.are_open:
             if (entry.after or {}).get("ids") != self._digest.hexdigest():
                 message = f"An entry before {_name(entry)} was changed: it has another id than recorded."
-                return Fault(FaultCode.ID_CHANGED, message)
+                return AuditFault(FaultCode.ID_CHANGED, message)
             self.are_open = False
         self._are_recorded = not self.are_open
         return None
@@ -182,23 +182,23 @@ def _name(entry: AuditEntry) -> str:
     return f"Entry {entry.pk} ({''.join(char if char.isprintable() else '?' for char in text)})"
 
 
-def _find_fault(entry: AuditEntry, expected: int, previous: str, erasures: _Erasures) -> Fault | None:
+def _find_fault(entry: AuditEntry, expected: int, previous: str, erasures: _Erasures) -> AuditFault | None:
     """Return the fault of this entry, or of the entries between it and the one before it."""
     name = _name(entry)
     if entry.position is None:
-        return Fault(FaultCode.INSERTED, f"{name} was inserted outside the chain: it has no position.")
+        return AuditFault(FaultCode.INSERTED, f"{name} was inserted outside the chain: it has no position.")
     if entry.position < expected:
         message = f"{name} was inserted: another entry has the position {entry.position:,}."
-        return Fault(FaultCode.INSERTED, message)
+        return AuditFault(FaultCode.INSERTED, message)
     if entry.position > expected:
         message = f"{name} follows a gap: the entry at position {expected:,} was removed."
-        return Fault(FaultCode.REMOVED, message)
+        return AuditFault(FaultCode.REMOVED, message)
     if not erasures.has_expected_content(entry):
         message = f"{name} was changed: its content or its id differs from its digest."
-        return Fault(FaultCode.CHANGED, message)
+        return AuditFault(FaultCode.CHANGED, message)
     if entry.previous != previous:
-        return Fault(FaultCode.MOVED, f"{name} was moved, or the entry before it was replaced.")
+        return AuditFault(FaultCode.MOVED, f"{name} was moved, or the entry before it was replaced.")
     if hash_of(entry.position, entry.previous, entry.digest) != entry.hash:
         message = f"{name} was changed: its hash does not follow from its content."
-        return Fault(FaultCode.CHANGED, message)
+        return AuditFault(FaultCode.CHANGED, message)
     return None

@@ -72,15 +72,15 @@ def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
     address. All other errors are in `steps`.
     """
     check_url(url.partition("?")[0], policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
-    return _Search(url.partition("?")[0], protocol).look(challenge)
+    return _ServerDiscovery(url.partition("?")[0], protocol).look(challenge)
 
 
 def server_as_it_is(issuer: str) -> Server:
     """Return the current metadata of an authorization server."""
-    return _Search(issuer, "")._server(issuer)
+    return _ServerDiscovery(issuer, "")._server(issuer)
 
 
-class _Search:
+class _ServerDiscovery:
     def __init__(self, url: str, protocol: str) -> None:
         self.url = url
         self.protocols = [protocols.get(protocol)] if protocol else protocols.PROTOCOLS

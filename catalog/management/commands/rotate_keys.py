@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from catalog.credentials import rotation
-from catalog.credentials.rotation import Progress
+from catalog.credentials.rotation import RotationProgress
 from core import encryption
 from core.encryption import Keyring, KeyringError
 from core.errors import DomainError
@@ -48,7 +48,7 @@ class Command(BaseCommand):
                 "above."
             )
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: RotationProgress) -> None:
         self.stdout.write(f"  {progress.encrypted:,} so far")
 
 

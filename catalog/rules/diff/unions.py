@@ -14,7 +14,7 @@ from core.schema.types import is_equal, type_words, types_of
 KEYWORDS = ("anyOf", "oneOf")
 
 
-class Comparer(Protocol):
+class BranchComparer(Protocol):
     """Compares two branches. `schemas.Comparer` does, and calls this module for unions."""
 
     side: Side
@@ -62,7 +62,7 @@ def _by_type(level: Level) -> list[AnySchema]:
 
 
 def compare(
-    comparer: Comparer,
+    comparer: BranchComparer,
     old_branches: Sequence[AnySchema],
     new_branches: Sequence[AnySchema],
     is_exact: bool,
@@ -91,7 +91,7 @@ class _Match:
 
     def __init__(
         self,
-        comparer: Comparer,
+        comparer: BranchComparer,
         old_branches: Sequence[AnySchema],
         new_branches: Sequence[AnySchema],
         place: Place,

@@ -120,7 +120,7 @@ def test_row_that_another_transaction_locks_is_encrypted_once_it_is_free(setting
     settings.KEYS = [NEW, OLD]
     counts = []
 
-    def release(progress: rotation.Progress) -> None:
+    def release(progress: rotation.RotationProgress) -> None:
         counts.append(progress.encrypted)
         letting_go.set()
 
