@@ -94,8 +94,7 @@ class TranslationList(ListAPIView[Translation]):
     ordering = ("id",)
 
     def get_queryset(self) -> QuerySet[Translation]:
-        language = languages.find_language(self.request.query_params.get("language", ""))
-        return Translation.objects.filter(language=language.code).select_related("author")
+        return Translation.objects.filter(language=_asked_language(self.request)).select_related("author")
 
     @extend_schema(parameters=[LANGUAGE])
     def get(self, request: Request) -> Response:
@@ -173,7 +172,7 @@ class TranslationFile(GenericAPIView[Translation]):
     )
     def get(self, request: Request) -> Response:
         query = request.query_params
-        language, only_missing = query.get("language", ""), query.get("only_missing", "false")
+        language, only_missing = _asked_language(request), query.get("only_missing", "false")
         if only_missing not in ("true", "false"):
             raise invalid(only_missing="Give true or false.")
         file_format = files.find_format(query.get("type", ""))
@@ -207,6 +206,14 @@ class TranslationImport(GenericAPIView[Translation]):
             language=values["language"],
         )
         return Response(TranslationImportOutput({**counts._asdict(), "problems": problems}).data)
+
+
+def _asked_language(request: Request) -> str:
+    """Return the language of the query. Raises DomainError."""
+    code = request.query_params.get("language", "")
+    if code not in languages.BY_CODE:
+        raise invalid(language=f"Give one of {', '.join(languages.CODES)}.")
+    return code
 
 
 def _find_tool(pk: int) -> Tool:

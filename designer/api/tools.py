@@ -75,6 +75,9 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     ordinal = serializers.IntegerField(source="current.ordinal", read_only=True)
     version_name = serializers.CharField(source="current.name", read_only=True)
     description = serializers.CharField(read_only=True, help_text="Ours where it is tuned.")
+    language = serializers.SerializerMethodField(
+        help_text="Of the vendor's texts, as in BCP 47; empty if it is not known."
+    )
     tokens = serializers.IntegerField(read_only=True, help_text="About what a model reads of `effective`.")
     is_tuned = serializers.BooleanField(read_only=True)
     effect = serializers.SerializerMethodField(help_text="The worst that a call of `effective` does.")
@@ -106,6 +109,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "name",
             "title",
             "description",
+            "language",
             "vendor",
             "endpoint",
             "protocol",
@@ -128,6 +132,9 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
             "used_by_others",
         ]
         read_only_fields = fields
+
+    def get_language(self, tool: Tool) -> str:
+        return tool.texts.language if hasattr(tool, "texts") else ""
 
     @extend_schema_field(serializers.ChoiceField(choices=get_args(Effect)))
     def get_effect(self, tool: Tool) -> Effect:
@@ -170,7 +177,7 @@ class ToolDetail(GenericAPIView[Tool]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        tools = Tool.objects.select_related("endpoint__vendor", "current", "circuit", "tuning")
+        tools = Tool.objects.select_related("endpoint__vendor", "current", "circuit", "tuning", "texts")
         return Response(
             ToolDetailOutput(get_object_or_404(tools, pk=pk), context={"user": person(request)}).data
         )

@@ -1,4 +1,7 @@
+import threading
+
 import pytest
+from django.db import connection
 
 from catalog import search
 from catalog.models import ToolChange, ToolTexts, Translation
@@ -141,3 +144,29 @@ def test_only_texts_with_letters_are_offered_once_each():
     with pytest.raises(DomainError) as refusal:
         stored.find_text(tool, digest_of("42 / 7"))
     assert refusal.value.code == "unknown_text"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_people_who_save_at_the_same_moment_do_not_overwrite_each_other():
+    actors = [make_user("designer") for _ in range(8)]
+    start, outcomes = etag(stored.translation_facts(None)), []
+    barrier = threading.Barrier(len(actors))
+
+    def save(actor) -> None:
+        barrier.wait()
+        try:
+            write(f"Fassung von {actor}", actor=actor, expected=start)
+            outcomes.append("saved")
+        except LateEditError:
+            outcomes.append("late")
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=save, args=[actor]) for actor in actors]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["late"] * 7 + ["saved"]
+    assert Translation.objects.count() == 1
+    assert AuditEntry.objects.filter(kind="translation").count() == 1

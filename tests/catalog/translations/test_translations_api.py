@@ -52,8 +52,8 @@ def test_only_texts_of_the_tool_and_known_languages_are_translated():
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_text")
     for language in ("xx", "de-DE", "../de"):
         assert put(client, f"{address_of(tool, language)}{DIGEST}/", "Text").status_code == 404
-    assert client.get(f"{TEXTS}?language=xx").status_code == 404
-    assert client.get(TEXTS).status_code == 404
+    assert client.get(f"{TEXTS}?language=xx").status_code == 400
+    assert client.get(TEXTS).status_code == 400
     assert not Translation.objects.exists()
 
 

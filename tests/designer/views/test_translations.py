@@ -140,6 +140,9 @@ def test_texts_of_a_vendor_in_another_language_have_a_note():
     other = make_tool(make_signature("english_one", description=SOURCE * 4, inputs=()))
     scan.scan_pending()
     client = signed_in(Role.VIEWER)
+    assert client.get(f"/api/v1/tools/{tool.pk}/").json()["language"] == "de"
+    unread = make_tool(make_signature("unread", description=german))
+    assert client.get(f"/api/v1/tools/{unread.pk}/").json()["language"] == ""
     assert "German text" in text_of(client.get(f"/tools/{tool.pk}/"))
     assert "English text" not in text_of(client.get(f"/tools/{other.pk}/"))
     assert len(re.findall("(German|English) text", text_of(client.get("/tools/")))) == 1
