@@ -104,6 +104,7 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         "agent": mocked.pin.agent,
         "pin": mocked.pin,
         "mocked": mocked,
+        "examples": masking.masked_examples(mocked.pin.tool_id, mocked.mock.examples),
         "forms": forms,
         "refused": refused,
         "expected": edit_conflicts.etag(mocked.facts) if mocked.activity else edit_conflicts.ANY_STATE,

@@ -9,6 +9,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from catalog.rules.sensitive_values import mask
+from catalog.tools import sensitive_values
 from core.errors import DomainError
 from designer.forms.rehearsals import (
     ExpectedInputsForm,
@@ -54,12 +56,18 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
                 return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, rows[0].pk])}#inputs")
             return redirect("rehearsals", agent.slug)
     answers = tests.answers
+    marks = sensitive_values.marks_of(row.tool_id for row in tests.rows if row.tool_id and row.inputs)
     context: dict[str, Any] = {
         "agent": agent,
         "form": form,
         "lines": lines,
         "rows": [
-            {"row": row, "asked": sentence, "answer": answers.get(row.pk)}
+            {
+                "row": row,
+                "inputs": mask(row.inputs, marks.get(row.tool_id or 0, sensitive_values.NONE).inputs),
+                "asked": sentence,
+                "answer": answers.get(row.pk),
+            }
             for row, sentence in zip(tests.rows, tests.sentences, strict=True)
         ],
         "outcome": tests.outcome,

@@ -13,7 +13,7 @@ from django.db import transaction
 from catalog.models import Call, SensitiveValues
 from catalog.models.calls import Result, Sent
 from catalog.rules.sensitive_values import MASK, mask, sensitive_texts, strike
-from catalog.tools.sensitive_values import marks_of
+from catalog.tools.sensitive_values import NONE, marks_of
 from people import audit
 from people.models import ApiKey, User
 
@@ -92,6 +92,18 @@ def masked_arguments(tool: int, arguments: dict[str, Any]) -> dict[str, Any]:
     marks = marks_of([tool]).get(tool)
     masked: dict[str, Any] = mask(arguments, marks.inputs) if marks else arguments
     return masked
+
+
+def masked_examples(tool: int, examples: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the examples of a mock, which have `arguments` and `outputs`, for a person."""
+    marks = marks_of([tool]).get(tool) or NONE
+    return [
+        {
+            "arguments": mask(dict(one.arguments), marks.inputs),
+            "outputs": mask(dict(one.outputs), marks.outputs),
+        }
+        for one in examples
+    ]
 
 
 def without_masked(tool: int, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,10 @@ from catalog.models import Call
 from catalog.rules.sensitive_values import MASK, mask, members_of
 from catalog.tools import sensitive_values
 from core.errors import DomainError
+from designer.agents import agents
+from designer.environments import mocks
+from designer.pins import pins
+from designer.rehearsals import sentences
 from execution.calls import examples, requesting
 from people import api_keys
 from people.models import AuditEntry, Role, Scope
@@ -161,3 +165,19 @@ def test_names_are_read_as_words():
         "/monkey": "",
         "/email_address": "name email",
     }
+
+
+def test_examples_of_mocks_and_inputs_of_tests_are_masked(designer):
+    agent = agents.create_agent(actor=designer, name="Desk")
+    pin = pins.pin_tool(agent, actor=designer, tool=make_tool(signature()))
+    example = {"arguments": {"city": SECRET}, "outputs": {"receipt": "x", "iban": "NO93 8601"}}
+    mocks.save(pin, actor=designer, config={"examples": [example]})
+    sensitive_values.mark(pin.tool, actor=designer, inputs=["/city"], outputs=["/iban"])
+    phrase = sentences.NewSentence("Pay it", pin.name, {"city": SECRET})
+    sentences.add(agent, actor=designer, new_sentences=[phrase])
+    for address in (f"/agents/desk/mocks/{pin.pk}/", "/agents/desk/rehearsals/"):
+        answer = program(designer).get(address)
+        assert answer.status_code == 200
+        assert MASK in answer.content.decode(), address
+        assert SECRET not in answer.content.decode(), address
+        assert "NO93" not in answer.content.decode(), address
