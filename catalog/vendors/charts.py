@@ -18,7 +18,7 @@ from core import charts
 from core.charts import Chart
 
 SYNCS, WEEKS = charts.STRIP_SLOTS, 12
-RUNS_READ = 1_000
+RUNS_READ = 400
 LEAST_POINTS = 2
 WEEK = timedelta(days=7)
 

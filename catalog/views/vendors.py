@@ -13,7 +13,7 @@ from core.pagination import Keyset
 from people.models import Role
 from people.permissions import person, requires
 
-PAGE_SIZE = 50
+PAGE_SIZE = 25
 
 
 @requires(Role.VIEWER)
