@@ -75,6 +75,10 @@ def _count_unread(
     """Return how many of the tools are not in an index of that state, None if there is no index."""
     if state is None:
         return tool_count
+    # Counting reads all tools, which an index that lacks nothing does not need.
+    cursor.execute(f"SELECT {_IS_BEHIND}", _values_of(state))
+    if not cursor.fetchone()[0]:
+        return 0
     cursor.execute(_COUNT_UNSEARCHABLE, values | _values_of(state))
     return int(cursor.fetchone()[0])
 

@@ -258,3 +258,19 @@ def wait_until(is_true):
     while not is_true():
         assert time.monotonic() < ends
         time.sleep(0.05)
+
+
+def test_pages_and_rest_state_how_many_tools_have_a_vector(host, admin_api, admin_client):
+    for number in range(3):
+        make_tool(signature=make_signature(name=f"plane_{number}"))
+    search.index_pending()
+    progress = admin_api.get("/api/v1/tools/").json()["progress"]
+    assert (progress["tools"], progress["compared"]) == (3, 0)
+    assert b'id="meaning-progress"' in admin_client.get("/vendors/").content
+    meanings.follow()
+    assert admin_api.get("/api/v1/tools/").json()["progress"]["compared"] == 3
+    assert b'id="meaning-progress"' not in admin_client.get("/vendors/").content
+
+
+def test_an_installation_without_meanings_has_no_progress_of_them(admin_api):
+    assert admin_api.get("/api/v1/tools/").json()["progress"]["compared"] is None
