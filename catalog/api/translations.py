@@ -86,7 +86,7 @@ class TranslationImportOutput(serializers.Serializer[Any]):
     problems = FileProblemOutput(many=True, help_text="The lines that were not imported, up to 200.")
 
 
-@extend_schema(tags=["tools"])
+@extend_schema(tags=["translations"])
 class TranslationList(ListAPIView[Translation]):
     """Translations of vendors' texts into one language. No export and no model is given one."""
 
@@ -101,7 +101,7 @@ class TranslationList(ListAPIView[Translation]):
         return super().get(request)
 
 
-@extend_schema(tags=["tools"])
+@extend_schema(tags=["translations"])
 class ToolTranslationList(GenericAPIView[Tool]):
     """The texts of a tool's current version with their translations."""
 
@@ -115,7 +115,7 @@ class ToolTranslationList(GenericAPIView[Tool]):
         return Response(TranslatedTextOutput(texts, many=True).data)
 
 
-@extend_schema(tags=["tools"])
+@extend_schema(tags=["translations"])
 class ToolTranslation(GenericAPIView[Tool]):
     """The translation of the text with this digest, for every tool that has the text."""
 
@@ -159,7 +159,7 @@ class ToolTranslation(GenericAPIView[Tool]):
         return Response(TranslatedTextOutput(text).data, headers=headers)
 
 
-@extend_schema(tags=["tools"])
+@extend_schema(tags=["translations"])
 class TranslationFile(GenericAPIView[Translation]):
     """Texts of tools with their translations, for translators. `translations/import/` accepts the file."""
 
@@ -182,7 +182,7 @@ class TranslationFile(GenericAPIView[Translation]):
         return Response({"language": language, "type": file_format.value, "content": content})
 
 
-@extend_schema(tags=["tools"])
+@extend_schema(tags=["translations"])
 class TranslationImport(GenericAPIView[Translation]):
     """Store the translations of a file. A line with an error is left out; the others are imported."""
 

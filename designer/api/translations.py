@@ -43,7 +43,7 @@ class TranslationRunOutput(serializers.ModelSerializer[TranslationRun]):
         return len(run.refused)
 
 
-@extend_schema(tags=["tools"])
+@extend_schema(tags=["translations"])
 class TranslationRunList(ListAPIView[TranslationRun]):
     """Runs that translate a vendor's texts with a model, for people to confirm."""
 
@@ -68,7 +68,7 @@ class TranslationRunList(ListAPIView[TranslationRun]):
         return Response(TranslationRunOutput(run).data, status=202)
 
 
-@extend_schema(tags=["tools"])
+@extend_schema(tags=["translations"])
 class TranslationRunDetail(GenericAPIView[TranslationRun]):
     write_role = Role.DESIGNER
     serializer_class = TranslationRunOutput

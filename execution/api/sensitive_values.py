@@ -36,7 +36,7 @@ class SensitiveOutput(serializers.Serializer[Any]):
     proposals = ProposalOutput(many=True, help_text="Members that are not marked. They mask nothing.")
 
 
-@extend_schema(tags=["tools"])
+@extend_schema(tags=["sensitive-values"])
 class SensitiveMembers(APIView):
     """The inputs and outputs that are masked for people. The replies to runtimes are never masked."""
 
