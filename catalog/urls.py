@@ -1,5 +1,6 @@
 from django.urls import path
 
+from catalog.second_look import views as second_look
 from catalog.views import (
     credentials,
     definitions,
@@ -9,7 +10,6 @@ from catalog.views import (
     review,
     runs,
     searches,
-    second_looks,
     vendor_requests,
     vendors,
     word_groups,
@@ -48,7 +48,7 @@ urlpatterns = [
     path("endpoints/<int:pk>/preview/", previews.endpoint_change_preview, name="endpoint-change-preview"),
     path("endpoints/<int:pk>/read/", endpoints.endpoint_read, name="endpoint-read"),
     path("endpoints/<int:pk>/pause/", endpoints.endpoint_pause, name="endpoint-pause"),
-    path("endpoints/<int:pk>/second-look/", second_looks.endpoint_second_look, name="endpoint-second-look"),
+    path("endpoints/<int:pk>/second-look/", second_look.endpoint_second_look, name="endpoint-second-look"),
     path("pictures/<slug:digest>.webp", pictures.picture, name="picture"),
     path("runs/<int:pk>/", runs.run, name="run"),
     path("runs/<int:pk>/confirm/", runs.run_confirm, name="run-confirm"),

@@ -8,13 +8,13 @@ from catalog.api import (
     findings,
     runs,
     searches,
-    second_looks,
     translations,
     vendor_requests,
     vendors,
     versions,
     word_groups,
 )
+from catalog.second_look import api as second_look
 
 urlpatterns = [
     path("searches/unmet/", searches.UnmetNeedList.as_view(), name="api-unmet-need-list"),
@@ -56,7 +56,7 @@ urlpatterns = [
     path("endpoints/<int:pk>/enumerate/", endpoints.EndpointEnumerate.as_view(), name="api-enumerate"),
     path(
         "endpoints/<int:pk>/second-look/",
-        second_looks.EndpointSecondLook.as_view(),
+        second_look.EndpointSecondLook.as_view(),
         name="api-second-look",
     ),
     path("runs/", runs.RunList.as_view(), name="api-run-list"),

@@ -6,7 +6,7 @@ from rest_framework.response import Response
 
 from catalog.models import Endpoint, SecondLook
 from catalog.models.second_looks import LookResult
-from catalog.second_look import runs as second_look
+from catalog.second_look import runs
 from core.serializers import Input
 from people.api.generics import GenericAPIView
 from people.models import Role
@@ -49,20 +49,20 @@ class EndpointSecondLook(GenericAPIView[SecondLook]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        return Response(SecondLookOutput(second_look.look_of_endpoint(_endpoint(pk))).data)
+        return Response(SecondLookOutput(runs.look_of_endpoint(_endpoint(pk))).data)
 
     @extend_schema(request=None, responses={202: SecondLookOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Look now, where it is on. While a look is under way, that one is the answer."""
-        look = second_look.request(_endpoint(pk), actor=person(request))
+        look = runs.request(_endpoint(pk), actor=person(request))
         return Response(SecondLookOutput(look).data, status=202)
 
     @extend_schema(request=SecondLookChange, responses={200: SecondLookOutput})
     def patch(self, request: Request, pk: int) -> Response:
         """Turn it on or off, and name the other client."""
-        given = SecondLookChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        look = second_look.switch(_endpoint(pk), actor=person(request), **given.validated_data)
+        serializer = SecondLookChange(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        look = runs.switch(_endpoint(pk), actor=person(request), **serializer.validated_data)
         return Response(SecondLookOutput(look).data)
 
 

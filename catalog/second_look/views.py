@@ -1,10 +1,10 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
-from catalog.second_look import runs as second_look
-from catalog.views.endpoints import live_endpoint
+from catalog.models import Endpoint
+from catalog.second_look import runs
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -14,13 +14,13 @@ from people.permissions import person, requires
 @require_POST
 def endpoint_second_look(request: HttpRequest, pk: int) -> HttpResponse:
     """Look now, turn it on or off, or give the other client a name."""
-    row, actor = live_endpoint(pk), person(request)
+    row, actor = get_object_or_404(Endpoint.objects.live(), pk=pk), person(request)
     try:
         if "is_on" in request.POST:
             is_on, other_name = request.POST["is_on"] == "1", request.POST.get("other_name")
-            second_look.switch(row, actor=actor, is_on=is_on, other_name=other_name)
+            runs.switch(row, actor=actor, is_on=is_on, other_name=other_name)
         else:
-            second_look.request(row, actor=actor)
+            runs.request(row, actor=actor)
     except DomainError as error:
         messages.error(request, error.fields.get("other_name", error.message))
     return redirect("endpoint", row.pk)
