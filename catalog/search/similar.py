@@ -30,18 +30,31 @@ class SimilarTools:
 
 def similar_tools(tool: Tool) -> SimilarTools:
     """Search for the texts of the tool."""
-    name = words.words(tool.name)
-    text = f"{' '.join(name)} {tool.title if tool.title != tool.name else ''} {tool.description[:MAX_TEXT]}"
+    title = tool.title if tool.title != tool.name else ""
+    text = f"{' '.join(words.words(tool.name))} {title} {tool.description[:MAX_TEXT]}"
     page = search(Query(q=text, status=(ToolStatus.ACTIVE,), as_typed=True, limit=SEARCHED))
     vendor = tool.endpoint.vendor.slug
-    verb = find_verb(name)
-    subject = {word for index, word in enumerate(name) if index != verb}
     rows = [
         row
         for row in page.rows
-        if row["id"] != tool.pk and row["why"] and not subject.isdisjoint(words.words(row["name"]))
+        if row["id"] != tool.pk and row["why"] and has_same_subject(tool.name, row["name"])
     ]
     return SimilarTools(
         [row for row in rows if row["vendor"] != vendor][:SHOWN],
         [row for row in rows if row["vendor"] == vendor and row["name"] != tool.name][:SHOWN],
     )
+
+
+def has_same_subject(name: str, other_name: str) -> bool:
+    """Return whether two names of tools share most words of the shorter one, without their verbs.
+
+    `request_prior_authorization` and `request_late_checkout` share a word that says little about either.
+    """
+    subjects = [_subject(words.words(text)) for text in (name, other_name)]
+    shorter = min(map(len, subjects))
+    return 0 < shorter < 2 * len(subjects[0] & subjects[1])
+
+
+def _subject(name: list[str]) -> set[str]:
+    verb = find_verb(name)
+    return {word.removesuffix("s") for index, word in enumerate(name) if index != verb}
