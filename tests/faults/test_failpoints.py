@@ -1,4 +1,4 @@
-"""A worker killed at any point loses nothing. docs/decisions/0015-fault-injection.md numbers the points."""
+"""A worker killed at any point loses nothing. docs/decisions/0015-fault-injection.md has the reasons."""
 
 import signal
 import threading
