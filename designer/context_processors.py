@@ -175,13 +175,16 @@ def _agent_tabs(request: HttpRequest) -> list[AgentTab]:
         return replace(page, url=urls[page.url_name], count=count, is_current=page.url_name == current)
 
     return [
-        replace(tab, pages=tuple(page for page in map(filled, tab.pages) if _is_shown(page)))
+        replace(
+            tab,
+            pages=tuple(
+                page
+                for page in map(filled, tab.pages)
+                if page.count or page.is_current or not page.is_hidden_when_empty
+            ),
+        )
         for tab in AGENT_TABS
     ]
-
-
-def _is_shown(page: TabPage) -> bool:
-    return bool(page.count) or page.is_current or not page.is_hidden_when_empty
 
 
 def _tab_counts(slug: str) -> dict[str, int]:

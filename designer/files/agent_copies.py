@@ -34,7 +34,8 @@ def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bo
     new_pins = {pin.pk: copied for pin, copied in _copy_pins(source, copies[source], actor)}
     level = [source] if with_sub_agents else []
     while level:
-        sub_transfers = _sub_agents(level)
+        # Transfers with a chosen name come first: a default name that is in use gets a number.
+        sub_transfers = sorted(transfers.transfers_from(level), key=lambda transfer: not transfer.alias)
         for transfer in sub_transfers:
             child = agents.locked(transfer.child)
             allowed_vendors = agent_vendors.vendors_of(child) if child.limits_vendors else None
@@ -98,8 +99,3 @@ def _copy_pins(source: Agent, copy: Agent, actor: User) -> list[tuple[Pin, Pin]]
     for pin, copied in copies:
         mocks.copy_mock(pin, copied, actor=actor)
     return copies
-
-
-def _sub_agents(level: list[Agent]) -> list[Transfer]:
-    # Transfers with a chosen name come first: a default name that is in use gets a number.
-    return sorted(transfers.transfers_from(level), key=lambda transfer: not transfer.alias)

@@ -12,7 +12,7 @@ import msgspec
 from django.db import transaction
 
 import protocols
-from catalog.models import Endpoint, Tool, ToolVersion, Vendor
+from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.tools import ToolStatus
 from catalog.rules import retries
 from catalog.tools import definitions, versions
@@ -174,7 +174,7 @@ def write_file(agent: Agent) -> dict[str, Any]:
     It contains the tuned texts for all agents and the vendor limits of the agents above, because another
     installation has its own.
     """
-    agent_entries = [_describe_agent(member, is_first=member == agent) for member in _with_all_below(agent)]
+    agent_entries = [_file_agent(member, is_first=member == agent) for member in _with_all_below(agent)]
     document: dict[str, Any] = msgspec.to_builtins(AgentFile(schema=SCHEMA, agents=tuple(agent_entries)))
     return document
 
@@ -186,13 +186,16 @@ def _with_all_below(agent: Agent) -> Iterator[Agent]:
         yield from _with_all_below(child)
 
 
-def _describe_agent(agent: Agent, *, is_first: bool) -> FiledAgent:
+def _file_agent(agent: Agent, *, is_first: bool) -> FiledAgent:
     transfer = FiledTransfer()
     if not is_first and hasattr(agent, "transfer"):
         transfer = FiledTransfer(name=agent.transfer.alias, description=agent.transfer.description)
     limit, allowed = agent_budgets.limit_of(agent), agent_vendors.allowed_for(agent).vendors
     if not is_first and not agent.limits_vendors:
         allowed = None  # The agents above it, which the file contains, set the limit.
+    plan = plans.plan_of(agent)
+    rules = {"gate": plan.gate, "at_least": plan.at_least, "on_flips": plan.on_flips}
+    gate = msgspec.convert(rules, FiledGate)
     procedures = list(Procedure.objects.live().filter(agent=agent))
     names = vocabulary.vocabulary_of(agent, texts=[procedure.text for procedure in procedures])
     return FiledAgent(
@@ -202,10 +205,10 @@ def _describe_agent(agent: Agent, *, is_first: bool) -> FiledAgent:
         parent=None if is_first or agent.parent is None else agent.parent.slug,
         transfer=transfer,
         token_limit=FiledLimit(tokens=limit.tokens, stops=limit.stops) if limit else None,
-        rehearsal_gate=_describe_gate(agent),
+        rehearsal_gate=msgspec.UNSET if gate == FiledGate(gate="warn") else gate,
         retry=msgspec.convert(agent.retry, FiledRetry),
-        vendors=None if allowed is None else tuple(_describe_vendor(vendor) for vendor in allowed.values()),
-        pins=tuple(_describe_pin(pin) for pin in pinned_signatures.pinned_items([agent])),
+        vendors=None if allowed is None else tuple(map(_file_vendor, allowed.values())),
+        pins=tuple(map(_file_pin, pinned_signatures.pinned_items([agent]))),
         procedures=tuple(
             FiledProcedure(
                 title=procedure.title,
@@ -217,19 +220,12 @@ def _describe_agent(agent: Agent, *, is_first: bool) -> FiledAgent:
     )
 
 
-def _describe_vendor(vendor: Vendor) -> FiledVendor:
+def _file_vendor(vendor: Vendor) -> FiledVendor:
     urls = Endpoint.objects.live().filter(vendor=vendor).order_by("pk").values_list("url", flat=True)
     return FiledVendor(vendor=vendor.slug, endpoints=tuple(dict.fromkeys(urls))[:MAX_ENDPOINTS])
 
 
-def _describe_gate(agent: Agent) -> FiledGate | msgspec.UnsetType:
-    row = plans.plan_of(agent)
-    rules = {"gate": row.gate, "at_least": row.at_least, "on_flips": row.on_flips}
-    gate = msgspec.convert(rules, FiledGate)
-    return msgspec.UNSET if gate == FiledGate(gate="warn") else gate
-
-
-def _describe_pin(pin: Pin) -> FiledPin:
+def _file_pin(pin: Pin) -> FiledPin:
     endpoint = pin.tool.endpoint
     return FiledPin(
         name=pin.name,
@@ -313,14 +309,15 @@ def import_file(
     tools are left out, and other versions replace missing ones.
     """
     result = Imported()
+    steps = _Import(actor, result)
     with long_transaction():
         transfers.lock_tree()
         # All agents come before any content: transfers and procedures may name agents that come later in the
         # file.
         for entry in agent_file.agents:
-            result.agents[entry.slug] = _create_agent(entry, result, actor, team)
+            result.agents[entry.slug] = steps.create_agent(entry, team)
         for entry in agent_file.agents:
-            _fill_agent(result.agents[entry.slug], entry, result, actor)
+            steps.fill_agent(result.agents[entry.slug], entry)
         # The import itself finds what is missing: each step depends on those before it.
         if is_dry_run:
             transaction.set_rollback(True)
@@ -334,148 +331,153 @@ def import_file(
     return result
 
 
-def _create_agent(entry: FiledAgent, result: Imported, actor: User, team: Team | None) -> Agent:
-    parent = None if entry.parent is None else result.agents[entry.parent]
-    facts: dict[str, Any] = {"name": entry.name, "description": entry.description, "parent": parent}
-    facts["team"] = None if parent else team
-    facts["retry"] = msgspec.to_builtins(entry.retry)
-    facts["vendors"] = None if entry.vendors is None else _find_vendors(entry, entry.vendors, result)
-    try:
-        return agents.create_agent(actor=actor, slug=entry.slug, **facts)
-    except DomainError as error:
-        if "slug" not in error.fields:
-            raise
-        # The address is in use or reserved here, so it is derived from the name.
-        return agents.create_agent(actor=actor, **facts)
+@dataclass(frozen=True)
+class _Import:
+    """The steps of an import. Each adds to the result."""
 
+    actor: User
+    result: Imported
 
-def _find_vendors(entry: FiledAgent, vendor_entries: Iterable[FiledVendor], result: Imported) -> list[Vendor]:
-    # The vendors with one of these addresses, all of them if several share it.
-    vendors: dict[int, Vendor] = {}
-    for vendor_entry in vendor_entries:
-        urls = [spelling for url in vendor_entry.endpoints for spelling in _spellings(url)]
-        rows = Vendor.objects.live().filter(endpoints__url__in=urls, endpoints__removed_at=None).distinct()
-        if not rows:
-            name = printable(vendor_entry.vendor, MAX_QUOTE_LENGTH)
-            agent_name = printable(entry.name, MAX_QUOTE_LENGTH)
-            message = f"“{agent_name}” may use “{name}”, and no vendor here has its address."
-            result.missing.append(MissingPart("vendor_missing", entry.slug, name, message))
-        vendors |= {row.pk: row for row in rows}
-    return list(vendors.values())
-
-
-def _fill_agent(agent: Agent, entry: FiledAgent, result: Imported, actor: User) -> None:
-    # Transfers come first: their names take precedence over those of pins, and procedures refer to them.
-    transfer_texts = entry.transfer
-    if agent.parent and (transfer_texts.name or transfer_texts.description):
-        transfer = Transfer.objects.get(child=agent)
-        transfers.word_transfer(
-            transfer, actor=actor, name=transfer_texts.name, description=transfer_texts.description
-        )
-    if limit := entry.token_limit:
-        agent_budgets.set_limit(agent, actor=actor, limit=limit.tokens, stops=limit.stops)
-    if gate := entry.rehearsal_gate:
-        plans.set_gate(agent, actor=actor, gate=gate.gate, at_least=gate.at_least, on_flips=gate.on_flips)
-    for pin_entry in entry.pins:
-        result.missing += (
-            MissingPart(code, entry.slug, pin_entry.name, message)
-            for code, message in _find_and_pin(agent, pin_entry, actor)
-        )
-    result.pins += agent.pins.live().count()
-    for procedure in entry.procedures:
-        facts = {"title": procedure.title, "body": procedure.body}
-        editing.create_procedure(agent, actor=actor, slug=procedure.slug, **facts)
-        result.procedures += 1
-
-
-def _find_and_pin(agent: Agent, entry: FiledPin, actor: User) -> Iterator[tuple[str, str]]:
-    # Pins the tool if this installation has it. Yields a code and a message for each difference from the
-    # file.
-    name, address = printable(entry.name, MAX_QUOTE_LENGTH), printable(entry.endpoint, 200)
-    if entry.protocol == protocols.OWN.name:
+    def create_agent(self, entry: FiledAgent, team: Team | None) -> Agent:
+        parent = None if entry.parent is None else self.result.agents[entry.parent]
+        facts: dict[str, Any] = {
+            "name": entry.name,
+            "description": entry.description,
+            "parent": parent,
+            "team": None if parent else team,
+            "retry": msgspec.to_builtins(entry.retry),
+            "vendors": None if entry.vendors is None else self.find_vendors(entry, entry.vendors),
+        }
         try:
-            own_tool = _find_or_define(entry, actor)
-        except (DomainError, UnreadableItemError) as error:
-            yield (
-                "tool_missing",
-                f"“{name}” is defined in another Pegboard and cannot be defined here: {error}",
-            )
-            return
-        yield from _pin_tool_in_version(agent, entry, own_tool, actor)
-        return
-    endpoints = Endpoint.objects.live().filter(url__in=_spellings(entry.endpoint), protocol=entry.protocol)
-    if not endpoints.exists():
-        yield "endpoint_missing", f"“{name}” is a tool at {address}, which no vendor here has."
-        return
-    tools = Tool.objects.filter(endpoint__in=endpoints, tool_id=entry.tool_id)
-    # If several vendors have the address: an active tool first, then the vendor with the same slug.
-    candidates = sorted(
-        tools.select_related("current", "endpoint__vendor").order_by("pk"),
-        key=lambda tool: (tool.status != ToolStatus.ACTIVE, tool.endpoint.vendor.slug != entry.vendor),
-    )
-    tool = candidates[0] if candidates else None
-    if tool is None:
-        yield (
-            "tool_missing",
-            f"The vendor at {address} has no tool “{printable(entry.tool_id, MAX_QUOTE_LENGTH)}”.",
-        )
-        return
-    yield from _pin_tool_in_version(agent, entry, tool, actor)
-
-
-def _find_or_define(entry: FiledPin, actor: User) -> Tool:
-    # The tool with this id, one with the same name, or a new tool from the file's definition.
-    rows = definitions.all_of_them().select_related("current", "endpoint__vendor")
-    if tool := rows.filter(tool_id=entry.tool_id).first():
-        return tool
-    if entry.definition is msgspec.UNSET:
-        raise UnreadableItemError("SHAPE", "The file does not contain its definition.")
-    parts = definition.parts_of(entry.definition)
-    tool = rows.filter(name=parts.name, status=ToolStatus.ACTIVE).first()
-    return tool or definitions.define(actor=actor, parts=parts)
-
-
-def _pin_tool_in_version(agent: Agent, entry: FiledPin, tool: Tool, actor: User) -> Iterator[tuple[str, str]]:
-    name = printable(entry.name, MAX_QUOTE_LENGTH)
-    # A version with the same text is the same version, whatever its label is here.
-    version = tool.versions.filter(digest=entry.digest).order_by("-ordinal").first()
-    if version is None:
-        version = versions.find_version(tool, version=entry.version) or tool.current
-        replacement = f"“{version.name}”" if version else "none"
-        file_version = printable(entry.version, 60)
-        message = f"“{name}” has no version here with the text of “{file_version}”; it gets {replacement}."
-        yield "version_missing", message
-    try:
-        pin = _create_pin(agent, entry, tool, version, actor)
-    except DomainError as error:
-        yield "tool_refused", f"“{name}”: {error.message}"
-        return
-    # After the pin: tuned texts that do not fit are left out, and the pin remains.
-    if entry.tuning != NOTHING:
-        try:
-            tunings.tune(pin, actor=actor, **msgspec.to_builtins(entry.tuning))
+            return agents.create_agent(actor=self.actor, slug=entry.slug, **facts)
         except DomainError as error:
-            yield (
-                "words_refused",
-                f"The tuned text of “{name}” does not fit, so the vendor's text applies: {error.message}",
+            if "slug" not in error.fields:
+                raise
+            # The address is in use or reserved here, so it is derived from the name.
+            return agents.create_agent(actor=self.actor, **facts)
+
+    def find_vendors(self, entry: FiledAgent, vendor_entries: Iterable[FiledVendor]) -> list[Vendor]:
+        """Return the vendors with one of these addresses, all of them if several share it."""
+        vendors: dict[int, Vendor] = {}
+        for vendor_entry in vendor_entries:
+            urls = [spelling for url in vendor_entry.endpoints for spelling in _spellings(url)]
+            rows = (
+                Vendor.objects.live().filter(endpoints__url__in=urls, endpoints__removed_at=None).distinct()
             )
+            if not rows:
+                name = printable(vendor_entry.vendor, MAX_QUOTE_LENGTH)
+                agent_name = printable(entry.name, MAX_QUOTE_LENGTH)
+                message = f"“{agent_name}” may use “{name}”, and no vendor here has its address."
+                self.result.missing.append(MissingPart("vendor_missing", entry.slug, name, message))
+            vendors |= {row.pk: row for row in rows}
+        return list(vendors.values())
 
+    def fill_agent(self, agent: Agent, entry: FiledAgent) -> None:
+        # Transfers come first: their names take precedence over those of pins, and procedures refer to them.
+        texts = entry.transfer
+        if agent.parent and (texts.name or texts.description):
+            transfer = Transfer.objects.get(child=agent)
+            transfers.word_transfer(
+                transfer, actor=self.actor, name=texts.name, description=texts.description
+            )
+        if limit := entry.token_limit:
+            agent_budgets.set_limit(agent, actor=self.actor, limit=limit.tokens, stops=limit.stops)
+        if rule := entry.rehearsal_gate:
+            plans.set_gate(
+                agent, actor=self.actor, gate=rule.gate, at_least=rule.at_least, on_flips=rule.on_flips
+            )
+        for pin_entry in entry.pins:
+            self.result.missing += (
+                MissingPart(code, entry.slug, pin_entry.name, message)
+                for code, message in self.pin_tool(agent, pin_entry)
+            )
+        self.result.pins += agent.pins.live().count()
+        for procedure in entry.procedures:
+            facts = {"title": procedure.title, "body": procedure.body}
+            editing.create_procedure(agent, actor=self.actor, slug=procedure.slug, **facts)
+            self.result.procedures += 1
 
-def _create_pin(agent: Agent, entry: FiledPin, tool: Tool, version: ToolVersion | None, actor: User) -> Pin:
-    # The pin gets the name that the procedures use. A name that is the vendor's own continues to follow it.
-    is_vendors = version is not None and model_names.derive(version.decoded().name) == entry.name
-    alias = "" if is_vendors else entry.name
-    ordinal = version.ordinal if version else None
-    retry = msgspec.to_builtins(entry.retry)
-    return pins.pin_tool(
-        agent,
-        actor=actor,
-        tool=tool,
-        ordinal=ordinal,
-        alias=alias,
-        retry=retry,
-        mode=PinMode(entry.mode),
-    )
+    def pin_tool(self, agent: Agent, entry: FiledPin) -> Iterator[tuple[str, str]]:
+        """Pin the tool if this installation has it. Yield a code and a message for each difference from the
+        file.
+        """
+        name = printable(entry.name, MAX_QUOTE_LENGTH)
+        try:
+            tool = self.define_tool(entry) if entry.protocol == protocols.OWN.name else self.find_tool(entry)
+        except DomainError as error:
+            yield error.code, error.message
+            return
+        # A version with the same text is the same version, whatever its label is here.
+        version = tool.versions.filter(digest=entry.digest).order_by("-ordinal").first()
+        if version is None:
+            version = versions.find_version(tool, version=entry.version) or tool.current
+            replacement = f"“{version.name}”" if version else "none"
+            file_version = printable(entry.version, 60)
+            message = (
+                f"“{name}” has no version here with the text of “{file_version}”; it gets {replacement}."
+            )
+            yield "version_missing", message
+        # The pin gets the name that the procedures use. A vendor's name continues to follow the vendor.
+        is_vendors = version is not None and model_names.derive(version.decoded().name) == entry.name
+        try:
+            pin = pins.pin_tool(
+                agent,
+                actor=self.actor,
+                tool=tool,
+                ordinal=version.ordinal if version else None,
+                alias="" if is_vendors else entry.name,
+                retry=msgspec.to_builtins(entry.retry),
+                mode=PinMode(entry.mode),
+            )
+        except DomainError as error:
+            yield "tool_refused", f"“{name}”: {error.message}"
+            return
+        # After the pin: tuned texts that do not fit are left out, and the pin remains.
+        if entry.tuning != NOTHING:
+            try:
+                tunings.tune(pin, actor=self.actor, **msgspec.to_builtins(entry.tuning))
+            except DomainError as error:
+                message = (
+                    f"The tuned text of “{name}” does not fit, so the vendor's text applies: {error.message}"
+                )
+                yield "words_refused", message
+
+    def define_tool(self, entry: FiledPin) -> Tool:
+        """Return the tool with this id, one with the same name, or a new tool from the file's definition."""
+        rows = definitions.all_of_them().select_related("current", "endpoint__vendor")
+        if tool := rows.filter(tool_id=entry.tool_id).first():
+            return tool
+        try:
+            if entry.definition is msgspec.UNSET:
+                raise UnreadableItemError("SHAPE", "The file does not contain its definition.")
+            parts = definition.parts_of(entry.definition)
+            tool = rows.filter(name=parts.name, status=ToolStatus.ACTIVE).first()
+            return tool or definitions.define(actor=self.actor, parts=parts)
+        except (DomainError, UnreadableItemError) as error:
+            name = printable(entry.name, MAX_QUOTE_LENGTH)
+            message = f"“{name}” is defined in another Pegboard and cannot be defined here: {error}"
+            raise DomainError("tool_missing", message) from None
+
+    @staticmethod
+    def find_tool(entry: FiledPin) -> Tool:
+        """Return the vendor's tool. Raises DomainError if this installation lacks its endpoint or itself."""
+        name, address = printable(entry.name, MAX_QUOTE_LENGTH), printable(entry.endpoint, 200)
+        endpoints = Endpoint.objects.live().filter(
+            url__in=_spellings(entry.endpoint), protocol=entry.protocol
+        )
+        if not endpoints.exists():
+            message = f"“{name}” is a tool at {address}, which no vendor here has."
+            raise DomainError("endpoint_missing", message)
+        tools = Tool.objects.filter(endpoint__in=endpoints, tool_id=entry.tool_id)
+        # If several vendors have the address: an active tool first, then the vendor with the same slug.
+        candidates = sorted(
+            tools.select_related("current", "endpoint__vendor").order_by("pk"),
+            key=lambda tool: (tool.status != ToolStatus.ACTIVE, tool.endpoint.vendor.slug != entry.vendor),
+        )
+        if not candidates:
+            tool_id = printable(entry.tool_id, MAX_QUOTE_LENGTH)
+            raise DomainError("tool_missing", f"The vendor at {address} has no tool “{tool_id}”.")
+        return candidates[0]
 
 
 def _spellings(url: str) -> list[str]:

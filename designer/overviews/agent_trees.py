@@ -105,9 +105,8 @@ def read_tree(agent: Agent) -> Tree:
         )
         nodes.append(node)
         paths[row.pk] = node.path
-        problems += _find_procedure_problems(
-            row, pieces, names, _find_other_names(row, pins), procedure_rows[row.pk].removed
-        )
+        other_pins = [pin for holder, members in pins.items() if holder != row.pk for pin in members]
+        problems += _find_procedure_problems(row, pieces, names, other_pins, procedure_rows[row.pk].removed)
         problems += [
             Problem(remark.code, row, remark.message, remark.fix)
             for remark in lint.unreferenced(pieces.values(), names)
@@ -134,32 +133,19 @@ def _node(
     return TreeNode(agent, depth, tools, transfer_tokens, texts, tokens, above + tokens)
 
 
-@dataclass(frozen=True)
-class _OtherAgents:
-    """Names of the tree's other agents that have a tool, by the tool's name in lower case and by its id."""
-
-    by_name: Mapping[str, list[str]]
-    by_tool: Mapping[int, list[str]]
-
-
-def _find_other_names(agent: Agent, pins: Mapping[int, Sequence[Pin]]) -> _OtherAgents:
-    by_name: defaultdict[str, list[str]] = defaultdict(list)
-    by_tool: defaultdict[int, list[str]] = defaultdict(list)
-    for holder, holder_pins in pins.items():
-        for pin in holder_pins if holder != agent.pk else ():
-            by_name[pin.name.lower()].append(pin.agent.name)
-            by_tool[pin.tool_id].append(pin.agent.name)
-    return _OtherAgents(by_name, by_tool)
-
-
 def _find_procedure_problems(
     agent: Agent,
     pieces: Mapping[Procedure, Sequence[Piece]],
     names: Vocabulary,
-    elsewhere: _OtherAgents,
+    other_pins: Sequence[Pin],
     removed: Sequence[Pin],
 ) -> Iterator[Problem]:
     """Yield the tools that a procedure names and another agent of the tree has."""
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
+    by_tool: defaultdict[int, list[str]] = defaultdict(list)
+    for pin in other_pins:
+        by_name[pin.name.lower()].append(pin.agent.name)
+        by_tool[pin.tool_id].append(pin.agent.name)
     tools = {pin.pk: pin.tool_id for pin in removed}
     for procedure, text in pieces.items():
         for piece in text:
@@ -167,9 +153,9 @@ def _find_procedure_problems(
             if reference is None or reference.kind in ("item", "agent"):
                 continue
             if reference.target is None:
-                holders, name = elsewhere.by_name.get(reference.name.lower()), reference.name
+                holders, name = by_name.get(reference.name.lower()), reference.name
             else:
-                holders = elsewhere.by_tool.get(tools.get(reference.target, 0))
+                holders = by_tool.get(tools.get(reference.target, 0))
                 name = names.by_pin[reference.target].name
             if holders:
                 agent_names = " and ".join(f"“{holder}”" for holder in holders[:MAX_NAMES])

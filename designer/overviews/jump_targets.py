@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.db.models import Model, QuerySet, Value
 from django.db.models.functions import Lower, NullIf, StrIndex
@@ -33,12 +33,42 @@ class JumpTarget:
 def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
     """Return groups of links, each at most `LIMIT`, whose names contain all words of `text`."""
     agents = Agent.objects.live().visible_to(user)
+    tools = search(Query(q=text, limit=4 * LIMIT)).rows
+    tools = sorted(tools, key=lambda row: not row["name"].lower().startswith(text.strip().lower()))[:LIMIT]
+    procedures = Procedure.objects.live().visible_to(user).select_related("agent").defer("text")
+    vendors = Vendor.objects.offering().filter(is_own=False)
     groups = (
-        ("Agents", [_agent_target(agent) for agent in _named(agents, "name", text)]),
-        ("Tools", _tools(text)),
-        ("Procedures", _procedures(text, user)),
+        (
+            "Agents",
+            [
+                JumpTarget(row.name, reverse("agent", args=[row.slug]), "agent")
+                for row in _named(agents, "name", text)
+            ],
+        ),
+        (
+            "Tools",
+            [
+                JumpTarget(row["name"], reverse("tool", args=[row["id"]]), "tool", row["vendor_name"])
+                for row in tools
+            ],
+        ),
+        (
+            "Procedures",
+            [
+                JumpTarget(
+                    row.title, reverse("procedure", args=[row.agent.slug, row.slug]), "audit", row.agent.name
+                )
+                for row in _named(procedures, "title", text)
+            ],
+        ),
         ("Releases", _releases(text, agents)),
-        ("Vendors", _vendors(text)),
+        (
+            "Vendors",
+            [
+                JumpTarget(row.name, reverse("vendor", args=[row.slug]), "vendor")
+                for row in _named(vendors, "name", text)
+            ],
+        ),
     )
     return [(title, targets) for title, targets in groups if targets]
 
@@ -49,28 +79,6 @@ def _named(rows: QuerySet[Row], column: str, text: str) -> list[Row]:
         rows = rows.filter(**{f"{column}__icontains": word})
     position = NullIf(StrIndex(Lower(column), Value(text.lower())), Value(0))
     return list(rows.order_by(position.asc(nulls_last=True), column)[:LIMIT])
-
-
-def _agent_target(agent: Agent) -> JumpTarget:
-    return JumpTarget(agent.name, reverse("agent", args=[agent.slug]), "agent")
-
-
-def _tools(text: str) -> list[JumpTarget]:
-    rows = search(Query(q=text, limit=4 * LIMIT)).rows
-    rows = sorted(rows, key=lambda row: not row["name"].lower().startswith(text.strip().lower()))
-    return [_tool_target(row) for row in rows[:LIMIT]]
-
-
-def _tool_target(row: dict[str, Any]) -> JumpTarget:
-    return JumpTarget(row["name"], reverse("tool", args=[row["id"]]), "tool", row["vendor_name"])
-
-
-def _procedures(text: str, user: User) -> list[JumpTarget]:
-    rows = Procedure.objects.live().visible_to(user).select_related("agent").defer("text")
-    return [
-        JumpTarget(row.title, reverse("procedure", args=[row.agent.slug, row.slug]), "audit", row.agent.name)
-        for row in _named(rows, "title", text)
-    ]
 
 
 def _releases(text: str, agents: QuerySet[Agent]) -> list[JumpTarget]:
@@ -89,11 +97,4 @@ def _releases(text: str, agents: QuerySet[Agent]) -> list[JumpTarget]:
             "release",
         )
         for row in _named(rows.select_related("agent"), "agent__name", " ".join(words))
-    ]
-
-
-def _vendors(text: str) -> list[JumpTarget]:
-    return [
-        JumpTarget(row.name, reverse("vendor", args=[row.slug]), "vendor")
-        for row in _named(Vendor.objects.offering().filter(is_own=False), "name", text)
     ]

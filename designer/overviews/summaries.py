@@ -84,7 +84,8 @@ def summarize_document(
     readiness = obstacles.of_tools(agent, tools, places=columns)
     received = provenance.received(agent, at=at, number=release.number if release else None)
     approvals = {(row.sub_agent, row.tool, row.digest): row for row in (received.tools if received else ())}
-    rows_by_tool = _catalog_tools(pairs)
+    tool_rows = Tool.objects.filter(pk__in={tool.id for _, tool in pairs})
+    rows_by_tool = {row.pk: row for row in tool_rows.select_related("endpoint__vendor")}
     summarized = []
     for index, (node, tool) in enumerate(pairs):
         sub_agent = node.slug if node.parent else ""
@@ -106,19 +107,18 @@ def summarize_document(
                 approval,
             )
         )
+    # A release is published from the draft, so the last run before it is the one that its publisher saw.
+    runs = RehearsalRun.objects.filter(agent=agent, release=None, status=RehearsalStatus.SUCCEEDED)
+    if release:
+        runs = runs.filter(finished_at__lte=release.created_at)
     return Summary(
         document,
         summarized,
         places,
         _destinations(summarized, rows_by_tool),
         mocks.check_assertions(agent, mocks.assertions_of(agent), mocks.CallFilter()),
-        _last_run(agent, release),
+        runs.select_related("asks").defer("payload", "results").order_by("-pk").first(),
     )
-
-
-def _catalog_tools(pairs: Iterable[tuple[ReleasedSubAgent, ReleasedTool]]) -> dict[int, Tool]:
-    rows = Tool.objects.filter(pk__in={tool.id for _, tool in pairs})
-    return {row.pk: row for row in rows.select_related("endpoint__vendor")}
 
 
 def _describe_runs(by_place: Mapping[str, Readiness]) -> list[tuple[str, str]]:
@@ -149,11 +149,3 @@ def _destinations(tools: Iterable[SummarizedTool], rows: Mapping[int, Tool]) -> 
         )
         names.setdefault(key, []).append(summarized.tool.signature.name)
     return [Destination(*key, tool_names) for key, tool_names in sorted(names.items())]
-
-
-def _last_run(agent: Agent, release: Release | None) -> RehearsalRun | None:
-    # A release is published from the draft, so the last run before it is the one that its publisher saw.
-    rows = RehearsalRun.objects.filter(agent=agent, release=None, status=RehearsalStatus.SUCCEEDED)
-    if release:
-        rows = rows.filter(finished_at__lte=release.created_at)
-    return rows.select_related("asks").defer("payload", "results").order_by("-pk").first()

@@ -133,8 +133,23 @@ class State:
 
 def judge_tool(facts: ToolFacts, now: datetime) -> tuple[State, ...]:
     """Return all statements about the tool, the worst first; there is at least one."""
-    updates = [_update_state(facts.update)] if facts.update else []
-    return _worst_first([*_obstacle_states(facts), *updates, *_runner_states(facts, now)])
+    # An input that the caller has to add makes no state; preflight lists it.
+    severities: Mapping[ObstacleSeverity, Severity] = {"stops": "error", "warns": "warning"}
+    states = [
+        State(
+            obstacle.code,
+            severity,
+            obstacle.message,
+            obstacle.to_do,
+            obstacle.page,
+            obstacle.checked_by,
+            obstacle.stops_publishing,
+        )
+        for obstacle in facts.obstacles
+        if (severity := severities.get(obstacle.severity))
+    ]
+    states += [_update_state(facts.update)] if facts.update else []
+    return _worst_first([*states, *_runner_states(facts, now)])
 
 
 def judge_procedure(facts: ProcedureFacts) -> tuple[State, ...]:
@@ -183,22 +198,6 @@ def _count(number: int, noun: str) -> str:
 
 def _worst_first(states: Iterable[State]) -> tuple[State, ...]:
     return tuple(sorted(states, key=lambda state: SEVERITIES.index(state.severity)))
-
-
-def _obstacle_states(facts: ToolFacts) -> Iterator[State]:
-    # An input that the caller has to add makes no state; preflight lists it.
-    severities: Mapping[ObstacleSeverity, Severity] = {"stops": "error", "warns": "warning"}
-    for obstacle in facts.obstacles:
-        if severity := severities.get(obstacle.severity):
-            yield State(
-                obstacle.code,
-                severity,
-                obstacle.message,
-                obstacle.to_do,
-                obstacle.page,
-                obstacle.checked_by,
-                obstacle.stops_publishing,
-            )
 
 
 def _update_state(update: BreakingUpdate) -> State:

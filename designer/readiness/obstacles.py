@@ -100,6 +100,19 @@ class _UserAccess:
     secrets: dict[int, list[str]]
     grants: dict[tuple[int, str], UserGrant]
 
+    @classmethod
+    def read(cls, agent: Agent, user: str, endpoints: Iterable[Endpoint]) -> "_UserAccess":
+        with_context = [endpoint for endpoint in endpoints if endpoint.speak().takes_context]
+        grants: dict[tuple[int, str], UserGrant] = {}
+        if user and with_context:
+            rows = UserGrant.objects.filter(
+                end_user__agent=agent.pk,
+                end_user__digest=end_users.digest_of(agent.pk, user),
+                endpoint__in=with_context,
+            )
+            grants = {(row.endpoint_id, row.provider): row for row in rows}
+        return cls(user, vault.names_by_endpoint(with_context), grants)
+
 
 def of_document(
     agent: Agent, document: ReleaseDocument, *, user: str = "", place: Place | None = None
@@ -142,18 +155,7 @@ def of_tools(
         keys, list(dict.fromkeys(tool.subject for tool in tools)), agent=agent.pk
     )
     catalog, now = _read_catalog(agent, tools, resolutions, user), timezone.now()
-    return {
-        key: [_readiness(tool, catalog.facts_of(tool, resolutions[key, tool.subject]), now) for tool in tools]
-        for key in keys
-    }
-
-
-def _readiness(tool: AgentTool, facts: ToolFacts, now: datetime) -> Readiness:
-    resolution = facts.resolution
-    activity = facts.runner if resolution.activity else ""
-    return Readiness(
-        tool.agent, tool.name, facts.obstacles, resolution.runs, activity, judge_tool(facts, now)
-    )
+    return {key: [catalog.judge(tool, resolutions[key, tool.subject], now) for tool in tools] for key in keys}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +173,13 @@ class _Catalog:
     credentials: dict[UUID, CredentialStatus]
     user_access: "_UserAccess"
     calls: Mapping[evidence.Ran, LastCall]
+
+    def judge(self, tool: AgentTool, resolution: Resolution, now: datetime) -> Readiness:
+        facts = self.facts_of(tool, resolution)
+        activity = facts.runner if resolution.activity else ""
+        return Readiness(
+            tool.agent, tool.name, facts.obstacles, resolution.runs, activity, judge_tool(facts, now)
+        )
 
     def facts_of(self, tool: AgentTool, resolution: Resolution) -> ToolFacts:
         row = self.versions.get((tool.subject.tool, tool.subject.ordinal))
@@ -198,11 +207,22 @@ def _read_catalog(
     resolutions: Mapping[tuple[int, Subject], Resolution],
     user: str,
 ) -> _Catalog:
-    versions = _versions({(tool.subject.tool, tool.subject.ordinal) for tool in tools})
+    keys = {(tool.subject.tool, tool.subject.ordinal) for tool in tools}
+    version_rows = ToolVersion.objects.filter(
+        tool__in={pk for pk, _ in keys}, ordinal__in={ordinal for _, ordinal in keys}
+    )
+    version_rows = version_rows.defer("raw").select_related(
+        "tool__endpoint__vendor",
+        "tool__endpoint__credential__grant",
+        "tool__endpoint__circuit",
+        "tool__circuit",
+        "tool__stopped",
+    )
+    versions = {key: row for row in version_rows if (key := (row.tool_id, row.ordinal)) in keys}
     keys_of_activities = {resolution.version for resolution in resolutions.values() if resolution.version}
     rows = ActivityVersion.objects.select_related("activity")
     activities = rows.in_bulk(keys_of_activities) if keys_of_activities else {}
-    activity_reach = _read_activity_reach(
+    activity_reach = _ActivityReach.read(
         activities.values(), sorted({agent.slug} | {tool.agent for tool in tools})
     )
     unlisted = [row.tool.stopped for row in versions.values() if not row.label and row.tool.stopped]
@@ -224,7 +244,7 @@ def _read_catalog(
             for row in {endpoint.credential for endpoint in endpoints}
             if row
         },
-        user_access=_read_user_access(agent, user, endpoints),
+        user_access=_UserAccess.read(agent, user, endpoints),
         calls=evidence.last_calls(ran, [agent.pk, *(row.pk for row in activity_reach.agents.values())]),
     )
 
@@ -269,22 +289,22 @@ class _ActivityReach:
     agents: dict[str, Agent]
     allowed: dict[int, AllowedVendors]
 
+    @classmethod
+    def read(cls, versions: Collection[ActivityVersion], slugs: Iterable[str]) -> "_ActivityReach":
+        # Mocks reach nothing.
+        versions = [version for version in versions if kinds.get(version.kind).acts]
+        reached = reach.reached(versions)
+        tools = {tool for row in reached.values() for tool in row.tools}
+        agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)}
+        allowed = agent_vendors.allowed_by_agent(agents.values()) if versions else {}
+        return cls(reached, checks.whys_by_version(tools), agents, allowed)
+
     def refusal(self, slugs: Iterable[str], activity: ActivityVersion) -> str:
         """Return the reason why one of these agents may not run it, or an empty text."""
         agents = [self.agents[slug] for slug in slugs if slug in self.agents]
         reached = self.reached[activity.pk]
         refusals = (self.allowed[agent.pk].refusal_of(agent, reached) for agent in agents)
         return next(filter(None, refusals), "")
-
-
-def _read_activity_reach(versions: Collection[ActivityVersion], slugs: Iterable[str]) -> _ActivityReach:
-    # Mocks reach nothing.
-    versions = [version for version in versions if kinds.get(version.kind).acts]
-    reached = reach.reached(versions)
-    tools = {tool for row in reached.values() for tool in row.tools}
-    agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)}
-    allowed = agent_vendors.allowed_by_agent(agents.values()) if versions else {}
-    return _ActivityReach(reached, checks.whys_by_version(tools), agents, allowed)
 
 
 def _effect_obstacles(
@@ -295,19 +315,6 @@ def _effect_obstacles(
         yield Obstacle(
             "confirm_needed", "asks", message, "Let the runtime confirm it once a person has agreed."
         )
-
-
-def _versions(keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
-    rows = ToolVersion.objects.filter(tool__in={pk for pk, _ in keys})
-    rows = rows.filter(ordinal__in={ordinal for _, ordinal in keys}).defer("raw")
-    rows = rows.select_related(
-        "tool__endpoint__vendor",
-        "tool__endpoint__credential__grant",
-        "tool__endpoint__circuit",
-        "tool__circuit",
-        "tool__stopped",
-    )
-    return {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in keys}
 
 
 def _obstacles(
@@ -333,19 +340,6 @@ def _obstacles(
     yield from _connection_obstacles(row, endpoint, states)
     yield from _effect_obstacles(tool, row)
     yield from _need_obstacles(row, endpoint, user_access)
-
-
-def _read_user_access(agent: Agent, user: str, endpoints: Iterable[Endpoint]) -> _UserAccess:
-    with_context = [endpoint for endpoint in endpoints if endpoint.speak().takes_context]
-    grants: dict[tuple[int, str], UserGrant] = {}
-    if user and with_context:
-        rows = UserGrant.objects.filter(
-            end_user__agent=agent.pk,
-            end_user__digest=end_users.digest_of(agent.pk, user),
-            endpoint__in=with_context,
-        )
-        grants = {(row.endpoint_id, row.provider): row for row in rows}
-    return _UserAccess(user, vault.names_by_endpoint(with_context), grants)
 
 
 def _need_obstacles(row: ToolVersion, endpoint: Endpoint, user_access: _UserAccess) -> Iterator[Obstacle]:
