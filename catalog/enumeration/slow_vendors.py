@@ -1,11 +1,9 @@
 """A queue with its own workers for slow vendors, so that they do not delay others.
 
 An enumeration that hangs occupies a worker until its deadline. The next run of such an endpoint goes to the
-queue
-of slow runs, until a run ends differently. A run that becomes slow releases its process between two requests
-and
-continues in that queue. Only the message differs: any worker can execute any run.
-docs/decisions/0020-slow-vendors.md has the reasons.
+queue of slow runs, until a run ends differently. A run that becomes slow releases its process between two
+requests and continues in that queue. Only the message differs: any worker can execute any run.
+docs/decisions/0022-resumed-enumeration.md has the reasons.
 """
 
 from django.db.models import Q

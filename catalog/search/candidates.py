@@ -1,7 +1,7 @@
 """Finds and ranks the tools that answer a question: the engine's candidates, the first of them exactly.
 
-docs/decisions/0095-search-engine.md has the measurements behind the ranking. Exact scores of the first candidates of
-an engine are as good as exact scores of everything.
+docs/decisions/0095-search-engine.md has the measurements behind the ranking. Exact scores of the first
+candidates of an engine are as good as exact scores of everything.
 """
 
 import heapq

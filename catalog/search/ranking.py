@@ -1,8 +1,8 @@
 """BM25F as pure arithmetic: what a word in a tool is worth, and how well a tool answers a question.
 
 A tool keeps the impact of each of its words (frequency, field and length already worked in) as one byte,
-so that asking needs only the rarity of the asked words. docs/decisions/0095-search-engine.md has the figures behind
-the constants.
+so that asking needs only the rarity of the asked words. docs/decisions/0095-search-engine.md has the figures
+behind the constants.
 """
 
 import math

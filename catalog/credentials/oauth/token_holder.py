@@ -228,7 +228,7 @@ class TokenHolder(ABC, Generic[TokenRow]):
 
     def _request(self, lease: uuid.UUID, form: Callable[[], Form], sent: list[Secret]) -> Tokens:
         # Sends the same refresh token once more when its reply was lost. Servers that rotate refresh tokens
-        # accept the old one for some seconds or not at all (docs/decisions/0035-lost-token-replies.md).
+        # accept the old one for some seconds or not at all (docs/decisions/0013-oauth.md).
         began = time.monotonic()
         try:
             return token_request.request(self.client, form(), sent)
