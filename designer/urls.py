@@ -173,6 +173,7 @@ urlpatterns = [
     path(f"{PROCEDURE}history/", procedures.procedure_history, name="procedure-history"),
     path(f"{PROCEDURE}move/", procedures.procedure_move, name="procedure-move"),
     path(f"{PROCEDURE}pin/", procedures.procedure_pin, name="procedure-pin"),
+    path(f"{PROCEDURE}proposals/", procedures.procedure_proposals, name="procedure-proposals"),
     path(f"{PROCEDURE}remove/", procedures.procedure_remove, name="procedure-remove"),
     path(f"{PROCEDURE}restore/", procedures.procedure_restore, name="procedure-restore"),
     path(f"{PROCEDURE}tools/", procedures.procedure_tools, name="procedure-tools"),

@@ -49,6 +49,7 @@ from designer.models.pins import PinMode
 from designer.news import agent_webhooks
 from designer.pins import pins, tunings
 from designer.procedures import editing as procedures
+from designer.procedures import proposals
 from designer.rehearsals import judges, look_alikes, plans, runs, sentences
 from designer.releases import channels, publishing, rehearsed, retiring
 from designer.translations import runs as translation_runs
@@ -434,6 +435,9 @@ def procedures_are_written(bob: User, agent: Agent) -> None:
     mock_rehearsals.run_all_steps(agent, first, uuid.uuid4(), actor=bob)
     procedures.move_procedure(second, actor=bob, position=1)
     procedures.remove_procedure(second, actor=bob)
+    begun = procedures.create_agent_from_text(actor=bob, text="Ask the vendor.", name="Begun with a text")
+    typed = {"title": "", "body": begun.text, "based_on": 1, "sentence": begun.text}
+    proposals.accept(begun, actor=bob, target=agent.pins.live()[0].tool, **typed)
 
 
 def a_runtime_works(bob: User, agent: Agent) -> None:

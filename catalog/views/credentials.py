@@ -25,7 +25,7 @@ from catalog.models import Credential, Endpoint, Grant, Run
 from catalog.models.vendors import OAuthKind
 from catalog.vendors import onboarding
 from catalog.views import offers
-from catalog.views.asked import number
+from catalog.views.asked import next_path, number
 from core.errors import DomainError
 from core.oauth.client import ClientAuthentication
 from core.public_url import public_url
@@ -33,6 +33,8 @@ from people.forms import OperationForm
 from people.models import Role
 from people.permissions import person, public, requires
 
+# The key of a session that contains the page to which a sign-in returns.
+AFTER_SIGN_IN = "after_sign_in"
 IN_USE = Count("endpoints", filter=Q(endpoints__removed_at=None, endpoints__vendor__removed_at=None))
 CHOOSE_IT = "Choose it where an endpoint asks for a credential."
 NEXT_STEPS: dict[str, str] = {
@@ -238,6 +240,7 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
             client.edits(sessions.facts(row))
             context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
             return render(request, "catalog/credential_client.html", context | discovered)
+    request.session[AFTER_SIGN_IN] = next_path(request)
     return offers.to_sign_in(request, row, otherwise=reverse("credential", args=[row.pk]))
 
 
@@ -274,6 +277,8 @@ def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
     except DomainError as error:  # an administrator removed what was waiting for it
         messages.error(request, error.message)
         return redirect("credential", row.pk)
+    if path := request.session.pop(AFTER_SIGN_IN, ""):
+        return redirect(path)
     return redirect("run", runs[0].pk) if len(runs) == 1 else redirect("credential", row.pk)
 
 

@@ -12,6 +12,7 @@ from catalog.forms.definition_fields import BLANK, SIDES, Editor
 from catalog.forms.definition_list_fields import DefinitionListForm
 from catalog.models import Tool
 from catalog.tools import definition_import, definitions
+from catalog.views.asked import next_path
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -84,7 +85,7 @@ def _edited(request: HttpRequest, tool: Tool | None) -> HttpResponse:
         elif (typed := editor.entered_parts()) and editor.act in ("json", "rows"):
             editor = _shown_otherwise(editor, typed)
         elif typed and (saved := _saved(request, editor, tool, typed)):
-            return redirect("tool", saved.pk)
+            return redirect(next_path(request) or reverse("tool", args=[saved.pk]))
     return _page(request, editor, tool)
 
 

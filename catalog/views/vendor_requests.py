@@ -12,6 +12,7 @@ from catalog.models import Endpoint, VendorRequest
 from catalog.twins import already_connected
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import vendor_requests
+from catalog.views.asked import next_path
 from core.errors import DomainError
 from core.pagination import Keyset
 from people.models import Role
@@ -48,7 +49,7 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
                     draft, actor=actor, vendor_name=values["vendor_name"], reason=values["reason"]
                 )
                 messages.success(request, f"You requested “{row}”. An administrator decides.")
-                return redirect("vendor-request-list")
+                return redirect(next_path(request) or "vendor-request-list")
         except DomainError as error:
             form.refuse(error)
     return render(request, "catalog/vendor_request_new.html", context)

@@ -13,10 +13,13 @@ from designer.agents import agent_budgets
 from designer.agents.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
 from designer.forms.base import offer
 from designer.models import Agent
+from designer.procedures import editing
+from designer.procedures.editing import MAX_TEXT_LENGTH
 from people.forms import OperationForm
 from people.models import Team, User
 
 MAX_FILE_BYTES = 1_000_000
+EXAMPLE = "Look up the order of the customer.\nIf it has not been shipped, cancel it."
 
 
 class AgentForm(OperationForm):
@@ -59,6 +62,35 @@ class AgentForm(OperationForm):
         # A parent decides the team, so none is given with one.
         values = {"team": None, **self.cleaned_data}
         return values | {"team": None} if values["parent"] else values
+
+
+class NewAgentForm(AgentForm):
+    """With a text, the agent starts with it as its first procedure; then the text also has its name."""
+
+    text = forms.CharField(
+        max_length=MAX_TEXT_LENGTH,
+        required=False,
+        label="What should it do?",
+        widget=forms.Textarea(attrs={"rows": 6, "placeholder": EXAMPLE}),
+        help_text="One sentence per step. Pegboard proposes tools for each.",
+    )
+    field_order = ("text", "name")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"].required = False
+        self.fields["name"].help_text = "Empty: the first words of the text."
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or self.cleaned_data
+        if not values.get("name") and "name" not in self.errors:
+            values["name"] = editing.title_from(values.get("text", ""))
+            if not values["name"]:
+                self.add_error("name", "Enter what the agent should do, or a name.")
+        return values
+
+    def folded_fields(self) -> list[BoundField]:
+        return [field for field in self if field.name not in ("text", "name")]
 
 
 class AgentEditForm(RetryForm, AgentForm):

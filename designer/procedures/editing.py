@@ -1,5 +1,6 @@
 """Changes of procedures. Each is one change by one user, audited in its transaction."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from django.utils import timezone
 
 from core import display_names, slugs
 from core.errors import DomainError
+from designer.agents import agents
 from designer.agents.agents import locked
 from designer.models import (
     Agent,
@@ -32,6 +34,8 @@ MAX_TEXT_LENGTH = 60_000
 # A model reads all of an agent's procedures.
 MAX_PROCEDURES = 100
 MAX_REASON_LENGTH = 500
+# A title from a text has so many words, and does not end with a short one, such as “the”.
+TITLE_WORDS, MIN_LAST_WORD = 5, 4
 # Addresses below an agent's procedures that are not procedures.
 RESERVED = {"lint", "new"}
 
@@ -64,6 +68,23 @@ def create_procedure(
     _add_version(procedure, pieces, actor, why)
     audit.record(actor, "create", procedure, after=facts(procedure), why=why, agent=agent.pk)
     return procedure
+
+
+@transaction.atomic
+def create_agent_from_text(*, actor: User, text: str, name: str, **values: Any) -> Procedure:
+    """Create an agent with a first procedure of this text. `values`: as of `agents.create_agent`."""
+    agent = agents.create_agent(actor=actor, name=name, **values)
+    return create_procedure(agent, actor=actor, title=name, body=text)
+
+
+def title_from(text: str) -> str:
+    """Return a title from the first words of a text; "" if it has none."""
+    first_line = next((line for line in text.splitlines() if re.search(r"\w", line)), "")
+    words = re.split(r"[.,:;!?()]", re.sub(r"^\W*(?:\d+[.)]\s+)?", "", first_line))[0].split()[:TITLE_WORDS]
+    while len(words) > 1 and len(words[-1]) < MIN_LAST_WORD:
+        words.pop()
+    title = " ".join(words)[:MAX_TITLE_LENGTH]
+    return title[:1].upper() + title[1:]
 
 
 @transaction.atomic

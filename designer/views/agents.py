@@ -9,9 +9,10 @@ from django.views.decorators.http import require_POST
 from core.errors import DomainError
 from designer.agents import agent_budgets, agent_vendors, agents
 from designer.files import agent_copies
-from designer.forms.agents import AgentEditForm, AgentForm, CopyAgentForm, TokenLimitForm
+from designer.forms.agents import AgentEditForm, CopyAgentForm, NewAgentForm, TokenLimitForm
 from designer.models import Agent
 from designer.overviews import shown_tools
+from designer.procedures import editing
 from designer.releases import drafts
 from designer.views import agent_panes, last_agent
 from people import teams
@@ -25,10 +26,16 @@ PARTS_SHOWN = 11
 def agent_list(request: HttpRequest) -> HttpResponse:
     actor = person(request)
     start = {"parent": request.GET.get("parent", ""), "team": teams.first_of(actor).slug}
-    form = AgentForm(request.POST or None, initial=start, actor=actor)
+    form = NewAgentForm(request.POST or None, initial=start, actor=actor)
     if request.method == "POST" and form.is_valid():
+        values = form.facts()
         try:
-            row = agents.create_agent(actor=actor, **form.facts())
+            if values["text"].strip():
+                first = editing.create_agent_from_text(actor=actor, **values)
+                messages.success(request, f"“{first.agent}” was created. Choose tools for its sentences.")
+                return redirect("procedure", first.agent.slug, first.slug)
+            del values["text"]
+            row = agents.create_agent(actor=actor, **values)
         except DomainError as error:
             form.refuse(error)
         else:

@@ -8,12 +8,12 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from catalog import waiting_work
 from catalog.models import Endpoint, Finding, Run, VendorRequest
 from catalog.vendors import vendor_requests
+from catalog.views.asked import next_path
 from core import proxy_signs
 from core.compiled_queries import CompiledQuery, named_value
 from core.own_commands import MANAGE
@@ -141,10 +141,7 @@ def _moved() -> CompiledQuery[Run]:
 def theme(request: HttpRequest) -> HttpResponse:
     # The choice of light or dark, for browsers without the script that does this in place.
     selected_theme = request.POST.get("theme", "")
-    back = request.POST.get("next", "/")
-    safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
-    # Without the slash, `redirect` takes it for the name of a page.
-    response = redirect(back if safe and back.startswith("/") else "home")
+    response = redirect(next_path(request) or "home")
     if selected_theme in THEMES:
         response.set_cookie("theme", selected_theme, max_age=YEAR, samesite="Lax")
     else:

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -25,7 +26,7 @@ from designer.forms.procedures import NewProcedureForm, ProcedureForm
 from designer.models import Agent, Pin, Procedure, ProcedureDraft, ProcedureVersion
 from designer.overviews import agent_readiness
 from designer.pins import pinned_signatures, pins, token_budget
-from designer.procedures import checking, editing, lines, references, vocabulary
+from designer.procedures import checking, editing, lines, proposals, references, vocabulary
 from designer.procedures.checking import Checked
 from designer.procedures.lint import Issue
 from designer.rehearsals.current import read_tests
@@ -108,6 +109,8 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
         "pins_offered": _pins_named(row.agent, request.GET.getlist("made")),
         **_tools(row.agent, checked),
         **_remarks(checked, row, actor),
+        # Without the script, which loads them after the page.
+        **(_proposals(row, actor) if "proposals" in request.GET and actor.can_design else {}),
     }
     return render(request, "designer/procedure.html", context, status=form.status)
 
@@ -181,6 +184,62 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
         if row["id"] not in pinned and not row["is_stopped"]
     ]
     return JsonResponse({"tools": offers[:MAX_OFFERED]})
+
+
+@requires(Role.DESIGNER)
+def procedure_proposals(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """What the sentences without a tool may use, loaded after the editor. A press returns to the text."""
+    row = _procedure(request, slug, procedure)
+    if request.method == "POST":
+        return _accept_proposal(request, row)
+    context = {"agent": row.agent, "procedure": row, **_proposals(row, person(request))}
+    return render(request, "designer/_proposals.html", context)
+
+
+def _accept_proposal(request: HttpRequest, row: Procedure) -> HttpResponse:
+    """Do what the button names, with the text as it is typed: `tool:7:sentence`, `define::sentence`, …"""
+    kind, _, value = request.POST.get("accept", "").partition(":")
+    key, _, sentence = value.partition(":")
+    editor = reverse("procedure", args=[row.agent.slug, row.slug])
+    title, body = request.POST.get("title", row.title), request.POST.get("body", "")
+    based_on = asked_number(request.POST.get("based_on", "")) or row.number
+    actor = person(request)
+    try:
+        if kind in ("tool", "agent"):
+            rows: QuerySet[Any] = (
+                Tool.objects.all() if kind == "tool" else proposals.proposed_agents(row.agent)
+            )
+            target: Tool | Agent = get_object_or_404(rows, pk=asked_number(key))
+            _, line = proposals.accept(
+                row,
+                actor=actor,
+                title=title,
+                body=body,
+                based_on=based_on,
+                sentence=sentence,
+                target=target,
+            )
+            return redirect(f"{editor}#line-{line}")
+        editing.keep_draft(row, user=actor, title=title, body=body, based_on=based_on)
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect(editor)
+    # The other page returns to the text, which then has new proposals.
+    return redirect(_page_for(kind, key, sentence, row.agent, editor))
+
+
+def _page_for(kind: str, key: str, sentence: str, agent: Agent, editor: str) -> str:
+    query = {"next": editor}
+    if kind == "define":
+        return f"{reverse('definition-new')}?{urlencode(query)}"
+    if kind == "request":
+        return f"{reverse('vendor-request-new')}?{urlencode(query | {'reason': sentence})}"
+    endpoints = {endpoint.pk: endpoint for endpoint in proposals.find_sign_ins(agent, [asked_number(key)])}
+    if kind != "connect" or (endpoint := endpoints.get(asked_number(key))) is None:
+        return editor
+    if endpoint.credential_id:
+        return f"{reverse('credential', args=[endpoint.credential_id])}?{urlencode(query)}"
+    return f"{reverse('credential-new')}?{urlencode({'url': endpoint.url, 'endpoint': endpoint.pk})}"
 
 
 @requires(Role.DESIGNER)
@@ -287,6 +346,11 @@ def _typed(request: HttpRequest, row: Procedure) -> dict[str, Any]:
     checked = checking.check_agent(row.agent, actor, typed={row.pk: draft.text})
     context = {"checked": checked, **_draft(draft), "is_behind": base < row.number, "is_swapped": True}
     return context | _remarks(checked, row, actor)
+
+
+def _proposals(row: Procedure, user: User) -> dict[str, Any]:
+    draft = row.drafts.filter(user=user).first()
+    return {"proposals": proposals.propose(row.agent, draft.text if draft else row.text)}
 
 
 def _draft(draft: ProcedureDraft | None) -> dict[str, Any]:
