@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, Protocol
 
+from core.numbered_pages import NumberedPage
+
 MAX_LINES = 40  # of an outline; the whole value is under “Raw”
 MAX_DEPTH = 12
 MAX_QUOTED = 60  # a longer text is not repeated in a sentence
@@ -57,6 +59,7 @@ class ReadableChange:
     before, after: the texts to compare word by word; None on both sides if the sentence contains all.
     raw: the two values, if one of them is a structure.
     lines: a long text, compared line by line.
+    key: loads the details as `?change=` of the page, if the change has no `parts` and `lines` yet.
     is_heading: the changes that follow are of this subject.
     """
 
@@ -71,7 +74,8 @@ class ReadableChange:
     after: str | None = None
     raw: tuple[Any, Any] | None = None
     lines: Sequence[TextLine] = ()
-    parts: Sequence["ReadableChange"] = ()
+    parts: Sequence["ReadableChange"] | NumberedPage["ReadableChange"] = ()
+    key: str = ""
     is_open: bool = False
     is_heading: bool = False
 

@@ -1,18 +1,22 @@
 """What changed: labels of effects, and two texts side by side with the differing words marked."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from catalog.models import ToolVersion
 from catalog.rules import word_diff
+from catalog.rules.diff import EFFECTS as EFFECT_ORDER
 from catalog.rules.diff import Change, Comparison
 from catalog.rules.readable_diff import read_change
 from catalog.rules.word_diff import Pieces
 from catalog.templatetags.display import shown
+from core.numbered_pages import NumberedPage, page_of
 from core.readable_changes import ReadableChange, outline
 
 register = template.Library()
@@ -47,9 +51,27 @@ def effect(name: str) -> dict[str, str]:
 
 
 @register.filter
-def readable(changes: Iterable[Change]) -> list[ReadableChange]:
-    """Return the changes of a vendor's tool for `_changes.html`."""
-    return list(map(read_change, changes))
+def readable(changes: Sequence[Change] | NumberedPage[Change]) -> NumberedPage[ReadableChange]:
+    """Return a page of the changes of a vendor's tool for `_changes.html`; by default the first."""
+    page = changes if isinstance(changes, NumberedPage) else page_of(changes)
+    return page.with_rows([read_change(change) for change in page])
+
+
+@register.simple_tag
+def comparison_url(before: ToolVersion, after: ToolVersion) -> str:
+    """Return the address of the page that compares two versions of a tool in full."""
+    return f"{reverse('tool-versions', args=[after.tool_id])}?from={before.ordinal}&to={after.ordinal}"
+
+
+@register.filter
+def folded(changes: Sequence[Change], key: object) -> list[ReadableChange]:
+    """Return the gravest change, which stands for all until they are loaded."""
+    if not changes:
+        return []
+    count = len(changes) - 1
+    more = f" {count:,} more change{'s' * (count > 1)}." if count else ""
+    first = read_change(min(changes, key=lambda change: EFFECT_ORDER.index(change.effect)))
+    return [ReadableChange(sentence=f"{first.sentence}{more}", effect=first.effect, key=str(key))]
 
 
 @register.inclusion_tag("_status.html")

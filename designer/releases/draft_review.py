@@ -118,6 +118,12 @@ class Summary:
     bindings: list[BindingChange]
 
 
+def released_and_draft(agent: Agent) -> tuple[ReleaseDocument | None, ReleaseDocument]:
+    """Return what the draft is compared with, and the draft."""
+    against = channels.baseline(agent)
+    return release_document.decode(against.document) if against else None, composition.draft(agent)
+
+
 def summary(agent: Agent) -> Summary:
     draft = composition.draft(agent)
     live = channels.state(agent, channels.LIVE).release

@@ -1,96 +1,200 @@
-"""The differences of two releases as people read them. Pure."""
+"""The differences of two releases as people read them, a page at a time. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from core.numbered_pages import NumberedPage, page_of
 from core.readable_changes import ReadableChange, describe_change
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.pins import token_budget
-from designer.releases.diff import AgentDifference, Member, ToolChange, TreeChange, compare_releases
+from designer.releases.diff import (
+    AgentDifference,
+    Member,
+    ProcedureChange,
+    ToolChange,
+    TransferChange,
+    TreeChange,
+    compare_releases,
+)
 
-MAX_OPEN = 12  # changes of an agent; more are folded, so that the page stays one to read
-_Tools = Mapping[int, ReleasedTool]
+MAX_OPEN = 12  # changes with details; more are folded, so that the page stays one to read
+MAX_DETAILS_SIZE = 20_000  # estimated bytes of the details of a page
+PARTS_SIZE = 30  # differences of one tool that are shown at a time
+PART_SIZE = 700  # bytes of the markup of one difference
+# A call does not depend on these members of a tool, an input and an output.
+_TEXTS = {"name", "title", "description", "img", "tags", "examples"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One change, before it is described. `change` is None for a sub-agent without other changes."""
+
+    agent: AgentDifference
+    change: Member | ToolChange | ProcedureChange | TransferChange | ReadableChange | None
+    kind: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the name in an address of the page, for a change with details."""
+        match self.change:
+            case ToolChange(tool=name) | ProcedureChange(slug=name):
+                return f"{self.agent.id}-{self.kind[:4]}-{name}"
+        return ""
+
+
+class ReleaseComparison:
+    """Two releases and their differences. `before` is None if nothing was released before.
+
+    appended: changes outside the two documents.
+    """
+
+    def __init__(
+        self,
+        before: ReleaseDocument | None,
+        after: ReleaseDocument,
+        changes: TreeChange | None = None,
+        appended: Iterable[ReadableChange] = (),
+    ) -> None:
+        changes = changes or compare_releases(before, after)
+        self._root = changes.own
+        self._tools = tuple(map(_tools_by_agent, (before, after)))
+        self._rows = [row for agent in (self._root, *changes.agents) for row in _rows_of(agent)]
+        self._rows += [_Row(self._root, change) for change in appended]
+
+    def page(
+        self, number: str = "", *, key: str = "", parts: str = "", is_open: bool = True
+    ) -> NumberedPage[ReadableChange]:
+        """Describe the changes of one page; those of sub-agents follow headings.
+
+        Details are loaded when a change is opened, unless those of the page are short.
+        number: of a change on the page, as in an address. key: of the change that is open.
+        parts: of the first difference that is shown of that change.
+        is_open: short details are not folded where few changes have some.
+        """
+        keys = [row.key for row in self._rows]
+        page = page_of(self._rows, str(keys.index(key) + 1) if key and key in keys else number)
+        details = self._short_details(page.rows)
+        is_open = is_open and len(details) <= MAX_OPEN
+        described: list[ReadableChange] = []
+        agent = self._root
+        for row in page:
+            if row.agent not in (agent, self._root):
+                heading = ReadableChange(mark=row.agent.mark, subject=row.agent.name, kind="sub-agent")
+                described.append(replace(heading, is_heading=True))
+            agent = row.agent
+            if row.key and row.key == key:
+                described.append(replace(self._describe(row, parts), is_open=True))
+            elif row.key in details:
+                described.append(replace(details[row.key], is_open=is_open))
+            elif row.change is not None:
+                described.append(self._describe(row, is_head=bool(row.key)))
+        return page.with_rows(described)
+
+    def details(self, key: str, number: str = "") -> ReadableChange | None:
+        """Describe one change. number: of the first of its differences, if it has many."""
+        row = next((row for row in self._rows if row.key == key), None)
+        return self._describe(row, number) if row else None
+
+    def _short_details(self, rows: Sequence[_Row]) -> dict[str, ReadableChange]:
+        """Return the details of all changes, by key; nothing if they would make the page long."""
+        size, details = 0, {}
+        for row in rows:
+            if row.key:
+                details[row.key] = self._describe(row)
+                size += _size_of(details[row.key])
+            if size > MAX_DETAILS_SIZE:
+                return {}
+        return details
+
+    def _describe(self, row: _Row, number: str = "", *, is_head: bool = False) -> ReadableChange:
+        match row.change:
+            case Member() as member:
+                return describe_change(f"The agent's {member.path}", member.before, member.after)
+            case ProcedureChange() as procedure:
+                change = _describe_procedure(procedure, is_head=is_head)
+            case ToolChange() as tool:
+                change = self._describe_tool(row, tool, number, is_head=is_head)
+            case TransferChange() as transfer:
+                parts = _describe_members(transfer.members)
+                change = ReadableChange(mark=transfer.mark, subject=transfer.name, parts=parts, is_open=True)
+            case _:
+                return row.change or ReadableChange()
+        has_details = not isinstance(row.change, ToolChange) or bool(row.change.members)
+        return replace(change, kind=row.kind, key=row.key if has_details else "")
+
+    def _describe_tool(self, row: _Row, change: ToolChange, number: str, *, is_head: bool) -> ReadableChange:
+        versions = [tools.get((row.agent.id, change.tool)) for tools in self._tools]
+        tools = [tool for tool in versions if tool]
+        old_tokens, new_tokens = (token_budget.tokens(tool.signature) if tool else 0 for tool in versions)
+        effects = dict.fromkeys(tool.signature.annotations.effect for tool in tools)
+        is_tool = row.kind == "tool"
+        is_new = change.mark == "added" and is_tool
+        return ReadableChange(
+            sentence=" ".join(change.sentences),
+            mark=change.mark,
+            subject=change.name,
+            call_effects=tuple(effects) if is_tool else (),
+            tokens=new_tokens - old_tokens if is_tool else None,
+            after=tools[0].signature.description or None if is_new and not is_head else None,
+            parts=() if is_head else _describe_members(change.members, number),
+        )
 
 
 def compare_for_people(
-    before: ReleaseDocument | None, after: ReleaseDocument | None, *, is_open: bool
-) -> list[ReadableChange]:
-    """Compare two releases; no changes where there is nothing to compare."""
-    if before is None or after is None:
-        return []
-    return read_releases(compare_releases(before, after), before, after, is_open=is_open)
+    before: ReleaseDocument | None, after: ReleaseDocument | None
+) -> ReleaseComparison | None:
+    """Compare two releases, if there are two."""
+    return ReleaseComparison(before, after) if before and after else None
 
 
-def read_releases(
-    changes: TreeChange, before: ReleaseDocument | None, after: ReleaseDocument, *, is_open: bool
-) -> list[ReadableChange]:
-    """Return the changes of the agent, then those of each sub-agent below a heading.
-
-    is_open: a change with details is not folded where its agent has few.
-    """
-    rows = list(_read_agent(changes.own, before, after, is_open=is_open))
-    for change in changes.agents:
-        rows.append(ReadableChange(mark=change.mark, subject=change.name, kind="sub-agent", is_heading=True))
-        rows += _read_agent(change, before, after, is_open=is_open)
-    return rows
-
-
-def _read_agent(
-    change: AgentDifference, before: ReleaseDocument | None, after: ReleaseDocument, *, is_open: bool
-) -> Iterator[ReadableChange]:
-    old, new = (
-        {tool.id: tool for node in document.nodes if node.id == change.id for tool in node.tools}
-        if document
-        else {}
-        for document in (before, after)
-    )
-    for member in change.agent:
-        yield describe_change(f"The agent's {member.path}", member.before, member.after)
-    is_tool_open = is_open and len(change.tools) <= MAX_OPEN
-    for tool in change.tools:
-        yield _read_tool(tool, old, new, is_open=is_tool_open)
-    for item in change.context:
-        yield ReadableChange(
-            sentence=" ".join(item.sentences),
-            mark=item.mark,
-            subject=item.name,
-            kind="prompt or resource",
-            parts=_read_members(item.members),
-            is_open=True,
-        )
-    for transfer in change.transfers:
-        parts = _read_members(transfer.members)
-        yield ReadableChange(
-            mark=transfer.mark, subject=transfer.name, kind="transfer", parts=parts, is_open=True
-        )
-    for procedure in change.procedures:
-        is_changed = procedure.mark == "changed"
-        text = ReadableChange(before=procedure.before or None, after=procedure.after or None)
-        yield ReadableChange(
-            mark=procedure.mark,
-            subject=procedure.title,
-            kind="procedure",
-            lines=procedure.lines if is_changed else (),
-            parts=() if is_changed else [text],
-            is_open=is_open and is_changed and len(change.procedures) <= MAX_OPEN,
-        )
+def _rows_of(agent: AgentDifference) -> Iterator[_Row]:
+    """Yield the changes of one agent: tools that calls may fail on come before those with other texts."""
+    for member in agent.agent:
+        yield _Row(agent, member)
+    for tool in sorted(agent.tools, key=_rank):
+        yield _Row(agent, tool, "tool")
+    for item in agent.context:
+        yield _Row(agent, item, "prompt or resource")
+    for transfer in agent.transfers:
+        yield _Row(agent, transfer, "transfer")
+    for procedure in agent.procedures:
+        yield _Row(agent, procedure, "procedure")
+    if not agent.count and agent.mark != "changed":
+        yield _Row(agent, None)
 
 
-def _read_tool(change: ToolChange, old: _Tools, new: _Tools, *, is_open: bool) -> ReadableChange:
-    before, after = old.get(change.tool), new.get(change.tool)
-    old_tokens, new_tokens = (token_budget.tokens(tool.signature) if tool else 0 for tool in (before, after))
-    effects = [tool.signature.annotations.effect for tool in (before, after) if tool]
-    return ReadableChange(
-        sentence=" ".join(change.sentences),
-        mark=change.mark,
-        subject=change.name,
-        kind="tool",
-        call_effects=tuple(dict.fromkeys(effects)),
-        tokens=new_tokens - old_tokens,
-        after=after.signature.description or None if after and change.mark == "added" else None,
-        parts=_read_members(change.members),
-        is_open=is_open,
-    )
+def _rank(tool: ToolChange) -> int:
+    if tool.mark == "changed":
+        return 1 if any(not _TEXTS & {member.steps[0], member.steps[-1]} for member in tool.members) else 3
+    return 0 if tool.mark == "removed" else 2
 
 
-def _read_members(members: Iterable[Member]) -> list[ReadableChange]:
-    return [describe_change(member.place, member.before, member.after) for member in members]
+def _tools_by_agent(document: ReleaseDocument | None) -> dict[tuple[int, int], ReleasedTool]:
+    nodes = document.nodes if document else ()
+    return {(node.id, tool.id): tool for node in nodes for tool in (*node.tools, *node.context)}
+
+
+def _describe_procedure(change: ProcedureChange, *, is_head: bool) -> ReadableChange:
+    row = ReadableChange(mark=change.mark, subject=change.title)
+    if is_head:
+        return row
+    if change.mark == "changed":
+        return replace(row, lines=change.lines)
+    return replace(row, parts=[ReadableChange(before=change.before or None, after=change.after or None)])
+
+
+def _describe_members(members: Sequence[Member], number: str = "") -> NumberedPage[ReadableChange]:
+    page = page_of(members, number, size=PARTS_SIZE, name="parts")
+    return page.with_rows([describe_change(member.place, member.before, member.after) for member in page])
+
+
+def _size_of(change: ReadableChange) -> int:
+    """Estimate the bytes of the details of a change on a page."""
+    texts = [
+        change.before,
+        change.after,
+        *(text for line in change.lines for text in (line.before, line.after)),
+    ]
+    size = sum(len(text) for text in texts if text) + PART_SIZE * (len(change.lines) or 1)
+    size += len(change.sentence) + (len(str(change.raw)) * 3 if change.raw else 0)
+    return size + sum(map(_size_of, change.parts))

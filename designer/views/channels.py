@@ -16,6 +16,7 @@ from designer.models import Agent
 from designer.releases import channels, receipts
 from designer.releases.channels import ChannelState
 from designer.releases.readable_diff import compare_for_people
+from designer.views import release_changes
 from people.models import Role
 from people.permissions import person, requires
 
@@ -78,6 +79,9 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
     action = channels.direction(now.release, selected) if selected else ""
     old = release_document.decode(now.release.document) if now.release else None
     new = release_document.decode(selected.document) if selected else None
+    comparison = compare_for_people(old, new)
+    if release_changes.is_for_details(request):
+        return release_changes.details_response(request, comparison)
     page = Keyset(channels.moves(agent).filter(channel__name=channel), "-id").page(
         request.GET.get("cursor"), PAGE_SIZE
     )
@@ -93,6 +97,6 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         "chosen": selected,
         "act": WORDS.get(action, ""),
         "is_back": action == "roll back",
-        "changes": compare_for_people(old, new, is_open=True),
+        "changes": release_changes.changes_page(request, comparison),
     }
     return render(request, "designer/channel.html", context, status=409 if form.errors else 200)

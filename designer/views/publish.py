@@ -16,7 +16,8 @@ from designer.readiness.judgement import summarize
 from designer.releases import channels, draft_review, publishing
 from designer.releases.checks import Check
 from designer.releases.draft_review import DraftReview
-from designer.releases.readable_diff import read_releases
+from designer.releases.readable_diff import ReleaseComparison
+from designer.views import release_changes
 from designer.views.channels import readers_of
 from designer.views.releases import released_tree
 from people.models import Role
@@ -53,6 +54,9 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, _says_published(release.number, form.cleaned_data["channel"]))
             return redirect("release", agent.slug, release.number)
+    if release_changes.is_for_details(request):
+        comparison = ReleaseComparison(*draft_review.released_and_draft(agent))
+        return release_changes.details_response(request, comparison)
     review = draft_review.review_draft(agent, person(request))
     live = channels.state(agent, channels.LIVE)
     context = {
@@ -60,7 +64,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "review": review,
         "live": live,
-        "changes": _changes(review),
+        "changes": release_changes.changes_page(request, _comparison(review)),
         "says": _says_changes(review),
         "tree": released_tree(review.draft),
         "checks": _rows(review.checks),
@@ -89,10 +93,10 @@ def changes(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/_agent_changes.html", context)
 
 
-def _changes(review: DraftReview) -> list[ReadableChange]:
+def _comparison(review: DraftReview) -> ReleaseComparison:
     old = release_document.decode(review.against.document) if review.against else None
     bindings = [ReadableChange(sentence=change.message) for change in review.bindings]
-    return read_releases(review.changes, old, review.draft, is_open=True) + bindings
+    return ReleaseComparison(old, review.draft, review.changes, bindings)
 
 
 def _says_changes(review: DraftReview) -> str:

@@ -35,6 +35,7 @@ from designer.releases import (
 )
 from designer.releases.readable_diff import compare_for_people
 from designer.signatures.words import NOTHING
+from designer.views import release_changes
 from designer.views.channels import readers_of
 from designer.views.tools import pretty
 from people.models import Role
@@ -119,9 +120,11 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         if against_name
         else publishing.previous_release(row)
     )
-    document, states = release_document.decode(row.document), channels.states(agent)
-    fetches = _fetches(document)
-    old = release_document.decode(before.document) if before else None
+    document = release_document.decode(row.document)
+    comparison = compare_for_people(release_document.decode(before.document) if before else None, document)
+    if release_changes.is_for_details(request):
+        return release_changes.details_response(request, comparison)
+    states, fetches = channels.states(agent), _fetches(document)
     names = versions.names([tool.id for tool in document.all_tools])
     vendors = _vendors([tool.id for tool in document.all_tools])
     runners = {
@@ -160,7 +163,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "following": sum(tool.follows_vendor for tool in document.all_tools),
         "before": before,
         "others": others,
-        "changes": compare_for_people(old, document, is_open=False),
+        "changes": release_changes.changes_page(request, comparison, is_open=False),
         "fetches": fetches,
         **readers_of(agent, states),
         "activities": recorded_bindings.list_activities(row.bindings),
@@ -229,12 +232,11 @@ def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
     )
     context: dict[str, Any] = {"agent": agent, "offered": shown_export}
     if len(selected) > 1:
-        old, new = (release_document.decode(row.document) for row in selected)
-        context |= {
-            "old": selected[0],
-            "new": selected[1],
-            "changes": compare_for_people(old, new, is_open=True),
-        }
+        comparison = compare_for_people(*(release_document.decode(row.document) for row in selected))
+        if release_changes.is_for_details(request):
+            return release_changes.details_response(request, comparison)
+        changes = release_changes.changes_page(request, comparison)
+        context |= {"old": selected[0], "new": selected[1], "changes": changes}
     return render(request, "designer/release_compare.html", context)
 
 

@@ -10,8 +10,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from catalog.models import ActivityVersion
+from catalog.rules import diff
 from catalog.views.asked import number
 from core.errors import DomainError
+from core.numbered_pages import page_of
 from core.outbound.errors import printable
 from designer.environments import activity_updates, environments
 from designer.errors import ChecksFailedError
@@ -20,11 +22,15 @@ from designer.overviews import agent_readiness
 from designer.readiness.judgement import SEVERITIES
 from designer.upgrades import binding_moves, upgrades
 from designer.upgrades.binding_moves import Acceptance
-from designer.upgrades.upgrades import RequestedMove
+from designer.upgrades.upgrades import RequestedMove, Upgrade
+from designer.views import release_changes
 from people.models import Role
 from people.permissions import person, requires
 
 MAX_MOVES = 500
+PAGE_SIZE = 20
+MAX_OPEN_CHANGES = 30  # on a page; more are loaded pin by pin
+MAX_PREVIEWS = 40
 
 
 @requires(Role.VIEWER)
@@ -33,13 +39,21 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
     versions.
     """
     agent = _agent(request, slug)
+    if release_changes.is_for_details(request):
+        return _changes_of_pin(request, agent, number(request.GET["change"]))
     assessed = agent_readiness.assess_default(agent)
     upgrade_list = [upgrade for upgrade in assessed.upgrades if upgrade.pin.agent_id == agent.pk]
+    upgrade_list.sort(key=_rank)
+    selected = number(request.GET.get("change", ""))
+    position = next((i for i, row in enumerate(upgrade_list, start=1) if row.pin.pk == selected), "")
+    page = page_of(upgrade_list, str(position) or request.GET.get("changes", ""), size=PAGE_SIZE)
     earlier_versions = {row.pin: row for row in _parse_moves(request.GET.getlist("back"))}
     moved = agent.pins.live().filter(pk__in=earlier_versions).select_related("version", "tool")
     context = {
         "agent": agent,
         "upgrades": upgrade_list,
+        "page": page,
+        "is_short": sum(len(row.comparison.changes) for row in page) <= MAX_OPEN_CHANGES,
         "safe": [row for row in upgrade_list if row.is_safe],
         "refused": [row for row in upgrade_list if row.refusal],
         "breaking_below": upgrades.breaking_below(agent, person(request)),
@@ -75,9 +89,12 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect("agent-upgrades", slug)
     done = [row for row in results if row.error is None]
     if is_dry:
+        previews = sorted(results, key=lambda row: (row.error is None, _rank(row.upgrade)))
         context: dict[str, Any] = {
             "agent": agent,
-            "told": results,
+            "previews": previews[:MAX_PREVIEWS],
+            "other_names": [row.name for row in previews[MAX_PREVIEWS:]],
+            "is_short": sum(len(row.upgrade.comparison.changes) for row in previews) <= MAX_OPEN_CHANGES,
             "moves": [_move_value(row.upgrade.pin, row.upgrade.version.ordinal) for row in done],
         }
         return render(request, "designer/upgrades_move.html", context)
@@ -154,6 +171,17 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     back = number(request.POST.get("from", ""))
     query = {"pin": pin.pk, "environment": env, "version": back} if back else {}
     return redirect(f"{page}?{urlencode(query)}")
+
+
+def _changes_of_pin(request: HttpRequest, agent: Agent, pk: int) -> HttpResponse:
+    """Show the changes of one pin's update, which a list of many updates folds."""
+    rows = upgrades.to_current(upgrades.behind_pins([agent]).filter(pk=pk))
+    return render(request, "designer/_pin_changes.html", {"upgrade": rows[0] if rows else None})
+
+
+def _rank(upgrade: Upgrade) -> tuple[bool, int]:
+    """Return the order of updates: what breaks texts of ours first, then breaking changes of the vendor."""
+    return not upgrade.is_felt, -diff.CLASSES.index(upgrade.comparison.class_)
 
 
 def _refused_move(request: HttpRequest, agent: Agent) -> dict[str, Any] | None:

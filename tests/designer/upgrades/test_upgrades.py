@@ -144,7 +144,7 @@ def test_a_tool_of_a_vendor_that_the_agent_may_not_use_is_marked_and_never_safe(
     assert f'value="{used.pk}:2"' in page.content.decode()
     assert f'value="{barred.pk}:2"' not in page.content.decode()
     assert "Preview the safe update" in text_of(page)
-    assert [row.upgrade.pin.pk for row in looked.context["told"]] == [used.pk]
+    assert [row.upgrade.pin.pk for row in looked.context["previews"]] == [used.pk]
     assert f"/pins/{barred.pk}/" not in looked.content.decode()
 
 

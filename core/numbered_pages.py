@@ -1,0 +1,71 @@
+"""Pages of a list that is in memory, by the number of their first row. Pure.
+
+`templates/_changes.html` leads from one page to the others.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Row = TypeVar("Row")
+Other = TypeVar("Other")
+
+MAX_DIGITS = 6
+PAGE_SIZE = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedPage(Generic[Row]):
+    """first: the number of the first row of this page, from 1. total: rows of all pages.
+
+    name: of the query parameter for the first row of a page.
+    """
+
+    rows: Sequence[Row]
+    first: int = 1
+    total: int
+    size: int = PAGE_SIZE
+    name: str = "changes"
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def with_rows(self, rows: Sequence[Other]) -> "NumberedPage[Other]":
+        """Return the same page with other rows, such as these as a template needs them."""
+        return NumberedPage(rows=rows, first=self.first, total=self.total, size=self.size, name=self.name)
+
+    @property
+    def is_part(self) -> bool:
+        return self.total > self.size
+
+    @property
+    def last(self) -> int:
+        return min(self.first + self.size - 1, self.total)
+
+    @property
+    def previous(self) -> int:
+        """Return the first row of the page before; 0 if there is none."""
+        return max(self.first - self.size, 1) if self.first > 1 else 0
+
+    @property
+    def next(self) -> int:
+        return self.last + 1 if self.last < self.total else 0
+
+    @property
+    def remaining(self) -> int:
+        return self.total - self.last
+
+
+def page_of(
+    rows: Sequence[Row], number: str = "", *, size: int = PAGE_SIZE, name: str = "changes"
+) -> NumberedPage[Row]:
+    """Return the page with the row of this number, which a user may have typed; else the first page."""
+    row = int(number) if number.isdecimal() and len(number) <= MAX_DIGITS else 1
+    row = max(1, min(row, len(rows)))
+    first = row - (row - 1) % size
+    return NumberedPage(
+        rows=rows[first - 1 : first - 1 + size], first=first, total=len(rows), size=size, name=name
+    )
