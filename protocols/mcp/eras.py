@@ -3,7 +3,7 @@
 Some vendors support both. Their tools that send a request to the client can do so only in a session. The ids
 of such tools are stored, and they are called in a session from then on. A vendor reports that it cannot ask
 with an error that contains the method which it could not send.
-docs/decisions/0091-the-era-in-which-a-tool-can-ask.md gives the reasons.
+docs/decisions/0074-questions-of-vendors.md gives the reasons.
 """
 
 from collections.abc import Mapping, MutableMapping
