@@ -114,7 +114,12 @@ def run(
     if until != Until.ALL:
         # The ids allow to find and cancel the other calls.
         batch_calls = [
-            replace(call, wish=replace(call.wish, call_id=call.wish.call_id or _own_id()))
+            replace(
+                call,
+                wish=replace(
+                    call.wish, call_id=call.wish.call_id or ClientCallId("", part=str(uuid.uuid4()))
+                ),
+            )
             for call in batch_calls
         ]
     first_index, sent_before = _find_earlier_results(batch_calls, until, actor, key)
@@ -129,7 +134,7 @@ def run(
             # A call that was sent before is not sent again, and returns its result.
             is_over = NEVER if call.wish.call_id in sent_before else state.are_over
             make = partial(_run_when_possible, release, call, deadline, is_over, actor, key)
-            future = threads.submit(copy_context().run, _run_in_thread, make, partial(state.report, index))
+            future = threads.submit(copy_context().run, state.run, index, make)
             ids[future] = call.wish.call_id
         waiting = set(ids)
         while waiting:
@@ -141,10 +146,6 @@ def run(
         return BatchResult(answers=[future.result() for future in ids], first=state.first)
 
 
-def _own_id() -> ClientCallId:
-    return ClientCallId("", part=str(uuid.uuid4()))
-
-
 class _BatchState:
     """Tracks whether the remaining calls are still awaited; each call that ends reports its outcome."""
 
@@ -154,6 +155,19 @@ class _BatchState:
         self._lock = Lock()
         if first is not None:
             self.are_over.set()
+
+    def run(self, index: int, make: Callable[[], Answer]) -> Answer | Exception:
+        """Run a call in its thread."""
+        try:
+            answer = make()
+        except Exception as error:  # noqa: BLE001 - the other calls have run, and their answers are returned
+            return error
+        else:
+            # Reported here, so that the thread does not start another call first.
+            self.report(index, answer)
+            return answer
+        finally:
+            connection.close()
 
     def report(self, index: int, answer: Answer) -> None:
         # A refused call was not sent, so it cannot end the wait.
@@ -195,19 +209,6 @@ def _cancel_calls(ids: Sequence[ClientCallId], release: Release, actor: User, ke
     except DatabaseError:
         logger.exception("calls of a batch that are not waited for were not cancelled")
     give_back()
-
-
-def _run_in_thread(make: Callable[[], Answer], report: Callable[[Answer], None]) -> Answer | Exception:
-    try:
-        answer = make()
-    except Exception as error:  # noqa: BLE001 - the other calls have run, and their answers are returned
-        return error
-    else:
-        # Reported here, so that the thread does not start another call first.
-        report(answer)
-        return answer
-    finally:
-        connection.close()
 
 
 def _run_when_possible(

@@ -367,7 +367,9 @@ def _hand_over(
 
 def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None) -> Call:
     # Returns a new call, or the one that was sent with this id before.
-    thread = _own_thread(release, key, wish.thread) if wish.thread else None
+    thread = threads_of(release.agent_id, key).filter(key=wish.thread).first() if wish.thread else None
+    if wish.thread and thread is None:
+        raise invalid(thread="There is no such thread of this agent that you may use.")
     version = released_version(tool)
     signature = version.decoded()
     place, runner = _find_runner(release, tool, wish, key)
@@ -487,13 +489,6 @@ def threads_of(agent: int, key: ApiKey | None) -> QuerySet[Thread]:
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(api_key=key)
     return rows.select_related("version")
-
-
-def _own_thread(release: Release, key: ApiKey | None, thread: uuid.UUID) -> Thread:
-    row = threads_of(release.agent_id, key).filter(key=thread).first()
-    if row is None:
-        raise invalid(thread="There is no such thread of this agent that you may use.")
-    return row
 
 
 def deadline_of(mode: Mode, requested_seconds: int | None) -> int | None:

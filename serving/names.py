@@ -60,18 +60,16 @@ def notes_on_arguments(tool: Effective, arguments: Mapping[str, Any], format_: s
     hidden = {hidden_input.parameter.name for hidden_input in tool.hidden}
     visible_arguments = {name: value for name, value in arguments.items() if name not in hidden}
     signature = shown_signature(tool)
-    return [
-        note_on(_rename_note(tool, name, format_)) for name in unknown_inputs(signature, visible_arguments)
-    ]
-
-
-def _rename_note(tool: Effective, unknown: UnknownName, format_: str) -> UnknownName:
-    first, *inner_path = unknown.path
     format_wires = wires(tool, format_)[:1]
-    proposal = (
-        unknown.proposal if inner_path else "".join(_to_caller_names(tool, format_wires, unknown.proposal))
-    )
-    return UnknownName((*_to_caller_names(tool, format_wires, str(first)), *inner_path), proposal)
+    notes = []
+    for unknown in unknown_inputs(signature, visible_arguments):
+        first, *inner_path = unknown.path
+        names = _to_caller_names(tool, format_wires, str(first))
+        proposal = unknown.proposal
+        if not inner_path:
+            proposal = "".join(_to_caller_names(tool, format_wires, proposal))
+        notes.append(note_on(UnknownName((*names, *inner_path), proposal)))
+    return notes
 
 
 def _to_caller_names(tool: Effective, format_wires: list[wire.Wire], name: str) -> list[str]:
@@ -96,8 +94,14 @@ def _find_excluded_names(tool: Effective, arguments: Mapping[str, Any], format_:
 
     The names may be at any depth: strict formats close every object.
     """
-    if not format_ or not _may_exclude(tool, arguments, format_):
+    if not format_:
         return {}
+    if arguments.keys() <= wires(tool, format_)[0].inputs.keys():
+        has_members = any(isinstance(value, dict | list) for value in arguments.values())
+        if not has_members or not derived(
+            tool, ("closes", format_), lambda: spelling.has_closed_part(_accepted_inputs(tool, format_))
+        ):
+            return {}
     faults = validation.faults(validation.checked(_accepted_inputs(tool, format_)), dict(arguments))
     unknown = [fault for fault in faults if fault.why == error_messages.UNKNOWN]
     beside = wires(tool, format_)[0].beside
@@ -108,15 +112,6 @@ def _find_excluded_names(tool: Effective, arguments: Mapping[str, Any], format_:
         for fault in unknown
         if fault.path[0] not in beside
     }
-
-
-def _may_exclude(tool: Effective, arguments: Mapping[str, Any], format_: str) -> bool:
-    if not arguments.keys() <= wires(tool, format_)[0].inputs.keys():
-        return True
-    has_members = any(isinstance(value, dict | list) for value in arguments.values())
-    return has_members and derived(
-        tool, ("closes", format_), lambda: spelling.has_closed_part(_accepted_inputs(tool, format_))
-    )
 
 
 def _accepted_inputs(tool: Effective, format_: str) -> Any:
@@ -146,13 +141,13 @@ def map_error_to_caller(
 
 def shown_signature(tool: Effective) -> Signature:
     """Return the inputs that exports show, by the vendor's names, with the rules that exports keep."""
-    return derived(tool, "signature", lambda: _shown_signature(tool))
 
+    def make() -> Signature:
+        visible_inputs = tuple(replace(row.parameter, required=row.is_required) for row in tool.inputs)
+        schema_rest = None if tool.schema_rest is None else schema.kept_rest(tool)
+        return Signature(name=tool.wire_name, description="", inputs=visible_inputs, schema_rest=schema_rest)
 
-def _shown_signature(tool: Effective) -> Signature:
-    visible_inputs = tuple(replace(row.parameter, required=row.is_required) for row in tool.inputs)
-    schema_rest = None if tool.schema_rest is None else schema.kept_rest(tool)
-    return Signature(name=tool.wire_name, description="", inputs=visible_inputs, schema_rest=schema_rest)
+    return derived(tool, "signature", make)
 
 
 def hidden_texts(tool: Effective) -> set[str]:

@@ -28,7 +28,7 @@ from execution.api.calls import (
     retry_document,
 )
 from execution.calls import requesting
-from execution.calls.call_keys import ClientCallId, client_call_id
+from execution.calls.call_keys import client_call_id
 from execution.user_grants.end_users import OnBehalfOf
 from protocols.base import MAX_USER_LENGTH
 from serving.calls import Answer, Wish
@@ -198,6 +198,9 @@ def build_wish(
     options: dict[str, Any], request: Request, *, tool: str, sub_agent: str, format_: str | None = None
 ) -> Wish:
     """Build the request of a call. Raises DomainError for two ids, and for an unknown format."""
+    ids = {client_call_id(str(options[name])) for name in ("idempotency_key", "id") if options.get(name)}
+    if len(ids) > 1:
+        raise invalid(idempotency_key="Give this or “id”; the two name different calls.")
     user = options.get("on_behalf_of")
     on_behalf_of = OnBehalfOf(user["id"], options.get("resume_when_granted", False)) if user else None
     return Wish(
@@ -207,7 +210,7 @@ def build_wish(
         format_=requested_format(request) if format_ is None else format_,
         deadline_seconds=options.get("deadline_seconds"),
         is_confirmed=options.get("confirm", False),
-        call_id=_call_id(options),
+        call_id=next(iter(ids), None),
         on_behalf_of=on_behalf_of,
         site=public_url("/", request).rstrip("/"),
         mode=Mode(options.get("mode", Mode.WAIT)),
@@ -221,13 +224,6 @@ def build_wish(
         output=options.get("output"),
         is_a_models=options.get("is_a_models", False),
     )
-
-
-def _call_id(options: dict[str, Any]) -> ClientCallId | None:
-    ids = {client_call_id(str(options[name])) for name in ("idempotency_key", "id") if options.get(name)}
-    if len(ids) > 1:
-        raise invalid(idempotency_key="Give this or “id”; the two name different calls.")
-    return next(iter(ids), None)
 
 
 def requested_format(request: Request) -> str:
@@ -247,7 +243,15 @@ def answer_document(
         continued_by = call.continued_by.order_by("-pk").values_list("pk", flat=True).first()
         url_kwargs = {"slug": release.agent.slug, "call": call.pk}
         resume = _in_format(reverse("api-agent-call-resume", kwargs=url_kwargs, request=request), format_)
-    is_transfer = answer.outcome == transfers.KIND
+    is_transfer, next_addresses = answer.outcome == transfers.KIND, None
+    if is_transfer:
+        # Addressed by number, so that the conversation stays within the release of the transfer.
+        url_kwargs = {"slug": release.agent.slug, "number": release.number, "sub": answer.transfer_to}
+        tools, procedures = (
+            reverse(f"api-release-agent-{part}", kwargs=url_kwargs, request=request)
+            for part in ("tools", "procedures")
+        )
+        next_addresses = {"tools": _in_format(tools, format_), "procedures": procedures}
     return {
         "call": call.pk if call else None,
         "idempotency_key": call.idempotency_key if call else None,
@@ -258,7 +262,7 @@ def answer_document(
         "ordinal": None if tool.signature.kind == transfers.KIND else tool.version.ordinal,
         "outcome": answer.outcome,
         "agent": answer.transfer_to if is_transfer else None,
-        "next": _next_addresses(release, answer.transfer_to, request, format_) if is_transfer else None,
+        "next": next_addresses,
         "outputs": result.outputs,
         "parsed": result.parsed,
         "outputs_cut": bool(result.cut),
@@ -275,16 +279,6 @@ def answer_document(
         "continued_by": continued_by,
         "duration_ms": call.duration_ms if call else 0,
     }
-
-
-def _next_addresses(release: Release, sub_agent: str, request: Request, format_: str) -> dict[str, str]:
-    # Addressed by number, so that the conversation stays within the release of the transfer.
-    url_kwargs = {"slug": release.agent.slug, "number": release.number, "sub": sub_agent}
-    tools, procedures = (
-        reverse(f"api-release-agent-{part}", kwargs=url_kwargs, request=request)
-        for part in ("tools", "procedures")
-    )
-    return {"tools": _in_format(tools, format_), "procedures": procedures}
 
 
 def _in_format(url: str, format_: str) -> str:

@@ -42,20 +42,16 @@ def event_stream(
 ) -> StreamingHttpResponse:
     """Return the call as server-sent events; `place` as for `streams.follow`."""
     followed = streams.follow(call, tool, requested_format(request), after, place)
-    body = streams.EncodedStream(followed, lambda stream_event: _event(stream_event, release, request))
+
+    def encode(event: StreamEvent) -> bytes:
+        if event.condition == "alive":
+            return b": alive\n\n"
+        document = answer_document(event.answer, release, request) if event.answer else event.partial
+        head = f"id: {event.id}\nevent: {event.condition}\ndata: ".encode()
+        return head + msgspec.json.encode(document) + b"\n\n"
+
+    body = streams.EncodedStream(followed, encode)
     return StreamingHttpResponse(body, headers=STREAM_HEADERS, content_type=EVENT_STREAM)
-
-
-def _event(stream_event: StreamEvent, release: Release, request: Request) -> bytes:
-    if stream_event.condition == "alive":
-        return b": alive\n\n"
-    document = (
-        answer_document(stream_event.answer, release, request)
-        if stream_event.answer
-        else stream_event.partial
-    )
-    head = f"id: {stream_event.id}\nevent: {stream_event.condition}\ndata: ".encode()
-    return head + msgspec.json.encode(document) + b"\n\n"
 
 
 LAST_EVENT_ID = OpenApiParameter(

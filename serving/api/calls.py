@@ -59,6 +59,10 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 )
 
 
+# A single call, a run and each call of an array have a key of their own.
+_PARTS = ("", "run", *map(call_keys.batch_part, range(MAX_CALLS)))
+
+
 @extend_schema(tags=["runtime-calls"])
 class RuntimeCalls(ListAPIView[Call]):
     """Find calls by the id that their caller chose, the newest first."""
@@ -78,7 +82,12 @@ class RuntimeCalls(ListAPIView[Call]):
         rows = _visible_calls(request).filter(idempotency_key=call_id.stored_text)
         page = self.paginate_queryset(rows) or ()
         if not page and not rows.exists():
-            _refuse_forgotten(request, call_id.text)
+            # Only the caller's own ids are reported.
+            ids = [ClientCallId(call_id.text, part) for part in _PARTS]
+            actor, key = person(request), key_of(request)
+            if requesting.knows_id([row for id_ in ids for row in calls.keys_of(id_, actor=actor, key=key)]):
+                message = "A call was made with this id, and what came of it is not stored any more."
+                raise DomainError("call_forgotten", message, status=409)
         return self.get_paginated_response(
             [
                 answer_document(calls.answer_of(call, tool, format_), release, request)
@@ -87,16 +96,6 @@ class RuntimeCalls(ListAPIView[Call]):
                 )
             ]
         )
-
-
-def _refuse_forgotten(request: Request, text: str) -> None:
-    # Only the caller's own ids are reported.
-    parts = ["", "run", *map(call_keys.batch_part, range(MAX_CALLS))]
-    actor, key = person(request), key_of(request)
-    keys = [key_ for part in parts for key_ in calls.keys_of(ClientCallId(text, part), actor=actor, key=key)]
-    if requesting.knows_id(keys):
-        message = "A call was made with this id, and what came of it is not stored any more."
-        raise DomainError("call_forgotten", message, status=409)
 
 
 WAIT = OpenApiParameter(

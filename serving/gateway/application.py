@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
 from django.core.handlers.wsgi import get_path_info
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpResponse
-from django.urls import Resolver404, ResolverMatch, resolve
+from django.urls import Resolver404, resolve
 
 from core import log_context
 from core.query_deadline import limit_queries
@@ -43,8 +44,13 @@ class Gateway:
         return self._call_view_and_store(read_request, meta, start_response)
 
     def _call_view(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        match = _find_program_view(meta)
-        if match is None:
+        path, match = get_path_info(meta), None
+        is_api = path.startswith(API) and meta.get("HTTP_AUTHORIZATION", "")[:7].lower() == "bearer "
+        if path.startswith(ROOT) or is_api:
+            with suppress(Resolver404):
+                match = resolve(path)
+        # A view that checks its callers itself, as those of the API do.
+        if match is None or getattr(match.func, "login_required", True):
             return self._pages(meta, start_response)
         meta[MATCH_IN_ENVIRON] = match
         return self._programs(meta, start_response)
@@ -59,48 +65,19 @@ class Gateway:
             return start_response(status, headers, *error)
 
         response = self._call_view(meta, start)
-        if isinstance(response, HttpResponse) and ANSWERED_IN_ENVIRON in meta and len(starts) == 1:
-            _store(read_request, meta, response, *starts[0])
-        return response
-
-
-def _store(
-    read_request: CacheableRead,
-    meta: Environ,
-    response: HttpResponse,
-    status: str,
-    headers: list[tuple[str, str]],
-) -> None:
-    before_id, after_id = b"", b""
-    if response.status_code == 200:
+        if not (isinstance(response, HttpResponse) and ANSWERED_IN_ENVIRON in meta and len(starts) == 1):
+            return response
+        parts: tuple[bytes, bytes] | None = (b"", b"") if response.status_code == 304 else None
         # An export that has changed is requested once, and may be large.
-        parts = (
-            cacheable.split_at_id(read_request, meta, response.content) if read_request.message_id else None
-        )
-        if parts is None:
-            return
-        before_id, after_id = parts
-    elif response.status_code != 304:
-        return
-    headers = [header for header in headers if header[0] not in (ID_HEADER, "Content-Length")]
-    cached = CachedResponse(status, headers, meta[ROUTE_IN_ENVIRON], before_id, after_id)
-    response_cache.store(
-        read_request.facts, meta[ANSWERED_IN_ENVIRON], cached, read_request.size + len(after_id)
-    )
-
-
-def _find_program_view(meta: Environ) -> ResolverMatch | None:
-    path = get_path_info(meta)
-    is_served = path.startswith(ROOT)
-    is_api = path.startswith(API) and meta.get("HTTP_AUTHORIZATION", "")[:7].lower() == "bearer "
-    if not (is_served or is_api):
-        return None
-    try:
-        match = resolve(path)
-    except Resolver404:
-        return None
-    # A view that checks its callers itself, as those of the API do.
-    return None if getattr(match.func, "login_required", True) else match
+        if response.status_code == 200 and read_request.message_id:
+            parts = cacheable.split_at_id(read_request, meta, response.content)
+        if parts is not None:
+            status, headers = starts[0]
+            headers = [header for header in headers if header[0] not in (ID_HEADER, "Content-Length")]
+            cached = CachedResponse(status, headers, meta[ROUTE_IN_ENVIRON], *parts)
+            size = read_request.size + len(parts[1])
+            response_cache.store(read_request.facts, meta[ANSWERED_IN_ENVIRON], cached, size)
+        return response
 
 
 def _find_response(read_request: CacheableRead) -> tuple[ReadAccess, CachedResponse] | None:

@@ -5,14 +5,13 @@ from typing import Any
 
 from msgspec import structs
 
-from catalog.models import ActivityVersion, Call, ToolVersion
+from catalog.models import Call, ToolVersion
 from core.errors import DomainError
 from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.exports import schema
 from designer.exports.document import ReleasedTool
 from designer.models import Release
-from designer.signatures.effective import Effective
 from execution.activities import kinds, reach
 from execution.calls import versions
 from execution.threads import configurations, threads
@@ -33,6 +32,8 @@ def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> 
     config = configurations.parameter_of(version)
     visible_inputs = {row.parameter.name: row.parameter for row in tool.inputs}
     shown_config = visible_inputs.get(config.name) if config else None
+    # In this protocol a configuration is not an input.
+    others = tuple(row for row in tool.inputs if row.parameter is not shown_config)
     return Abilities(
         has_threads=has_threads,
         interrupts=_interrupts(released_tool, version, release, key),
@@ -40,7 +41,9 @@ def abilities_of(released_tool: ReleasedTool, release: Release, key: ApiKey) -> 
         thread_state=(
             thread_state_schema(version.decoded()) if has_threads and not tool.hidden_outputs else None
         ),
-        input_schema=_schema_without(tool, shown_config) if shown_config else None,
+        input_schema=(
+            schema.as_the_vendor_does(structs.replace(tool, inputs=others)) if shown_config else None
+        ),
         config=_config_schema(shown_config) if shown_config else None,
     )
 
@@ -57,16 +60,13 @@ def _interrupts(
     if resolution.runs == "vendor" and _declares_questions(version):
         return list(interrupts(version.decoded()).values())
     activity = environments.version_of(resolution)
-    may_ask = (
-        _activity_may_ask(activity) if activity else resolution.runs == "vendor" and _vendor_may_ask(version)
-    )
+    if activity:
+        reached = reach.reached([activity])[activity.pk]
+        asks_itself = any(kinds.get(row.kind).may_ask(row.config) for row in reached.versions)
+        may_ask = asks_itself or any(map(_vendor_may_ask, reached.tools))
+    else:
+        may_ask = resolution.runs == "vendor" and _vendor_may_ask(version)
     return [QUESTIONS] if may_ask else []
-
-
-def _activity_may_ask(activity: ActivityVersion) -> bool:
-    calls_reached = reach.reached([activity])[activity.pk]
-    asks_itself = any(kinds.get(row.kind).may_ask(row.config) for row in calls_reached.versions)
-    return asks_itself or any(map(_vendor_may_ask, calls_reached.tools))
 
 
 def _vendor_may_ask(version: ToolVersion) -> bool:
@@ -83,12 +83,6 @@ def question_kind(call: Call) -> str:
     """Return the interrupt type of a call's question, "" if its vendor declares none."""
     is_vendors = call.activity_id is None and _declares_questions(call.version)
     return call.decoded().asks[0].id if is_vendors else ""
-
-
-def _schema_without(tool: Effective, config: Parameter) -> dict[str, Any]:
-    # In this protocol a configuration is not an input.
-    others = tuple(row for row in tool.inputs if row.parameter.name != config.name)
-    return schema.as_the_vendor_does(structs.replace(tool, inputs=others))
 
 
 def _config_schema(config: Parameter) -> Any:

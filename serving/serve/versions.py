@@ -9,7 +9,6 @@ from msgspec import structs
 
 from designer import exports
 from designer.exports.base import carried
-from designer.exports.document import ReleasedTool
 from designer.exports.parts import tools_in
 from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions, numbering
@@ -79,8 +78,15 @@ class VersionedRelease(ServedRelease, ABC):
         keys = [numbering.key_of(tool, node=node, pks=pks) for tool in fitting.tools]
         rows = effective_versions.versions_of_tools(self.release, node, zip(keys, fitting.tools, strict=True))
         versions = [self._version(rows[key]) for key in keys]
+        # With our ids and versions, which the format writes like those of a vendor with the same rules.
         tools = tuple(
-            self._numbered(tool, version) for tool, version in zip(fitting.tools, versions, strict=True)
+            structs.replace(
+                tool,
+                tool_id=version.tool_id,
+                protocol=self.format_name,
+                version=structs.replace(tool.version, label=version.label),
+            )
+            for tool, version in zip(fitting.tools, versions, strict=True)
         )
         document_text = format_.write(structs.replace(fitting, tools=tools))
         documents = tools_in(document_text, format_.places) if format_.places else []
@@ -92,15 +98,6 @@ class VersionedRelease(ServedRelease, ABC):
 
     def _version(self, row: EffectiveVersion) -> ToolVersion:
         return ToolVersion(*self.name_of(row), row)
-
-    def _numbered(self, tool: ReleasedTool, version: ToolVersion) -> ReleasedTool:
-        # With our ids and versions, which the format writes like those of a vendor with the same rules.
-        return structs.replace(
-            tool,
-            tool_id=version.tool_id,
-            protocol=self.format_name,
-            version=structs.replace(tool.version, label=version.label),
-        )
 
 
 def _with(row: EffectiveVersion, tools: Iterable[ServedTool]) -> ServedTool | None:

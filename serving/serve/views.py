@@ -56,9 +56,12 @@ def serve(
 ) -> HttpResponseBase:
     server = served.get(protocol)
     try:
-        _refuse_foreign_page(request)
+        # Protects every protocol against DNS rebinding (MCP 2026-07-28, Transports, Security Warning).
+        if is_foreign_page(request):
+            message = "Pages of other sites cannot send requests here. Send them from a program."
+            raise _forbidden("foreign_origin", message)
         protocol_request = _request(request, path)
-        if server and (reply := server.answer_anyone(protocol_request, _is_ready)):
+        if server and (reply := server.answer_anyone(protocol_request, lambda: database_state() == "ok")):
             return _response(request, reply)
         caller = _caller(request, server.key_header if server else "")
         # A tool call counts as an invocation too.
@@ -73,7 +76,8 @@ def serve(
         return _response(request, _refusal_reply(server, error, request))
     try:
         if reply.status < 400:
-            _record_receipt(caller, release)
+            surface = f"{release.sub_agent}/serve/{protocol}" if release.sub_agent else f"serve/{protocol}"
+            receipts.record_served(caller.key, release.release, surface=surface, name=number)
             release_access.mark_answered(request.META, caller.key, release.release)
         return _response(request, reply)
     except BaseException:
@@ -173,15 +177,6 @@ def _open_release(
     )
 
 
-def _record_receipt(caller: Caller, served_release: ServedRelease) -> None:
-    surface = f"serve/{served_release.protocol}"
-    if served_release.sub_agent:
-        surface = f"{served_release.sub_agent}/{surface}"
-    receipts.record_served(
-        caller.key, served_release.release, surface=surface, name=served_release.release_name
-    )
-
-
 def _request(request: HttpRequest, path: str) -> Request:
     return Request(
         method=request.method or "",
@@ -191,13 +186,6 @@ def _request(request: HttpRequest, path: str) -> Request:
         body=request.body,
         has_left=partial(_has_left, request.META.get("gunicorn.socket")),
     )
-
-
-def _refuse_foreign_page(request: HttpRequest) -> None:
-    # Protects every protocol against DNS rebinding (MCP 2026-07-28, Transports, Security Warning).
-    if is_foreign_page(request):
-        message = "Pages of other sites cannot send requests here. Send them from a program."
-        raise DomainError("foreign_origin", message, status=403)
 
 
 def _has_left(client: socket.socket | None) -> bool:
@@ -240,7 +228,3 @@ def _response(request: HttpRequest, reply: Reply) -> HttpResponseBase:
         if publishing.etag_matches(etag, request.headers.get("If-None-Match", "")):
             return HttpResponse(status=304, headers=headers, content_type=reply.media_type)
     return kind(reply.body, status=reply.status, headers=headers, content_type=reply.media_type)
-
-
-def _is_ready() -> bool:
-    return database_state() == "ok"

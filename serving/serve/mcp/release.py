@@ -23,7 +23,6 @@ from execution.calls import cancellation
 from execution.calls.call_keys import client_call_id
 from execution.calls.runtime import CallerSide
 from execution.user_grants import end_users
-from execution.user_grants.end_users import OnBehalfOf
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.release import ContextItem, Procedure, StreamKind
 from protocols.server import Refusal, ToolCallRequest, ToolCallResult
@@ -110,7 +109,13 @@ class MCPRelease(ServedRelease):
         return bool(tool and tool.protocol and protocols.get(tool.protocol).tells_progress)
 
     def resume(self, call: int, request: ToolCallRequest) -> ToolCallResult:
-        self._refuse_other_user(call, on_behalf_of(request.user))
+        user = on_behalf_of(request.user)
+        first_call, _, _ = self.own_call(call)
+        while first_call.continues:
+            first_call = first_call.continues
+        # Another user of the agent cannot answer for the one for whom this key's call was begun.
+        if first_call.on_behalf_of != (end_users.digest_of(self.release.agent_id, user.name) if user else ""):
+            raise Http404
         # Clients send one id with all steps of a call, and each step is a call of its own here.
         call_id = client_call_id(request.call_name, f"call-{call}") if request.call_name else None
         answer = self.resume_call(
@@ -123,14 +128,6 @@ class MCPRelease(ServedRelease):
             is_followed=request.is_followed,
         )
         return self.result_of(answer)
-
-    def _refuse_other_user(self, call: int, user: OnBehalfOf | None) -> None:
-        """Raise Http404 if this key's call was not begun for this user of the agent."""
-        first_call, _, _ = self.own_call(call)
-        while first_call.continues:
-            first_call = first_call.continues
-        if first_call.on_behalf_of != (end_users.digest_of(self.release.agent_id, user.name) if user else ""):
-            raise Http404
 
     def read_call(self, call: int) -> ToolCallResult:
         return self.result_of(self.answer_of(call))

@@ -4,7 +4,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import redis
@@ -40,12 +39,13 @@ class StreamSlots:
             is_free = self._open.total() < self._limit() and self._open[key.pk] < self._limit_for_key()
             if is_free:
                 self._open[key.pk] += 1
-        return partial(self._leave, key) if is_free else None
 
-    def _leave(self, key: ApiKey) -> None:
-        with self._lock:
-            # The subtraction also drops keys without open streams.
-            self._open -= Counter([key.pk])
+        def leave() -> None:
+            with self._lock:
+                # The subtraction also drops keys without open streams.
+                self._open -= Counter([key.pk])
+
+        return leave if is_free else None
 
 
 SLOTS: dict[StreamKind, StreamSlots] = {
