@@ -144,7 +144,11 @@ def _parameter(
     # An enum that lists nothing is any text; only an output may be one.
     is_any_text = is_input and kind == "enum" and not values
     if is_any_text or not lists_values(parameter, LIMITS):
-        kind, description, values = "string" if kind == "enum" else kind, _with_values(parameter), ()
+        # Renaming a value would break the call, so the type is text and the description lists the values.
+        kind = "string" if kind == "enum" else kind
+        lines = [f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in values]
+        lines = [description, *(["Allowed values:"] if values else []), *lines]
+        description, values = "\n".join(filter(None, lines)), ()
     is_int = parameter.type == "int"
     return Parameter(
         id=parameter.id,
@@ -158,15 +162,6 @@ def _parameter(
         max=_whole_number(parameter.max) if is_int and not parameter.max_defaulted else None,
         max_length=parameter.max_length if parameter.type == "string" else None,
     )
-
-
-def _with_values(parameter: Parameter) -> str:
-    # Renaming a value would break the call, so the type is text and the description lists the values.
-    values = [
-        f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in parameter.allowed_values
-    ]
-    lines = [parameter.description, "Allowed values:", *values] if values else [parameter.description]
-    return "\n".join(line for line in lines if line)
 
 
 def _whole_number(bound: float | None) -> int | None:

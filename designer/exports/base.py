@@ -141,7 +141,13 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
 
 def remarks(release: ReleaseDocument, limits: FormatLimits) -> list[Remark]:
     if limits.of == "procedures":
-        return list(_about_procedures(release))
+        if not release.procedures:
+            message = (
+                "This release has no procedures, and this format holds nothing else: write one, publish."
+            )
+            return [Remark("blocks", "no_procedures", "", message)]
+        message = "The tools go by name and description only. Read them in another format as well."
+        return [Remark("loses", "tools_by_name", "", message)] if release.tools else []
     warnings = [remark for tool in release.tools for remark in _evaluate(tool.signature, limits)]
     # A target may use the last of two, or refuse the request; in both cases a call could mean the other tool.
     for name, times in Counter(tool.signature.name for tool in release.tools).items():
@@ -195,22 +201,21 @@ def _evaluate(signature: Effective, limits: FormatLimits) -> tuple[Remark, ...]:
     return limits.verdicts.get(digest(signature), lambda: tuple(_about(signature, limits)))
 
 
-def _about_procedures(release: ReleaseDocument) -> Iterator[Remark]:
-    if not release.procedures:
-        message = "This release has no procedures, and this format holds nothing else: write one, publish."
-        yield Remark("blocks", "no_procedures", "", message)
-    elif release.tools:
-        message = "The tools go by name and description only. Read them in another format as well."
-        yield Remark("loses", "tools_by_name", "", message)
-
-
 def _about(signature: Effective, limits: FormatLimits) -> Iterator[Remark]:
     signature = signature if limits.as_listed is None else limits.as_listed(signature)
     name = signature.name
     if limits.as_listed and not signature.inputs and schema.takes_members(schema.of_inputs(signature)):
         message = f"“{name}” takes inputs that are not listed by name, and this format has no place for them."
         yield Remark("blocks", "inputs_not_listed", name, message)
-    yield from _about_description(signature, limits)
+    length = len(signature.description)
+    if limits.tool_description is not None and length > limits.tool_description:
+        message = (
+            f"“{name}” has a description of {length} characters. {limits.tool_description} fit: tune it."
+        )
+        yield Remark("blocks", "description_too_long", name, message)
+    elif limits.advised_description is not None and length > limits.advised_description:
+        message = f"“{name}” has a description of {length} characters; {limits.advised_description} are safe."
+        yield Remark("warns", "description_long", name, message)
     for parameter in (visible.parameter for visible in signature.inputs):
         yield from _about_parameter(name, parameter, limits, limits.input_types)
     if "outputs" in limits.carries:
@@ -293,9 +298,19 @@ def _about_round_trip(
     has_other_warning: another warning already names what the inputs lose.
     """
     tool, name = written_inputs.tool, written_inputs.tool.name
-    exported = _exported(written_inputs, limits)
-    if exported is None:
-        return
+    if limits.as_listed is not None:
+        exported = Exported(schema.of_listed_inputs(tool), by_vendors_name(tool))
+    else:
+        is_complete = not (
+            written_inputs.keywords
+            or written_inputs.left_out
+            or written_inputs.is_cut
+            or written_inputs.is_widened
+            or tool.hidden
+        )
+        if limits.shows_vendors_schema or (is_complete and written_inputs.schema == schema.of_inputs(tool)):
+            return  # a model reads the vendor's schema
+        exported = Exported(written_inputs.schema, inputs.names_in(written_inputs))
     outcome = round_trip.check(tool, exported, is_quick=has_other_warning)
     if outcome.has_common is False:
         message = (
@@ -310,35 +325,6 @@ def _about_round_trip(
     if outcome.is_expressible is False and not has_other_warning:
         message = f"“{name}” accepts arguments at its vendor that this format has no place for."
         yield Remark("loses", "accepts_fewer", name, message)
-
-
-def _exported(written_inputs: WrittenInputs, limits: FormatLimits) -> Exported | None:
-    """Return what a model reads about the inputs, None if that equals the vendor's schema."""
-    tool = written_inputs.tool
-    if limits.as_listed is not None:
-        return Exported(schema.of_listed_inputs(tool), by_vendors_name(tool))
-    is_complete = not (
-        written_inputs.keywords
-        or written_inputs.left_out
-        or written_inputs.is_cut
-        or written_inputs.is_widened
-        or tool.hidden
-    )
-    if limits.shows_vendors_schema or (is_complete and written_inputs.schema == schema.of_inputs(tool)):
-        return None
-    return Exported(written_inputs.schema, inputs.names_in(written_inputs))
-
-
-def _about_description(tool: Effective, limits: FormatLimits) -> Iterator[Remark]:
-    name, length = tool.name, len(tool.description)
-    if limits.tool_description is not None and length > limits.tool_description:
-        message = (
-            f"“{name}” has a description of {length} characters. {limits.tool_description} fit: tune it."
-        )
-        yield Remark("blocks", "description_too_long", name, message)
-    elif limits.advised_description is not None and length > limits.advised_description:
-        message = f"“{name}” has a description of {length} characters; {limits.advised_description} are safe."
-        yield Remark("warns", "description_long", name, message)
 
 
 def _about_outputs(tool: Effective, limits: FormatLimits) -> Iterator[Remark]:

@@ -58,7 +58,12 @@ def write(tool: Effective, contract: Contract) -> WrittenInputs:
     if not is_plain(tool):
         input_schema, keywords, is_cut = _rewrite(input_schema, contract)
         if contract.keywords_at_top() & input_schema.keys():
-            input_schema, below = _flatten_or_nest(tool, input_schema, contract)
+            input_schema = root_rules.flatten(input_schema)
+        if contract.keywords_at_top() & input_schema.keys():
+            # The target refuses a keyword that remains at the top, so one property contains the schema.
+            below = schema.free("input", {*tool.vendor_input_names, *spelling.properties_of(input_schema)})
+            nested = schema.below(below, input_schema)
+            input_schema = nested | {"required": [below], "additionalProperties": False}
     if contract.subset is not None:
         return _write_strict(
             WrittenInputs(tool, input_schema, below, is_cut=is_cut, keywords=keywords), contract.subset
@@ -79,18 +84,6 @@ def _rewrite(input_schema: dict[str, Any], contract: Contract) -> rewriting.Rewr
         input_schema, is_cut = inlining.inlined(input_schema)
     rewritten = rewriting.rewrite(input_schema, contract)
     return rewritten._replace(is_cut=is_cut or rewritten.is_cut)
-
-
-def _flatten_or_nest(
-    tool: Effective, input_schema: dict[str, Any], contract: Contract
-) -> tuple[dict[str, Any], str]:
-    """Return the schema without keywords that the target refuses at the top, and the name of the one property
-    that contains it; "" where it needs none."""
-    flat = root_rules.flatten(input_schema)
-    if not contract.keywords_at_top() & flat.keys():
-        return flat, ""
-    below = schema.free("input", {*tool.vendor_input_names, *spelling.properties_of(flat)})
-    return schema.below(below, flat) | {"required": [below], "additionalProperties": False}, below
 
 
 def _write_strict(written: WrittenInputs, subset: Subset) -> WrittenInputs:

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from core.schema import loops, regex_dialects, spelling, subschemas, validation
@@ -78,39 +79,21 @@ def why_too_large(schema: Mapping[str, Any], subset: Subset) -> str:
     return ""
 
 
+Finder = Callable[[Mapping[str, Any], Rule], Iterator[str]]
+
+
+def _finder(find: Callable[[Any], Iterable[object]], breach: str) -> Finder:
+    """Return a finder that states the breach if `find` returns anything for the schema."""
+    return lambda schema, rule: (breach for _ in islice(find(schema), 1))
+
+
+def _finder_at_any_level(breaks: Callable[[Any], bool], breach: str) -> Finder:
+    return _finder(lambda schema: filter(breaks, subschemas.walk(schema)), breach)
+
+
 def _keywords_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
     for keyword in sorted(rule.keywords & schema.keys()):
         yield f"has “{keyword}” at the top of its inputs"
-
-
-def _references(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if next(subschemas.references(schema), None) is not None:
-        yield "has references in its schema"
-
-
-def _references_to_nothing(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if loops.dangling_references(schema):
-        yield "has a reference that leads to nothing"
-
-
-def _endless_references(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if loops.endless_references(schema):
-        yield "has a reference that leads back to itself and to nothing else"
-
-
-def _required_recursions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if loops.required_recursions(schema):
-        yield "has a schema that holds itself without an optional property between"
-
-
-def _keywords_beside_references(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if any(spelling.has_keywords_beside_reference(level) for level in subschemas.walk(schema)):
-        yield "has keywords beside a reference"
-
-
-def _arrays_without_items(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
-    if any(spelling.is_array_without_items(level) for level in subschemas.walk(schema)):
-        yield "has an array that does not say what it holds (items)"
 
 
 def _undeclared_required(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
@@ -142,14 +125,22 @@ def _names_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
             yield f"has an input “{name[:60]}”, whose name is not accepted"
 
 
-_FINDERS = {
+_FINDERS: dict[str, Finder] = {
     "keyword_at_top": _keywords_at_top,
-    "reference": _references,
-    "reference_to_nothing": _references_to_nothing,
-    "endless_reference": _endless_references,
-    "required_recursion": _required_recursions,
-    "keywords_beside_reference": _keywords_beside_references,
-    "array_without_items": _arrays_without_items,
+    "reference": _finder(subschemas.references, "has references in its schema"),
+    "reference_to_nothing": _finder(loops.dangling_references, "has a reference that leads to nothing"),
+    "endless_reference": _finder(
+        loops.endless_references, "has a reference that leads back to itself and to nothing else"
+    ),
+    "required_recursion": _finder(
+        loops.required_recursions, "has a schema that holds itself without an optional property between"
+    ),
+    "keywords_beside_reference": _finder_at_any_level(
+        spelling.has_keywords_beside_reference, "has keywords beside a reference"
+    ),
+    "array_without_items": _finder_at_any_level(
+        spelling.is_array_without_items, "has an array that does not say what it holds (items)"
+    ),
     "undeclared_required": _undeclared_required,
     "regular_expression": _regular_expressions,
     "invalid_schema": _invalid_schema,

@@ -8,7 +8,6 @@ from typing import Any
 from designer.exports import contracts, inputs, openai_chat
 from designer.exports.base import Format
 from designer.exports.document import ReleaseDocument
-from designer.signatures.effective import Effective
 
 CONTRACT = contracts.load("openai-strict")
 LIMITS = replace(
@@ -21,15 +20,14 @@ LIMITS = replace(
 
 
 def write(release: ReleaseDocument) -> object:
-    return [{"type": "function", "function": _function(tool.signature)} for tool in release.tools]
-
-
-def _function(tool: Effective) -> dict[str, Any]:
-    parameters = inputs.write(tool, CONTRACT).schema
-    document: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": True}
-    if tool.description:
-        document["description"] = tool.description
-    return document
+    tools = []
+    for signature in (tool.signature for tool in release.tools):
+        parameters = inputs.write(signature, CONTRACT).schema
+        function: dict[str, Any] = {"name": signature.name, "parameters": parameters, "strict": True}
+        if signature.description:
+            function["description"] = signature.description
+        tools.append({"type": "function", "function": function})
+    return tools
 
 
 FORMAT = Format(

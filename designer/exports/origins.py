@@ -99,9 +99,12 @@ def _of_members(
     tool_texts: ToolTexts,
 ) -> Iterator[tuple[Path, _Region]]:
     """Yield the regions of inputs or outputs, and of the lists of their names."""
-    keys = {
-        name: _of_name(name, names[name], side, tool_texts) for name in names if names[name] in parameters
-    }
+    keys: dict[str, Origin] = {}
+    for name, vendor_name in names.items():
+        if vendor_name in parameters:
+            origin = tool_texts.whose((side, vendor_name, "name"))
+            is_generated = origin == "vendor" and name != vendor_name
+            keys[name] = "generated" if is_generated else origin
     members = value_at(own, place)
     if isinstance(members, list):
         paths = {(*place, str(index)): member["name"] for index, member in enumerate(members)}
@@ -117,11 +120,6 @@ def _of_members(
             yield path, _of_parameter(parameter, keys, side, tool_texts)
             if preset is not UNSET:
                 yield (*path, "default"), _Region(around=origin, values=origin)
-
-
-def _of_name(name: str, vendor_name: str, side: str, tool_texts: ToolTexts) -> Origin:
-    whose = tool_texts.whose((side, vendor_name, "name"))
-    return whose if whose != "vendor" or name == vendor_name else "generated"
 
 
 def _of_parameter(
@@ -149,7 +147,8 @@ def _walk(value: object, path: Path, region: _Region, regions: Mapping[Path, _Re
     if isinstance(value, dict):
         for number, (key, inside) in enumerate(value.items()):
             yield Span(region.around, "," if number else "{")
-            yield from _key(key, region)
+            yield Span(region.names.get(key, region.around), msgspec.json.encode(key).decode())
+            yield Span(region.around, ":")
             yield from _walk(inside, (*path, key), region, regions)
         yield Span(region.around, "}" if value else "{}")
     elif isinstance(value, list | tuple):
@@ -161,12 +160,6 @@ def _walk(value: object, path: Path, region: _Region, regions: Mapping[Path, _Re
         yield from _string(value, region)
     else:
         yield Span(region.values, msgspec.json.encode(value).decode())
-
-
-def _key(key: str, region: _Region) -> Iterator[Span]:
-    encoded = msgspec.json.encode(key).decode()
-    yield Span(region.names.get(key, region.around), encoded)
-    yield Span(region.around, ":")
 
 
 def _string(text: str, region: _Region) -> Iterator[Span]:

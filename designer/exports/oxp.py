@@ -32,7 +32,10 @@ def write(release: ReleaseDocument) -> object:
 
 
 def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
-    signature, version, identity = tool.signature, _version(tool), wanted_id(tool)
+    signature, version, identity = tool.signature, tool.version.label, wanted_id(tool)
+    if not _VERSION.fullmatch(version):
+        # A single number, the vendor's or else ours, becomes the first of three.
+        version = f"{version if _MAJOR.fullmatch(version) else tool.version.ordinal}.0.0"
     if is_shared:
         identity += "_" + hashlib.sha256(f"{tool.endpoint}\0{tool.tool_id}".encode()).hexdigest()[:8]
     # A tool that declares no outputs may return any value.
@@ -57,14 +60,6 @@ def wanted_id(tool: ReleasedTool) -> str:
     if tool.protocol == "oxp" and _ID.fullmatch(tool.tool_id):
         return tool.tool_id
     return ".".join(re.sub("[^A-Za-z0-9_]", "_", name) for name in (tool.vendor, tool.signature.name))
-
-
-def _version(tool: ReleasedTool) -> str:
-    # A single number, the vendor's or else ours, becomes the first of three.
-    label = tool.version.label
-    if _VERSION.fullmatch(label):
-        return label
-    return f"{label if _MAJOR.fullmatch(label) else tool.version.ordinal}.0.0"
 
 
 FORMAT = Format(

@@ -5,7 +5,7 @@ accepts more than the vendor's; its name is returned.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -62,29 +62,15 @@ class _Editor:
         self.keywords: set[str] = set()
         self.is_cut = False
 
-    def cut(self, schema: dict[str, Any]) -> None:
-        for keyword in subschemas.REFERENCES:
-            schema.pop(keyword, None)
-        self.is_cut = True
+    def cut(self, schemas: Iterable[dict[str, Any]]) -> None:
+        for schema in schemas:
+            for keyword in subschemas.REFERENCES:
+                schema.pop(keyword, None)
+            self.is_cut = True
 
     def leave_out(self, schema: dict[str, Any], keyword: str) -> None:
         schema.pop(keyword, None)
         self.keywords.add(keyword)
-
-
-def _cut_dangling_references(editor: _Editor, rule: Rule) -> None:
-    for schema in loops.dangling_references(editor.schema):
-        editor.cut(schema)
-
-
-def _cut_endless_references(editor: _Editor, rule: Rule) -> None:
-    for schema in loops.endless_references(editor.schema):
-        editor.cut(schema)
-
-
-def _cut_required_recursions(editor: _Editor, rule: Rule) -> None:
-    for schema in loops.required_recursions(editor.schema):
-        editor.cut(schema)
 
 
 def _replace_references_with_keywords(editor: _Editor, rule: Rule) -> None:
@@ -154,9 +140,9 @@ def _leave_out_patterns(editor: _Editor, rule: Rule) -> None:
 
 _REWRITERS: dict[Refusal, Callable[[_Editor, Rule], None]] = {
     "invalid_schema": _spell_as_now,
-    "reference_to_nothing": _cut_dangling_references,
-    "endless_reference": _cut_endless_references,
-    "required_recursion": _cut_required_recursions,
+    "reference_to_nothing": lambda editor, _: editor.cut(loops.dangling_references(editor.schema)),
+    "endless_reference": lambda editor, _: editor.cut(loops.endless_references(editor.schema)),
+    "required_recursion": lambda editor, _: editor.cut(loops.required_recursions(editor.schema)),
     "keywords_beside_reference": _replace_references_with_keywords,
     "array_without_items": _add_items,
     "undeclared_required": _declare_required,

@@ -89,7 +89,10 @@ class _Writer:
             return None if values is None else values | words
         members = read_object(self.document, schema)
         if (choices := self._read_choices(keywords, members)) is not None:
-            return self._write_choices(choices, words, path)
+            forms = [form for choice in choices if (form := self.write(choice, path)) is not None]
+            if len(forms) < len(choices):
+                self.rules.add("anyOf")
+            return None if all(form == _NULL for form in forms) else {"anyOf": forms, **words}
         if members and self._has_other_names(schema, members):
             self._reason = UNLISTED
             return None
@@ -117,7 +120,8 @@ class _Writer:
             keywords |= {
                 keyword: vendor_schema[keyword]
                 for keyword in accepted
-                if self._is_accepted(keyword, vendor_schema)
+                if keyword in vendor_schema
+                and (keyword != "format" or vendor_schema[keyword] in self.subset.formats)
             }
         self.rules |= {keyword for keyword in vendor_schema if keyword in _RULES and keyword not in keywords}
         # The default of a tool's own input is not lost: null means an absent input, and then the default
@@ -125,14 +129,6 @@ class _Writer:
         if len(path) > 1 and "default" in vendor_schema:
             self.rules.add("default")
         return {"type": strict_types[0] if len(strict_types) == 1 else strict_types, **words, **keywords}
-
-    def _write_choices(self, choices: list[AnySchema], words: Schema, path: Path) -> Schema | None:
-        forms = [form for choice in choices if (form := self.write(choice, path)) is not None]
-        if len(forms) < len(choices):
-            self.rules.add("anyOf")
-        if all(form == _NULL for form in forms):
-            return None
-        return {"anyOf": forms, **words}
 
     def _write_object(self, vendor_schema: Schema, members: ObjectSchema, path: Path) -> Schema | None:
         others = members.others
@@ -186,9 +182,6 @@ class _Writer:
         without them would change its meaning."""
         names = {*members.members, *members.required}
         return any(other not in names for other in alternative_names(self.document, schema))
-
-    def _is_accepted(self, keyword: str, own: Schema) -> bool:
-        return keyword in own and (keyword != "format" or own[keyword] in self.subset.formats)
 
 
 def _write_values(own: Schema) -> Schema | None:
