@@ -68,10 +68,14 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         "form": form,
         "why_not_pinned": "The vendor no longer offers this tool.",
         "question_before": question_before(request),
-        **translation_context(request, signature, row.texts.language if hasattr(row, "texts") else ""),
         **head,
-        **(_defined(row) if head["is_own"] else {}),
     }
+    if head["is_own"]:  # its texts are written here, in the language of their readers
+        context |= _defined(row)
+    else:
+        context |= translation_context(
+            request, signature, row.texts.language if hasattr(row, "texts") else ""
+        )
     return render(request, "designer/tool.html", context)
 
 
