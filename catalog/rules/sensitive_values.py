@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from core.errors import DomainError
 from core.schema import members, pointers
 from protocols.signature import Parameter
 
@@ -74,6 +75,57 @@ def _mask(value: Any, marked: Collection[tuple[str, ...]]) -> Any:
         return value
     below = {name: [steps[1:] for steps in marked if steps[0] == name] for name in value}
     return {name: _mask(item, below[name]) if below[name] else item for name, item in value.items()}
+
+
+def restore(value: Any, stored: Any) -> Any:
+    """Return a written value with the stored one in place of each mask: a mask means "unchanged".
+
+    Members are matched by name. An item of a list is the stored item that differs from it in masks alone, or
+    the one at its index if the list has kept its length.
+    stored: UNSET if nothing is stored there.
+    Raises DomainError where a mask has no stored value.
+    """
+    return _restore(value, stored, ())
+
+
+def _restore(value: Any, stored: Any, steps: tuple[str, ...]) -> Any:
+    if value == MASK:
+        if stored is msgspec.UNSET:
+            message = f"“{pointers.join(steps)}” is masked, and no value is stored there. Enter the value."
+            raise DomainError("masked_value", message, fields={pointers.join(steps): message})
+        return stored
+    if isinstance(value, dict):
+        rows = stored if isinstance(stored, dict) else {}
+        return {
+            name: _restore(item, rows.get(name, msgspec.UNSET), (*steps, name))
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        items = stored if isinstance(stored, list) else []
+        return [
+            _restore(item, _stored_item(item, index, len(value), items), (*steps, str(index)))
+            for index, item in enumerate(value)
+        ]
+    return value
+
+
+def _stored_item(item: Any, index: int, length: int, stored: list[Any]) -> Any:
+    # A longer list is matched by index alone, because each item is compared with all stored ones.
+    is_short = max(length, len(stored)) <= MAX_MEMBERS
+    same = [row for row in stored if _is_masked_form(item, row)] if is_short else []
+    if len(stored) == length and (not same or stored[index] in same):
+        return stored[index]
+    return same[0] if same and all(row == same[0] for row in same) else msgspec.UNSET
+
+
+def _is_masked_form(value: Any, stored: Any) -> bool:
+    if isinstance(value, dict) and isinstance(stored, dict):
+        return value.keys() == stored.keys() and all(
+            _is_masked_form(item, stored[name]) for name, item in value.items()
+        )
+    if isinstance(value, list) and isinstance(stored, list):
+        return len(value) == len(stored) and all(map(_is_masked_form, value, stored))
+    return value in (MASK, stored)
 
 
 def sensitive_texts(value: Any, marked: Collection[str]) -> list[str]:

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES
+from catalog.rules.sensitive_values import restore
 from core.serializers import Input
 from designer.api.agents import chosen_agent
 from designer.environments import mocks
@@ -95,7 +96,7 @@ class MockSituation(Input):
 
 
 class MockInput(Input):
-    """Replaces the mock as a whole."""
+    """Replaces the mock as a whole. A masked value (`••••`) stays as it is stored."""
 
     seed = serializers.IntegerField(
         required=False,
@@ -234,25 +235,28 @@ def chosen_mock(request: Request, slug: str, name: str) -> MockedTool:
 
 def described(mocked: MockedTool) -> dict[str, Any]:
     version = mocked.activity.current if mocked.activity else None
-    config = {"seed": 0, "examples": [], "situations": [], **mocked.config}
+    config = masking.masked_mock(mocked.pin.tool_id, mocked.config)
     return {
         "tool": mocked.pin.name,
         "pin": mocked.pin.pk,
         "activity": mocked.activity.pk if mocked.activity else None,
         "number": version.number if version else None,
+        "seed": 0,
+        "examples": [],
+        "situations": [],
         **config,
         "on": mocked.is_on,
         "problems": mocked.problems,
     }
 
 
-def answer_of(reply: MockReply) -> dict[str, Any]:
+def answer_of(tool: int, reply: MockReply) -> dict[str, Any]:
     outcome = reply.outcome
     return {
         "because": reply.because,
         "seconds": reply.seconds,
         "outcome": outcome.outcome,
-        "outputs": dict(outcome.outputs),
+        "outputs": masking.masked_outputs(tool, outcome.outputs),
         "error": outcome.error,
         "retry": results.retry(outcome, is_safe=False),
         "asks": outcome.asks,
@@ -314,8 +318,9 @@ class MockPreview(APIView):
         mocked = chosen_mock(request, slug, name)
         values = MockPreviewInput.parse(request.data)
         arguments = values.pop("arguments", {})
-        reply = mocks.preview(mocked.pin, {**mocked.config, **values}, arguments)
-        return Response(MockAnswerOutput(answer_of(reply)).data)
+        config = restore({**mocked.config, **values}, mocked.config)
+        reply = mocks.preview(mocked.pin, config, arguments)
+        return Response(MockAnswerOutput(answer_of(mocked.pin.tool_id, reply)).data)
 
 
 @extend_schema(tags=["mocks"])

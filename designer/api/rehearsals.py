@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from core.serializers import Input
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Gate, Rehearsal, RehearsalPlan, RehearsalRun
-from designer.rehearsals import built_in, look_alikes, plans, runs, sentences, shown
+from designer.rehearsals import built_in, look_alikes, masking, plans, runs, sentences, shown
 from designer.rehearsals.look_alikes import ConfusablePair
 from designer.rehearsals.sentences import NewSentence
 from designer.releases import rehearsed
@@ -23,7 +23,8 @@ from people.permissions import person
 class ExpectedInput(Input):
     tool = serializers.CharField(max_length=64, help_text="As a model is shown it: a tool or a transfer.")
     inputs = serializers.DictField(
-        required=False, help_text="By the names that a model is shown; those left out are not judged."
+        required=False,
+        help_text="By the names that a model is shown; those left out are not judged. `••••`: as stored.",
     )
 
 
@@ -327,15 +328,16 @@ def _find_rehearsal(request: Request, slug: str, pk: int) -> Rehearsal:
 
 
 def _described(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[str, Any]]:
-    current_sentences = shown.tools_of_agents([agent])[agent.pk].sentences(rows)
+    shown_tools = shown.tools_of_agents([agent])[agent.pk]
+    marks = masking.marks_of_tests(shown_tools, rows)
     return [
         {
             "id": row.pk,
             "says": row.says,
-            "expects": {"tool": sentence.expected, "inputs": row.inputs},
+            "expects": {"tool": sentence.expected, "inputs": masking.masked_inputs(row, marks)},
             "created_at": row.created_at,
         }
-        for row, sentence in zip(rows, current_sentences, strict=True)
+        for row, sentence in zip(rows, shown_tools.sentences(rows), strict=True)
     ]
 
 
@@ -343,12 +345,14 @@ def _outcome(agent: Agent) -> dict[str, Any]:
     outcome = runs.newest_outcome(plans.plan_of(agent))
     if outcome is None:
         raise runs.never_run()
-    run = outcome.run
+    run, shown_tools = outcome.run, shown.tools_of_agents([agent])[agent.pk]
     members = ("id", "model", "status", "message", "digest", "right", "total", "created_at", "finished_at")
     return {
         **{name: getattr(run, name) for name in (*members, "input_tokens", "output_tokens")},
         "judge": str(run.asks_id or built_in.NAME),
         "before": outcome.before,
         "flips": outcome.flips,
-        "results": outcome.answers,
+        "results": masking.masked_answers(
+            outcome.answers, masking.marks_of_tests(shown_tools, sentences.sentences_of([agent]))
+        ),
     }

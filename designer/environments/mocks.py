@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from catalog.models import Activity, ActivityVersion, Call
+from catalog.rules.sensitive_values import restore
 from core.errors import DomainError, invalid
 from designer.agents import agents
 from designer.environments import environments
@@ -102,9 +103,10 @@ def mock_of_pin(pin: Pin) -> MockedTool:
 def save(
     pin: Pin, *, actor: User, config: Mapping[str, Any], expected: str = edit_conflicts.ANY_STATE
 ) -> MockedTool:
-    """Set the mock of this tool. Raises DomainError."""
+    """Set the mock of this tool. A masked value stays as it is stored. Raises DomainError."""
     agents.locked(pin.agent)
     mocked = mock_of_pin(pin)
+    config = restore(dict(config), dict(mocked.config))
     if mocked.activity is None:
         activity = operations.create(
             actor=actor,

@@ -4,7 +4,7 @@ call.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.forms import BoundField
 from msgspec.structs import replace
 
 from catalog.models.calls import Asked
+from catalog.rules.sensitive_values import mask, restore
 from catalog.templatetags.display import shown
 from catalog.templatetags.signatures import limits
 from core import strict_json
@@ -61,14 +62,23 @@ class ArgumentsForm(OperationForm):
     The form shows all errors at once, each at its field, and keeps what was entered. `given` are the initial
     values; a value that its field would submit in another form, such as an empty text, starts as JSON. Fields
     have numbers, because a vendor's names may contain any character.
+
+    marked: pointers of sensitive members. They start as masks, and a mask that is sent back stands for the
+    value in `given`.
     """
 
     def __init__(
-        self, *args: Any, signature: Signature, given: Mapping[str, Any] | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        signature: Signature,
+        given: Mapping[str, Any] | None = None,
+        marked: Collection[str] = (),
+        **kwargs: Any,
     ) -> None:
         self.signature = signature
         self.inputs = resolve_inputs(signature)
-        values = given or {}
+        self._stored_values = dict(given or {}) if marked else None
+        values: Mapping[str, Any] = mask(dict(given or {}), marked)
         initial = {_field(n): _initial_value(p, values) for n, p in enumerate(self.inputs)}
         super().__init__(*args, initial=initial, **kwargs)
         for n, parameter in enumerate(self.inputs):
@@ -126,9 +136,15 @@ class ArgumentsForm(OperationForm):
         self.arguments = (
             self._read_json(cleaned) if cleaned.get(JSON_FIELD, "").strip() else self._read_fields(cleaned)
         )
+        if self._stored_values is not None:
+            try:
+                self.arguments = restore(self.arguments, self._stored_values)
+            except DomainError as error:
+                self.add_error(None, error.message)
+                return cleaned
         if refusal := outcomes.refusal(self.signature, self.arguments):
-            error = refusal.error or {}
-            self.refuse(DomainError(error["code"], error["message"], fields=dict(error.get("fields", {}))))
+            reply = refusal.error or {}
+            self.refuse(DomainError(reply["code"], reply["message"], fields=dict(reply.get("fields", {}))))
         return cleaned
 
     def _read_fields(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from django import forms
@@ -11,6 +11,7 @@ from designer.forms.argument_forms import ArgumentsForm, any_inputs
 from designer.models import Gate
 from designer.rehearsals import built_in, judges, sentences
 from designer.rehearsals.built_in import as_shown
+from designer.rehearsals.masking import shown_marks
 from designer.rehearsals.sentences import NewSentence
 from designer.signatures.effective import Effective
 from people.forms import OperationForm
@@ -40,7 +41,14 @@ class ExpectedInputsForm(ArgumentsForm):
     `given` may contain inputs that the tool no longer shows: `gone`.
     """
 
-    def __init__(self, *args: Any, tool: Effective, given: Mapping[str, Any], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        tool: Effective,
+        given: Mapping[str, Any],
+        marked: Collection[str] = (),
+        **kwargs: Any,
+    ) -> None:
         signature = any_inputs(as_shown(tool))
         # A preset is sent in any case, so no sentence contains it.
         signature = replace(signature, inputs=tuple(replace(row, default=UNSET) for row in signature.inputs))
@@ -50,7 +58,10 @@ class ExpectedInputsForm(ArgumentsForm):
         self.tool = tool.name
         self.gone = sorted(given.keys() - names)
         current_values = {names[name]: value for name, value in given.items() if name in names}
-        super().__init__(*args, signature=signature, given=current_values, prefix="inputs", **kwargs)
+        marked = shown_marks(tool, marked)
+        super().__init__(
+            *args, signature=signature, given=current_values, marked=marked, prefix="inputs", **kwargs
+        )
 
 
 class RehearsalGateForm(OperationForm):

@@ -9,6 +9,7 @@ import msgspec
 from django.db import transaction
 from django.db.models import QuerySet
 
+from catalog.rules.sensitive_values import restore
 from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from designer.agents import agents, transfers
@@ -179,14 +180,17 @@ def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
         row.says = checked(" ".join(changes["says"].split()), field="says", limit=MAX_LENGTH)
         if not row.says:
             raise invalid(says="Enter a phrase that a user may say.")
+    stored_inputs, target = row.inputs, (row.tool_id, row.child_id)
     if "tool" in changes:
         name = changes["tool"].strip()
         if name not in targets:
             message = f"The agent has no tool “{name}”. It has: {', '.join(sorted(targets)) or 'none'}."
             raise invalid(tool=message[:MAX_LENGTH])
         row.tool_id, row.child_id = targets[name]
+        # A mask stands for a value of the same tool.
+        stored_inputs = row.inputs if targets[name] == target else {}
     if "inputs" in changes:
-        row.inputs = dict(changes["inputs"])
+        row.inputs = restore(dict(changes["inputs"]), stored_inputs)
         if len(canonical(row.inputs)) > MAX_INPUTS_LENGTH or "\\u0000" in canonical(row.inputs).decode():
             raise invalid(
                 inputs=f"Enter a JSON object of at most {MAX_INPUTS_LENGTH} characters, without NUL."

@@ -12,15 +12,18 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from catalog.tools import sensitive_values
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
 from designer.environments import mock_rehearsals, mocks
+from designer.environments.mock_rehearsals import MockRehearsalStep
 from designer.environments.mocks import CallFilter, MockedTool
 from designer.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
+from execution.activities.mocks import answers
 from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.situations import KINDS
 from execution.calls import checks, masking
@@ -104,7 +107,10 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         "agent": mocked.pin.agent,
         "pin": mocked.pin,
         "mocked": mocked,
-        "examples": masking.masked_examples(mocked.pin.tool_id, mocked.mock.examples),
+        "shown_mock": answers.read_mock(masking.masked_mock(mocked.pin.tool_id, mocked.config)),
+        "shown_outputs": masking.masked_outputs(mocked.pin.tool_id, forms.reply.outcome.outputs)
+        if forms.reply
+        else {},
         "forms": forms,
         "refused": refused,
         "expected": edit_conflicts.etag(mocked.facts) if mocked.activity else edit_conflicts.ANY_STATE,
@@ -135,17 +141,20 @@ class _MockForms:
             .first()
         )
         example = data if act == "example" else None
+        marks = sensitive_values.marks_of([mocked.pin.tool_id]).get(mocked.pin.tool_id, sensitive_values.NONE)
         self.inputs = ArgumentsForm(
             example,
             signature=any_inputs(signature),
             prefix="inputs",
             given=call.arguments if call else {},
+            marked=marks.inputs,
         )
         self.outputs = OutputsForm(
             example,
             signature=signature,
             prefix="outputs",
             given=call.decoded().outputs if call else {},
+            marked=marks.outputs,
         )
         self.begins_as_answered = call is not None
         self.tried = ArgumentsForm(
@@ -181,7 +190,7 @@ class _MockForms:
 def _begins(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
     examples = pin.tool.examples.visible_to(person(request))
     example = examples.filter(pk=number(request.GET.get("example", ""))).first()
-    return example.arguments if example else {}
+    return masking.without_masked(pin.tool_id, example.arguments) if example else {}
 
 
 def _with(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:
@@ -236,7 +245,7 @@ def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: i
     step_list = mock_rehearsals.read_rehearsal(agent, row, run).steps if run else []
     if run is None or not 0 < step <= len(step_list):
         return redirect("mock-rehearsal", slug, procedure)
-    form = ArgumentsForm(request.POST, signature=step_list[step - 1].signature, prefix=f"step-{step}")
+    form = _step_form(step_list[step - 1], request.POST)
     if not form.is_valid():
         return _rehearsal(request, agent, row, run, sent=(step, form))
     try:
@@ -261,14 +270,23 @@ def _rehearsal(
         {
             "step": step,
             "result": masking.masked_call(step.call).decoded() if step.call else None,
-            "form": sent[1]
-            if sent and sent[0] == step.number
-            else ArgumentsForm(signature=step.signature, prefix=f"step-{step.number}", given=step.arguments),
+            "form": sent[1] if sent and sent[0] == step.number else _step_form(step),
         }
         for step in rehearsal.steps
     ]
     context = {"agent": agent, "procedure": row, "rehearsal": rehearsal, "steps": step_forms, "run": run}
     return render(request, "designer/mock_rehearsal.html", context, status=400 if sent else 200)
+
+
+def _step_form(step: MockRehearsalStep, sent: QueryDict | None = None) -> ArgumentsForm:
+    marks = sensitive_values.marks_of([step.pin.tool_id]).get(step.pin.tool_id, sensitive_values.NONE)
+    return ArgumentsForm(
+        sent,
+        signature=step.signature,
+        prefix=f"step-{step.number}",
+        given=step.arguments,
+        marked=marks.inputs,
+    )
 
 
 def _uuid(text: str) -> uuid.UUID | None:

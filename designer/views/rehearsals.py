@@ -9,7 +9,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from catalog.rules.sensitive_values import mask
 from catalog.tools import sensitive_values
 from core.errors import DomainError
 from designer.forms.rehearsals import (
@@ -20,7 +19,7 @@ from designer.forms.rehearsals import (
 )
 from designer.models import Agent, Procedure, Rehearsal
 from designer.overviews import agent_readiness
-from designer.rehearsals import look_alikes, plans, runs, sentences, shown
+from designer.rehearsals import look_alikes, masking, plans, runs, sentences, shown
 from designer.rehearsals.current import read_tests
 from designer.rehearsals.sentences import NewSentence
 from designer.releases import rehearsed
@@ -55,8 +54,10 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
             if "inputs" in request.POST:
                 return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, rows[0].pk])}#inputs")
             return redirect("rehearsals", agent.slug)
-    answers = tests.answers
-    marks = sensitive_values.marks_of(row.tool_id for row in tests.rows if row.tool_id and row.inputs)
+    marks = masking.marks_of_tests(tests.shown, tests.rows)
+    answers = {
+        answer.rehearsal: answer for answer in masking.masked_answers([*tests.answers.values()], marks)
+    }
     context: dict[str, Any] = {
         "agent": agent,
         "form": form,
@@ -64,7 +65,7 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
         "rows": [
             {
                 "row": row,
-                "inputs": mask(row.inputs, marks.get(row.tool_id or 0, sensitive_values.NONE).inputs),
+                "inputs": masking.masked_inputs(row, marks),
                 "asked": sentence,
                 "answer": answers.get(row.pk),
             }
@@ -142,8 +143,14 @@ def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     # The tool whose fields were sent or, before that, the selected one.
     tool_name = request.POST.get("inputs_of", "") if request.method == "POST" else initial["tool"]
     expected_inputs = row.inputs if tool_name == current_sentence.expected else {}
+    marks = sensitive_values.marks_of([row.tool_id] if row.tool_id and expected_inputs else [])
     inputs = (
-        ExpectedInputsForm(request.POST or None, tool=tools[tool_name], given=expected_inputs)
+        ExpectedInputsForm(
+            request.POST or None,
+            tool=tools[tool_name],
+            given=expected_inputs,
+            marked=marks[row.tool_id].inputs if row.tool_id in marks else (),
+        )
         if tool_name in tools
         else None
     )

@@ -3,16 +3,18 @@
 import json
 
 import pytest
+from django.test import Client
 from rest_framework.test import APIClient
 
 from catalog.models import Call
-from catalog.rules.sensitive_values import MASK, mask, members_of
+from catalog.rules.sensitive_values import MASK, mask, members_of, restore
 from catalog.tools import sensitive_values
 from core.errors import DomainError
 from designer.agents import agents
 from designer.environments import mocks
 from designer.pins import pins
 from designer.rehearsals import sentences
+from designer.releases import rehearsed
 from execution.calls import examples, requesting
 from people import api_keys
 from people.models import AuditEntry, Role, Scope
@@ -167,17 +169,93 @@ def test_names_are_read_as_words():
     }
 
 
-def test_examples_of_mocks_and_inputs_of_tests_are_masked(designer):
+@pytest.fixture
+def desk(designer):
+    """An agent whose tool `pay` has a mock and a test, both with sensitive values."""
     agent = agents.create_agent(actor=designer, name="Desk")
     pin = pins.pin_tool(agent, actor=designer, tool=make_tool(signature()))
     example = {"arguments": {"city": SECRET}, "outputs": {"receipt": "x", "iban": "NO93 8601"}}
-    mocks.save(pin, actor=designer, config={"examples": [example]})
+    situation = {"name": "unavailable", "when": {"city": SECRET}}
+    mocks.save(pin, actor=designer, config={"examples": [example], "situations": [situation]})
     sensitive_values.mark(pin.tool, actor=designer, inputs=["/city"], outputs=["/iban"])
     phrase = sentences.NewSentence("Pay it", pin.name, {"city": SECRET})
-    sentences.add(agent, actor=designer, new_sentences=[phrase])
-    for address in (f"/agents/desk/mocks/{pin.pk}/", "/agents/desk/rehearsals/"):
+    (test,) = sentences.add(agent, actor=designer, new_sentences=[phrase])
+    rehearsed.run(agent, actor=designer)
+    return pin, test
+
+
+def test_examples_of_mocks_and_inputs_of_tests_are_masked(desk, designer):
+    pin, test = desk
+    pages = [
+        f"/agents/desk/mocks/{pin.pk}/",
+        "/agents/desk/rehearsals/",
+        f"/agents/desk/rehearsals/{test.pk}/",
+    ]
+    rows = ["mocks/", "mocks/pay/", "rehearsals/", f"rehearsals/{test.pk}/", "rehearsals/run/"]
+    for address in (*pages, *(f"/api/v1/agents/desk/{row}" for row in rows)):
         answer = program(designer).get(address)
-        assert answer.status_code == 200
+        assert answer.status_code == 200, address
         assert MASK in answer.content.decode(), address
         assert SECRET not in answer.content.decode(), address
         assert "NO93" not in answer.content.decode(), address
+    body = {"arguments": {"city": SECRET, "customer": {}}, "situations": []}
+    preview = program(designer).post("/api/v1/agents/desk/mocks/pay/preview/", body, "json")
+    assert preview.json()["outputs"] == {"receipt": "x", "iban": MASK}
+
+
+def test_a_mask_that_is_written_back_stays_as_stored(desk, designer):
+    pin, test = desk
+    client, address = program(designer), "/api/v1/agents/desk/mocks/pay/"
+    document = client.get(address).json()
+    body = {name: document[name] for name in ("seed", "examples", "situations")} | {"seed": 7}
+    assert client.put(address, body, format="json").json()["examples"] == document["examples"]
+    config = mocks.mock_of_pin(pin).config
+    assert (config["seed"], config["examples"][0]["arguments"]) == (7, {"city": SECRET})
+    assert config["situations"][0]["when"] == {"city": SECRET}
+    other = {"arguments": {"city": MASK}, "outputs": {"receipt": "y"}}
+    refused = client.put(address, {"examples": [*body["examples"], other]}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (400, "masked_value")
+    assert [*refused.json()["fields"]] == ["/examples/1/arguments/city"]
+    test_address = f"/api/v1/agents/desk/rehearsals/{test.pk}/"
+    expects = {"tool": "pay", "inputs": {"city": MASK, "customer": {"name": "Eve"}}}
+    assert client.patch(test_address, {"expects": expects}, format="json").json()["expects"] == expects
+    test.refresh_from_db()
+    assert test.inputs == {"city": SECRET, "customer": {"name": "Eve"}}
+    new = {"says": "Pay again", "expects": {"tool": "pay", "inputs": {"city": MASK}}}
+    refused = client.post("/api/v1/agents/desk/rehearsals/", new, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (400, "masked_value")
+
+
+def test_a_form_that_is_sent_back_as_it_is_changes_nothing(desk, designer):
+    _, test = desk
+    client = Client()
+    client.force_login(designer)
+    address = f"/agents/desk/rehearsals/{test.pk}/"
+    page = client.get(address)
+    form = page.context["inputs"]
+    sent = {form.add_prefix(name): value for name, value in form.initial.items() if value is not None}
+    assert MASK in sent.values()
+    answer = client.post(address, sent | {"says": "Pay it now", "tool": "pay", "inputs_of": "pay"})
+    assert answer.status_code == 302, answer.content.decode()
+    test.refresh_from_db()
+    assert (test.says, test.inputs) == ("Pay it now", {"city": SECRET})
+
+
+@pytest.mark.parametrize(
+    ("written", "stored", "expected"),
+    [
+        ({"a": MASK, "b": 2}, {"a": "x", "b": 1}, {"a": "x", "b": 2}),
+        ([{"a": MASK, "b": 2}], [{"a": "x", "b": 1}, {"a": "y", "b": 2}], [{"a": "y", "b": 2}]),
+        ([{"a": MASK, "b": 3}], [{"a": "x", "b": 1}], [{"a": "x", "b": 3}]),
+        ([{"a": MASK, "b": 2}, {"a": MASK, "b": 1}], [{"a": "x", "b": 1}, {"a": "y", "b": 2}], None),
+        ([{"a": MASK}], [{"a": "x"}, {"a": "y"}], "/0/a"),
+        ({"a": [MASK]}, {"a": "x"}, "/a/0"),
+    ],
+)
+def test_a_mask_is_restored_at_the_same_member(written, stored, expected):
+    if isinstance(expected, str):
+        with pytest.raises(DomainError) as refused:
+            restore(written, stored)
+        assert [*refused.value.fields] == [expected]
+    else:
+        assert restore(written, stored) == (expected or stored[::-1])
