@@ -14,6 +14,7 @@ from core.numbered_pages import NumberedPage
 
 MAX_LINES = 40  # of an outline; the whole value is under “Raw”
 MAX_DEPTH = 12
+MAX_MEMBERS = 12  # of a new or removed record; more are outlined in one change
 MAX_QUOTED = 60  # a longer text is not repeated in a sentence
 # The members of these mappings have names that people or vendors chose, which are shown unchanged.
 _NAMED_BY_USERS = {"parameters", "inputs", "outputs", "values", "hidden"}
@@ -226,12 +227,24 @@ def _fact_changes(label: str, before: Any, after: Any) -> Iterator[ReadableChang
     before, after = _by_identity(before), _by_identity(after)
     if before == after and type(before) is type(after):
         return
+    # A new or removed record of few members has a sentence for each of them.
+    if label and _is_record(before) and after in _EMPTY:
+        after = {}
+    elif label and _is_record(after) and before in _EMPTY:
+        before = {}
     if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
         if before not in _EMPTY or after not in _EMPTY:
             yield describe_change(label, before, after)
         return
     for name in dict.fromkeys([*before, *after]):
         yield from _fact_changes(_label_below(label, str(name)), before.get(name), after.get(name))
+
+
+def _is_record(value: Any) -> bool:
+    """Return whether each member of a value deserves a sentence. A row of a list, which has a name, is one."""
+    if not isinstance(value, Mapping) or any(name in value for name in _IDENTITIES):
+        return False
+    return 0 < sum(1 for _ in islice(_leaves("", value), MAX_MEMBERS + 1)) <= MAX_MEMBERS
 
 
 def _leaves(label: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -98,7 +98,7 @@ def test_the_six_places_share_one_renderer_and_show_no_json(pages):
     for place, page in pages.items():
         assert "_changes.html" in [template.name for template in page.templates], place
         (main,) = re.findall(r"<main.*</main>", page.content.decode(), re.DOTALL)
-        assert '<div class="diff-row">' in main, place
+        assert '<div class="diff-row diff-pair">' in main, place
         assert not re.search(r"[{}]|\[&quot;", FOLDED.sub("", main)), place
 
 
@@ -113,7 +113,7 @@ def test_a_new_input_is_described_beside_its_sentence(pages):
 
 def test_an_entry_of_the_trail_has_sentences_and_its_json_only_folded(pages):
     main = pages["audit"].content.decode()
-    assert "Parameters, “unit” added." in main
+    assert "Parameters, “unit”, description added." in main
     assert "&quot;unit&quot;" in main
     assert "&quot;unit&quot;" not in FOLDED.sub("", main)
 
