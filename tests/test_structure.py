@@ -122,7 +122,7 @@ def test_no_module_imports_something_for_type_checkers_alone():
 OPEN_PRE = {
     "catalog/run_reply.html": "the page of a raw reply",
     "designer/_procedure_rendered.html": "the text of a procedure",
-    "designer/_shown.html": "exactly what a model reads, with the source of each word",
+    "designer/_shown_raw.html": "it is under “Raw” on its page",
     "designer/key_made.html": "commands to copy",
     "designer/release.html": "an export that the reader has chosen to view",
     "designer/tool_raw.html": "the page of a raw document",

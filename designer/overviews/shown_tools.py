@@ -78,9 +78,13 @@ class Budget:
 
 @dataclass(frozen=True)
 class ShownTool:
-    """text: the exact bytes of the tool in the export, empty if the format cannot carry it."""
+    """tool: what a model sees, before a format writes it.
+
+    text: the exact bytes of the tool in the export, empty if the format cannot carry it.
+    """
 
     format: Format
+    tool: Effective
     text: bytes
     spans: list[Span]
     parts: list[ToolPart]
@@ -162,6 +166,7 @@ def shown_tool(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTo
         )
     return ShownTool(
         format=format_,
+        tool=tool,
         text=text,
         spans=text_spans,
         parts=text_parts,

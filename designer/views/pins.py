@@ -157,6 +157,7 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     context = {
         "pin": row,
         "agent": row.agent,
+        "is_part": True,
         **_preview_context(form, shown_tools.shown_tool(row, format_, tried)),
     }
     answer = render(request, "designer/_shown.html", context)
