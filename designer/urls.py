@@ -40,6 +40,7 @@ PROCEDURE = "agents/<slug:slug>/procedures/<slug:procedure>/"
 urlpatterns = [
     path(".well-known/pegboard-keys.json", signing.signing_keys, name="signing-keys"),
     path("", home.home, name="home"),
+    path("guides/hide/", home.guide_hide, name="guide-hide"),
     path("theme/", home.theme, name="theme"),
     path("palette/", palette.palette, name="palette"),
     path("tools/", tool_list.tool_list, name="tool-list"),

@@ -73,6 +73,7 @@ from tests.vendor import Vendor, serving, tool, tools
 
 # Tables that no decision lies in, each with where the decision about its rows is written down.
 OPERATIONAL = {
+    "designer_hiddenguide": "what a user has hidden on the own first page",
     "catalog_run": "a run is a record itself; what it changed is told in its row of the trail",
     "catalog_rejection": "part of a run's record",
     "catalog_lastreply": "part of a run's record",

@@ -19,7 +19,7 @@ STAYS = {
         designer_agent designer_agentvendor designer_agentaddress designer_transfer designer_keyagent
         designer_environment designer_binding designer_namedactivity designer_release designer_retirement
         designer_channel designer_channelmove designer_follow designer_webhookagent designer_pin
-        designer_tuning designer_translationrun
+        designer_tuning designer_translationrun designer_hiddenguide
         designer_procedure designer_procedureversion designer_proceduredraft designer_procedurereference
         designer_proceduredraft_pins_made designer_rehearsal designer_rehearsaljudge
     """,

@@ -111,7 +111,7 @@ def test_nothing_needs_a_viewer(world):
     teams.add_member(world.team, viewer, actor=make_user(Role.ADMIN))
     tunings.tune(world.pin, actor=world.insider, description="Changed.")
     make_finding()
-    needs = {"steps", "now", "endpoints", "findings", "reviewed", "behind", "gone"}
+    needs = {"guide", "endpoints", "findings", "reviewed", "behind", "gone"}
     page, other = browser_of(viewer).get("/"), browser_of(world.insider).get("/")
     assert [name for name in needs if name in page.context] == []
     assert [name for name in needs if name not in other.context] == []

@@ -4,6 +4,7 @@ from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, AgentVend
 from designer.models.budgets import TokenLimit
 from designer.models.channels import Channel, ChannelMove
 from designer.models.environments import Binding, Environment, NamedActivity, Place
+from designer.models.guides import HiddenGuide
 from designer.models.mocks import MockAssertions
 from designer.models.news import Follow, WebhookAgent
 from designer.models.pins import Pin, PinQuerySet, Tuning
@@ -48,6 +49,7 @@ __all__ = [
     "Export",
     "Follow",
     "Gate",
+    "HiddenGuide",
     "KeyAgent",
     "MockAssertions",
     "NamedActivity",

@@ -1,32 +1,20 @@
-"""Work that waits for a user: pins behind newer versions or under review, unpublished changes, first
-steps.
-"""
+"""Work that waits for a user: pins behind newer versions or under review, and unpublished changes."""
 
 from collections.abc import Sequence
-from functools import cache
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from catalog.models import Finding, Tool, ToolVersion, Vendor
+from catalog.models import Finding, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
-from core.compiled_queries import CompiledQuery, named_value
 from core.outbound.errors import printable
-from designer.models import Agent, Pin, PinQuerySet, Release
+from designer.models import Agent, Pin, PinQuerySet
 from designer.pins import pinned_signatures
 from designer.releases import drafts
-from people.models import ApiKey, Scope, User
-
-
-class FirstSteps(TypedDict):
-    connected: bool
-    read: bool
-    pinned: bool
-    published: bool
-    fetched: bool
+from people.models import User
 
 
 def with_newer(pins: QuerySet[Pin]) -> QuerySet[Pin]:
@@ -110,21 +98,3 @@ def agents_to_publish(user: User) -> list[Agent]:
     return [
         agent for agent in visible if agent.is_changed and (agent.last_release or agent.parent_id is None)
     ]
-
-
-def first_steps(user: User) -> FirstSteps:
-    # A step is done once this installation has done it at least once. One query.
-    return _first_steps().rows(user=user.pk)[0]
-
-
-@cache
-def _first_steps() -> "CompiledQuery[FirstSteps]":
-    fetched = ApiKey.objects.filter(scopes__contains=[Scope.RUNTIME]).exclude(last_used_at=None)
-    steps = User.objects.filter(pk=named_value("user")).values(
-        connected=Exists(Vendor.objects.live()),
-        read=Exists(Tool.objects.all()),
-        pinned=Exists(Pin.objects.live()),
-        published=Exists(Release.objects.all()),
-        fetched=Exists(fetched),
-    )
-    return CompiledQuery(steps)

@@ -19,6 +19,7 @@ from core.compiled_queries import CompiledQuery, named_value
 from core.own_commands import MANAGE
 from designer.context_processors import THEMES
 from designer.models import Pin
+from designer.overviews import guides
 from designer.upgrades import pending_work
 from people.models import Role, User
 from people.permissions import any_user, person, requires
@@ -53,10 +54,8 @@ def home(request: HttpRequest) -> HttpResponse:
 
 def _waiting_for_designers(user: User) -> dict[str, Any]:
     # A viewer can do none of this, so the page of a viewer has only what happened.
-    steps = pending_work.first_steps(user)
     return {
-        "steps": steps,
-        "now": next((name for name, is_done in steps.items() if not is_done), ""),
+        "guide": guides.current_guide(user),
         "endpoints": _needing_action().rows(),
         "findings": _waiting().rows(),
         "reviewed": _reviewed(user.role).rows(user=user.pk),
@@ -134,6 +133,13 @@ def _moved() -> CompiledQuery[Run]:
     endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name", "endpoint__vendor__slug")
     columns = ("added", "changed", "withdrawn", "queued_at")
     return CompiledQuery(moved.select_related("endpoint__vendor").only(*columns, *endpoint)[:SHOWN])
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def guide_hide(request: HttpRequest) -> HttpResponse:
+    guides.hide(request.POST.get("guide", ""), user=person(request))
+    return redirect("home")
 
 
 @requires(write=Role.VIEWER)

@@ -1,14 +1,21 @@
+import uuid
+
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from catalog.models import Finding
+from catalog.models import Finding, Run
 from core import proxy_signs, redis_client
 from core.proxy_signs import Sign
-from designer.pins import pins
+from designer.agents import agents
+from designer.environments import mock_rehearsals, mocks
+from designer.models import HiddenGuide
+from designer.pins import pins, tunings
+from designer.procedures import editing
 from designer.releases import publishing
-from people import api_keys, teams
-from people.models import Role, Scope
+from people import api_keys, audit, teams
+from people.models import Role, Scope, User
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_version
 from tests.pages import signed_in, text_of
 
@@ -37,38 +44,81 @@ def make_finding(version, severity="medium") -> Finding:
     )
 
 
-def test_a_fresh_installation_begins_with_connecting_a_vendor(admin):
-    page_text = text_of(admin.get("/"))
-
-    assert "Five steps" in page_text
-    assert page_text.index("Connect a vendor Enter the address") < page_text.index("Sync its tools")
-
-
-def test_each_step_done_is_ticked(admin, alice):
-    pins.pin_tool(make_agent(), actor=alice, tool=make_tool())
-
-    page = admin.get("/")
-
-    assert page.context["steps"] == {
-        "connected": True,
-        "read": True,
-        "pinned": True,
-        "published": False,
-        "fetched": False,
-    }
-    assert page.context["now"] == "published"
+def browser_of(user) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
 
 
-def test_the_steps_end_with_the_first_fetch_of_a_runtime(admin, alice, client):
+def steps_of(page) -> dict[str, bool]:
+    return page.get("/").context["guide"].steps
+
+
+def test_an_administrator_begins_with_a_vendor_and_a_designer_with_an_agent(admin):
+    designer = signed_in(Role.DESIGNER)
+
+    assert steps_of(admin) == {"connected": False, "synced": False, "reviewed": False}
+    assert steps_of(designer) == {"created": False, "pinned": False, "tuned": False}
+    assert "guide" not in signed_in(Role.VIEWER).get("/").context
+    assert 'href="/endpoints/new/"' in admin.get("/").text
+
+
+def test_each_person_takes_the_own_first_steps(alice):
+    agent = agents.create_agent(actor=alice, name="Desk")
+    pin = pins.pin_tool(agent, actor=alice, tool=make_tool())
+
+    assert steps_of(browser_of(alice)) == {"created": True, "pinned": True, "tuned": False}
+    assert steps_of(signed_in(Role.DESIGNER)) == {"created": False, "pinned": False, "tuned": False}
+
+    tunings.tune(pin, actor=alice, description="Call it first.")
+    assert set(steps_of(browser_of(alice))) == {"written", "named", "improved"}
+
+    first = editing.create_procedure(agent, actor=alice, title="Sky", body="Look.")
+    assert steps_of(browser_of(alice)) == {"written": True, "named": False, "improved": False}
+    editing.save_procedure(first, actor=alice, body=f"Look with {pin.name}().")
+    assert set(steps_of(browser_of(alice))) == {"mocked", "changed", "ruled"}
+
+    mock_rehearsals.run_all_steps(agent, first, uuid.uuid4(), actor=alice)
+    mocks.edit(pin, actor=alice, change=lambda now: {**now, "seed": 2})
+    assert steps_of(browser_of(alice)) == {"mocked": True, "changed": True, "ruled": False}
+    mocks.set_assertions(agent, actor=alice, said=[{"is": "never", "tool": pin.name}])
+    assert steps_of(browser_of(alice)) == {"published": False, "keyed": False, "fetched": False}
+
+
+def test_the_steps_end_with_the_first_fetch_of_a_runtime(alice, client):
     agent = make_agent(slug="desk")
     pins.pin_tool(agent, actor=alice, tool=make_tool())
+    page = browser_of(alice)
+    for name in ("agent", "procedure", "mocks"):
+        page.post("/guides/hide/", {"guide": name})
     publishing.publish(agent, actor=alice)
     _, token = api_keys.issue(alice, actor=alice, name="runtime", scopes=[Scope.RUNTIME])
+    assert steps_of(page) == {"published": True, "keyed": True, "fetched": False}
 
     client.get("/api/v1/agents/desk/releases/1/", headers={"Authorization": f"Bearer {token}"})
 
-    assert admin.get("/").context["now"] == ""
-    assert "Nothing needs you" in text_of(admin.get("/"))
+    assert page.get("/").context["guide"] is None
+    assert "Nothing needs you" in text_of(page.get("/"))
+
+
+def test_a_guide_is_hidden_for_one_person(alice):
+    page = browser_of(alice)
+    page.post("/guides/hide/", {"guide": "agent"})
+    page.post("/guides/hide/", {"guide": "no such guide"})
+
+    assert page.get("/").context["guide"].name == "procedure"
+    assert signed_in(Role.DESIGNER).get("/").context["guide"].name == "agent"
+    assert HiddenGuide.objects.count() == 1
+
+
+def test_the_steps_of_an_administrator_are_the_own_ones_too(admin):
+    user, endpoint = User.objects.get(), make_endpoint()
+    with transaction.atomic():
+        audit.record(user, "connect", endpoint)
+    Run.objects.create(endpoint=endpoint, status="succeeded", requested_by=user)
+
+    assert steps_of(admin) == {"connected": True, "synced": True, "reviewed": False}
+    assert not any(steps_of(signed_in(Role.ADMIN)).values())
 
 
 def test_broken_endpoints_come_first(admin):
