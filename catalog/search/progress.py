@@ -51,13 +51,22 @@ class Progress:
 
 def progress_of(endpoints: Collection[int] | None = None) -> Progress:
     """Return the progress of these endpoints, or of all that are live."""
+    return _count(endpoints, is_needed=True) or Progress(0, 0, 0)
+
+
+def _count(endpoints: Collection[int] | None, *, is_needed: bool) -> Progress | None:
+    """Count; if that is not needed, only where something is pending."""
     values = {"endpoints": None if endpoints is None else list(endpoints)}
     state = index_state()
+    is_needed = is_needed or _is_comparing_behind()
     with connection.cursor() as cursor:
         cursor.execute(
-            _COUNT_TOOLS.format(is_behind=_IS_BEHIND if state else "true"), values | _values_of(state)
+            _COUNT_TOOLS.format(is_behind=_IS_BEHIND if state else "true"),
+            {**values, **_values_of(state), "is_needed": is_needed},
         )
         tools, is_behind, is_uninspected = cursor.fetchone()
+        if tools is None:
+            return None
         unsearchable = _count_unread(cursor, values, state, tools) if is_behind else 0
         uninspected, compared = 0, None
         if is_uninspected:
@@ -83,15 +92,15 @@ def _count_unread(
     return int(cursor.fetchone()[0])
 
 
-def is_catching_up() -> bool:
-    """Return whether anything waits for the index, for a vector or for inspection."""
-    states = [index_state(), *([meanings.read_state()] if meanings.is_compared() else [])]
+def _is_comparing_behind() -> bool:
+    """Return whether a tool waits for a vector."""
+    if not meanings.is_compared():
+        return False
+    if (state := meanings.read_state()) is None:
+        return True
     with connection.cursor() as cursor:
-        for state in states:
-            cursor.execute(_PENDING.format(is_behind=_IS_BEHIND if state else "true"), _values_of(state))
-            if any(cursor.fetchone()):
-                return True
-    return False
+        cursor.execute(f"SELECT {_IS_BEHIND}", _values_of(state))
+        return bool(cursor.fetchone()[0])
 
 
 def _values_of(state: IndexState | None) -> dict[str, Any]:
@@ -108,17 +117,30 @@ class _CatalogProgress:
         self.progress, self.counted_at = Progress(0, 0, 0), 0.0
 
     def get(self) -> Progress:
-        age = time.monotonic() - self.counted_at
-        if self.progress.tools > LARGE_CATALOG and (
-            age < CATCHING_UP_SECONDS
-            or (age < COMPLETE_SECONDS and self.progress.is_complete and not is_catching_up())
-        ):
+        """Return the progress, which a large catalog counts at most every few seconds."""
+        if self._is_recent(CATCHING_UP_SECONDS):
             return self.progress
-        self.progress, self.counted_at = progress_of(), time.monotonic()
-        return self.progress
+        if self._is_recent(COMPLETE_SECONDS) and self.progress.is_complete:
+            return self.get_pending() or self.progress
+        return self._store(progress_of())
+
+    def get_pending(self) -> Progress | None:
+        """Return the progress if anything waits for the index, for a vector or for inspection."""
+        if self._is_recent(CATCHING_UP_SECONDS) and not self.progress.is_complete:
+            return self.progress
+        progress = _count(None, is_needed=False)
+        return self._store(progress) if progress else None
+
+    def _is_recent(self, seconds: float) -> bool:
+        return self.progress.tools > LARGE_CATALOG and time.monotonic() - self.counted_at < seconds
+
+    def _store(self, progress: Progress) -> Progress:
+        self.progress, self.counted_at = progress, time.monotonic()
+        return progress
 
 
-catalog_progress = _CatalogProgress().get
+_catalog_progress = _CatalogProgress()
+catalog_progress, pending_progress = _catalog_progress.get, _catalog_progress.get_pending
 
 _LIVE = """
     WITH live AS (
@@ -129,11 +151,15 @@ _LIVE = """
 _TO_INSPECT = "r.inspected = 0 AND r.status = 'succeeded' AND (r.added > 0 OR r.changed > 0)"
 # `is_behind` states whether this host's index lacks anything.
 _IS_BEHIND = f"NOT %(is_filled)s OR EXISTS (SELECT FROM catalog_toolchange c WHERE {NOT_INDEXED})"
-_ANY_PENDING = f"{{is_behind}}, EXISTS (SELECT FROM catalog_run r WHERE {_TO_INSPECT})"
-_PENDING = f"SELECT {_ANY_PENDING}"
+# Counting reads all tools, so it happens only where it is needed or something is pending.
 _COUNT_TOOLS = f"""{_LIVE}
-    SELECT count(*), {_ANY_PENDING}
-    FROM live JOIN catalog_tool t ON t.endpoint_id = live.id AND t.status = 'active'
+    SELECT CASE WHEN %(is_needed)s OR is_behind OR is_uninspected THEN (
+        SELECT count(*) FROM live JOIN catalog_tool t ON t.endpoint_id = live.id AND t.status = 'active'
+    ) END, is_behind, is_uninspected
+    FROM (
+        SELECT {{is_behind}} AS is_behind,
+            EXISTS (SELECT FROM catalog_run r WHERE {_TO_INSPECT}) AS is_uninspected
+    ) pending
 """  # noqa: S608 - a constant
 _COUNT_UNSEARCHABLE = f"""{_LIVE}
     SELECT count(*) FROM live JOIN catalog_tool t ON t.endpoint_id = live.id AND t.status = 'active'

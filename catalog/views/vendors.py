@@ -5,7 +5,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from catalog.forms import VendorForm
 from catalog.models import Endpoint, Vendor, WaitingDecision
-from catalog.search.progress import catalog_progress, is_catching_up, progress_of
+from catalog.search.progress import pending_progress, progress_of
 from catalog.vendors import charts, report_card
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
@@ -23,7 +23,7 @@ def vendor_list(request: HttpRequest) -> HttpResponse:
     )
     vendors = vendor_operations.vendors_with_counts().prefetch_related(live)
     page = Keyset(vendors, "name").page(request.GET.get("cursor"), PAGE_SIZE)
-    progress = catalog_progress() if is_catching_up() else None
+    progress = pending_progress()
     endpoints: list[Endpoint] = [
         endpoint
         for row in page.rows

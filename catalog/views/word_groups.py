@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 from catalog.forms.word_group_fields import WordGroupForm
 from catalog.models import CustomWordGroup
 from catalog.search import word_groups
-from catalog.search.progress import catalog_progress, is_catching_up
+from catalog.search.progress import pending_progress
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -27,7 +27,7 @@ def word_group_list(request: HttpRequest) -> HttpResponse:
         "query": query,
         "shipped": shipped,
         "shipped_count": shipped_count,
-        "progress": catalog_progress() if is_catching_up() else None,
+        "progress": pending_progress(),
     }
     return render(request, "catalog/word_groups.html", context)
 

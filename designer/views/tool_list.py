@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from catalog.models import Endpoint
 from catalog.models.tools import ToolStatus
 from catalog.search import recorded_searches
-from catalog.search.progress import catalog_progress, is_catching_up
+from catalog.search.progress import pending_progress
 from catalog.search.similar import similar_tools
 from catalog.views.asked import number
 from designer.agents import agent_addresses
@@ -64,7 +64,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "is_filtered": any(query.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
         "as_typed_url": f"{_address(query)}&as_typed=true",
-        "progress": catalog_progress() if is_catching_up() else None,
+        "progress": pending_progress(),
     }
     if request.headers.get("HX-Request"):
         response = render(request, "designer/_tools_swapped.html", context)
