@@ -136,7 +136,8 @@ def test_viewer_sees_who_could_give_a_role(client):
     client.force_login(make_user(Role.VIEWER))
     page = client.get("/users/").content.decode()
     assert "Ada Admin" in page
-    assert "You need the administrator role" in page
+    assert "Administrators give roles." in page
+    assert "/users/new/" not in page
 
 
 @pytest.mark.django_db
