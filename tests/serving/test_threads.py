@@ -218,14 +218,16 @@ def test_the_history_says_which_state_is_the_one_of_now(client, runs, owner, mon
     for zip_code in ("0150", "0151"):
         client.post(url(), {"arguments": {"Zip_code": zip_code}, "thread": thread})
     page = f"/agents/desk/threads/{thread}/?ask=1"
-    page_text = text_of(pages.get(page))
-    assert "History Newest first 1 {" in page_text
-    assert "current contents" not in page_text, "this vendor tells the states before it alone"
+    response = pages.get(page)
+    assert [state.checkpoint for state in response.context["history"]] == ["1", "0"]
+    assert "current contents" not in text_of(response), "this vendor tells the states before it alone"
     present = threads.state(Thread.objects.get())
     earlier = threads.history(Thread.objects.get(), limit=5)
     monkeypatch.setattr(threads, "history", lambda *_, **__: [replace(present, checkpoint="2"), *earlier])
-    page_text = text_of(pages.get(page))
-    assert "History Newest first 2 current contents {" in page_text
+    response = pages.get(page)
+    page_text = text_of(response)
+    assert [state.checkpoint for state in response.context["history"]] == ["2", "1", "0"]
+    assert "2 current contents" in page_text
     assert "Before," not in page_text
 
 
