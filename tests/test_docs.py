@@ -62,6 +62,10 @@ def test_the_manual_is_short():
     assert sum(len(page.split()) for page in pages) <= 6_000
 
 
+def test_the_documentation_is_short():
+    assert sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md")) <= 55_000
+
+
 def test_every_variable_of_the_containers_is_explained():
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     own_services = [service for service in services.values() if service["image"] == "pegboard"]
