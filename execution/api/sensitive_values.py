@@ -24,7 +24,7 @@ class SensitiveInput(Input):
     outputs = _pointers()
 
 
-class ProposalOutput(serializers.Serializer[Any]):
+class SensitiveProposalOutput(serializers.Serializer[Any]):
     side = serializers.ChoiceField(choices=["inputs", "outputs"])
     pointer = serializers.CharField()
     reason = serializers.CharField(help_text="The name or format that it comes from.")
@@ -33,7 +33,9 @@ class ProposalOutput(serializers.Serializer[Any]):
 class SensitiveOutput(serializers.Serializer[Any]):
     inputs = _pointers()
     outputs = _pointers()
-    proposals = ProposalOutput(many=True, help_text="Members that are not marked. They mask nothing.")
+    proposals = SensitiveProposalOutput(
+        many=True, help_text="Members that are not marked. They mask nothing."
+    )
 
 
 @extend_schema(tags=["sensitive-values"])

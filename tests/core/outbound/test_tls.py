@@ -310,7 +310,7 @@ def test_what_is_no_certificate_is_not_taken(admin_api, authorities, expected_te
 
 def test_page_takes_and_keeps_the_certificates(admin_api, authority):
     endpoint = make_endpoint()
-    page = admin_api.get(f"/endpoints/{endpoint.pk}/").content.decode()
+    page = admin_api.get(f"/endpoints/{endpoint.pk}/?tab=settings").content.decode()
     assert "Certificates of your own authority" in page
     form = {"url": endpoint.url, "interval_minutes": 60, "authorities": authority.pem}
     pace = {"requests_per_second": 3, "requests_at_once": 2}
