@@ -12,7 +12,6 @@ from core.outbound.errors import printable
 from designer.models import Pin, ProcedureReference
 from designer.pins import pinned_signatures
 from designer.procedures import impact, vocabulary
-from designer.procedures.impact import LineImpact
 from designer.procedures.lint import Issue
 from designer.signatures import model_names
 from designer.signatures.effective import effective
@@ -59,7 +58,15 @@ def remarks(texts: Mapping[int, str]) -> dict[int, list[Issue]]:
             move = move_between(pin, before, after, changes, version=pin.version)
             for procedure in procedures:
                 issues[procedure] += [
-                    _issue(line) for line in impact.impacts(texts[procedure], move) if line.breaks
+                    Issue(
+                        line=line.line,
+                        code="line_broken",
+                        severity="error",
+                        message=f"This line {line.message}",
+                        fix="Change the line. If it is right as it stands, save the text again.",
+                    )
+                    for line in impact.impacts(texts[procedure], move)
+                    if line.breaks
                 ]
     return issues
 
@@ -78,13 +85,3 @@ def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int], lis
     for pin, version, procedure in rows:
         procedures_by_version[pin, version].append(procedure)
     return procedures_by_version
-
-
-def _issue(line: LineImpact) -> Issue:
-    return Issue(
-        line=line.line,
-        code="line_broken",
-        severity="error",
-        message=f"This line {line.message}",
-        fix="Change the line. If it is right as it stands, save the text again.",
-    )

@@ -42,22 +42,15 @@ def check_texts(agent: Agent, user: User, texts: Mapping[int, str], known: Vocab
     pieces = {key: references.parse(text, known) for key, text in texts.items()}
     names: set[str] = set().union(*(lint.unknown_names(text_pieces) for text_pieces in pieces.values()))
     elsewhere = vocabulary.find_elsewhere(names, agent, user)
+    stored_texts = {key: references.stored(text_pieces) for key, text_pieces in pieces.items()}
+    broken_line_issues = broken_lines.remarks(stored_texts)
     return Checked(
         vocabulary=known,
         pieces=pieces,
-        remarks=_remarks(pieces, known, elsewhere),
+        # In the order of each text.
+        remarks={
+            key: lint.in_order([*lint.lint(text_pieces, known, elsewhere), *broken_line_issues.get(key, ())])
+            for key, text_pieces in pieces.items()
+        },
         of_agent=lint.unreferenced(pieces.values(), known),
     )
-
-
-def _remarks(
-    pieces: Mapping[int, Sequence[Piece]], known: Vocabulary, elsewhere: Mapping[str, lint.Elsewhere]
-) -> dict[int, list[Issue]]:
-    """Return the issues by procedure, in the order of each text."""
-    broken_line_issues = broken_lines.remarks(
-        {key: references.stored(text_pieces) for key, text_pieces in pieces.items()}
-    )
-    return {
-        key: lint.in_order([*lint.lint(text_pieces, known, elsewhere), *broken_line_issues.get(key, ())])
-        for key, text_pieces in pieces.items()
-    }

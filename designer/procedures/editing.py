@@ -136,7 +136,9 @@ def save_procedure(
     """
     procedure = _locked(procedure)
     before = facts(procedure)
-    why = _checked_reason(why)
+    why = why.strip()
+    if problem := why_not(why, MAX_REASON_LENGTH):
+        raise DomainError("invalid", f"The reason cannot be kept: {problem}", fields={"why": problem})
     title = procedure.title if title is None else _checked_title(title)
     body = procedure.text if body is None else _checked_body(body)
     names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
@@ -331,13 +333,6 @@ def _checked_body(body: str) -> str:
     if reason := why_not(body, MAX_TEXT_LENGTH):
         raise DomainError("invalid", f"The text cannot be kept: {reason}", fields={"body": reason})
     return body
-
-
-def _checked_reason(why: str) -> str:
-    why = why.strip()
-    if problem := why_not(why, MAX_REASON_LENGTH):
-        raise DomainError("invalid", f"The reason cannot be kept: {problem}", fields={"why": problem})
-    return why
 
 
 def _free_slug(agent: Agent, title: str, proposal: str) -> str:

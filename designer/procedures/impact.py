@@ -190,13 +190,12 @@ def _find_broken_members(
                 if fitted and not _fits(after[use.member], use.value, move.after):
                     yield _value_lost(use.line, name, use.value, move)
                 continue
-            value = _removed_value(change)
-            if value is None:
-                yield LineImpact(
-                    line=use.line, message=f"{verb} “{name}”. In {move.version}: {change.sentence}"
-                )
-            elif re.search(rf"(?<!\w){re.escape(value)}(?!\w)", lines[use.line - 1]):
-                yield _value_lost(use.line, name, value, move)
+            segments = pointers.split(f"/{change.path}")
+            if change.kind != "narrowed" or segments[-2:-1] not in (("allowed_values",), ("enum",)):
+                message = f"{verb} “{name}”. In {move.version}: {change.sentence}"
+                yield LineImpact(line=use.line, message=message)
+            elif re.search(rf"(?<!\w){re.escape(segments[-1])}(?!\w)", lines[use.line - 1]):
+                yield _value_lost(use.line, name, segments[-1], move)
 
 
 def _find_broken_calls(used: Iterable[Use], groups: _Changes, move: Move) -> Iterator[LineImpact]:
@@ -243,13 +242,6 @@ def _find_broken_values(text: str, groups: _Changes, move: Move) -> Iterator[Lin
             fitted = is_of_this and _fits(before[parameter.id], stated_value.value, move.before)
             if fitted and not _fits(after[parameter.id], stated_value.value, move.after):
                 yield _value_lost(stated_value.line, parameter.name, stated_value.value, move)
-
-
-def _removed_value(change: Change) -> str | None:
-    # The removed value, if that is the change.
-    path = pointers.split(f"/{change.path}")
-    is_one = change.kind == "narrowed" and path[-2:-1] in (("allowed_values",), ("enum",))
-    return path[-1] if is_one else None
 
 
 def _value_lost(line: int, name: str, value: str, move: Move) -> LineImpact:

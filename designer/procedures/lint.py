@@ -260,15 +260,9 @@ def _check_members(piece: Piece, reference: Reference, tool: KnownTool) -> Itera
             names_ = [row.name for row in tool.inputs]
             message = f"“{tool.name}()” takes no “{member.id}”."
             yield _issue(piece, "unknown_input", message, _choice("It takes", names_))
-        elif member.literal and (issue := _value_issue(piece, tool, known_input, member.literal)):
-            yield issue
-
-
-def _value_issue(piece: Piece, tool: KnownTool, known: KnownInput, value: str) -> Issue | None:
-    if not known.allowed or value in known.allowed:
-        return None
-    message = f"“{known.name}” of “{tool.name}()” cannot be “{value}”."
-    return _issue(piece, "value_not_allowed", message, _choice("It takes", known.allowed))
+        elif member.literal and known_input.allowed and member.literal not in known_input.allowed:
+            message = f"“{known_input.name}” of “{tool.name}()” cannot be “{member.literal}”."
+            yield _issue(piece, "value_not_allowed", message, _choice("It takes", known_input.allowed))
 
 
 def _check_order(pieces: Sequence[Piece], vocabulary: Vocabulary) -> Iterator[Issue]:

@@ -249,15 +249,15 @@ def display_text(pieces: Iterable[Piece]) -> str:
 
 def rendered(pieces: Iterable[Piece]) -> str:
     """Return what a model reads: the displayed text, with items by their bare names."""
-    return "".join(_rendered(piece) for piece in pieces)
-
-
-def _rendered(piece: Piece) -> str:
-    if piece.reference is None or piece.reference.kind not in ("item", "input"):
-        return piece.display_text
-    if piece.reference.kind == "item":
-        return piece.reference.name
-    return _ITEM_AS_ARGUMENT.sub(r"\1", piece.display_text)
+    texts = []
+    for piece in pieces:
+        text, kind = piece.display_text, piece.reference.kind if piece.reference else ""
+        if piece.reference and kind == "item":
+            text = piece.reference.name
+        elif kind == "input":
+            text = _ITEM_AS_ARGUMENT.sub(r"\1", text)
+        texts.append(text)
+    return "".join(texts)
 
 
 def _split(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, Reference | None]]:
@@ -303,7 +303,8 @@ def _parse_entered(match: re.Match[str], vocabulary: Vocabulary) -> Reference | 
     if not candidates and (arguments or match["mention"]):
         return None
     # Unless the tool has an input of that name.
-    if arguments and arguments in _PLURALS and arguments not in _names_of_inputs(candidates):
+    tools = [tool for tool in candidates if isinstance(tool, KnownTool)]
+    if arguments in _PLURALS and arguments not in {row.name for tool in tools for row in tool.inputs}:
         return None
     if len(candidates) != 1:
         return Reference(kind="tool", name=name, is_ambiguous=bool(candidates))
@@ -314,25 +315,18 @@ def _parse_entered(match: re.Match[str], vocabulary: Vocabulary) -> Reference | 
         return Reference(kind="agent", target=candidate.id, name=name)
     if arguments:
         ids = {row.name.lower(): row.id for row in candidate.inputs}
-        members = tuple(
-            _parse_input(input_name or item.strip("{}").removeprefix("item:"), value or item, ids)
-            for item, input_name, value in _ARGUMENTS.findall(arguments)
-        )
-        return Reference(kind="input", target=candidate.pin, name=name, members=members)
+        members = []
+        for item, input_name, value in _ARGUMENTS.findall(arguments):
+            member_name = input_name or item.strip("{}").removeprefix("item:")
+            text = (value or item).strip("\"'“”").replace("{item:", "{")
+            members.append(Member(ids.get(member_name.lower(), member_name), text))
+        return Reference(kind="input", target=candidate.pin, name=name, members=tuple(members))
     if output:
         ids = {row.name.lower(): row.id for row in candidate.outputs}
         return Reference(
             kind="output", target=candidate.pin, name=name, members=(Member(ids.get(output.lower(), output)),)
         )
     return Reference(kind="tool", target=candidate.pin, name=name)
-
-
-def _parse_input(name: str, value: str, ids: Mapping[str, str]) -> Member:
-    return Member(ids.get(name.lower(), name), value.strip("\"'“”").replace("{item:", "{"))
-
-
-def _names_of_inputs(candidates: Iterable[KnownTool | KnownAgent]) -> set[str]:
-    return {row.name for tool in candidates if isinstance(tool, KnownTool) for row in tool.inputs}
 
 
 def _display_reference(reference: Reference, target: int, vocabulary: Vocabulary) -> str:
@@ -346,23 +340,13 @@ def _display_reference(reference: Reference, target: int, vocabulary: Vocabulary
     member_names = [names.get(member.id, re.sub(r"\W+", "_", member.id)) for member in reference.members]
     if reference.kind == "output":
         return f"{tool.name}().{member_names[0]}"
-    arguments = [
-        _format_argument(name, member) for name, member in zip(member_names, reference.members, strict=True)
-    ]
+    arguments = []
+    for name, member in zip(member_names, reference.members, strict=True):
+        value = member.value
+        if not member.item and not re.fullmatch(r"[\w.+-]*", value, re.ASCII):
+            value = f"“{value}”" if '"' in value else f'"{value}"'
+        arguments.append(value if member.item == name else f"{name}={value}" if value else name)
     return f"{tool.name}({', '.join(arguments)})"
-
-
-def _format_argument(name: str, member: Member) -> str:
-    if member.item == name:
-        return member.value
-    value = member.value if member.item else _quoted(member.value)
-    return f"{name}={value}" if member.value else name
-
-
-def _quoted(value: str) -> str:
-    if re.fullmatch(r"[\w.+-]+", value, re.ASCII):
-        return value
-    return f"“{value}”" if '"' in value else f'"{value}"'
 
 
 def _stored(reference: Reference, target: int) -> str:

@@ -60,22 +60,23 @@ def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[Releas
     removed = [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in rows.removed]
     agents = map(vocabulary.known_agent, rows.transfers)
     names = Vocabulary(tools=(*pinned, *removed), agents=(*agents, *rows.gone))
-    return tuple(_release_procedure(procedure, names) for procedure in rows.procedures)
-
-
-def _release_procedure(procedure: Procedure, names: Vocabulary) -> ReleasedProcedure:
-    pieces = references.parse(procedure.text, names)
-    return ReleasedProcedure(
-        slug=procedure.slug,
-        title=procedure.title,
-        text=references.rendered(pieces),
-        references=tuple(
-            _named_reference(place, names)
-            for place in references.flat(pieces)
-            # A gone agent is named in the text, but is not a reference.
-            if place.kind != "agent" or place.target is None or not names.by_agent[place.target].state
-        ),
-    )
+    procedures = []
+    for procedure in rows.procedures:
+        pieces = references.parse(procedure.text, names)
+        procedures.append(
+            ReleasedProcedure(
+                slug=procedure.slug,
+                title=procedure.title,
+                text=references.rendered(pieces),
+                references=tuple(
+                    _named_reference(place, names)
+                    for place in references.flat(pieces)
+                    # A gone agent is named in the text, but is not a reference.
+                    if place.kind != "agent" or place.target is None or not names.by_agent[place.target].state
+                ),
+            )
+        )
+    return tuple(procedures)
 
 
 def _named_reference(place: TextPosition, names: Vocabulary) -> ReleasedReference:

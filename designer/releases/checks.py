@@ -93,7 +93,8 @@ def checks(*tree: Facts) -> list[Check]:
     agent.
     """
     result: list[Check] = []
-    for rule in (*RULES, _more):
+    rules: list[Callable[[Facts], Iterable[Check]]] = [*RULES, lambda facts: facts.more]
+    for rule in rules:
         checks_by_agent = [(facts.sub_agent, list(rule(facts))) for facts in tree]
         is_ok = all(any(row.severity == "ok" for row in rows) for _, rows in checks_by_agent if rows)
         for sub_agent, rows in checks_by_agent:
@@ -335,10 +336,6 @@ def _describe_flip(flip: Flip) -> str:
         f"in place of “{flip.expected}”" if flip.expected else "and the tool for it is not there any more"
     )
     return f"“{flip.says}”: {choice} {expectation}."
-
-
-def _more(facts: Facts) -> Iterator[Check]:
-    yield from facts.more
 
 
 def _first_sentences(sentences: Iterable[str]) -> str:

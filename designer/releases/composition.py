@@ -125,6 +125,7 @@ def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
     endpoint: Endpoint = pin.tool.endpoint
     version = pin.version
     policy = pinned_signatures.retry_of(pin).policy
+    row = pin.configuration
     return ReleasedTool(
         id=pin.tool_id,
         tool_id=pin.tool.tool_id,
@@ -139,14 +140,7 @@ def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
         },
         retry=None if policy == retries.DEFAULT else policy,
         mode="fresh" if pin.mode == PinMode.FRESH else "cached",
-        configuration=_configuration(pin),
-    )
-
-
-def _configuration(pin: Pin) -> ReleasedConfiguration | None:
-    configuration = pin.configuration
-    return (
-        ReleasedConfiguration(name=configuration.name, number=configuration.number) if configuration else None
+        configuration=ReleasedConfiguration(name=row.name, number=row.number) if row else None,
     )
 
 

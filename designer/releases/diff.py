@@ -133,7 +133,11 @@ def compare_releases(before: ReleaseDocument | None, after: ReleaseDocument) -> 
     old_root, *old_sub_agents = before.nodes
     old = {node.id: node for node in old_sub_agents}
     new_ids = {node.id for node in sub_agents}
-    changes = [_removed_agent(node) for node in old_sub_agents if node.id not in new_ids]
+    changes = [
+        replace(_between_agents(node, _without_content(node)), mark="removed")
+        for node in old_sub_agents
+        if node.id not in new_ids
+    ]
     for node in sub_agents:
         change = _between_agents(old[node.id], node) if node.id in old else _added_agent(node)
         if change.count or change.mark == "added":
@@ -161,10 +165,6 @@ def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentD
 
 def _added_agent(node: ReleasedSubAgent) -> AgentDifference:
     return replace(_between_agents(_without_content(node), node), mark="added")
-
-
-def _removed_agent(node: ReleasedSubAgent) -> AgentDifference:
-    return replace(_between_agents(node, _without_content(node)), mark="removed")
 
 
 def _without_content(node: ReleasedSubAgent) -> ReleasedSubAgent:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from catalog.models import Tool, ToolVersion
+from catalog.models import ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
@@ -91,6 +91,11 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
             state, reason = blocked.get(pin.pk, (None, ""))
             finding = reviewed.get(pin.version_id)
             limit = usable.excluding_limit(pin.tool.endpoint.vendor)
+            endpoint, gone = pin.tool.endpoint, ""
+            if endpoint.removed_at or endpoint.vendor.removed_at:
+                gone = "its vendor was removed from Pegboard."
+            elif pin.tool.status == ToolStatus.WITHDRAWN:
+                gone = f"{endpoint.vendor} does not list it any more."
             tools.append(
                 ToolFacts(
                     name=pin.name,
@@ -99,7 +104,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
                     held=reason if state and state != FindingState.BLOCKED else "",
                     under_review=finding.message if finding and finding.severity != Severity.LOW else "",
                     review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
-                    gone=_explain_withdrawal(pin.tool),
+                    gone=gone,
                     outside=usable.refusal(agent, pin.tool, is_pinned=True),
                     outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
                     misfits=tuple(
@@ -218,12 +223,6 @@ def _check_procedures(
         )
     if is_clean:
         yield Check(code="procedures", severity="ok", message="The procedures name tools that are there.")
-
-
-def _explain_withdrawal(tool: Tool) -> str:
-    if tool.endpoint.removed_at or tool.endpoint.vendor.removed_at:
-        return "its vendor was removed from Pegboard."
-    return f"{tool.endpoint.vendor} does not list it any more." if tool.status == ToolStatus.WITHDRAWN else ""
 
 
 def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:

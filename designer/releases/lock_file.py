@@ -57,6 +57,11 @@ def lock(
     of the release.
     """
     bound = recorded_bindings.locked_bindings(bindings)
+    context = [
+        ({"agent": node.slug} if node.parent else {}) | {"kind": item.signature.kind} | _locked_tool(item)
+        for node in document.nodes
+        for item in node.context
+    ]
     return {
         "schema": SCHEMA,
         "agent": document.agent.slug,
@@ -70,18 +75,10 @@ def lock(
             for tool in node.tools
         ],
         # Left out where there is none, as before there were prompts and resources.
-        **({"context": context} if (context := _locked_context(document)) else {}),
+        **({"context": context} if context else {}),
         # A release whose tools all run at their vendors is locked as before activities existed.
         **({"environment": bindings["environment"], "bindings": bound} if bound else {}),
     }
-
-
-def _locked_context(document: ReleaseDocument) -> list[dict[str, Any]]:
-    return [
-        ({"agent": node.slug} if node.parent else {}) | {"kind": item.signature.kind} | _locked_tool(item)
-        for node in document.nodes
-        for item in node.context
-    ]
 
 
 def _locked_tool(tool: ReleasedTool) -> dict[str, Any]:
@@ -111,7 +108,13 @@ def list_changes(
     """
     changes: list[LockChange] = []
     if retired:
-        changes.append(_retirement_change(locked.number, retired))
+        state_text = f", and answers until {retired.until}" if retired.until else ""
+        if retired.is_over:
+            state_text = f", and has not answered since {retired.until}"
+        successor_text = f" Read release {retired.successor} in its place." if retired.successor else ""
+        message = f"Release {locked.number} is retired{state_text}: “{retired.reason}”.{successor_text}"
+        class_: Class = "breaking" if retired.is_over else "notice"
+        changes.append(LockChange("release_retired", class_, "", message))
     if now is None:
         changes.append(
             LockChange("channel_empty", "breaking", "", f"“{channel}” leads to no release any more.")
@@ -120,7 +123,16 @@ def list_changes(
         message = f"“{channel}” leads to release {now.number}; the lock file names release {locked.number}."
         changes.append(LockChange("channel_moved", "compatible", "", message))
         changes += _compare_trees(locked, now)
-    changes += _compare_offers(locked.all_items, offers)
+    for tool in locked.all_items:
+        # Reported in addition to the release's changes: its texts remain, while calls go to the vendor as it
+        # is today.
+        offer, name = offers.get(tool.id), tool.signature.name
+        if offer is None or offer.version is None:
+            message = f"The vendor does not offer “{name}” any more; calls of it may fail."
+            changes.append(LockChange("tool_withdrawn", "notice", name, message))
+        elif offer.is_newer:
+            message = f"The vendor offers version {offer.version} of “{name}”. The release keeps its own."
+            changes.append(LockChange("newer_version", "notice", name, message))
     return changes
 
 
@@ -135,15 +147,6 @@ def moved_bindings(record: Mapping[str, Any], now: Mapping[str, Any]) -> list[Lo
 def status(found: Iterable[LockChange]) -> Status:
     classes = {change.class_ for change in found}
     return "breaking" if "breaking" in classes else "behind" if classes else "current"
-
-
-def _retirement_change(number: int, retired: Retired) -> LockChange:
-    state_text = f", and has not answered since {retired.until}" if retired.is_over else ""
-    if retired.until and not retired.is_over:
-        state_text = f", and answers until {retired.until}"
-    successor_text = f" Read release {retired.successor} in its place." if retired.successor else ""
-    message = f"Release {number} is retired{state_text}: “{retired.reason}”.{successor_text}"
-    return LockChange("release_retired", "breaking" if retired.is_over else "notice", "", message)
 
 
 def _compare_trees(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[LockChange]:
@@ -225,16 +228,3 @@ def _tool_change(old: ReleasedTool, new: ReleasedTool, number: int) -> LockChang
     class_: Class = "notice" if at_run_time or comparison.class_ == "notice" else "compatible"
     message = f"“{name}” differs in release {number}: {' '.join([*sentences, *at_run_time])}"
     return LockChange("tool_changed", class_, name, message)
-
-
-def _compare_offers(tools: Iterable[ReleasedTool], offers: Mapping[int, Offer]) -> Iterator[LockChange]:
-    for tool in tools:
-        # Reported in addition to the release's changes: its texts remain, while calls go to the vendor as it
-        # is today.
-        offer, name = offers.get(tool.id), tool.signature.name
-        if offer is None or offer.version is None:
-            message = f"The vendor does not offer “{name}” any more; calls of it may fail."
-            yield LockChange("tool_withdrawn", "notice", name, message)
-        elif offer.is_newer:
-            message = f"The vendor offers version {offer.version} of “{name}”. The release keeps its own."
-            yield LockChange("newer_version", "notice", name, message)

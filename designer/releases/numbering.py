@@ -103,8 +103,9 @@ def _changes(old: ReleasedTool, new: ReleasedTool) -> list[diff.Change]:
     which one breaks them, else in the one that carries the most.
     """
     changes: list[diff.Change] = []
+    agent = ReleasedAgent(slug="", name="", description="")
+    documents = [ReleaseDocument(schema="", agent=agent, number=1, tools=(tool,)) for tool in (old, new)]
     for format_ in _FORMATS:
-        documents = [_single_tool_document(tool) for tool in (old, new)]
         if not all(base.carried(document, format_.limits).is_whole for document in documents):
             continue
         reader = protocols.get(format_.name)()
@@ -120,8 +121,3 @@ def _changes(old: ReleasedTool, new: ReleasedTool) -> list[diff.Change]:
         if unsafe(changes):
             break
     return changes
-
-
-def _single_tool_document(tool: ReleasedTool) -> ReleaseDocument:
-    agent = ReleasedAgent(slug="", name="", description="")
-    return ReleaseDocument(schema="", agent=agent, number=1, tools=(tool,))

@@ -1,6 +1,6 @@
 """Compare the activities that ran for a release's tools when it was published with those of today. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,18 +41,14 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Binding
     """
     if not before or not after:
         return []
-    return list(_changes(before["tools"], after["tools"]))
-
-
-def _changes(
-    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
-) -> Iterator[BindingChange]:
-    current_rows = {(row["agent"], row["tool_id"]): row for row in after}
-    for row in before:
+    current_rows = {(row["agent"], row["tool_id"]): row for row in after["tools"]}
+    changes = []
+    for row in before["tools"]:
         other = current_rows.get((row["agent"], row["tool_id"]))
         if other and _state(row) != _state(other):
             message = f"“{row['tool']}” is run by {describe(other)} now, and was run by {describe(row)}."
-            yield BindingChange(row["tool"], row["agent"], message, row, other)
+            changes.append(BindingChange(row["tool"], row["agent"], message, row, other))
+    return changes
 
 
 def _state(row: Mapping[str, Any]) -> tuple[Any, ...]:

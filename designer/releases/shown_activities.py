@@ -14,7 +14,6 @@ from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.exports import transfers
 from designer.exports.base import Format
-from designer.exports.document import ReleasedTool
 from designer.exports.parts import tools_in, value_at
 from designer.models import Place, Release
 from designer.releases import publishing
@@ -36,8 +35,16 @@ def with_activities(
         return body
     released_tools = transfers.with_transfers_as_tools(publishing.part_of(release, sub_agent)).tools
     tools = [row for row in released_tools if row.signature.kind != transfers.KIND]
-    selected = [row for row in tools if tool in ("", row.signature.name)]
-    activities = _resolve_activities(release, place, selected)
+    subjects = {
+        row.signature.name: Subject.of_released(row) for row in tools if tool in ("", row.signature.name)
+    }
+    resolutions = environments.resolve_all(place, list(subjects.values()), agent=release.agent_id)
+    activities = {}
+    for name, subject in subjects.items():
+        if fault := resolutions[subject].fault:
+            message = f"“{printable(name, 64)}”: {fault.message}"
+            raise DomainError(fault.code, message, fields={name: fault.message}, status=409)
+        activities[name] = resolutions[subject].activity_shown_to_model(name)
     if all(name == activity for name, activity in activities.items()):
         return body
     document: Any = msgspec.json.decode(body)
@@ -51,16 +58,3 @@ def with_activities(
 def etag_with_activities(published: str, body: bytes, composed: bytes) -> str:
     """Return the ETag of the composed export, derived from that of the published one."""
     return published if composed == body else f"{published}.{hashlib.sha256(composed).hexdigest()[:16]}"
-
-
-def _resolve_activities(release: Release, place: Place | None, tools: list[ReleasedTool]) -> dict[str, str]:
-    subjects = [Subject.of_released(tool) for tool in tools]
-    resolutions = environments.resolve_all(place, subjects, agent=release.agent_id)
-    activity_by_tool = {}
-    for tool in tools:
-        name, resolution = tool.signature.name, resolutions[Subject.of_released(tool)]
-        if fault := resolution.fault:
-            message = f"“{printable(name, 64)}”: {fault.message}"
-            raise DomainError(fault.code, message, fields={name: fault.message}, status=409)
-        activity_by_tool[name] = resolution.activity_shown_to_model(name)
-    return activity_by_tool
