@@ -34,17 +34,12 @@ def is_foreign(*texts: str) -> bool:
 
     Most of its letters are not Latin, or it has function words of other languages and none of English.
     """
-    return any(_is_in_another_script(text) or _has_foreign_words_only(text) for text in texts)
-
-
-def _is_in_another_script(text: str) -> bool:
-    if text.isascii():
-        return False
-    letters = [letter for letter in text if letter.isalpha()]
-    foreign = [letter for letter in letters if not unicodedata.name(letter, "").startswith("LATIN ")]
-    return len(foreign) >= MIN_LETTERS and len(foreign) * 2 > len(letters)
-
-
-def _has_foreign_words_only(text: str) -> bool:
-    words = set(text.lower().split())
-    return len(words & _FOREIGN) >= MIN_FOREIGN_WORDS and words.isdisjoint(_ENGLISH)
+    for text in texts:
+        words = set(text.lower().split())
+        if len(words & _FOREIGN) >= MIN_FOREIGN_WORDS and words.isdisjoint(_ENGLISH):
+            return True
+        letters = [] if text.isascii() else [letter for letter in text if letter.isalpha()]
+        foreign = [letter for letter in letters if not unicodedata.name(letter, "").startswith("LATIN ")]
+        if len(foreign) >= MIN_LETTERS and len(foreign) * 2 > len(letters):
+            return True
+    return False

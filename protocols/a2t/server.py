@@ -16,7 +16,6 @@ from core.outbound.errors import printable
 from protocols import cursors
 from protocols.a2t import wire
 from protocols.a2t.document import RESULT
-from protocols.base import Ask
 from protocols.server import (
     NoSuchAddressError,
     Refusal,
@@ -211,14 +210,13 @@ def _error(result: ToolCallResult) -> dict[str, Any]:
     if result.outcome == "tool_error" and result.outputs:
         error |= wire.result(result.outputs)
     if result.asks:
-        error["asks"] = [_question(ask) for ask in result.asks]
+        asks = [
+            {"id": ask.id, "message": ask.message, "schema": ask.schema, "url": ask.url or None}
+            for ask in result.asks
+        ]
+        error["asks"] = [{name: value for name, value in ask.items() if value is not None} for ask in asks]
     if result.output_schema is not None:
         error["output_schema"] = result.output_schema
     if result.notes:
         error["notes"] = result.notes
     return error
-
-
-def _question(ask: Ask) -> dict[str, Any]:
-    members = {"id": ask.id, "message": ask.message, "schema": ask.schema, "url": ask.url or None}
-    return {member: value for member, value in members.items() if value is not None}

@@ -67,18 +67,17 @@ def stopped_state(asks: Sequence[Ask], request_state: object) -> dict[str, Any]:
 
 def response_to(kind: str, answer: object) -> dict[str, Any] | None:
     if kind in (SAMPLING_KIND, ROOTS_KIND):
-        return answer if isinstance(answer, dict) and _is_result_of(kind, answer) else None
+        if not isinstance(answer, dict):
+            return None
+        is_result = isinstance(answer.get("role"), str) and isinstance(answer.get("content"), dict | list)
+        if kind == ROOTS_KIND:
+            is_result = isinstance(answer.get("roots"), list)
+        return answer if is_result else None
     if answer is None:
         return {"action": "decline"}
     if answer == CLOSED:
         return {"action": "cancel"}
     return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
-
-
-def _is_result_of(kind: str, result: Mapping[str, Any]) -> bool:
-    if kind == ROOTS_KIND:
-        return isinstance(result.get("roots"), list)
-    return isinstance(result.get("role"), str) and isinstance(result.get("content"), dict | list)
 
 
 def _kind_of(ask: Ask) -> str:

@@ -116,17 +116,15 @@ def _build_request(kind: str, own_id: str, arguments: Mapping[str, Any], more: M
 def _outcome(answer: Answer, signature: Signature) -> Outcome:
     stored_answer = answer.document.answer_in(answer.result)
     result: dict[str, Any] = stored_answer.value
-    outputs = _messages(result) if signature.kind == "prompt" else _contents(result)
+    member, is_entry = ("messages", _is_message) if signature.kind == "prompt" else ("contents", _is_content)
+    entries, description = result.get(member), result.get("description")
+    if not isinstance(entries, list) or not all(map(is_entry, entries)):
+        shape = "messages with a role" if signature.kind == "prompt" else "texts or blobs"
+        raise ProtocolViolationError("SHAPE", f"The reply has no array “{member}” of {shape}.")
+    outputs: dict[str, Any] = {member: entries}
+    if signature.kind == "prompt" and isinstance(description, str):
+        outputs["description"] = description
     return Outcome("ok", outputs=outputs, notes=outcomes.notes_on(stored_answer))
-
-
-def _messages(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the messages of a prompt, and its description if it has one. Raises ProtocolViolationError."""
-    messages = result.get("messages")
-    if not isinstance(messages, list) or not all(map(_is_message, messages)):
-        raise ProtocolViolationError("SHAPE", "The reply has no array “messages” of messages with a role.")
-    description = result.get("description")
-    return {"messages": messages} | ({"description": description} if isinstance(description, str) else {})
 
 
 def _is_message(message: object) -> bool:
@@ -136,14 +134,6 @@ def _is_message(message: object) -> bool:
         and isinstance(content := message.get("content"), dict)
         and isinstance(content.get("type"), str)
     )
-
-
-def _contents(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the contents of a resource. Raises ProtocolViolationError."""
-    contents = result.get("contents")
-    if not isinstance(contents, list) or not all(map(_is_content, contents)):
-        raise ProtocolViolationError("SHAPE", "The reply has no array “contents” of texts or blobs.")
-    return {"contents": contents}
 
 
 def _is_content(content: object) -> bool:

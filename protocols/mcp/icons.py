@@ -23,37 +23,33 @@ def best_icon(icons: object) -> str:
     for every theme is better than one for the light theme, and that better than another. Then the size
     decides: the smallest that is large enough, else the largest.
     """
-    usable = [icon for icon in icons if _is_usable(icon)] if isinstance(icons, Sequence) else []
+    usable = [
+        icon
+        for icon in (icons if isinstance(icons, Sequence) else [])
+        if isinstance(icon, Mapping)
+        and isinstance(src := icon.get("src"), str)
+        and 0 < len(src) <= MAX_ICON_LENGTH
+    ]
     return str(min(usable, key=_rank)["src"]) if usable else ""
 
 
-def _is_usable(icon: object) -> bool:
-    src = icon.get("src") if isinstance(icon, Mapping) else None
-    return isinstance(src, str) and 0 < len(src) <= MAX_ICON_LENGTH
-
-
 def _rank(icon: Mapping[str, Any]) -> tuple[int, int, tuple[int, int]]:
-    theme = icon.get("theme")
-    theme_rank = 0 if theme is None else 1 if theme == "light" else 2
-    return _type_rank(icon), theme_rank, _size_rank(icon)
-
-
-def _type_rank(icon: Mapping[str, Any]) -> int:
-    src, mime_type = str(icon["src"]), icon.get("mimeType")
+    src, mime_type, theme, sizes = (
+        str(icon["src"]),
+        icon.get("mimeType"),
+        icon.get("theme"),
+        icon.get("sizes"),
+    )
     # An image in its address states its type there.
     stated_type = src[:40] if src[:5].lower() == "data:" else mime_type if isinstance(mime_type, str) else ""
     ending = src if not stated_type else ""
+    type_rank = 0 if _RASTER.search(stated_type) or _ENDING.search(ending) else 1
     if _DRAWING.search(stated_type) or _DRAWING.search(ending):
-        return 2
-    return 0 if _RASTER.search(stated_type) or _ENDING.search(ending) else 1
-
-
-def _size_rank(icon: Mapping[str, Any]) -> tuple[int, int]:
-    sizes = icon.get("sizes")
+        type_rank = 2
+    theme_rank = 0 if theme is None else 1 if theme == "light" else 2
     texts = sizes if isinstance(sizes, list) else sizes.split() if isinstance(sizes, str) else []
     sides = [min(map(int, size.groups())) for text in texts if (size := _SIZE.fullmatch(str(text)))]
-    large = [side for side in sides if side >= _SIDE]
-    if large:
-        return 0, min(large)
+    if large := [side for side in sides if side >= _SIDE]:
+        return type_rank, theme_rank, (0, min(large))
     # Without a size it may be of any; that is better than one that is known to be small.
-    return (1, 0) if not sides else (2, -max(sides))
+    return type_rank, theme_rank, (2, -max(sides)) if sides else (1, 0)

@@ -33,7 +33,9 @@ class Subscription:
     def take_updates(self) -> list[str]:
         """Return the addresses that were updated since the last time, without waiting."""
         updates = [
-            message["params"].get("uri") for message in _notifications(self._listening) if _is_update(message)
+            message["params"].get("uri")
+            for message in _notifications(self._listening)
+            if message.get("method") == UPDATED
         ]
         return [uri for uri in updates if uri in self.addresses]
 
@@ -78,7 +80,3 @@ def _notifications(listening: Listening) -> Iterator[dict[str, Any]]:
         for message in messages:
             if isinstance(message, dict) and isinstance(message.get("params"), dict):
                 yield message
-
-
-def _is_update(message: dict[str, Any]) -> bool:
-    return message.get("method") == UPDATED

@@ -268,9 +268,15 @@ class Document:
                 openapi_schema.component_name(reference, COMPONENT) or "" for reference in found_references
             }
             return schema
-        component_references = {
-            reference: self._component_reference(reference) for reference in found_references
-        }
+        component_references = {}
+        for reference in found_references:
+            component_references[reference] = reference
+            if not reference.startswith(COMPONENT):
+                # A schema elsewhere in the document becomes a component with its pointer as its name.
+                name = reference.removeprefix("#")
+                if name not in self._named:
+                    self._named[name] = self._target(reference)
+                component_references[reference] = COMPONENT + quote(pointers.escape(name), safe="~")
         references |= {
             openapi_schema.component_name(reference, COMPONENT) or ""
             for reference in component_references.values()
@@ -278,15 +284,6 @@ class Document:
         return spelling.with_changed_references(
             schema, component_references.__getitem__, openapi_schema.REFERENCES
         )
-
-    def _component_reference(self, reference: str) -> str:
-        if reference.startswith(COMPONENT):
-            return reference
-        # A schema elsewhere in the document becomes a component with its pointer as its name.
-        name = reference.removeprefix("#")
-        if name not in self._named:
-            self._named[name] = self._target(reference)
-        return COMPONENT + quote(pointers.escape(name), safe="~")
 
     def _component(self, name: str) -> _SizedSchema:
         component = self._schemas.get(name)

@@ -42,17 +42,25 @@ def encode(
     """Return the boundary and the body. A list becomes several parts of one name. Raises
     UnreadableFileError.
     """
-    parts = [
-        _part(name, entry, _media(encodings.get(name)), is_file=name in files)
-        for name, value in members.items()
-        for entry in (value if isinstance(value, list) else [value])
-        if entry is not None
-    ]
+    parts = []
+    for name, value in members.items():
+        encoding = encodings.get(name)
+        # The media type that the document declares for a part; "" if it declares none or several.
+        declared = encoding.get("contentType") if isinstance(encoding, dict) else None
+        media = declared if isinstance(declared, str) and _MEDIA.fullmatch(declared) else ""
+        entries = value if isinstance(value, list) else [value]
+        parts += [_part(name, row, media, is_file=name in files) for row in entries if row is not None]
     # Equal parts have an equal boundary, and no part contains it, because no part contains its own digest.
     digest = hashlib.sha256(b"\0".join(part.content for part in parts))
     boundary = f"pegboard-{digest.hexdigest()[:40]}"
-    lines = b"".join(_head(part, boundary) + part.content + b"\r\n" for part in parts)
-    return boundary, lines + f"--{boundary}--\r\n".encode()
+    lines = []
+    for part in parts:
+        name = part.name.translate(_NAMES)
+        file = f'; filename="{name}"' if part.is_file else ""
+        media = f"Content-Type: {part.media}\r\n" if part.media else ""
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n{media}\r\n'
+        lines.append(head.encode() + part.content + b"\r\n")
+    return boundary, b"".join(lines) + f"--{boundary}--\r\n".encode()
 
 
 def _part(name: str, value: Any, media: str, *, is_file: bool) -> _Part:
@@ -76,16 +84,3 @@ def _file(name: str, text: str) -> tuple[str, bytes]:
         return match[1] or "application/octet-stream", content
     except (binascii.Error, ValueError) as exc:
         raise UnreadableFileError(name) from exc
-
-
-def _media(encoding: object) -> str:
-    # The media type that the document declares for a part; "" if it declares none or several.
-    media_type = encoding.get("contentType") if isinstance(encoding, dict) else None
-    return media_type if isinstance(media_type, str) and _MEDIA.fullmatch(media_type) else ""
-
-
-def _head(part: _Part, boundary: str) -> bytes:
-    name = part.name.translate(_NAMES)
-    file = f'; filename="{name}"' if part.is_file else ""
-    media = f"Content-Type: {part.media}\r\n" if part.media else ""
-    return f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n{media}\r\n'.encode()

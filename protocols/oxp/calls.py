@@ -85,21 +85,16 @@ def _post(
     session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any], form: wire.Form
 ) -> Reply:
     full = {**request, **({"context": context} if context else {})}
-    logged = {**request, **({"context": _without_values(context)} if context else {})}
+    # For the record of the call: the names of users, providers and secrets, without values.
+    masked: dict[str, Any] = {"user_id": HIDDEN} if "user_id" in context else {}
+    for member, value in (("authorization", "token"), ("secrets", "value")):
+        if member in context:
+            masked[member] = [{"id": entry["id"], value: HIDDEN} for entry in context[member]]
+    logged = {**request, **({"context": masked} if context else {})}
     headers = wire.VERSION_HEADERS if form == "bare" else None
     return session.post(
         path, json=wire.call(full, form), headers=headers, accept=_STATUSES, shown=wire.call(logged, form)
     )
-
-
-def _without_values(context: Mapping[str, Any]) -> dict[str, Any]:
-    # For the record of the call: the names of users, providers and secrets, without values.
-    masked = {
-        member: [{"id": entry["id"], value: HIDDEN} for entry in context[member]]
-        for member, value in (("authorization", "token"), ("secrets", "value"))
-        if member in context
-    }
-    return {**({"user_id": HIDDEN} if "user_id" in context else {}), **masked}
 
 
 def _requires_member(reply: Reply, member: str) -> bool:
@@ -114,10 +109,14 @@ def _requires_member(reply: Reply, member: str) -> bool:
 
 def _result(signature: Signature, reply: Reply) -> Outcome:
     answer = strict_json.require_answer(reply)
-    document = wire.response_in(answer.value)
+    document: Any = wire.response_in(answer.value)
     outcome = _outcome(signature, document)
     notes = [*outcomes.notes_on(answer), *note_other_version(reply), *outcome.notes]
-    return replace(outcome, notes=notes, vendor_duration_ms=_duration(document))
+    # In milliseconds. An invalid duration is ignored.
+    duration = document.get("duration")
+    is_number = isinstance(duration, int | float) and not isinstance(duration, bool)
+    is_valid = is_number and 0 <= duration < MAX_DURATION
+    return replace(outcome, notes=notes, vendor_duration_ms=round(duration) if is_valid else None)
 
 
 def note_other_version(reply: Reply) -> list[Note]:
@@ -127,14 +126,6 @@ def note_other_version(reply: Reply) -> list[Note]:
         return []
     message = f"The vendor replies with OXP {printable(version, 20)}; Pegboard uses {wire.VERSION}."
     return [Note("OXP_VERSION", message)]
-
-
-def _duration(document: Any) -> int | None:
-    # In milliseconds. An invalid duration is ignored.
-    duration = document.get("duration") if isinstance(document, dict) else None
-    if not isinstance(duration, int | float) or isinstance(duration, bool):
-        return None
-    return round(duration) if 0 <= duration < MAX_DURATION else None
 
 
 def _outcome(signature: Signature, document: Any) -> Outcome:

@@ -305,29 +305,26 @@ def _current_page(listing: _Listing) -> Page:
     by_tool: dict[str, list[Item]] = {}
     for item in listing.items:
         by_tool.setdefault(item.tool_id, []).append(item)
-    rejected = list(listing.rejected)
-    items = [item for versions in by_tool.values() for item in _latest(versions, rejected)]
+    items, rejected = [], list(listing.rejected)
+    for versions in by_tool.values():
+        remaining = sorted(versions, key=lambda item: item.label_key, reverse=True)
+        while remaining[0].label_key != remaining[-1].label_key:
+            newest = remaining[0]
+            try:
+                oxp_document.read_signature(newest.document or {})
+            except UnreadableItemError as error:
+                name = f"{newest.tool_id}@{newest.label}"
+                rejected.append(Rejected(name, error.code, error.reason))
+                remaining = remaining[1:]
+            else:
+                break
+        # A version that is listed twice stays twice: the reader has to detect contradictions.
+        items += [item for item in remaining if item.label_key == remaining[0].label_key]
     current = {item.tool_id: item.label_key for item in items}
     older = [item for item in listing.items if item.label_key < current[item.tool_id]]
     return Page(
         items=items, rejected=rejected, notes=listing.notes, body_digest=listing.body_digest, older=older
     )
-
-
-def _latest(versions: list[Item], rejected: list[Rejected]) -> list[Item]:
-    remaining = sorted(versions, key=lambda item: item.label_key, reverse=True)
-    while remaining[0].label_key != remaining[-1].label_key:
-        newest = remaining[0]
-        try:
-            oxp_document.read_signature(newest.document or {})
-        except UnreadableItemError as error:
-            name = f"{newest.tool_id}@{newest.label}"
-            rejected.append(Rejected(name, error.code, error.reason))
-            remaining = remaining[1:]
-        else:
-            break
-    # A version that is listed twice stays twice: the reader has to detect contradictions.
-    return [item for item in remaining if item.label_key == remaining[0].label_key]
 
 
 def _entry_name(entry: object, number: int, readable_tools: set[str]) -> str:

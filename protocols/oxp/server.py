@@ -7,6 +7,7 @@ https://github.com/OpenExecProtocol/Specification
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -64,12 +65,18 @@ class OXPServer(Server[Release]):
             return refused
         if path == wire.CALL:
             return _run(request, release)
-        items = [_list_item(tool.document) for tool in release.tools()]
+        items = []
+        for document in (tool.document for tool in release.tools()):
+            # An export contains “any value” for unknown outputs, which a client would read as an output.
+            is_any = document.get("output_schema") == {}
+            items.append({m: value for m, value in document.items() if not (is_any and m == "output_schema")})
         return json_reply({"items": items}, headers=wire.VERSION_HEADERS)
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
         # A call that cannot be run gets 400 for every reason. Only lists and HTTP errors have other statuses.
-        status, form = refusal.status, _form_in(body)
+        status, form = refusal.status, None
+        with suppress(ProtocolViolationError):
+            form = wire.form_of(strict_json.loads(body, allow_unstorable=True) if body.strip() else None)
         if (form and status not in _HTTP_STATUSES) or (form == "bare" and status == 401):
             status = wire.NOT_RUN
         error = {"message": refusal.message, "developer_message": refusal.code}
@@ -78,19 +85,6 @@ class OXPServer(Server[Release]):
 
 def _path(request: Request) -> str:
     return "/" + request.path.rstrip("/")
-
-
-def _list_item(document: Mapping[str, Any]) -> dict[str, Any]:
-    # An export contains “any value” for unknown outputs, which a client would read as an output.
-    is_any = document.get("output_schema") == {}
-    return {m: value for m, value in document.items() if not (is_any and m == "output_schema")}
-
-
-def _form_in(body: bytes) -> wire.Form | None:
-    try:
-        return wire.form_of(strict_json.loads(body, allow_unstorable=True) if body.strip() else None)
-    except ProtocolViolationError:
-        return None
 
 
 def _run(request: Request, release: Release) -> Reply:
@@ -164,20 +158,20 @@ def _not_run(result: ToolCallResult) -> Reply | None:
     if result.outcome not in ("refused", "needs_authorization"):
         return None
     error: dict[str, Any] = {"message": result.message, "developer_message": result.code}
-    if requirements := _missing_requirements(result):
-        error["missing_requirements"] = requirements
-    return json_reply(error, wire.NOT_RUN)
-
-
-def _missing_requirements(result: ToolCallResult) -> dict[str, Any]:
-    """Return what the user has to do first, in the form of the protocol."""
+    # What the user has to do first, in the form of the protocol.
+    requirements: dict[str, Any] = {}
     challenges = [
         {"id": ask.id, "url": ask.url} | ({"check_url": ask.check_url} if ask.check_url else {})
         for ask in result.asks
         if ask.url
     ]
-    user = {"user_id": True} if any(ask.id == "user_id" for ask in result.asks) else {}
-    return ({"authorization": challenges} if challenges else {}) | user
+    if challenges:
+        requirements["authorization"] = challenges
+    if any(ask.id == "user_id" for ask in result.asks):
+        requirements["user_id"] = True
+    if requirements:
+        error["missing_requirements"] = requirements
+    return json_reply(error, wire.NOT_RUN)
 
 
 def _response(result: ToolCallResult) -> dict[str, Any]:

@@ -75,20 +75,20 @@ def _check_modes(modes: object) -> None:
             raise _only("stream_mode", "values", "no agent declares another mode")
 
 
-def _check_config(config: Mapping[str, Any]) -> None:
-    if config.get("recursion_limit") is not None:
-        raise _not_supported("config.recursion_limit", "the vendor of the agent decides it.")
-    tags = config.get("tags")
-    if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
-        raise DomainError("invalid", "“config.tags” must be an array of texts.")
-
-
 def _one_of(member: str, value: object, choices: Collection[str], *, is_nullable: bool = True) -> None:
     # Some clients send null for omitted options.
     if value is None and is_nullable:
         return
     if not isinstance(value, str) or value not in choices:
         raise DomainError("invalid", f"“{member}” must be one of: {', '.join(choices)}.")
+
+
+def _check_config(config: Mapping[str, Any]) -> None:
+    if config.get("recursion_limit") is not None:
+        raise _not_supported("config.recursion_limit", "the vendor of the agent decides it.")
+    tags = config.get("tags")
+    if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
+        raise DomainError("invalid", "“config.tags” must be an array of texts.")
 
 
 def _flag(member: str, value: object) -> bool:

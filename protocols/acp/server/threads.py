@@ -51,7 +51,15 @@ def read_thread(release: Release, key: UUID) -> dict[str, Any]:
 def history(release: Release, key: UUID, query: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, _ = page_of(query, MAX_HISTORY)
     states = release.history(key, limit=limit, before=str(query.get("before", ""))[:255])
-    return [_state(state) for state in states]
+    return [
+        {
+            "checkpoint": {"checkpoint_id": state.checkpoint},
+            "metadata": dict(state.metadata),
+            "values": state.values,
+            **_present_members(state),
+        }
+        for state in states
+    ]
 
 
 def _document(thread: Thread) -> dict[str, Any]:
@@ -61,15 +69,6 @@ def _document(thread: Thread) -> dict[str, Any]:
         "updated_at": thread.used_at.isoformat(),
         "metadata": thread.metadata,
         "status": thread.status,
-    }
-
-
-def _state(state: ThreadState) -> dict[str, Any]:
-    return {
-        "checkpoint": {"checkpoint_id": state.checkpoint},
-        "metadata": dict(state.metadata),
-        "values": state.values,
-        **_present_members(state),
     }
 
 

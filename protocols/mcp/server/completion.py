@@ -46,31 +46,21 @@ def complete(request: Request, release: Release, client: Client, params: Mapping
 def _values_by_argument(release: Release, ref: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     """Return the values to choose from, by argument. Raises RpcError for an unknown reference."""
     values: Mapping[str, Sequence[str]] | None = None
-    match ref.get("type"):
-        case "ref/prompt":
-            values = _values_of_prompt(release, ref.get("name"))
-        case "ref/resource":
-            values = _values_of_template(release, ref.get("uri"))
-        case "ref/tool":
-            values = release.input_values(str(ref.get("name")))
+    kind = ref.get("type")
+    name = str(ref.get("uri" if kind == "ref/resource" else "name"))
+    if kind == "ref/tool":
+        values = release.input_values(name)
+    elif kind == "ref/prompt":
+        prompts = [item for item in release.context_items() if item.kind == "prompt"]
+        by_name: dict[str, Mapping[str, Sequence[str]]] = {
+            item.name: {argument.name: () for argument in item.arguments} for item in prompts
+        }
+        for procedure in release.procedures():
+            by_name[procedure.slug] = {row.name: row.values for row in procedure.arguments.values()}
+        values = by_name.get(name)
+    elif kind == "ref/resource":
+        templates = [item.vendor_id for item in release.context_items() if item.kind == "resource_template"]
+        values = dict.fromkeys(uri_templates.variables(name), ()) if name in templates else None
     if values is None:
-        message = "“ref” names no prompt, resource template or tool of this release."
-        raise RpcError(INVALID_PARAMS, message)
+        raise RpcError(INVALID_PARAMS, "“ref” names no prompt, resource template or tool of this release.")
     return values
-
-
-def _values_of_prompt(release: Release, name: object) -> Mapping[str, Sequence[str]] | None:
-    for procedure in release.procedures():
-        if procedure.slug == name:
-            return {argument.name: argument.values for argument in procedure.arguments.values()}
-    for item in release.context_items():
-        if item.kind == "prompt" and item.name == name:
-            return {argument.name: () for argument in item.arguments}
-    return None
-
-
-def _values_of_template(release: Release, template: object) -> Mapping[str, Sequence[str]] | None:
-    for item in release.context_items():
-        if item.kind == "resource_template" and item.vendor_id == template:
-            return dict.fromkeys(uri_templates.variables(item.vendor_id), ())
-    return None

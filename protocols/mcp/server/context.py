@@ -28,18 +28,26 @@ def list_prompts(
     request: Request, release: Release, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params, "prompts")
-    prompts = [_prompt_of_procedure(procedure, release) for procedure in release.procedures()]
-    return {"prompts": prompts + [_prompt(item) for item in _items(release, "prompt")]}
-
-
-def _prompt_of_procedure(procedure: Procedure, release: Release) -> dict[str, Any]:
-    prompt = _entry_of_procedure(procedure, release)
-    if arguments := procedure.arguments:
-        prompt["arguments"] = [
+    prompts = []
+    for procedure in release.procedures():
+        arguments = [
             {"name": argument.name, "description": argument.description, "required": False}
-            for argument in arguments.values()
+            for argument in procedure.arguments.values()
         ]
-    return prompt
+        entry = _entry_of_procedure(procedure, release)
+        prompts.append({**entry, **({"arguments": arguments} if arguments else {})})
+    for item in _items(release, "prompt"):
+        arguments = [
+            {
+                "name": argument.name,
+                **({"title": argument.title} if argument.title else {}),
+                **({"description": argument.description} if argument.description else {}),
+                "required": argument.is_required,
+            }
+            for argument in item.arguments
+        ]
+        prompts.append({**_entry(item), **({"arguments": arguments} if arguments else {})})
+    return {"prompts": prompts}
 
 
 def _entry_of_procedure(procedure: Procedure, release: Release) -> dict[str, Any]:
@@ -48,19 +56,6 @@ def _entry_of_procedure(procedure: Procedure, release: Release) -> dict[str, Any
         "title": procedure.title,
         "description": f"How {release.name} works with these tools: {procedure.title}",
     }
-
-
-def _prompt(item: ContextItem) -> dict[str, Any]:
-    arguments = [
-        {
-            "name": argument.name,
-            **({"title": argument.title} if argument.title else {}),
-            **({"description": argument.description} if argument.description else {}),
-            "required": argument.is_required,
-        }
-        for argument in item.arguments
-    ]
-    return {**_entry(item), **({"arguments": arguments} if arguments else {})}
 
 
 def _entry(item: ContextItem) -> dict[str, Any]:
@@ -88,8 +83,12 @@ def get_prompt(
         return _ask_vendor(request, release, client, params, item, values or {})
     if faults := _faults_in(values or {}, procedure.arguments):
         raise RpcError(INVALID_PARAMS, "Some arguments do not fit.", {"fields": faults})
-    text = {"type": "text", "text": _with_values(procedure.text, (values or {}).items())}
-    return {"description": procedure.title, "messages": [{"role": "user", "content": text}]}
+    text = procedure.text
+    lines = [f"- `{name}`: {msgspec.json.encode(value).decode()}" for name, value in (values or {}).items()]
+    if lines:
+        text = "\n".join([text, "", "The user gave these values:", "", *lines])
+    content = {"type": "text", "text": text}
+    return {"description": procedure.title, "messages": [{"role": "user", "content": content}]}
 
 
 def _faults_in(values: Mapping[str, object], arguments: Mapping[str, Argument]) -> dict[str, str]:
@@ -101,11 +100,6 @@ def _faults_in(values: Mapping[str, object], arguments: Mapping[str, Argument]) 
         elif not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH:
             faults[name] = f"must be a text of at most {MAX_VALUE_LENGTH} characters"
     return faults
-
-
-def _with_values(text: str, values: Iterable[tuple[str, str]]) -> str:
-    lines = [f"- `{name}`: {msgspec.json.encode(value).decode()}" for name, value in values]
-    return "\n".join([text, "", "The user gave these values:", "", *lines]) if lines else text
 
 
 def list_resources(

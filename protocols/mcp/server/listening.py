@@ -14,7 +14,7 @@ from typing import Any
 
 from protocols.mcp import wire
 from protocols.mcp.server.messages import Message, RpcError
-from protocols.mcp.server.release import Release, Updates
+from protocols.mcp.server.release import Release
 from protocols.mcp.server.streams import PING, PING_EVERY, STREAM_SECONDS, event, stream_reply
 from protocols.mcp.subscriptions import ACKNOWLEDGED, UPDATED
 from protocols.mcp.wire import INVALID_PARAMS, SUBSCRIPTION_ID, Number
@@ -44,38 +44,31 @@ def listen(release: Release, message: Message, number: Number) -> Reply:
 
 
 def _generate_events(release: Release, number: Number, requested: Mapping[str, Any]) -> Generator[bytes]:
-    with ExitStack() as stack:
-        uris = requested.get(RESOURCES)
-        addresses = (
-            [uri for uri in uris[:MAX_ADDRESSES] if isinstance(uri, str)] if isinstance(uris, list) else []
-        )
-        updates = release.subscribe(addresses, stack)
-        yield from _generate_notifications(release, number, requested, updates)
-
-
-def _generate_notifications(
-    release: Release, number: Number, requested: Mapping[str, Any], updates: Updates
-) -> Generator[bytes]:
-    meta = {SUBSCRIPTION_ID: number}
+    meta, uris = {SUBSCRIPTION_ID: number}, requested.get(RESOURCES)
+    addresses = (
+        [uri for uri in uris[:MAX_ADDRESSES] if isinstance(uri, str)] if isinstance(uris, list) else []
+    )
     lists = [name for name in LIST_CHANGES if requested.get(name) is True]
-    honoured: dict[str, Any] = dict.fromkeys(lists, True)
-    if addresses := updates.addresses:
-        honoured[RESOURCES] = addresses
-    yield _notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
-    last_release, ends, pinged = release.number, time.monotonic() + STREAM_SECONDS, time.monotonic()
-    while honoured and (now := time.monotonic()) < ends:
-        current_release = release.current_number()
-        if current_release not in (last_release, None):
-            last_release = current_release
-            for name in lists:
-                yield _notification(LIST_CHANGES[name], {"_meta": meta})
-        for uri in updates.take():
-            yield _notification(UPDATED, {"uri": uri, "_meta": meta})
-        if now - pinged > PING_EVERY:
-            pinged = now
-            yield PING
-        release.pause(PAUSE)
-    yield event(wire.result(number, {"resultType": "complete", "_meta": meta}))
+    with ExitStack() as stack:
+        updates = release.subscribe(addresses, stack)
+        honoured: dict[str, Any] = dict.fromkeys(lists, True)
+        if updates.addresses:
+            honoured[RESOURCES] = updates.addresses
+        yield _notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
+        last_release, ends, pinged = release.number, time.monotonic() + STREAM_SECONDS, time.monotonic()
+        while honoured and (now := time.monotonic()) < ends:
+            current_release = release.current_number()
+            if current_release not in (last_release, None):
+                last_release = current_release
+                for name in lists:
+                    yield _notification(LIST_CHANGES[name], {"_meta": meta})
+            for uri in updates.take():
+                yield _notification(UPDATED, {"uri": uri, "_meta": meta})
+            if now - pinged > PING_EVERY:
+                pinged = now
+                yield PING
+            release.pause(PAUSE)
+        yield event(wire.result(number, {"resultType": "complete", "_meta": meta}))
 
 
 def _notification(method: str, params: Mapping[str, Any]) -> bytes:

@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -73,14 +73,10 @@ def questions_of(result: ToolCallResult, client: Client) -> dict[str, Any] | Non
 def _refuse_undeclared(kinds: set[str], message: str, call: int | None, client: Client) -> None:
     missing = kinds - set(client.kinds)
     if client.is_modern and missing:
-        raise _missing_capability(missing, message, {} if call is None else {CALL: call})
-
-
-def _missing_capability(kinds: Collection[str], message: str, more: Mapping[str, Any]) -> RpcError:
-    # A member of a capability requires the capability itself.
-    needed_kinds = {*kinds, *(kind.partition(".")[0] for kind in kinds)}
-    needed = {"requiredCapabilities": wire.capabilities_of(needed_kinds), **more}
-    return RpcError(MISSING_CAPABILITY, message, needed)
+        # A member of a capability requires the capability itself.
+        needed_kinds = {*missing, *(kind.partition(".")[0] for kind in missing)}
+        needed = {"requiredCapabilities": wire.capabilities_of(needed_kinds)}
+        raise RpcError(MISSING_CAPABILITY, message, needed | ({} if call is None else {CALL: call}))
 
 
 def _kinds_of(ask: Ask) -> set[str]:

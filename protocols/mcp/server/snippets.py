@@ -12,12 +12,24 @@ KEY = "PEGBOARD_TOKEN"
 def build_snippets(address: str, agent: str) -> list[Snippet]:
     """Return the texts. agent: the name of the server in the client."""
     line = f'claude mcp add --transport http {agent} {address} --header "Authorization: Bearer ${KEY}"'
-    programs = _of_programs(address, agent)
+    # The editor asks for the key once, and does not store it in the file.
+    key_input = {
+        "type": "promptString",
+        "id": "pegboard-key",
+        "description": "API key of Pegboard",
+        "password": True,
+    }
+    vs_code = {"servers": {agent: _http(address, "${input:pegboard-key}")}, "inputs": [key_input]}
+    # Such a client starts a program; this one relays its messages. The header is in the environment because
+    # some systems split arguments at spaces.
+    arguments = ["-y", "mcp-remote", address, "--header", "Authorization:${AUTHORIZATION}"]
+    program = {"command": "npx", "args": arguments, "env": {"AUTHORIZATION": "Bearer pgb_…"}}
+    programs = {"mcpServers": {agent: program}}
     return [
         Snippet(
             "Cursor", "~/.cursor/mcp.json", _json({"mcpServers": {agent: _http(address, f"${{env:{KEY}}}")}})
         ),
-        Snippet("VS Code", ".vscode/mcp.json", _json(_of_vs_code(address, agent))),
+        Snippet("VS Code", ".vscode/mcp.json", _json(vs_code)),
         Snippet("Claude Desktop", "claude_desktop_config.json; needs Node.js", _json(programs)),
         Snippet("Claude Code", "a shell", line),
         Snippet("Most others", "their mcp.json", _json({"mcpServers": {agent: _http(address, "pgb_…")}})),
@@ -27,25 +39,6 @@ def build_snippets(address: str, agent: str) -> list[Snippet]:
 
 def _http(address: str, key: str) -> dict[str, Any]:
     return {"type": "http", "url": address, "headers": {"Authorization": f"Bearer {key}"}}
-
-
-def _of_vs_code(address: str, agent: str) -> dict[str, Any]:
-    # The editor asks for the key once, and does not store it in the file.
-    key_input = {
-        "type": "promptString",
-        "id": "pegboard-key",
-        "description": "API key of Pegboard",
-        "password": True,
-    }
-    return {"servers": {agent: _http(address, "${input:pegboard-key}")}, "inputs": [key_input]}
-
-
-def _of_programs(address: str, agent: str) -> dict[str, Any]:
-    # Such a client starts a program; this one relays its messages. The header is in the environment because
-    # some systems split arguments at spaces.
-    arguments = ["-y", "mcp-remote", address, "--header", "Authorization:${AUTHORIZATION}"]
-    program = {"command": "npx", "args": arguments, "env": {"AUTHORIZATION": "Bearer pgb_…"}}
-    return {"mcpServers": {agent: program}}
 
 
 def _of_python(address: str) -> str:
