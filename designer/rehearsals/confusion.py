@@ -128,15 +128,10 @@ class Confusion:
         use, other_use = self._use(one, other), self._use(other, one)
         if use == other_use:
             return ""
-        if self._is_special(one, other):
+        # One's words include all of the other's and more, as `get_user_by_email` those of `get_user`.
+        if self._vendor(one) == self._vendor(other) and set() < other.main_stems < one.main_stems:
             return f"Use this only for {use}; otherwise use `{other.name}`."
         return f"Use this for {use}, not for {other_use}; for that use `{other.name}`."
-
-    def _is_special(self, one: Purpose, other: Purpose) -> bool:
-        """Return whether one's words include all of the other's and more, as `get_user_by_email` those of
-        `get_user`.
-        """
-        return self._vendor(one) == self._vendor(other) and set() < other.main_stems < one.main_stems
 
     def _use(self, one: Purpose, other: Purpose) -> str:
         """Return what the tool is for, in its own words, with a separating detail if needed."""
@@ -172,7 +167,8 @@ class Confusion:
         if not (tool.contrast or tool.limits):
             return 0.0
         rival_vendor = self._vendor(rival) if self._vendor(rival) != self._vendor(tool) else ""
-        if any(_mentions(tool.contrast, name) for name in (rival.name, rival_vendor) if name):
+        names = "|".join(re.escape(name) for name in (rival.name, rival_vendor) if name)
+        if re.search(rf"(?<![\w-])(?:{names})(?![\w-])", tool.contrast, re.IGNORECASE):
             return 1.0
         if rival.main_stems == tool.main_stems:
             inputs = (name for name in rival.inputs if name not in tool.inputs)
@@ -263,7 +259,3 @@ def _same(thing: Sequence[str], other_thing: Sequence[str]) -> float:
         return 0.0
     extra, other_extra = set(thing) - set(other_thing), set(other_thing) - set(thing)
     return 0.3 if extra and other_extra else 0.8 if extra or other_extra else 1.0
-
-
-def _mentions(text: str, name: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None

@@ -6,6 +6,7 @@ https://platform.openai.com/docs/api-reference/chat/create. A reply in any other
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -54,9 +55,12 @@ def parse_reply(document: object) -> ToolChoice:
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(function, dict) or not isinstance(name, str) or not name:
         raise InvalidReplyError("The endpoint's reply calls a tool without its name.")
+    arguments = function.get("arguments")
+    with suppress(ValueError, RecursionError):
+        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     return ToolChoice(
         tool=printable(name, MAX_NAME_LENGTH),
-        arguments=_parse_arguments(function.get("arguments")),
+        arguments=arguments if isinstance(arguments, dict) else None,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
     )
@@ -66,14 +70,6 @@ def _count(usage: object, member: str) -> int:
     count = usage.get(member) if isinstance(usage, dict) else None
     is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 10**9
     return count if is_count and isinstance(count, int) else 0
-
-
-def _parse_arguments(value: object) -> dict[str, Any] | None:
-    try:
-        arguments = json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return None
-    return arguments if isinstance(arguments, dict) else None
 
 
 def summarize_tries(
@@ -86,6 +82,9 @@ def summarize_tries(
     rivals = [(count, name) for name, count in choices.items() if name != sentence.expected]
     rival_count, rival = max(rivals, default=(0, ""))
     chosen_tool = sentence.expected if expected_count > rival_count else rival
+    message = sentence.explain_miss(chosen_tool, none="The model called no tool.") if choices_made else ""
+    if choices_made and sentence.expected and chosen_tool and chosen_tool not in shown_names:
+        message = f"The model called “{chosen_tool}”, which the agent does not have."
     return Answer(
         rehearsal=sentence.id,
         says=sentence.says,
@@ -94,15 +93,9 @@ def summarize_tries(
         margin=round((expected_count - rival_count) / len(choices_made), 3) if choices_made else 0.0,
         choices=dict(choices),
         inputs=_inputs(sentence, choices_made) if expected_count > rival_count else (),
-        message=_why_not(sentence, chosen_tool, shown_names) if choices_made else "",
+        message=message,
         failed=failure,
     )
-
-
-def _why_not(sentence: Sentence, chosen: str, shown_names: set[str]) -> str:
-    message = sentence.explain_miss(chosen, none="The model called no tool.")
-    is_unknown = bool(sentence.expected and chosen) and chosen not in shown_names
-    return f"The model called “{chosen}”, which the agent does not have." if is_unknown else message
 
 
 def _inputs(sentence: Sentence, choices_made: Sequence[ToolChoice]) -> tuple[InputAnswer, ...]:

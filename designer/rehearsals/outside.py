@@ -20,7 +20,7 @@ from core.outbound.session import Session
 from designer.models import Agent, RehearsalJudge, RehearsalRun, RehearsalStatus
 from designer.rehearsals import judges, openai_chat, results, runs
 from designer.rehearsals.openai_chat import InvalidReplyError, ToolChoice
-from designer.rehearsals.results import Answer, Sentence
+from designer.rehearsals.results import Sentence
 from people.models import User
 
 NAME = "outside"
@@ -138,7 +138,8 @@ def _request_answers(
             if time.monotonic() > ends:
                 return failures, wait or timedelta()
             try:
-                choices.append(_request_choice(judge, run.payload["tools"], sentence.says))
+                body = openai_chat.build_request(judge.model, run.payload["tools"], sentence.says)
+                choices.append(openai_chat.parse_reply(request_chat(judge, body)))
             except (RefusedError, UndecryptableError) as exc:
                 # The endpoint would refuse the other requests too.
                 unanswered = [
@@ -161,10 +162,6 @@ def _request_answers(
     return failures, wait
 
 
-def _request_choice(judge: RehearsalJudge, tools: Sequence[Mapping[str, Any]], says: str) -> ToolChoice:
-    return openai_chat.parse_reply(request_chat(judge, openai_chat.build_request(judge.model, tools, says)))
-
-
 def request_chat(judge: RehearsalJudge, body: dict[str, Any]) -> object:
     """Send one request to the evaluation model. Raises ProtocolError and UndecryptableError."""
     key = judges.key_of(judge)
@@ -184,30 +181,19 @@ def request_chat(judge: RehearsalJudge, body: dict[str, Any]) -> object:
         return strict_json.require_json(session.post(openai_chat.PATH, json=body))
 
 
-def _build_answers(
-    run: RehearsalRun,
-    run_sentences: Sequence[Sentence],
-    choices_by_sentence: Mapping[str, Sequence[ToolChoice]],
-    failures: Mapping[int, str],
-    tries: int,
-) -> list[Answer]:
-    shown_names = {tool["function"]["name"] for tool in run.payload["tools"]}
-    answers = []
-    for sentence in run_sentences:
-        choices = choices_by_sentence.get(str(sentence.id), ())
-        failure = failures.get(sentence.id, "" if len(choices) >= tries else NOT_REQUESTED)
-        answers.append(openai_chat.summarize_tries(sentence, choices, shown_names, failure))
-    return answers
-
-
 def _store(
     run: RehearsalRun,
     run_sentences: Sequence[Sentence],
     choices_by_sentence: Mapping[str, Sequence[ToolChoice]],
     failures: Mapping[int, str],
 ) -> None:
-    judge = run.asks
-    answers = _build_answers(run, run_sentences, choices_by_sentence, failures, judge.tries if judge else 0)
+    tries = run.asks.tries if run.asks else 0
+    shown_names = {tool["function"]["name"] for tool in run.payload["tools"]}
+    answers = []
+    for sentence in run_sentences:
+        made = choices_by_sentence.get(str(sentence.id), ())
+        failure = failures.get(sentence.id, "" if len(made) >= tries else NOT_REQUESTED)
+        answers.append(openai_chat.summarize_tries(sentence, made, shown_names, failure))
     figure = results.figure(answers)
     choices = [choice for sentence_choices in choices_by_sentence.values() for choice in sentence_choices]
     run.payload["tried"] = msgspec.to_builtins(choices_by_sentence)
