@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
@@ -187,14 +188,9 @@ def reply_text(sent: Sent) -> SafeString:
 
 def _message(first: str, headers: dict[str, str], body: str) -> str:
     head = "\n".join([first, *(f"{name}: {value}" for name, value in headers.items())])
-    return f"{head}\n\n{_cut(_pretty(body), MAX_TEXT_LENGTH)}" if body else head
-
-
-def _pretty(body: str) -> str:
-    try:
-        return json.dumps(json.loads(body), ensure_ascii=False, indent=2)
-    except (ValueError, RecursionError):
-        return body
+    with suppress(ValueError, RecursionError):
+        body = json.dumps(json.loads(body), ensure_ascii=False, indent=2)
+    return f"{head}\n\n{_cut(body, MAX_TEXT_LENGTH)}" if body else head
 
 
 def _cut(text: str, longest: int) -> str:

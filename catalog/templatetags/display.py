@@ -144,16 +144,11 @@ def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> Sa
             kind,
             reverse("picture", args=[picture]),
         )
-    # Drawn by the style, so that the letters are no text of the page.
-    return format_html(
-        '<span class="tile {} hue-{}" data-letter="{}"></span>', kind, _hue(vendor), _initials(vendor or name)
-    )
-
-
-def _initials(name: str) -> str:
     # One letter of each of the first two words: "bramble-pharmacy" as "BP".
-    words = [word for word in re.split(r"[\W_]+", name) if word]
-    return "".join(word[0] for word in words[:2]).upper() or "·"
+    words = [word for word in re.split(r"[\W_]+", vendor or name) if word]
+    initials = "".join(word[0] for word in words[:2]).upper() or "·"
+    # Drawn by the style, so that the letters are no text of the page.
+    return format_html('<span class="tile {} hue-{}" data-letter="{}"></span>', kind, _hue(vendor), initials)
 
 
 @cache
@@ -177,8 +172,12 @@ def shown(text: object) -> SafeString:
     text = str(text)  # a version without a label is identified by its number
     if not HIDDEN.search(text):
         return _escaped(text)
+    # The hidden characters that the inspection finds, with adjacent ones in one chip.
+    runs: list[tuple[int, int]] = []
+    for _, start, stop in hidden(text):
+        runs.append((runs.pop()[0] if runs and runs[-1][1] == start else start, stop))
     pieces, end = [], 0
-    for start, stop in _hidden_runs(text):
+    for start, stop in runs:
         pieces += [_escaped(text[end:start]), _chip(text[start:stop])]
         end = stop
     return mark_safe("".join([*pieces, _escaped(text[end:])]))  # noqa: S308 - every piece is escaped above
@@ -204,16 +203,6 @@ def shown_matched(text: str, matched: Set[str]) -> SafeString:
 def breakable(text: str) -> SafeString:
     """Render a tool name that can break after an underscore."""
     return mark_safe(_JOINT.sub("_<wbr>", conditional_escape(text)))  # noqa: S308 - it is escaped by then
-
-
-def _hidden_runs(text: str) -> list[tuple[int, int]]:
-    # The hidden characters that the inspection finds, with adjacent ones in one chip.
-    runs: list[tuple[int, int]] = []
-    for _, start, stop in hidden(text):
-        if runs and runs[-1][1] == start:
-            start = runs.pop()[0]
-        runs.append((start, stop))
-    return runs
 
 
 def _escaped(text: str) -> SafeString:

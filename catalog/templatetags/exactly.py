@@ -24,19 +24,17 @@ def exactly(text: str) -> SafeString:
     more = len(text) - MAX_LENGTH
     drawn, end = [], 0
     for piece in PIECES.finditer(text := text[:MAX_LENGTH]):
-        drawn += [escape(text[end : piece.start()]), _drawn(piece)]
+        drawn.append(escape(text[end : piece.start()]))
         end = piece.end()
+        if run := piece.group("hidden"):
+            drawn.append(_chips(run))
+        else:
+            blank = piece.group("blank")
+            drawn.append(format_html('<span class="blank">{}</span>', DRAWN.get(blank, "·" * len(blank))))
     drawn.append(escape(text[end:]))
     if more > 0:
         drawn.append(format_html(' <span class="hidden-char">and {} characters more</span>', f"{more:,}"))
     return mark_safe("".join(drawn))  # noqa: S308 - every piece is escaped above
-
-
-def _drawn(piece: re.Match[str]) -> SafeString:
-    if run := piece.group("hidden"):
-        return _chips(run)
-    blank = piece.group("blank")
-    return format_html('<span class="blank">{}</span>', DRAWN.get(blank, "·" * len(blank)))
 
 
 def _chips(run: str) -> SafeString:

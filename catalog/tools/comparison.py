@@ -1,6 +1,6 @@
 """A comparison of up to four tools: inputs and outputs of the same name are in one row."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -130,17 +130,11 @@ def _matched(sides: list[list[ShownInput]]) -> list[Line]:
             _, row = lines.setdefault(key, (parameter.name, [None] * len(sides)))
             row[index] = cell
     rows = sorted(lines.values(), key=lambda line: -sum(cell is not None for cell in line[1]))
-    return list(_with_texts(rows))
-
-
-def _with_texts(rows: Iterable[tuple[str, list[ShownInput | None]]]) -> Iterable[Line]:
-    budget = MAX_COMPARED
-    for name, cells in rows:
-        descriptions = [cell.parameter.description for cell in cells if cell]
+    budget, compared = MAX_COMPARED, []
+    for name, row in rows:
+        descriptions = [cell.parameter.description for cell in row if cell]
         budget -= sum(map(len, descriptions))
-        pieces = iter(
-            word_diff.mark_differences(descriptions)
-            if budget >= 0
-            else [[(text, False)] for text in descriptions]
-        )
-        yield Line(name, cells, [next(pieces) if cell else [] for cell in cells])
+        texts = [[(text, False)] for text in descriptions]
+        pieces = iter(word_diff.mark_differences(descriptions) if budget >= 0 else texts)
+        compared.append(Line(name, row, [next(pieces) if cell else [] for cell in row]))
+    return compared
