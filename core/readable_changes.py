@@ -159,7 +159,7 @@ def raw_values(before: Any, after: Any) -> tuple[Any, Any] | None:
 
 def label_of(name: str) -> str:
     """Return the name of a member as a label: “retry_limit” is “Retry limit”."""
-    words = name.replace("_", " ").removeprefix("is ").strip()
+    words = "inputs" if name == "parameters" else name.replace("_", " ").removeprefix("is ").strip()
     return words[:1].upper() + words[1:] if words else name
 
 
@@ -241,7 +241,7 @@ def _fact_changes(label: str, before: Any, after: Any) -> Iterator[ReadableChang
 
 
 def _is_record(value: Any) -> bool:
-    """Return whether each member of a value deserves a sentence. A row of a list, which has a name, is one."""
+    """Return whether each member of a value deserves a sentence; one is enough for a row with a name."""
     if not isinstance(value, Mapping) or any(name in value for name in _IDENTITIES):
         return False
     return 0 < sum(1 for _ in islice(_leaves("", value), MAX_MEMBERS + 1)) <= MAX_MEMBERS

@@ -221,9 +221,9 @@ def _ids(facts: Facts) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
     for name, breaks in facts.strands.items():
         message = (
-            f"“{name}” gets another id for A2T clients and a new major version for OXP clients, because what "
-            f"they call may not go on: {_first_sentences(breaks)} The id or version that they know goes on as"
-            " it was, for as long as a release that holds it is kept."
+            f"“{name}” gets another id for A2T clients and a new major version for OXP clients, because "
+            f"their calls may fail: {_first_sentences(breaks)} The present id and version work as before while a "
+            "release contains them."
         )
         yield Check(
             code="another_tool_id", severity="warning", message=message, where=page_by_tool.get(name, "")

@@ -242,16 +242,16 @@ def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> I
     if old_version.label != new_version.label and old_version.label and new_version.label:
         yield f"Version {old_version.label} became version {new_version.label}."
     elif old_version.digest != new_version.digest and new_version.label:
-        yield f"Version {new_version.label} is as its vendor rewrote it."
+        yield f"Version {new_version.label} was changed by its vendor under the same version number."
     elif old_version.digest != new_version.digest:
-        yield "It is another version of its vendor's tool."
+        yield "The vendor's tool has another version."
     if old.signature.name != new.signature.name:
         yield f"It was called “{old.signature.name}”."
     if old.tuning != new.tuning:
-        yield "Our words changed."
+        yield "Your texts changed."
     yield from at_run_time(old, new)
     if (old.vendor, old.endpoint, old.protocol) != (new.vendor, new.endpoint, new.protocol):
-        yield "Its vendor is reached in another way."
+        yield "The endpoint or the protocol of the vendor changed."
     visible_members = [member for member in members if member.path != "name"]
     if len(visible_members) == 1:
         yield f"What a model reads differs: {visible_members[0].place}."

@@ -10,7 +10,7 @@ from core.readable_changes import ReadableChange, describe_facts, label_of
 from people.models import KEY_KINDS, AuditEntry
 
 # Members that are no field and no plain words.
-LABELS = {"replaced": "Replaced texts of the vendor", "against": "Written for version", "retry": "Retries"}
+LABELS = {"replaced": "Vendor text at that time", "against": "Tuned version", "retry": "Retries"}
 
 
 def read_entry(entry: AuditEntry) -> list[ReadableChange]:

@@ -57,7 +57,7 @@ def test_mappings_and_records_are_compared_member_by_member():
         "Policy, drift changed from “hold” to “block”.",
         "Steps, one, url changed from “a” to “b”.",
         "Steps, two added.",
-        "Words, parameters, “city_name”, hidden set to yes.",
+        "Words, inputs, “city_name”, hidden set to yes.",
     ]
 
 

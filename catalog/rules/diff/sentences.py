@@ -14,18 +14,18 @@ _TOOL = {
     "img": "The picture of the tool has changed.",
     "tags": "The tags are now {after}; they were {before}.",
     "kind": "It is now of the kind {after}; it was of the kind {before}.",
-    "rest": "What the vendor says beside the signature has changed.",
-    "annotations/read_only": "Does it only read? The vendor now says {after}; it said {before}.",
-    "annotations/destructive": "Can it destroy? The vendor now says {after}; it said {before}.",
-    "annotations/idempotent": "Is calling it twice harmless? The vendor now says {after}; it said {before}.",
-    "annotations/open_world": "Does it reach others? The vendor now says {after}; it said {before}.",
+    "rest": "Other data that the vendor publishes about the tool has changed.",
+    "annotations/read_only": "The vendor changed “only reads” from {before} to {after}.",
+    "annotations/destructive": "The vendor changed “can destroy” from {before} to {after}.",
+    "annotations/idempotent": "The vendor changed “safe to repeat” from {before} to {after}.",
+    "annotations/open_world": "The vendor changed “reaches other systems” from {before} to {after}.",
     "requirements/scopes": "The permissions that a call needs are now {after}; they were {before}.",
     "requirements/secrets": "The secrets that a call needs are now {after}; they were {before}.",
-    "requirements/user": "Does a call need a signed-in user? Now {after}; before {before}.",
+    "requirements/user": "The vendor changed “needs a signed-in user” from {before} to {after}.",
 }
 
 _DESTRUCTIVE_WITHDRAWN = (
-    "Can it destroy? The vendor now says {after}; it said “yes”. Calls will no longer be confirmed by a "
+    "The vendor changed “can destroy” from yes to {after}. Calls will no longer be confirmed by a "
     "person before they run, unless a tuning says that the tool destroys."
 )
 
@@ -40,9 +40,9 @@ _MEMBER: dict[tuple[str, str] | str, str] = {
     "examples": "The examples for {what} have changed.",
     "example": "The example for {what} has changed.",
     "default": "The default of {what} is now {after}; it was {before}.",
-    "deprecated": "Is {what} on its way out? The vendor now says {after}; it said {before}.",
+    "deprecated": "The vendor changed “deprecated” of {what} from {before} to {after}.",
     "max_defaulted": "The maximum of {what} is the same, but who states it has changed.",
-    "rest": "What the vendor says beside {what} has changed.",
+    "rest": "Other data that the vendor publishes about {what} has changed.",
     "is_whole": "The {what} now stands for {after}; it stood for {before}.",
     ("schema", "changed"): "The schema of {what} is written differently and means the same.",
     ("allowed_values", "narrowed"): "The {what} is now limited to {after}.",
@@ -54,8 +54,8 @@ _MEMBER: dict[tuple[str, str] | str, str] = {
     ("format", "narrowed"): "The {what} now has the format {after}; it had {before}.",
     ("format", "widened"): "The {what} now has the format {after}; it had {before}.",
     "format": "The format of {what} is now {after}; it was {before}. Please compare the two.",
-    ("uniqueItems", "narrowed"): "No value of {what} may stand twice any more.",
-    ("uniqueItems", "widened"): "Values of {what} may now stand twice.",
+    ("uniqueItems", "narrowed"): "The values of {what} must now differ from each other.",
+    ("uniqueItems", "widened"): "The values of {what} may now be equal.",
     ("additionalProperties", "narrowed"): "Members of {what} that are not named are no longer allowed.",
     ("additionalProperties", "widened"): "Members of {what} that are not named are now allowed.",
     ("items", "narrowed"): "Further items of {what} are no longer allowed.",
@@ -81,8 +81,8 @@ _LIMITS = {
     "multipleOf": "step",
 }
 _VALUE = {
-    ("inputs", "widened"): "The {what} now takes {value}.",
-    ("inputs", "narrowed"): "The {what} no longer takes {value}.",
+    ("inputs", "widened"): "The {what} now accepts {value}.",
+    ("inputs", "narrowed"): "The {what} no longer accepts {value}.",
     ("inputs", "changed"): "Whether the {what} takes {value} cannot be judged. Please compare the two.",
     ("outputs", "changed"): "Whether the {what} can be {value} cannot be judged. Please compare the two.",
     ("outputs", "widened"): "The {what} can now be {value}.",
@@ -193,7 +193,7 @@ def _came_or_went(what: str, side: str, kind: str, effect: str) -> str:
     if side == "outputs":
         return f"The {what} was added."
     if effect == "widens_risk":
-        return f"The {what} was added, where any other name was taken before. Please compare the two."
+        return f"The {what} was added, where any other name was accepted before. Please compare the two."
     return f"The {what} was added and is {'required' if effect == 'breaks_callers' else 'optional'}."
 
 
@@ -213,7 +213,7 @@ def _rule_changed(subject: _Subject, kind: str, effect: str) -> str:
         return f"The {rule} has changed in a way that cannot be judged. Please compare the two."
     if effect == "cosmetic":
         return f"The {rule} is written differently and means the same."
-    verbs = {"widened": "lets more through than before", "narrowed": "lets less through than before"}
+    verbs = {"widened": "accepts more than before", "narrowed": "accepts less than before"}
     return f"The {rule} {verbs.get(kind, 'has changed')}."
 
 

@@ -41,7 +41,7 @@ def test_what_differs_between_two_releases_is_told_member_by_member(api, alice, 
     assert members["inputs.street"][0] is None
     assert marks["look_up"]["sentences"] == [
         "Version 1 became version 2.",
-        "Our words changed.",
+        "Your texts changed.",
         "What a model reads differs in 3 places.",
     ]
 
@@ -112,12 +112,12 @@ def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
     ("before", "after", "sentence"),
     [
         ({}, {"label": "2", "digest": "e"}, "Version 1 became version 2."),
-        ({}, {"digest": "e"}, "Version 1 is as its vendor rewrote it."),
-        ({"label": ""}, {"label": "", "digest": "e"}, "It is another version of its vendor's tool."),
+        ({}, {"digest": "e"}, "Version 1 was changed by its vendor under the same version number."),
+        ({"label": ""}, {"label": "", "digest": "e"}, "The vendor's tool has another version."),
         ({}, {"name": "other"}, "It was called “t”."),
-        ({}, {"tuning": {"agent": effective.Words(description="Ours")}}, "Our words changed."),
-        ({}, {"endpoint": "f"}, "Its vendor is reached in another way."),
-        ({}, {"protocol": "mcp"}, "Its vendor is reached in another way."),
+        ({}, {"tuning": {"agent": effective.Words(description="Ours")}}, "Your texts changed."),
+        ({}, {"endpoint": "f"}, "The endpoint or the protocol of the vendor changed."),
+        ({}, {"protocol": "mcp"}, "The endpoint or the protocol of the vendor changed."),
         ({}, {"description": "Other"}, "What a model reads differs: Description."),
     ],
 )

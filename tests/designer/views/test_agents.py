@@ -279,7 +279,7 @@ def test_a_release_is_compared_with_any_other_of_the_agent(designer, alice, desk
 
     assert "<del>First</del> words" in page
     assert "<ins>Third</ins> words" in page
-    assert "Our words changed." in page
+    assert "Your texts changed." in page
     assert "This is the first release" in designer.get("/agents/desk/releases/1/").content.decode()
 
 
@@ -319,4 +319,4 @@ def test_the_publish_page_shows_what_publishing_changes(designer, alice, desk):
     publishing.publish(desk, actor=alice)
     assert "No changes: release 1 contains everything." in text_of(designer.get("/agents/desk/publish/"))
     tunings.tune(pin, actor=alice, description="Our text")
-    assert "Our words changed." in text_of(designer.get("/agents/desk/publish/"))
+    assert "Your texts changed." in text_of(designer.get("/agents/desk/publish/"))

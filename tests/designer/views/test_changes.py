@@ -113,7 +113,7 @@ def test_a_new_input_is_described_beside_its_sentence(pages):
 
 def test_an_entry_of_the_trail_has_sentences_and_its_json_only_folded(pages):
     main = pages["audit"].content.decode()
-    assert "Parameters, “unit”, description added." in main
+    assert "Inputs, “unit”, description added." in main
     assert "&quot;unit&quot;" in main
     assert "&quot;unit&quot;" not in FOLDED.sub("", main)
 

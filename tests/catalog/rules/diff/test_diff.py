@@ -499,7 +499,11 @@ SENTENCES = [
         "The type of input “city” is now “boolean”; it was “string”.",
         "The type of input “city” is now “string”; it was “boolean”.",
     ),
-    ("an input's value", "The input “city” now takes “SNOW”.", "The input “city” no longer takes “SNOW”."),
+    (
+        "an input's value",
+        "The input “city” now accepts “SNOW”.",
+        "The input “city” no longer accepts “SNOW”.",
+    ),
     (
         "an output's value",
         "The output “city” can now be “SNOW”.",
@@ -533,8 +537,8 @@ SENTENCES = [
     ),
     (
         "an annotation",
-        "Does it only read? The vendor now says no; it said yes.",
-        "Does it only read? The vendor now says yes; it said no.",
+        "The vendor changed “only reads” from yes to no.",
+        "The vendor changed “only reads” from no to yes.",
     ),
     (
         "a permission",
