@@ -222,8 +222,8 @@ def _ids(facts: Facts) -> Iterator[Check]:
     for name, breaks in facts.strands.items():
         message = (
             f"“{name}” gets another id for A2T clients and a new major version for OXP clients, because "
-            f"their calls may fail: {_first_sentences(breaks)} The present id and version work as before while a "
-            "release contains them."
+            f"their calls may fail: {_first_sentences(breaks)} The present id and version work as before "
+            "while a release contains them."
         )
         yield Check(
             code="another_tool_id", severity="warning", message=message, where=page_by_tool.get(name, "")
