@@ -16,6 +16,7 @@ from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import Query, count_facets, search
 from catalog.search.facets import FACETS, FacetValue
 from catalog.search.progress import catalog_progress
+from catalog.search.scope import CHANGE_SPANS
 from catalog.search.tool_query import (
     ANY_KIND,
     EFFECTS,
@@ -136,6 +137,12 @@ PARAMETERS = [
     ),
     OpenApiParameter("status", str, enum=ToolStatus.values, many=True),
     OpenApiParameter(
+        "changed_since",
+        {"type": "array", "items": SOME_TEXT},
+        description=f"{', '.join(f'`{name}`' for name in CHANGE_SPANS)} (of 30 days), or a date (UTC) such "
+        "as `2026-11-01`. Of several, the earliest counts.",
+    ),
+    OpenApiParameter(
         "version",
         SOME_TEXT,
         description="The current version has this name at its vendor, such as `2` or `1.0.0`.",
@@ -213,6 +220,7 @@ def _query(request: Request) -> Query:
         requirement=tuple(parameters.getlist("requirement")),
         used=tuple(parameters.getlist("used")),
         status=tuple(parameters.getlist("status")),
+        changed_since=tuple(parameters.getlist("changed_since")),
         version=parameters.get("version", ""),
         endpoint=_parse_integer(parameters.get("endpoint"), "endpoint", 2**63 - 1),
         as_typed=_flag(parameters.get("as_typed"), "as_typed"),

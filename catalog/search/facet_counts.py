@@ -3,13 +3,13 @@
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import connection
 
 from catalog.search import changes, index, orders, tags
 from catalog.search.engines import Reader
-from catalog.search.scope import Scope
+from catalog.search.scope import Scope, change_starts
 
 Counts = dict[str, dict[str, int]]
 # Counts of a larger catalog may be as old as its search index is behind: a second or so.
@@ -17,7 +17,7 @@ LARGE_CATALOG = 50_000
 MAX_AGE_SECONDS = 10.0
 # Scopes whose counts are remembered, in each process.
 REMEMBERED = 64
-LABELS = ("effect", "endpoint", "item_kind", "requirement", "status", "tag")
+LABELS = ("changed_since", "effect", "endpoint", "item_kind", "requirement", "status", "tag")
 # PostgreSQL counts these without an index for each.
 COLUMNS = {"endpoint": "t.endpoint_id", "status": "t.status", "item_kind": "t.kind"}
 
@@ -62,14 +62,20 @@ def count_values(names: Collection[str], scope: Scope, matches: Matches | None =
         return {name: {} for name in names if name in COLUMNS}
     if matches:
         scope = scope.among_only(list(matches.others))
-    return {name: _count_rows(COLUMNS[name], scope) for name in names if name in COLUMNS}
+    counts = {name: _count_rows(COLUMNS[name], scope) for name in names if name in COLUMNS}
+    if "changed_since" in names:
+        starts = {name: max(start, scope.changed_since or 0) for name, start in change_starts().items()}
+        spans = {name: replace(scope, changed_since=start) for name, start in starts.items()}
+        counts["changed_since"] = {name: orders.count(span) for name, span in spans.items()}
+    return counts
 
 
 def _count(reader: Reader, names: tuple[str, ...], scope: Scope, matches: Matches | None) -> Counts:
     weights, others = (matches.weights, matches.others) if matches else (None, ())
     if scope.among is not None or scope.except_for:
         return reader.facets(names, scope, weights, others)
-    key = (names, scope.key, tuple(weights.items()) if weights else None, tuple(others))
+    minute = tuple(change_starts().values()) if "changed_since" in names else ()
+    key = (names, minute, scope.key, tuple(weights.items()) if weights else None, tuple(others))
     is_large = reader.document_count() > LARGE_CATALOG
     counts = _memory.get(key, reader.state, is_large=is_large)
     if counts is None:

@@ -6,12 +6,13 @@ counted with the chosen ones, because a tool has to have all of them.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import protocols
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import facet_counts, tags
 from catalog.search.facet_counts import Counts, Matches, count_values
+from catalog.search.scope import CHANGE_SPANS
 from catalog.search.tool_query import EndpointRow, Query, offering_endpoints, scope_of
 
 # The labels that an engine counts for each facet.
@@ -23,6 +24,7 @@ LABELS = {
     "effect": "effect",
     "requirement": "requirement",
     "status": "status",
+    "changed_since": "changed_since",
 }
 FACETS = (*LABELS, "used")
 VALUE_LABELS: dict[str, dict[str, str]] = {
@@ -35,6 +37,7 @@ VALUE_LABELS: dict[str, dict[str, str]] = {
         "destroys": "May destroy",
         "unknown": "Not stated",
     },
+    "changed_since": {"day": "Day", "week": "Week", "month": "Month"},
     "requirement": {"scopes": "Permissions", "secrets": "A secret", "user": "A user's consent"},
 }
 
@@ -73,6 +76,9 @@ def _count_labels(
             counts[facet] = count_values((label,), scope, matches).get(label, {})
         else:
             counts[facet] = base.get(label, {})
+    for start in set(query.changed_since) - CHANGE_SPANS.keys():
+        scope = scope_of(replace(query, changed_since=(start,)), endpoints)
+        counts["changed_since"][start] = _total(count_values(("endpoint",), scope, matches))
     return counts
 
 
@@ -99,6 +105,9 @@ def _values(
         FacetValue(value, labels.get(value, value), count, value in chosen_values)
         for value, count in counts.items()
     ]
+    if facet == "changed_since":
+        # The counts of longer spans include those of shorter ones.
+        return sorted(facet_values, key=lambda each: CHANGE_SPANS.get(each.value, 0))
     return sorted(facet_values, key=lambda each: (-each.count, each.label.casefold(), each.value))
 
 

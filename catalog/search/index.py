@@ -51,6 +51,7 @@ class ToolRow:
     version_label: str
     is_worded: bool
     endpoint: int
+    changed_at: int
     kind: str
     status: str
     vendor_name: str
@@ -191,8 +192,9 @@ def follow_changes(
 
 
 _TOOLS = """
-    SELECT t.id, v.label, t.worded_at IS NOT NULL, t.endpoint_id, t.kind, t.status,
-        vendor.name, vendor.slug, v.signature
+    SELECT t.id, v.label, t.worded_at IS NOT NULL, t.endpoint_id,
+        floor(extract(epoch FROM t.changed_at))::bigint,
+        t.kind, t.status, vendor.name, vendor.slug, v.signature
     FROM catalog_tool t
     JOIN catalog_toolversion v ON v.id = t.current_id
     JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL
@@ -247,6 +249,7 @@ def _document(row: ToolRow, job_words: JobWords) -> Document:
     return Document(
         tool=row.tool,
         endpoint=row.endpoint,
+        changed_at=row.changed_at,
         name_key=words.name_key(signature.name),
         prose_terms=prose_terms,
         detail_terms=strengths.keys() - prose_terms.keys(),

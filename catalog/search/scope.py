@@ -1,5 +1,7 @@
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 from catalog.models.tools import ItemKind, ToolStatus
@@ -8,9 +10,33 @@ _LIVING = """t.endpoint_id NOT IN (
     SELECT e.id FROM catalog_endpoint e JOIN catalog_vendor v ON v.id = e.vendor_id
     WHERE e.removed_at IS NOT NULL OR v.removed_at IS NOT NULL)"""
 
+_CHANGED_SINCE = "t.changed_at >= to_timestamp(%(changed_since)s)"
 _OF_VERSION = (
     "t.current_id IN (SELECT v.id FROM catalog_toolversion v WHERE v.label = %(version)s AND v.label <> '')"
 )
+
+
+# In seconds, the shortest first.
+CHANGE_SPANS = {"day": 86_400, "week": 7 * 86_400, "month": 30 * 86_400}
+
+
+def change_starts() -> dict[str, int]:
+    """Return when each span of `CHANGE_SPANS` began, in seconds since 1970, at a full minute."""
+    minute = int(time.time()) // 60 * 60
+    return {name: minute - seconds for name, seconds in CHANGE_SPANS.items()}
+
+
+def start_of_changes(text: str) -> int:
+    """Return the beginning of a span, or of a date such as 2026-11-01 in UTC, in seconds since 1970.
+
+    Raises ValueError.
+    """
+    starts = change_starts()
+    if text in starts:
+        return starts[text]
+    day = date.fromisoformat(text)
+    # The index has no earlier time.
+    return max(int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +50,7 @@ class Scope:
     among: only these tools.
     except_for: none of these tools.
     version: what the vendor calls the current version.
+    changed_since: only tools that changed then or later, in seconds since 1970.
     """
 
     endpoints: Sequence[int] | None = None
@@ -35,6 +62,7 @@ class Scope:
     except_for: Sequence[int] = ()
     version: str = ""
     kinds: tuple[ItemKind, ...] = (ItemKind.TOOL,)
+    changed_since: int | None = None
 
     @property
     def has_labels(self) -> bool:
@@ -45,7 +73,10 @@ class Scope:
     def key(self) -> tuple[object, ...]:
         """A key that distinguishes the scope from others in a cache. It leaves out the lists of tools."""
         endpoints = None if self.endpoints is None else tuple(self.endpoints)
-        return (endpoints, self.tags, self.effects, self.requirements, self.status, self.version, self.kinds)
+        return (
+            *(endpoints, self.tags, self.effects, self.requirements, self.status, self.version, self.kinds),
+            self.changed_since,
+        )
 
     def among_only(self, tools: Sequence[int]) -> "Scope":
         """Return the part of the scope that contains only these tools."""
@@ -65,6 +96,7 @@ class Scope:
                 *([_OF_VERSION] if self.version else []),
                 *(["t.kind <> 'tool'"] if self.has_no_tools else []),  # for its index
                 *(["t.kind = ANY(%(kinds)s)"] if self.kinds else []),
+                *([_CHANGED_SINCE] if self.changed_since is not None else []),
                 *(["t.id = ANY(%(among)s)"] if self.among is not None else []),
                 *(["t.id <> ALL(%(except_for)s)"] if self.except_for else []),
             ]
@@ -79,4 +111,5 @@ class Scope:
             "except_for": list(self.except_for),
             "version": self.version,
             "kinds": list(self.kinds),
+            "changed_since": self.changed_since,
         }

@@ -9,7 +9,7 @@ import protocols
 from catalog.models import Vendor
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import facet_counts, orders, question
-from catalog.search.scope import Scope
+from catalog.search.scope import CHANGE_SPANS, Scope, start_of_changes
 from core.compiled_queries import CompiledQuery
 from core.errors import invalid
 from protocols.signature import Effect, Requirements
@@ -39,6 +39,7 @@ class Query:
     kind: the kinds of items; empty for all.
     used: "true" for tools that agents use, "false" for the others.
     use_counts: how many agents use a tool, of those that any agent uses.
+    changed_since: spans of `CHANGE_SPANS`, or dates; the earliest counts.
     as_typed: no word is repaired.
     sort: if empty, by relevance, or by name when there is no `q`.
     within: the keys of the vendors to search at all, beside what is defined here; None for every vendor.
@@ -52,6 +53,7 @@ class Query:
     requirement: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
+    changed_since: tuple[str, ...] = ()
     version: str = ""
     kind: tuple[str, ...] = (ItemKind.TOOL,)
     endpoint: int | None = None
@@ -82,6 +84,13 @@ def check(query: Query) -> None:
     _refuse_unknown("effect", query.effect, EFFECTS)
     _refuse_unknown("requirement", query.requirement, REQUIREMENTS)
     _refuse_unknown("used", query.used, USED)
+    for text in query.changed_since:
+        try:
+            start_of_changes(text)
+        except ValueError:
+            raise invalid(
+                changed_since=f"Give one of: {', '.join(CHANGE_SPANS)}, or a date such as 2026-11-01."
+            ) from None
     for name, texts in {"vendor": query.vendor, "tag": query.tag, "version": (query.version,)}.items():
         # PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair.
         if any("\0" in text or text.encode(errors="ignore").decode() != text for text in texts):
@@ -142,6 +151,7 @@ def scope_of(query: Query, endpoints: Sequence[EndpointRow] | None = None) -> Sc
         except_for=used or () if "true" not in query.used else (),
         version=query.version,
         kinds=tuple(ItemKind(kind) for kind in query.kind),
+        changed_since=min(map(start_of_changes, query.changed_since), default=None),
     )
 
 

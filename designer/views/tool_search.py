@@ -29,6 +29,7 @@ FACETS = {
     "protocol": "Protocol",
     "requirement": "Needs",
     "used": "Use",
+    "changed_since": "Changed in the last",
     "kind": "Kind",
     "status": "Status",
 }
@@ -75,6 +76,7 @@ def query_of(asked: QueryDict, allowed: AllowedVendors = EVERYTHING) -> Query:
         effect=tuple(filter(None, asked.getlist("effect"))),
         requirement=tuple(filter(None, asked.getlist("requirement"))),
         used=tuple(filter(None, asked.getlist("used"))),
+        changed_since=tuple(filter(None, asked.getlist("changed_since"))),
         kind=asked_kinds(list(filter(None, asked.getlist("kind")))),
         status=() if ANY_STATUS in statuses else statuses,
         version=asked.get("version", "").strip(),

@@ -20,11 +20,13 @@ class Document:
     detail_terms: stems that appear only in parameters.
     vector: the bytes that `ranking.score` reads.
     words: the words as the vendor writes them, for spelling and completion.
+    changed_at: when the tool changed last, in seconds since 1970.
     labels: values by facet: `item_kind`, `tag`, `status`, `version`, `effect`, `requirement`.
     """
 
     tool: int
     endpoint: int
+    changed_at: int
     name_key: str
     prose_terms: Mapping[str, int]
     detail_terms: Collection[str]
@@ -82,8 +84,9 @@ class Reader(Protocol):
     ) -> dict[str, dict[str, int]]:
         """Return for each facet how many tools of the scope have each value.
 
-        Facets are those of `Document.labels` and `endpoint`. With `weights`, only tools that contain any of
-        the stems are counted, and these `others`.
+        Facets are those of `Document.labels`, `endpoint`, and `changed_since` with the spans of
+        `change_starts`, of which a longer one includes the shorter. With `weights`, only tools that contain
+        any of the stems are counted, and these `others`.
         """
 
 

@@ -12,19 +12,20 @@ import threading
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tantivy
-from tantivy import Occur, Query
+from tantivy import FieldType, Occur, Query
 
 from catalog.search.engines.contract import Candidate, Document, IndexUnusableError
-from catalog.search.scope import Scope
+from catalog.search.scope import Scope, change_starts
 
 logger = logging.getLogger(__name__)
 
 # An index of another format is thrown away. Raise it when the schema or a tokenizer changes.
-FORMAT = "1"
+FORMAT = "2"
 # tantivy accepts no less per thread.
 HEAP_BYTES = 20_000_000
 # A term that counts more often in a tool says no more about it.
@@ -46,6 +47,7 @@ def _schema() -> tantivy.Schema:
     builder.add_text_field("kind", tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("tool", indexed=True, fast=True)
     builder.add_unsigned_field("endpoint", indexed=True, fast=True)
+    builder.add_unsigned_field("changed_since", fast=True)
     builder.add_text_field("name_key", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("prose", tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field("detail", tokenizer_name="whitespace", index_option="freq")
@@ -166,13 +168,28 @@ class TantivyReader:
                 [(Occur.Should, _any_of(weights)), (Occur.Should, listed_tools)]
             )
         query = _within(counted_query, scope)
-        aggregations = {name: {"terms": {"field": name, "size": FACET_VALUES}} for name in names}
+        # The library refuses ranges that overlap.
+        starts = list(change_starts().items())
+        ends = [{}, *({"to": start} for _, start in starts)]
+        spans = [
+            {"key": name, "from": start, **end} for (name, start), end in zip(starts, ends, strict=False)
+        ]
+        aggregations: dict[str, Any] = {
+            name: {"range": {"field": name, "ranges": spans}}
+            if name == "changed_since"
+            else {"terms": {"field": name, "size": FACET_VALUES}}
+            for name in names
+        }
         with _reported("Facets cannot be counted"):
             counted = self._searcher.aggregate(query, aggregations)
-        return {
+        counts = {
             name: {str(bucket["key"]): int(bucket["doc_count"]) for bucket in counted[name]["buckets"]}
             for name in names
         }
+        if "changed_since" in counts:
+            disjoint = [counts["changed_since"].get(name, 0) for name, _ in starts]
+            counts["changed_since"] = dict(zip(change_starts(), accumulate(disjoint), strict=True))
+        return counts
 
     def _search(self, query: Query, scope: Scope, limit: int) -> list[Candidate]:
         with _reported("The search index cannot be read"):
@@ -221,6 +238,10 @@ def _filters(scope: Scope) -> list[Query]:
     ]
     if scope.status:
         filters.append(_term("status", scope.status.value))
+    if scope.changed_since is not None:
+        filters.append(
+            Query.range_query(SCHEMA, "changed_since", FieldType.Unsigned, lower_bound=scope.changed_since)
+        )
     if scope.kinds:
         filters.append(Query.term_set_query(SCHEMA, "item_kind", [kind.value for kind in scope.kinds]))
     if scope.version:
@@ -390,6 +411,7 @@ def _tool_document(document: Document) -> tantivy.Document:
     tool_document = tantivy.Document(kind=TOOL)
     tool_document.add_unsigned("tool", document.tool)
     tool_document.add_unsigned("endpoint", document.endpoint)
+    tool_document.add_unsigned("changed_since", document.changed_at)
     tool_document.add_text("name_key", _cut(document.name_key))
     terms = document.prose_terms.items()
     tool_document.add_text(

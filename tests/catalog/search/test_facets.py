@@ -1,10 +1,13 @@
 """Facets of the list of tools: counts, several values of each, one spelling for each tag."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from catalog import search
+from catalog.models import Tool
 from catalog.search import Query
 from catalog.search.tags import distinct, tag_key
 from core.errors import DomainError
@@ -125,7 +128,9 @@ def test_a_rare_effect_and_a_frequent_one_are_listed_in_order(letters, monkeypat
     assert _walk(Query(effect=("reads", "unknown"), limit=1)) == ["gone", "read_one", "read_two"]
 
 
-@pytest.mark.parametrize("name", ["effect", "requirement", "used", "status", "kind", "protocol"])
+@pytest.mark.parametrize(
+    "name", ["effect", "requirement", "used", "status", "kind", "protocol", "changed_since"]
+)
 def test_an_unknown_value_is_refused(name):
     with pytest.raises(DomainError) as refused:
         search.search(Query(**{name: ("nonsense",)}))
@@ -136,3 +141,20 @@ def test_an_unknown_value_is_refused(name):
 def test_spellings_differ_in_capitals_and_separators():
     assert tag_key("E-Mail") == tag_key("e_mail") == tag_key("EMAIL")
     assert sorted(distinct(["E-Mail", "email", "post"])) == ["E-Mail", "post"]
+
+
+@pytest.mark.parametrize(("text", "is_indexed"), [("", True), ("letter", True), ("", False)])
+def test_tools_that_changed_lately_are_listed_and_counted(letters, text, is_indexed):
+    for name, days in {"read_one": 0, "read_two": 3, "shred": 20, "gone": 90}.items():
+        Tool.objects.filter(pk=letters[name].pk).update(changed_at=timezone.now() - timedelta(days=days))
+    if is_indexed:
+        search.index_pending()
+    query = Query(q=text, changed_since=("day", "week"))
+    long_ago = (timezone.now() - timedelta(days=91)).date().isoformat()
+
+    assert sorted(names(query)) == ["read_one", "read_two"]
+    assert search.search(query).count == 2
+    assert counts(query, "changed_since") == {"day": 1, "week": 2, "month": 3}
+    assert counts(query, "vendor") == {"air": 1, "sea": 1}
+    assert counts(replace(query, changed_since=(long_ago,)), "changed_since")[long_ago] == 4
+    assert _walk(Query(changed_since=("month",), limit=1)) == ["read_one", "read_two", "shred"]

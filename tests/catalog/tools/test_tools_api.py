@@ -258,6 +258,7 @@ def test_facets_are_counted_on_request(client, pharmacy):
     assert "facets" not in client.get("/api/v1/tools/").json()
     assert sum(each["count"] for each in page["facets"]["vendor"]) == page["count"] == len(page["results"])
     assert set(page["facets"]) == {
+        "changed_since",
         *("vendor", "protocol", "tag", "effect", "requirement", "used", "kind", "status"),
     }
     assert client.get("/api/v1/tools/?facets=2").json()["fields"].keys() == {"facets"}
@@ -271,3 +272,6 @@ def test_tools_are_narrowed_by_several_values_and_sorted_by_use(client, pharmacy
     assert names(client, "used=true") == [used.name]
     assert names(client, "sort=-used")[0] == used.name
     assert client.get("/api/v1/tools/?effect=nonsense").json()["fields"].keys() == {"effect"}
+    assert names(client, "changed_since=day") == names(client)
+    assert names(client, "changed_since=2999-01-01") == []
+    assert client.get("/api/v1/tools/?changed_since=never").json()["fields"].keys() == {"changed_since"}
