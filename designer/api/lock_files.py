@@ -26,7 +26,7 @@ from designer.releases import (
     recorded_bindings,
     retiring,
 )
-from designer.releases.lock_file import Offer, Retired
+from designer.releases.lock_file import CatalogOffer, Retired
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -188,7 +188,7 @@ def _retired(named: Release) -> Retired | None:
     return Retired(row.reason, until, is_over=row.is_over, successor=succeeds.number if succeeds else None)
 
 
-def _offers(locked: ReleaseDocument) -> dict[int, Offer]:
+def _offers(locked: ReleaseDocument) -> dict[int, CatalogOffer]:
     tools = Tool.objects.filter(pk__in=[tool.id for tool in locked.all_items])
     version_keys = {(tool.id, tool.version.ordinal) for tool in locked.all_items}
     rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked.all_items]).defer(
@@ -200,12 +200,12 @@ def _offers(locked: ReleaseDocument) -> dict[int, Offer]:
         is_removed = tool.endpoint.removed_at or tool.endpoint.vendor.removed_at
         is_gone = is_removed or tool.status == ToolStatus.WITHDRAWN
         if tool.current is None or is_gone:
-            offers[tool.pk] = Offer(None, is_newer=False)
+            offers[tool.pk] = CatalogOffer(None, is_newer=False)
             continue
         was = old.get(tool.pk)
         # By the vendor's own order: an older version that was read late is no news.
         is_newer = was is not None and _place(tool.current) > _place(was)
-        offers[tool.pk] = Offer(tool.current.name, is_newer=is_newer)
+        offers[tool.pk] = CatalogOffer(tool.current.name, is_newer=is_newer)
     return offers
 
 

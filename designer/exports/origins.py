@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolTexts:
+class OriginTexts:
     """The texts of a tool, and the origin of each.
 
     name: the origin of the tool's name. texts: by the path of the member. whose: returns the origin of a
@@ -55,7 +55,7 @@ class _Region:
     texts: tuple[tuple[str, Origin], ...] = ()
 
 
-def spans(own: object, places: ToolPaths, wire: Wire, tool_texts: ToolTexts) -> list[Span]:
+def spans(own: object, places: ToolPaths, wire: Wire, tool_texts: OriginTexts) -> list[Span]:
     """Return the exported tool in pieces, each with its origin. Together they are equal to the exported
     bytes."""
     regions = dict(_regions(own, places, wire, tool_texts))
@@ -65,7 +65,7 @@ def spans(own: object, places: ToolPaths, wire: Wire, tool_texts: ToolTexts) -> 
 
 
 def _regions(
-    own: object, places: ToolPaths, wire: Wire, tool_texts: ToolTexts
+    own: object, places: ToolPaths, wire: Wire, tool_texts: OriginTexts
 ) -> Iterator[tuple[Path, _Region]]:
     tool, whose = tool_texts.tool, tool_texts.whose
     yield places.description, _Region(texts=((tool.description, whose(("description",))),))
@@ -96,7 +96,7 @@ def _of_members(
     single_name: str,
     parameters: Mapping[str, tuple[Parameter, Any]],
     side: str,
-    tool_texts: ToolTexts,
+    tool_texts: OriginTexts,
 ) -> Iterator[tuple[Path, _Region]]:
     """Yield the regions of inputs or outputs, and of the lists of their names."""
     keys: dict[str, Origin] = {}
@@ -123,7 +123,7 @@ def _of_members(
 
 
 def _of_parameter(
-    parameter: Parameter, keys: Mapping[str, Origin], side: str, tool_texts: ToolTexts
+    parameter: Parameter, keys: Mapping[str, Origin], side: str, tool_texts: OriginTexts
 ) -> _Region:
     here = (side, parameter.name)
     text = tool_texts.texts.get((*here, "description"), parameter.description)

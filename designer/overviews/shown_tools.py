@@ -15,7 +15,7 @@ from core.schema import spelling
 from designer import exports
 from designer.exports import inputs, origins, parts
 from designer.exports.base import ALL_TYPES, Carried, Format, FormatLimits, Remark, carried
-from designer.exports.origins import Origin, Span, ToolTexts
+from designer.exports.origins import Origin, OriginTexts, Span
 from designer.exports.parts import ToolPart
 from designer.models import Agent, Pin
 from designer.pins import pinned_signatures, token_budget
@@ -179,7 +179,7 @@ def shown_tool(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTo
 
 def _origins_of(
     pin: Pin, tool: Effective, texts: Mapping[Path, Any], catalog_words: Words, agent_words: Words
-) -> ToolTexts:
+) -> OriginTexts:
     of_agent, of_catalog = members(agent_words), members(catalog_words)
     renamed_inputs = {
         ("parameters", visible.parameter.name, "name") for visible in tool.inputs if visible.is_named
@@ -192,7 +192,7 @@ def _origins_of(
         return "agent" if path in of_agent else "catalog" if path in of_catalog else "vendor"
 
     name: Origin = "vendor" if tool.name == tool.wire_name else "generated"
-    return ToolTexts(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=origin_of)
+    return OriginTexts(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=origin_of)
 
 
 def budget(agent: Agent, format_: Format) -> Budget:

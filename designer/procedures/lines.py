@@ -9,7 +9,7 @@ import msgspec
 CONTEXT = 2
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class NumberedLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line. `number`: in the newer text, None if it is not there. A "gap" replaces omitted unchanged
     lines. `before`, `after`: None if there is no line."""
 
@@ -19,27 +19,29 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     after: str | None = None
 
 
-def compare(before: str, after: str) -> list[Line]:
+def compare(before: str, after: str) -> list[NumberedLine]:
     """Return the changed lines with their context; empty if the texts are equal."""
     old, new = before.split("\n"), after.split("\n")
-    lines: list[Line] = []
+    lines: list[NumberedLine] = []
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     end = 0
     for group in matcher.get_grouped_opcodes(CONTEXT):
         if group[0][3] > end:
-            lines.append(Line(mark="gap"))
+            lines.append(NumberedLine(mark="gap"))
         for kind, a, b, c, d in group:
             if kind == "equal":
-                lines += [Line(mark="same", number=n + 1, before=new[n], after=new[n]) for n in range(c, d)]
+                lines += [
+                    NumberedLine(mark="same", number=n + 1, before=new[n], after=new[n]) for n in range(c, d)
+                ]
                 continue
             pairs = min(b - a, d - c)
             lines += [
-                Line(mark="changed", number=c + n + 1, before=old[a + n], after=new[c + n])
+                NumberedLine(mark="changed", number=c + n + 1, before=old[a + n], after=new[c + n])
                 for n in range(pairs)
             ]
-            lines += [Line(mark="removed", before=old[n]) for n in range(a + pairs, b)]
-            lines += [Line(mark="added", number=n + 1, after=new[n]) for n in range(c + pairs, d)]
+            lines += [NumberedLine(mark="removed", before=old[n]) for n in range(a + pairs, b)]
+            lines += [NumberedLine(mark="added", number=n + 1, after=new[n]) for n in range(c + pairs, d)]
         end = group[-1][4]
     if lines and end < len(new):
-        lines.append(Line(mark="gap"))
+        lines.append(NumberedLine(mark="gap"))
     return lines

@@ -38,7 +38,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFacts:
+class CheckedTool:
     """One pinned tool; a sentence is "" if the fact does not apply.
 
     misfits: tuned texts that the pinned version has no member for, each with whether it would expose what the
@@ -61,7 +61,7 @@ class ToolFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TokenLimit:
     """The agent's token limit, whether exceeding it stops publishing, and the page with both figures."""
 
     tokens: int
@@ -70,7 +70,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class CheckedAgent:
     """One agent of a tree.
 
     sub_agent: its name, "" for the agent that is published.
@@ -79,21 +79,21 @@ class Facts:
     """
 
     draft: ReleaseDocument
-    tools: tuple[ToolFacts, ...]
+    tools: tuple[CheckedTool, ...]
     carried: tuple[tuple[str, Carried], ...]
     strands: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    budget: Budget | None = None
+    budget: TokenLimit | None = None
     more: tuple[Check, ...] = ()
     sub_agent: str = ""
     rehearsed: RehearsalComparison | None = None
 
 
-def checks(*tree: Facts) -> list[Check]:
+def checks(*tree: CheckedAgent) -> list[Check]:
     """Return all checks, the worst first. An `ok` is listed once, if the rule finds no problem in any
     agent.
     """
     result: list[Check] = []
-    rules: list[Callable[[Facts], Iterable[Check]]] = [*RULES, lambda facts: facts.more]
+    rules: list[Callable[[CheckedAgent], Iterable[Check]]] = [*RULES, lambda facts: facts.more]
     for rule in rules:
         checks_by_agent = [(facts.sub_agent, list(rule(facts))) for facts in tree]
         is_ok = all(any(row.severity == "ok" for row in rows) for _, rows in checks_by_agent if rows)
@@ -119,7 +119,7 @@ def not_accepted(found: Iterable[Check], accept: Iterable[str], *, is_admin: boo
     ]
 
 
-def _reviews(facts: Facts) -> Iterator[Check]:
+def _reviews(facts: CheckedAgent) -> Iterator[Check]:
     is_clean = True
     for tool in facts.tools:
         where = tool.review_where or tool.where
@@ -144,7 +144,7 @@ def _reviews(facts: Facts) -> Iterator[Check]:
         yield Check(code="review", severity="ok", message="No pinned version waits for review.")
 
 
-def _offered(facts: Facts) -> Iterator[Check]:
+def _offered(facts: CheckedAgent) -> Iterator[Check]:
     withdrawn = [tool for tool in facts.tools if tool.gone]
     for tool in withdrawn:
         message = (
@@ -155,7 +155,7 @@ def _offered(facts: Facts) -> Iterator[Check]:
         yield Check(code="offered", severity="ok", message="The vendors offer every tool.")
 
 
-def _vendors(facts: Facts) -> Iterator[Check]:
+def _vendors(facts: CheckedAgent) -> Iterator[Check]:
     not_allowed = [tool for tool in facts.tools if tool.outside]
     for tool in not_allowed:
         yield Check(
@@ -171,7 +171,7 @@ def _vendors(facts: Facts) -> Iterator[Check]:
         )
 
 
-def _words(facts: Facts) -> Iterator[Check]:
+def _words(facts: CheckedAgent) -> Iterator[Check]:
     is_clean = True
     for tool in facts.tools:
         for message, exposes in tool.misfits:
@@ -190,7 +190,7 @@ def _words(facts: Facts) -> Iterator[Check]:
         yield Check(code="words", severity="ok", message="All of your words fit the pinned versions.")
 
 
-def _names(facts: Facts) -> Iterator[Check]:
+def _names(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
     names_in_use = [tool.signature.name for tool in facts.draft.tools]
     names_in_use += [transfer.name for transfer in facts.draft.transfers]
@@ -208,7 +208,7 @@ def _names(facts: Facts) -> Iterator[Check]:
         yield Check(code="names", severity="ok", message="Every tool has a name of its own.")
 
 
-def _breaks(facts: Facts) -> Iterator[Check]:
+def _breaks(facts: CheckedAgent) -> Iterator[Check]:
     for tool in facts.tools:
         if tool.breaks:
             message = (
@@ -217,7 +217,7 @@ def _breaks(facts: Facts) -> Iterator[Check]:
             yield Check(code="breaking_move", severity="warning", message=message, where=tool.where)
 
 
-def _ids(facts: Facts) -> Iterator[Check]:
+def _ids(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
     for name, breaks in facts.strands.items():
         message = (
@@ -230,7 +230,7 @@ def _ids(facts: Facts) -> Iterator[Check]:
         )
 
 
-def _formats(facts: Facts) -> Iterator[Check]:
+def _formats(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
     is_clean = True
     for label, carried in facts.carried:
@@ -257,7 +257,7 @@ def _formats(facts: Facts) -> Iterator[Check]:
         yield Check(code="formats", severity="ok", message="Every format carries every tool.")
 
 
-def _budget(facts: Facts) -> Iterator[Check]:
+def _budget(facts: CheckedAgent) -> Iterator[Check]:
     if facts.budget is None:
         return
     tokens = sum(token_budget.tokens(tool.signature) for tool in facts.draft.tools)
@@ -282,7 +282,7 @@ def _budget(facts: Facts) -> Iterator[Check]:
     )
 
 
-def _rehearsals(facts: Facts) -> Iterator[Check]:
+def _rehearsals(facts: CheckedAgent) -> Iterator[Check]:
     comparison = facts.rehearsed
     if comparison is None or comparison.gate == "off":
         return
@@ -344,7 +344,7 @@ def _first_sentences(sentences: Iterable[str]) -> str:
     return " ".join(texts[:REASONS_SHOWN]) + more
 
 
-RULES: list[Callable[[Facts], Iterable[Check]]] = [
+RULES: list[Callable[[CheckedAgent], Iterable[Check]]] = [
     _reviews,
     _offered,
     _vendors,

@@ -14,7 +14,7 @@ from designer.exports.document import (
     ReleasedTool,
     ReleasedTransfer,
 )
-from designer.procedures.lines import Line, compare
+from designer.procedures.lines import NumberedLine, compare
 from designer.signatures.effective import as_document
 from designer.signatures.words import EFFECTS, place_of
 
@@ -23,7 +23,7 @@ _SIDES = {"inputs": "Input", "hidden": "Hidden input", "outputs": "Output"}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ChangedMember:
     """A member that differs. `steps` is its path in the signature that a model sees: `description`; `inputs`,
     `city`, `description`.
 
@@ -62,7 +62,7 @@ class ToolChange:
     tool: int
     name: str
     sentences: list[str] = field(default_factory=list)
-    members: list[Member] = field(default_factory=list)
+    members: list[ChangedMember] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ProcedureChange:
     after: str
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[NumberedLine]:
         return compare(self.before, self.after)
 
 
@@ -87,7 +87,7 @@ class TransferChange:
     mark: Mark
     agent: str
     name: str
-    members: list[Member] = field(default_factory=list)
+    members: list[ChangedMember] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class AgentDifference:
     id: int
     slug: str
     name: str
-    agent: list[Member]
+    agent: list[ChangedMember]
     tools: list[ToolChange]
     procedures: list[ProcedureChange]
     transfers: list[TransferChange]
@@ -152,7 +152,7 @@ def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentD
         slug=after.slug,
         name=after.name,
         agent=[
-            Member((name,), getattr(before, name), getattr(after, name))
+            ChangedMember((name,), getattr(before, name), getattr(after, name))
             for name in ("name", "slug", "description", "parent")
             if getattr(before, name) != getattr(after, name)
         ],
@@ -229,7 +229,7 @@ def _between_transfers(
                 ("description", old_transfer.description, new_transfer.description),
             )
             members = [
-                Member((name,), old_text, new_text)
+                ChangedMember((name,), old_text, new_text)
                 for name, old_text, new_text in text_pairs
                 if old_text != new_text
             ]
@@ -237,7 +237,7 @@ def _between_transfers(
     return changes
 
 
-def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> Iterator[str]:
+def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[ChangedMember]) -> Iterator[str]:
     old_version, new_version = old.version, new.version
     if old_version.label != new_version.label and old_version.label and new_version.label:
         yield f"Version {old_version.label} became version {new_version.label}."
@@ -277,18 +277,18 @@ def at_run_time(old: ReleasedTool, new: ReleasedTool) -> Iterator[str]:
         )
 
 
-def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[Member]:
+def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[ChangedMember]:
     """Yield the members that differ. Parameters are matched by the vendor's name, in any order."""
     old, new = _by_name(old), _by_name(new)
     if old == new:
         return
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
-        yield Member(steps, old, new)
+        yield ChangedMember(steps, old, new)
         return
     for name in dict.fromkeys([*old, *new]):
         member_steps = (*steps, str(name))
         if name not in old or name not in new:
-            yield Member(member_steps, old.get(name), new.get(name))
+            yield ChangedMember(member_steps, old.get(name), new.get(name))
         else:
             yield from _members(member_steps, old[name], new[name])
 

@@ -22,7 +22,7 @@ from designer.readiness import obstacles
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import RehearsalComparison
 from designer.releases import channels, effective_versions, rehearsed
-from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks
+from designer.releases.checks import Check, CheckedAgent, CheckedTool, TokenLimit, checks
 from designer.releases.composition import Node
 from people.models import User
 
@@ -97,7 +97,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
             elif pin.tool.status == ToolStatus.WITHDRAWN:
                 gone = f"{endpoint.vendor} does not list it any more."
             tools.append(
-                ToolFacts(
+                CheckedTool(
                     name=pin.name,
                     where=reverse("pin", args=[agent.slug, pin.pk]),
                     blocked=reason if state == FindingState.BLOCKED else "",
@@ -115,14 +115,14 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
             )
         row, where = limits.get(agent.pk), f"{reverse('agent', args=[agent.slug])}#budget"
         facts.append(
-            Facts(
+            CheckedAgent(
                 draft=draft.for_agent(agent.slug) or draft,
                 tools=tuple(tools),
                 carried=tuple(
                     (format_.label, carried_part) for format_, carried_part in draft_facts.carried[agent.slug]
                 ),
                 strands=strands.get(agent.pk, {}),
-                budget=Budget(row.tokens, row.stops, where) if row else None,
+                budget=TokenLimit(row.tokens, row.stops, where) if row else None,
                 more=(
                     *(_check_procedures(node, blocked, reader, unsaved) if node.rows.procedures else ()),
                     *_shared_names(node),

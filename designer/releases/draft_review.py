@@ -18,7 +18,7 @@ from people.models import User
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenChange:
     """The tokens of all tools in one format; `before` is None if nothing was released."""
 
     before: int | None
@@ -47,7 +47,7 @@ class DraftReview:
     is_new: bool
     changes: diff.TreeChange
     checks: list[Check]
-    tokens: Mapping[str, Tokens]
+    tokens: Mapping[str, TokenChange]
     size_change: int
     rehearsals: list[RehearsalComparison]
     readiness: list[Readiness]
@@ -101,7 +101,7 @@ def review_draft(agent: Agent, reader: User) -> DraftReview:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class DraftSummary:
     """How far an agent differs from what `live` points to, or else from its newest release.
 
     live: the release that `live` points to.
@@ -124,13 +124,13 @@ def released_and_draft(agent: Agent) -> tuple[ReleaseDocument | None, ReleaseDoc
     return release_document.decode(against.document) if against else None, composition.draft(agent)
 
 
-def summary(agent: Agent) -> Summary:
+def summary(agent: Agent) -> DraftSummary:
     draft = composition.draft(agent)
     live = channels.state(agent, channels.LIVE).release
     newest = agent.releases.order_by("-number").first()
     against = live or newest
     old = release_document.decode(against.document) if against else None
-    return Summary(
+    return DraftSummary(
         changes=diff.compare_releases(old, draft).count,
         tokens=_size(draft) - (_size(old) if old else 0),
         against=against,
@@ -152,9 +152,9 @@ def _size(document: ReleaseDocument) -> int:
     return sum(map(token_budget.tokens_of_agent, document.nodes))
 
 
-def _tokens(old: CarriedByFormat, new: CarriedByFormat) -> dict[str, Tokens]:
+def _tokens(old: CarriedByFormat, new: CarriedByFormat) -> dict[str, TokenChange]:
     before = _sizes(old)
-    return {name: Tokens(before.get(name), size) for name, size in _sizes(new).items()}
+    return {name: TokenChange(before.get(name), size) for name, size in _sizes(new).items()}
 
 
 def _sizes(fits: CarriedByFormat) -> dict[str, int]:

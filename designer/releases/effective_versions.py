@@ -17,7 +17,7 @@ from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Agent, EffectiveVersion, Release
 from designer.releases import numbering
-from designer.releases.numbering import Key, Number
+from designer.releases.numbering import Number, NumberedToolKey
 
 # Releases that are numbered in one transaction, which locks the agent's row.
 BATCH_SIZE = 20
@@ -35,25 +35,25 @@ class _History:
 
     def __init__(self, agent: int, unread: Iterable[int] = ()) -> None:
         self.agent = agent
-        self.newest: dict[Key, EffectiveVersion] = {}
+        self.newest: dict[NumberedToolKey, EffectiveVersion] = {}
         self.missing: list[EffectiveVersion] = []
         self._uuids: defaultdict[int, set[UUID]] = defaultdict(set)
         self._names: defaultdict[int, set[str]] = defaultdict(set)
         # The tools of newest rows as far as they were needed, never whole documents.
-        self._shown: dict[Key, ReleasedTool] = {}
+        self._shown: dict[NumberedToolKey, ReleasedTool] = {}
         for row in EffectiveVersion.objects.filter(agent=agent).order_by("pk"):
             self._note(row)
         for pk in unread:
             self._add(Release.objects.only("agent_id", "number", "document").get(pk=pk))
 
-    def changed(self, current: dict[Key, ReleasedTool]) -> dict[Key, ReleasedTool]:
+    def changed(self, current: dict[NumberedToolKey, ReleasedTool]) -> dict[NumberedToolKey, ReleasedTool]:
         """Return the tools whose last version differs, each as it was last shown."""
         changed_keys = [
             key
             for key, tool in current.items()
             if key in self.newest and self.newest[key].digest != numbering.digest_of(tool)
         ]
-        unknown: defaultdict[int, list[Key]] = defaultdict(list)
+        unknown: defaultdict[int, list[NumberedToolKey]] = defaultdict(list)
         for key in changed_keys:
             if key not in self._shown:
                 unknown[self.newest[key].release_id].append(key)
@@ -152,13 +152,13 @@ def broken_by(agent: Agent, draft: ReleaseDocument) -> dict[int, dict[str, list[
 
 
 def versions_of_tools(
-    release: Release, node: int, tools: Iterable[tuple[Key, ReleasedTool]]
-) -> dict[Key, EffectiveVersion]:
+    release: Release, node: int, tools: Iterable[tuple[NumberedToolKey, ReleasedTool]]
+) -> dict[NumberedToolKey, EffectiveVersion]:
     """Return the versions of these tools, which this agent of the release shows."""
     rows = _versions_until(release, node).order_by("tool", "child", "-pk").distinct("tool", "child")
     digests = {key: numbering.digest_of(tool) for key, tool in tools}
 
-    def read_versions() -> dict[Key, EffectiveVersion]:
+    def read_versions() -> dict[NumberedToolKey, EffectiveVersion]:
         by_key = {_key(row): row for row in rows.all()}
         return {key: row for key, row in by_key.items() if row.digest == digests.get(key)}
 
@@ -204,17 +204,17 @@ def release_with(version: EffectiveVersion, last: Release) -> Release | None:
 
 
 @lru_cache(maxsize=MAX_CACHED_HOLDINGS)
-def _contains(release: int, key: Key) -> bool:
+def _contains(release: int, key: NumberedToolKey) -> bool:
     """Return whether the release contains the tool. Cached per process, because releases never change."""
     return key in tools_of(Release.objects.only("agent_id", "document").get(pk=release))
 
 
-def tools_of(release: Release) -> dict[Key, ReleasedTool]:
+def tools_of(release: Release) -> dict[NumberedToolKey, ReleasedTool]:
     return numbering.tools_of_document(release_document.decode(release.document), release.agent_id)
 
 
-def _key(row: EffectiveVersion) -> Key:
-    return Key(row.node, row.tool, row.child)
+def _key(row: EffectiveVersion) -> NumberedToolKey:
+    return NumberedToolKey(row.node, row.tool, row.child)
 
 
 def _versions_until(release: Release, node: int) -> QuerySet[EffectiveVersion]:

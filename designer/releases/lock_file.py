@@ -31,7 +31,7 @@ class LockChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class CatalogOffer:
     """The vendor's current offer of a tool: the name of its version, None if it is gone."""
 
     version: str | None
@@ -98,7 +98,7 @@ def _locked_tool(tool: ReleasedTool) -> dict[str, Any]:
 def list_changes(
     locked: ReleaseDocument,
     now: ReleaseDocument | None,
-    offers: Mapping[int, Offer],
+    offers: Mapping[int, CatalogOffer],
     *,
     channel: str,
     retired: Retired | None = None,

@@ -18,7 +18,7 @@ _FORMATS = (a2t.FORMAT, oxp.FORMAT)
 _FIRST = "1.0.0"
 
 
-class Key(NamedTuple):
+class NumberedToolKey(NamedTuple):
     """Identifies a tool of one agent of a tree under any name: by the agent and the tool, or for a transfer
     by 0 and the sub-agent.
     """
@@ -37,7 +37,7 @@ class Number(NamedTuple):
     semver: str
 
 
-def tools_of_document(document: ReleaseDocument, root: int) -> dict[Key, ReleasedTool]:
+def tools_of_document(document: ReleaseDocument, root: int) -> dict[NumberedToolKey, ReleasedTool]:
     """Return all tools that the agents of a release show. `root` is the agent that published it."""
     pks = {node.slug: node.id or root for node in document.nodes}
     return {
@@ -48,10 +48,10 @@ def tools_of_document(document: ReleaseDocument, root: int) -> dict[Key, Release
     }
 
 
-def key_of(tool: ReleasedTool, *, node: int, pks: dict[str, int]) -> Key:
+def key_of(tool: ReleasedTool, *, node: int, pks: dict[str, int]) -> NumberedToolKey:
     if tool.signature.kind == transfers.KIND:
-        return Key(node, 0, pks[tool.tool_id])
-    return Key(node, tool.id)
+        return NumberedToolKey(node, 0, pks[tool.tool_id])
+    return NumberedToolKey(node, tool.id)
 
 
 def digest_of(tool: ReleasedTool) -> str:

@@ -9,7 +9,7 @@ from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.pins import token_budget
 from designer.releases.diff import (
     AgentDifference,
-    Member,
+    ChangedMember,
     ProcedureChange,
     ToolChange,
     TransferChange,
@@ -30,7 +30,7 @@ class _Row:
     """One change, before it is described. `change` is None for a sub-agent without other changes."""
 
     agent: AgentDifference
-    change: Member | ToolChange | ProcedureChange | TransferChange | ReadableChange | None
+    change: ChangedMember | ToolChange | ProcedureChange | TransferChange | ReadableChange | None
     kind: str = ""
 
     @property
@@ -108,7 +108,7 @@ class ReleaseComparison:
 
     def _describe(self, row: _Row, number: str = "", *, is_head: bool = False) -> ReadableChange:
         match row.change:
-            case Member() as member:
+            case ChangedMember() as member:
                 return describe_change(f"The agent's {member.path}", member.before, member.after)
             case ProcedureChange() as procedure:
                 change = _describe_procedure(procedure, is_head=is_head)
@@ -183,7 +183,7 @@ def _describe_procedure(change: ProcedureChange, *, is_head: bool) -> ReadableCh
     return replace(row, parts=[ReadableChange(before=change.before or None, after=change.after or None)])
 
 
-def _describe_members(members: Sequence[Member], number: str = "") -> NumberedPage[ReadableChange]:
+def _describe_members(members: Sequence[ChangedMember], number: str = "") -> NumberedPage[ReadableChange]:
     page = page_of(members, number, size=PARTS_SIZE, name="parts")
     return page.with_rows([describe_change(member.place, member.before, member.after) for member in page])
 

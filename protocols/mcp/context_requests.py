@@ -36,7 +36,7 @@ def get(
     kinds: the requests of the vendor that the caller answers. era: the one that an administrator has chosen.
     """
     state = {"arguments": dict(arguments), "used": 1}
-    return _Conversation(session, tool_id, signature, kinds, era).send(state, {})
+    return _ContextRequest(session, tool_id, signature, kinds, era).send(state, {})
 
 
 def resume(
@@ -49,13 +49,13 @@ def resume(
     era: Era,
 ) -> Outcome:
     """Send a request that the vendor stopped to ask once more, with the answers."""
-    return _Conversation(session, tool_id, signature, kinds, era).send(
+    return _ContextRequest(session, tool_id, signature, kinds, era).send(
         state, asks.next_params(state, answers)
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Conversation:
+class _ContextRequest:
     session: Session
     tool_id: str
     signature: Signature

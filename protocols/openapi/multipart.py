@@ -29,7 +29,7 @@ class UnreadableFileError(Exception):
         self.name = name
 
 
-class _Part(NamedTuple):
+class _FormPart(NamedTuple):
     name: str
     media: str
     content: bytes
@@ -63,14 +63,14 @@ def encode(
     return boundary, b"".join(lines) + f"--{boundary}--\r\n".encode()
 
 
-def _part(name: str, value: Any, media: str, *, is_file: bool) -> _Part:
+def _part(name: str, value: Any, media: str, *, is_file: bool) -> _FormPart:
     if isinstance(value, str) and is_file:
         kind, content = _file(name, value)
-        return _Part(name, media or kind, content, is_file=True)
+        return _FormPart(name, media or kind, content, is_file=True)
     if isinstance(value, str):
-        return _Part(name, media, value.encode(errors="replace"), is_file=False)
+        return _FormPart(name, media, value.encode(errors="replace"), is_file=False)
     usual = "application/json" if isinstance(value, dict | list) else ""
-    return _Part(name, media or usual, json.dumps(value, separators=(",", ":")).encode(), is_file=is_file)
+    return _FormPart(name, media or usual, json.dumps(value, separators=(",", ":")).encode(), is_file=is_file)
 
 
 def _file(name: str, text: str) -> tuple[str, bytes]:

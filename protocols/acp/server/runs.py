@@ -155,11 +155,11 @@ def _stream(
     alive_every = CHECK_SECONDS if has_left else None
     events = release.follow_run(run, thread, after=after, room=room, alive_every=alive_every)
     return Reply(
-        body=_Stream(release, run, events, has_left), headers=STREAM_HEADERS, media_type=EVENT_STREAM
+        body=_RunStream(release, run, events, has_left), headers=STREAM_HEADERS, media_type=EVENT_STREAM
     )
 
 
-class _Stream:
+class _RunStream:
     """The events of a run as bytes. If it has to notice that its client left, it cancels the run then. The
     run continues if the server itself stops.
     """

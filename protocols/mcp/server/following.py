@@ -102,7 +102,9 @@ def begin(
     if isinstance(call, dict):
         return call
     # Since 2026-07-28 a client cancels by closing the stream; before, closing it has no meaning.
-    stream = _Stream(release, *call, requested, format_result, request.has_left if client.is_modern else None)
+    stream = _CallStream(
+        release, *call, requested, format_result, request.has_left if client.is_modern else None
+    )
     return Reply(body=stream, headers=STREAM_HEADERS, media_type=EVENT_STREAM)
 
 
@@ -158,7 +160,7 @@ def _generate_events(
     return None
 
 
-class _Stream:
+class _CallStream:
     """The events of one call as bytes. The server closes it, whether or not it was read."""
 
     def __init__(

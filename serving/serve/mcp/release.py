@@ -41,7 +41,7 @@ class _Listed(msgspec.Struct):
     tools: list[msgspec.Raw]
 
 
-class _Named(msgspec.Struct):
+class _ListedTool(msgspec.Struct):
     name: str
 
 
@@ -163,7 +163,7 @@ class MCPRelease(ServedRelease):
         channels = Channel.objects.filter(agent=release.agent_id, name=self.release_name)
         return channels.values_list("release__number", flat=True).first()
 
-    def subscribe(self, addresses: Sequence[str], stack: ExitStack) -> resource_updates.Updates:
+    def subscribe(self, addresses: Sequence[str], stack: ExitStack) -> resource_updates.ResourceUpdates:
         return resource_updates.subscribe(self, self.context_items(), addresses, stack)
 
     def pause(self, seconds: float) -> None:
@@ -199,7 +199,7 @@ def _adapt_to_client(
     client: Client,
 ) -> msgspec.Raw:
     """Return the exported tool, which fits both eras, with the members that this client's revision knows."""
-    name, unknown = msgspec.json.decode(tool, type=_Named).name, client.unknown_members
+    name, unknown = msgspec.json.decode(tool, type=_ListedTool).name, client.unknown_members
     signature = tool_by_name[name].signature
     takes_more = client.is_modern and wires(signature, FORMAT)[0].whole_output
     if not (takes_more or unknown or name in pictures):

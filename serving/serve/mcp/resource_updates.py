@@ -27,7 +27,7 @@ _LIMITS = Limits(request=10.0, session=STREAM_SECONDS + 30.0, body=MIB, backoff=
 
 
 @dataclass(frozen=True)
-class Updates:
+class ResourceUpdates:
     subscriptions: list[Subscription]
 
     @property
@@ -43,12 +43,12 @@ class Updates:
 
 def subscribe(
     served: ServedRelease, items: Sequence[ContextItem], uris: Iterable[str], stack: ExitStack
-) -> Updates:
+) -> ResourceUpdates:
     """Subscribe to those of the resources that are pinned and whose vendors report updates.
 
     Each vendor counts as a call of the key. The subscriptions end with `stack`.
     """
-    updates = Updates([])
+    updates = ResourceUpdates([])
     for endpoint, addresses in _addresses_by_endpoint(served, items, uris).items():
         # A key that may not run tools gets no updates. A vendor that does not answer costs its own resources.
         with suppress(DomainError, ProtocolError):

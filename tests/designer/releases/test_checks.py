@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from designer.exports.base import Carried, Remark
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
-from designer.releases.checks import Check, Facts, ToolFacts, checks, not_accepted
+from designer.releases.checks import Check, CheckedAgent, CheckedTool, checks, not_accepted
 from designer.signatures.effective import effective
 from tests.factories import make_signature
 
 SENTENCES = st.sampled_from(["", "It is so."])
 TOOLS = st.builds(
-    ToolFacts,
+    CheckedTool,
     name=st.sampled_from(["sky", "mail"]),
     where=st.just("/agents/desk/pins/1/"),
     blocked=SENTENCES,
@@ -45,9 +45,13 @@ def document(*names: str) -> ReleaseDocument:
     return ReleaseDocument(schema="s", agent=agent, number=1, tools=tools)
 
 
-def facts(*tools: ToolFacts, **more) -> Facts:
-    usual = {"draft": document("sky"), "tools": tools or (ToolFacts(name="sky", where="/w/"),), "carried": ()}
-    return Facts(**usual | more)
+def facts(*tools: CheckedTool, **more) -> CheckedAgent:
+    usual = {
+        "draft": document("sky"),
+        "tools": tools or (CheckedTool(name="sky", where="/w/"),),
+        "carried": (),
+    }
+    return CheckedAgent(**usual | more)
 
 
 def codes(checks_found, severity):
@@ -68,7 +72,7 @@ def test_a_sound_draft_passes_every_check():
 
 
 def test_each_fault_is_told_with_where_it_is_mended():
-    sky, review = ToolFacts(name="sky", where="/pin/"), "/review/?item=1"
+    sky, review = CheckedTool(name="sky", where="/pin/"), "/review/?item=1"
     cases = {
         "version_blocked": (replace(sky, blocked="No."), "error", "/pin/"),
         "version_held": (replace(sky, held="Wait.", review_where=review), "error", review),

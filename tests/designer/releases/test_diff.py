@@ -59,7 +59,7 @@ def test_what_differs_between_two_releases_is_told_member_by_member(api, alice, 
     ],
 )
 def test_a_member_is_named_by_its_place(steps, place):
-    assert diff.Member(steps, None, None).place == place
+    assert diff.ChangedMember(steps, None, None).place == place
 
 
 def test_the_agents_own_words_are_compared_and_any_release_may_be_named(api, alice, db):

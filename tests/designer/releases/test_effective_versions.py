@@ -322,4 +322,4 @@ def test_a_tool_is_known_by_its_agent_and_not_by_its_name():
     tools_by_key = numbering.tools_of_document(
         ReleaseDocument(schema="s", agent=agent, number=1, tools=(one,)), 7
     )
-    assert tools_by_key == {numbering.Key(7, 1): one}
+    assert tools_by_key == {numbering.NumberedToolKey(7, 1): one}
