@@ -14,6 +14,7 @@ from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from designer.agents import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
+from designer.rehearsals import masking, shown
 from designer.texts import checked
 from execution.activities.conversions import UnfitValueError, converted
 from people import audit
@@ -75,7 +76,7 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
             sentence = " ".join(error.fields.values()) or error.message
             raise invalid(lines=f"Line {number}: {sentence}") from error
         row.save()
-        audit.record(actor, "create", row, after=facts(row), agent=agent.pk)
+        audit.record(actor, "create", row, after=_masked_facts(row), agent=agent.pk)
         rows.append(row)
     RehearsalPlan.objects.get_or_create(agent=agent)
     return rows
@@ -84,18 +85,19 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
 @transaction.atomic
 def change(row: Rehearsal, *, actor: User, **changes: Unpack[Changes]) -> Rehearsal:
     row = _locked(row)
-    before = facts(row)
+    before, masked_before = facts(row), _masked_facts(row)
     _apply(row, changes, _find_targets(row.agent))
     if facts(row) != before:
         row.save()
-        audit.record(actor, "edit", row, before=before, after=facts(row), agent=row.agent_id)
+        after = _masked_facts(sentences_of([row.agent]).get(pk=row.pk))
+        audit.record(actor, "edit", row, before=masked_before, after=after, agent=row.agent_id)
     return row
 
 
 @transaction.atomic
 def remove(row: Rehearsal, *, actor: User) -> None:
     row = _locked(row)
-    audit.record(actor, "remove", row, before=facts(row), agent=row.agent_id)
+    audit.record(actor, "remove", row, before=_masked_facts(row), agent=row.agent_id)
     row.delete()
 
 
@@ -147,9 +149,17 @@ def _parse_inputs(text: str, tool: Signature | None) -> dict[str, Any]:
 
 
 def facts(row: Rehearsal) -> dict[str, Any]:
-    """Return the values for an audit row."""
+    """Return the values of a test, by which a change is noticed."""
     expects = row.tool.tool_id if row.tool else f"transfer to {row.child.slug if row.child else ''}"
     return {"agent": row.agent.slug, "says": row.says, "expects": expects, "inputs": row.inputs}
+
+
+def _masked_facts(row: Rehearsal) -> dict[str, Any]:
+    # Entries of the audit trail cannot be changed, so sensitive values are masked before they are written.
+    if not row.inputs:
+        return facts(row)
+    marks = masking.marks_of_tests(shown.tools_of_agents([row.agent])[row.agent_id], [row])
+    return facts(row) | {"inputs": masking.masked_inputs(row, marks)}
 
 
 # By the name that a model sees: the id of the catalog tool, or that of the sub-agent.

@@ -18,6 +18,7 @@ from core.errors import DomainError, invalid
 from core.outbound import policy
 from core.outbound.errors import RefusedError
 from execution.activities import kinds, pinned_callees, reach
+from execution.activities.mock_masking import masked_mock
 from execution.activities.picking import ActivityFault
 from people import audit
 from people.audit import edit_conflicts
@@ -58,7 +59,7 @@ def create(
     _refuse_inner(actor, kind, checked)
     _save(activity)
     _add_version(activity, actor, kind, checked, interface)
-    audit.record(actor, "create", activity, after=facts(activity), agent=agent)
+    audit.record(actor, "create", activity, after=_masked_facts(activity, facts(activity)), agent=agent)
     return activity
 
 
@@ -117,7 +118,13 @@ def change(
         newer = "The same steps, with the newest versions of the implementations that they run."
         reason = newer if takes_newer_callees else "As it was, by an administrator."
     audit.record(
-        actor, "edit", activity, before=before, after=facts(activity), why=reason, agent=activity.agent
+        actor,
+        "edit",
+        activity,
+        before=_masked_facts(activity, before),
+        after=_masked_facts(activity, facts(activity)),
+        why=reason,
+        agent=activity.agent,
     )
     return activity
 
@@ -136,7 +143,9 @@ def remove(activity: Activity, *, actor: User) -> None:
         rule(actor, activity)
     activity.removed_at = timezone.now()
     activity.save(update_fields=["removed_at"])
-    audit.record(actor, "remove", activity, before=facts(activity), agent=activity.agent)
+    audit.record(
+        actor, "remove", activity, before=_masked_facts(activity, facts(activity)), agent=activity.agent
+    )
 
 
 def faults_now(activity: Activity) -> list[ActivityFault]:
@@ -165,6 +174,13 @@ def facts(activity: Activity) -> dict[str, Any]:
         "config": now.config,
         "interface": _interface_facts(now.interface),
     }
+
+
+def _masked_facts(activity: Activity, recorded: dict[str, Any]) -> dict[str, Any]:
+    # Entries of the audit trail cannot be changed, so sensitive values are masked before they are written.
+    if activity.tool_id is None:
+        return recorded
+    return recorded | {"config": masked_mock(activity.tool_id, recorded["config"])}
 
 
 def current(activity: Activity) -> ActivityVersion:

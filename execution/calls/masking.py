@@ -94,30 +94,6 @@ def masked_arguments(tool: int, arguments: dict[str, Any]) -> dict[str, Any]:
     return masked
 
 
-def masked_mock(tool: int, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a mock of the tool for a person."""
-    marks = marks_of([tool]).get(tool)
-    return _masked_mock(config, marks) if marks and _has_marks(marks) else dict(config)
-
-
-def _masked_mock(config: Mapping[str, Any], marks: SensitiveValues) -> dict[str, Any]:
-    masked = dict(config)
-    if "examples" in config:
-        masked["examples"] = [
-            {
-                name: mask(values, marks.inputs if name == "arguments" else marks.outputs)
-                for name, values in example.items()
-            }
-            for example in config["examples"]
-        ]
-    if "situations" in config:
-        masked["situations"] = [
-            {name: mask(value, marks.inputs) if name == "when" else value for name, value in row.items()}
-            for row in config["situations"]
-        ]
-    return masked
-
-
 def masked_outputs(tool: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return outputs that were made for the tool, such as those of a mock, for a person."""
     return dict(mask(dict(outputs), (marks_of([tool]).get(tool) or NONE).outputs))

@@ -226,6 +226,20 @@ def test_a_mask_that_is_written_back_stays_as_stored(desk, designer):
     assert (refused.status_code, refused.json()["code"]) == (400, "masked_value")
 
 
+def test_the_audit_trail_gets_masks(desk, designer):
+    pin, test = desk
+    mocks.edit(pin, actor=designer, change=lambda now: {**now, "seed": 2})
+    sentences.change(test, actor=designer, inputs={"city": SECRET, "customer": {"name": "Eve"}})
+    sentences.remove(test, actor=designer)
+    # The entry of the mock from before the tool was marked keeps what it recorded.
+    entries = AuditEntry.objects.filter(kind__in=("activity", "rehearsal")).exclude(
+        kind="activity", action="create"
+    )
+    later = [str((row.before, row.after)) for row in entries]
+    assert len(later) == 4
+    assert not [text for text in later if SECRET in text or "NO93" in text]
+
+
 def test_a_form_that_is_sent_back_as_it_is_changes_nothing(desk, designer):
     _, test = desk
     client = Client()

@@ -1,0 +1,132 @@
+"""The values of marked inputs and outputs are on no page and in no reply of REST, whatever door is opened.
+
+Rows have the ids and slugs of the sample addresses of `test_roles.routes`, so a new door is walked without a
+change here.
+"""
+
+import json
+import uuid
+
+import pytest
+from django.apps import apps
+from django.db import connection, models
+from django.test import Client
+
+from catalog.models import Call, Example, Tool
+from catalog.tools import sensitive_values
+from designer.agents import agents
+from designer.environments import environments, mocks
+from designer.pins import pins
+from designer.procedures import editing as procedures
+from designer.rehearsals import sentences
+from designer.releases import publishing, rehearsed
+from execution.calls import examples, requesting
+from people.models import Role
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_vendor
+from tests.test_roles import SAMPLES, routes
+
+INPUT, OUTPUT = "Kn4ry1nput7f3a", "Kn4ry0utput9b2c"
+# Doors that are known to have the rows below; a walk that finds none of them proves nothing.
+FILLED = {
+    "agent",
+    "api-audit-list",
+    "api-call",
+    "api-call-list",
+    "api-example",
+    "api-example-list",
+    "api-mock",
+    "api-mock-list",
+    "api-mock-call-list",
+    "api-rehearsal",
+    "api-rehearsal-list",
+    "api-rehearsal-run",
+    "audit",
+    "audit-entry",
+    "mock",
+    "mocks",
+    "mock-rehearsal",
+    "rehearsal-edit",
+    "rehearsals",
+    "tool-call",
+    "tool-try",
+    "tool-usage",
+}
+
+
+@pytest.fixture
+def admin(db):
+    """An administrator, before whom nothing is hidden by a team."""
+    first_ids()
+    return make_user(Role.ADMIN, username="root")
+
+
+def first_ids() -> None:
+    """Restart the numbers of all empty tables, so that the first row of each has the id 1."""
+    with connection.cursor() as cursor:
+        for model in apps.get_models():
+            if isinstance(model._meta.pk, models.AutoField) and not model._base_manager.exists():
+                cursor.execute("SELECT pg_get_serial_sequence(%s, %s)", [model._meta.db_table, "id"])
+                (sequence,) = cursor.fetchone()
+                cursor.execute(f"ALTER SEQUENCE {sequence} RESTART WITH 1")
+
+
+@pytest.fixture
+def tool(admin) -> Tool:
+    vendor = make_vendor(slug=SAMPLES["slug"], name="Vendor")
+    signature = make_signature(
+        name=SAMPLES["str"], outputs=(make_parameter("receipt"), make_parameter("iban"))
+    )
+    tool = make_tool(signature, endpoint=make_endpoint(vendor=vendor))
+    sensitive_values.mark(tool, actor=admin, inputs=["/city"], outputs=["/iban"])
+    return tool
+
+
+@pytest.fixture
+def call(admin, tool) -> Call:
+    """A call, and what people have made with its values: an example, a mock, a test, a release."""
+    agent = agents.create_agent(actor=admin, name=SAMPLES["slug"])
+    pin = pins.pin_tool(agent, actor=admin, tool=tool)
+    row = requesting.request_call(tool.current, actor=admin, arguments={"city": INPUT}, is_confirmed=True)
+    result = {
+        "outputs": {"receipt": f"Paid from {OUTPUT}", "iban": OUTPUT},
+        "attempts": [
+            {"outcome": "ok", "exchanges": [{"method": "POST", "url": "http://v", "body": INPUT}]},
+        ],
+    }
+    Call.objects.filter(pk=row.pk).update(
+        status="finished", outcome="ok", key=SAMPLES["uuid"], result=json.dumps(result), agent=agent.pk
+    )
+    row = Call.objects.get(pk=row.pk)
+    examples.save_example(row, actor=admin, name="One")
+    example = {"arguments": {"city": INPUT}, "outputs": {"receipt": "x", "iban": OUTPUT}}
+    mocks.save(pin, actor=admin, config={"examples": [example]})
+    mocks.edit(pin, actor=admin, change=lambda now: {**now, "seed": 2})
+    sentences.add(agent, actor=admin, new_sentences=[sentences.NewSentence("Pay", pin.name, {"city": INPUT})])
+    sentences.change(agent.rehearsals.get(), actor=admin, says="Pay it", inputs={"city": INPUT})
+    rehearsed.run(agent, actor=admin)
+    procedures.create_procedure(agent, actor=admin, title=SAMPLES["slug"], body=f"Call {pin.name}().")
+    environments.create(agent, actor=admin, name=SAMPLES["slug"])
+    publishing.publish(agent, actor=admin)
+    mocks.call_step(pin, actor=admin, key=uuid.uuid4(), arguments={"city": INPUT}, seconds=1)
+    return row
+
+
+def test_no_door_shows_a_sensitive_value(call, admin):
+    client = Client(raise_request_exception=False)
+    client.force_login(admin)
+    answers = {}
+    for route in routes():
+        answer = client.get(route.path, follow=True)
+        answers[route.name, route.path] = (answer.status_code, answer.getvalue())
+    reached = {name for (name, _), (status, _) in answers.items() if status == 200}
+    assert not FILLED - reached, {n: a for n, a in answers.items() if n[0] in FILLED - reached}
+    leaks = [
+        (name, path)
+        for (name, path), (_, content) in answers.items()
+        if INPUT.encode() in content or OUTPUT.encode() in content
+    ]
+    assert leaks == []
+    shown = client.post(f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/show/").content.decode()
+    assert INPUT in shown
+    assert OUTPUT in shown
+    assert Example.objects.get().arguments == {"city": INPUT}
