@@ -47,8 +47,10 @@ def _values_by_argument(release: Release, ref: Mapping[str, Any]) -> Mapping[str
     """Return the values to choose from, by argument. Raises RpcError for an unknown reference."""
     values: Mapping[str, Sequence[str]] | None = None
     kind = ref.get("type")
-    name = str(ref.get("uri" if kind == "ref/resource" else "name"))
-    if kind == "ref/tool":
+    name = ref.get("uri" if kind == "ref/resource" else "name")
+    if not isinstance(name, str):
+        values = None
+    elif kind == "ref/tool":
         values = release.input_values(name)
     elif kind == "ref/prompt":
         prompts = [item for item in release.context_items() if item.kind == "prompt"]
