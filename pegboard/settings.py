@@ -311,8 +311,19 @@ SEARCH_ENGINE = os.environ.get("PEGBOARD_SEARCH_ENGINE", "tantivy")
 SEARCH_DIRECTORY = os.environ.get("PEGBOARD_SEARCH_DIRECTORY") or str(
     Path(tempfile.gettempdir()) / f"pegboard-search-{os.getuid()}"
 )
-# The model that compares meanings: "use", or "none". It runs in one process of each host.
+# The model that compares meanings: "use", "none", or the address above OpenAI's `/embeddings`, with the name
+# of a model, its key and the length of its vectors. It runs in one process of each host.
 SEARCH_MEANING = os.environ.get("PEGBOARD_SEARCH_MEANING", "use")
+SEARCH_MEANING_MODEL = os.environ.get("PEGBOARD_SEARCH_MEANING_MODEL", "")
+SEARCH_MEANING_KEY = os.environ.get("PEGBOARD_SEARCH_MEANING_KEY", "")
+SEARCH_MEANING_DIMENSIONS = int(os.environ.get("PEGBOARD_SEARCH_MEANING_DIMENSIONS") or 1536)
+# Pages and logs show the address.
+if "://" in SEARCH_MEANING and ("@" in SEARCH_MEANING or "?" in SEARCH_MEANING):
+    raise ImproperlyConfigured(
+        "PEGBOARD_SEARCH_MEANING must contain no user or query. Set PEGBOARD_SEARCH_MEANING_KEY."
+    )
+if not 1 <= SEARCH_MEANING_DIMENSIONS <= 8_192:
+    raise ImproperlyConfigured("PEGBOARD_SEARCH_MEANING_DIMENSIONS is from 1 to 8192.")
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "designer.api.authentication.ReleaseAuthentication",

@@ -13,3 +13,6 @@ class ProgressOutput(serializers.Serializer[Any]):
         allow_null=True,
         help_text="Those whose current version has a vector; null where no meanings are compared.",
     )
+    meaning_trouble = serializers.CharField(
+        allow_blank=True, help_text="Why no vectors can be made now; empty if they can."
+    )

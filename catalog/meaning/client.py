@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 PAUSE_SECONDS = 5.0
 # A model is loaded within two.
 LOAD_SECONDS = 6.0
-_paused_until: dict[Path, float] = {}
+_paused_until: dict[tuple[Path, type[Request]], float] = {}
 
 
 class MeaningUnavailableError(Exception):
@@ -56,10 +56,12 @@ def _connect(directory: Path, timeout: float) -> "Connection[bytes, bytes]":
 
 def send_now(directory: Path, request: Request, timeout: float) -> Reply | None:
     """Return the reply, None if there is none within the time. Never waits twice in a row."""
-    if time.monotonic() < _paused_until.get(directory, 0.0):
+    # An address may be slow for questions while the process itself answers.
+    key = (directory, type(request))
+    if time.monotonic() < _paused_until.get(key, 0.0):
         return None
     try:
         return send(directory, request, timeout)
     except MeaningUnavailableError:
-        _paused_until[directory] = time.monotonic() + PAUSE_SECONDS
+        _paused_until[key] = time.monotonic() + PAUSE_SECONDS
         return None

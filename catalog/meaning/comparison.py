@@ -1,38 +1,62 @@
 """A loaded model together with the vectors that it made."""
 
 import pkgutil
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
-from catalog.meaning.messages import FindNearest, Similarities, StoreTexts
+from catalog.meaning.messages import FindNearest, Similarities, StoredState, StoreTexts, Usage
 from catalog.meaning.models import Model
 from catalog.meaning.vector_file import VectorFile, Vectors
 
 
-class Encoder(Protocol):
-    """It is started with a directory of its own."""
+class EncoderError(Exception):
+    """The model cannot make vectors now. The message is for administrators."""
 
+
+class Encoder(ABC):
+    """It is started with a directory of its own, and used by several threads.
+
+    trouble: why the last texts have no vectors, "" if they have.
+    """
+
+    trouble = ""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @property
+    def usage(self) -> Usage:
+        return Usage()
+
+    @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of length 1 for each text."""
+        """Return one vector of length 1 for each text. Raises EncoderError."""
 
 
 class Comparison:
+    """Several threads may use it: a question does not wait for texts that are sent to an address."""
+
     def __init__(self, directory: Path, vectors: Path, model: Model) -> None:
         self.file = VectorFile(vectors, model.recipe, model.dimensions)
+        self._recipe = model.recipe
         self._encoder: Encoder = pkgutil.resolve_name(model.encoder)(directory)
+        self._lock = threading.Lock()
 
     @property
-    def state(self) -> str | None:
-        return self.file.state
+    def stored_state(self) -> StoredState:
+        return StoredState(self.file.state, self._recipe, self._encoder.usage, self._encoder.trouble)
 
     def find_nearest(self, request: FindNearest) -> Similarities:
         vector = self._encoder.encode([request.text])[0]
-        nearest = self.file.nearest(vector, request.endpoints, request.limit)
-        return Similarities(nearest, self.file.cosines(vector, request.tools))
+        with self._lock:
+            nearest = self.file.nearest(vector, request.endpoints, request.limit)
+            return Similarities(nearest, self.file.cosines(vector, request.tools))
 
     def store(self, request: StoreTexts) -> None:
-        if request.is_start:
-            self.file.clear()
         vectors = self._encoder.encode(request.texts)
-        self.file.write(request.tools, request.endpoints, vectors, request.removed, request.state)
+        with self._lock:
+            if request.is_start:
+                self.file.clear()
+            self.file.write(request.tools, request.endpoints, vectors, request.removed, request.state)

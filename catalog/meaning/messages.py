@@ -42,11 +42,27 @@ class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
     limit: int
 
 
+class Usage(msgspec.Struct, frozen=True):
+    """What was sent to the address of a model. A model of this host costs nothing.
+
+    tokens: as the address counts them, 0 if it does not.
+    """
+
+    texts: int = 0
+    characters: int = 0
+    tokens: int = 0
+
+
 class StoredState(msgspec.Struct, frozen=True, tag="stored_state"):
-    """The state of the vectors, None if there are none, and the recipe of the model that makes them."""
+    """The state of the vectors, None if there are none, and the recipe of the model that makes them.
+
+    trouble: why no vectors can be made now.
+    """
 
     state: str | None
     recipe: str
+    usage: Usage = Usage()
+    trouble: str = ""
 
 
 class Similarities(msgspec.Struct, frozen=True, tag="similarities"):

@@ -1,6 +1,12 @@
-"""Plug-in point: a model that turns texts into vectors is one class and one line in `MODELS`."""
+"""Plug-in point: a model that turns texts into vectors is one class and one line in `MODELS`.
+
+An address that offers OpenAI's `POST /embeddings` is a model, too.
+"""
 
 from dataclasses import dataclass
+
+# Stands for the address in PEGBOARD_SEARCH_MEANING.
+ADDRESS = "address"
 
 
 @dataclass(frozen=True)
@@ -9,11 +15,13 @@ class Model:
 
     recipe: names the model and its version; vectors of another recipe cannot be compared.
     encoder: where its `Encoder` is, as `module:class`.
+    takes_memory: the process drops the model while nobody searches.
     """
 
     recipe: str
     dimensions: int
     encoder: str
+    takes_memory: bool = True
 
 
 MODELS = {
@@ -23,3 +31,19 @@ MODELS = {
         "catalog.meaning.sentence_encoder:UniversalSentenceEncoder",
     )
 }
+
+
+def is_address(name: str) -> bool:
+    """Return whether PEGBOARD_SEARCH_MEANING is the address of a model and not the name of one."""
+    return name.startswith(("http://", "https://"))
+
+
+def find_model(name: str) -> Model:
+    """Return the model of this name. Raises KeyError."""
+    if name != ADDRESS:
+        return MODELS[name]
+    from django.conf import settings  # noqa: PLC0415 - they take memory that other models do not need
+
+    dimensions = settings.SEARCH_MEANING_DIMENSIONS
+    recipe = f"{settings.SEARCH_MEANING} {settings.SEARCH_MEANING_MODEL} {dimensions}"
+    return Model(recipe, dimensions, "catalog.meaning.embeddings:EmbeddingsEncoder", takes_memory=False)

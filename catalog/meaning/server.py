@@ -1,15 +1,16 @@
 """`python -m catalog.meaning.server DIRECTORY ENCODER SECONDS`: the process of a host that compares meanings.
 
-It answers one request at a time: a question takes 2 ms, and a batch of texts some 30 ms. The model is loaded
-for the first request that needs it; after so many quiet seconds the process starts anew without it, because
-it holds 70 MB of each host. The process ends when the one that started it does, which the end of its
-standard input shows.
+A question takes 2 ms, and a batch of texts some 30 ms; a question does not wait for texts that are sent to
+an address. The model is loaded for the first request that needs it; after so many quiet seconds the process
+starts anew without it, because it holds 70 MB of each host. The process ends when the one that started it
+does, which the end of its standard input shows.
 """
 
 import os
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,18 +31,19 @@ from catalog.meaning.messages import (
     decode_request,
     encode,
 )
-from catalog.meaning.models import MODELS, Model
+from catalog.meaning.models import Model, find_model
 from catalog.meaning.vector_head import read_head, write_head
 
 # A client of this host sends its request at once.
 READ_SECONDS = 1.0
+MAX_CLIENTS = 4
 
 
 class LoadedModel(Protocol):
     """The class `Comparison`, which is imported with the libraries that it needs."""
 
     @property
-    def state(self) -> str | None: ...
+    def stored_state(self) -> StoredState: ...
 
     def find_nearest(self, request: FindNearest) -> Similarities: ...
 
@@ -53,63 +55,74 @@ class MeaningServer:
         self._directory, self._model = directory, model
         self._vectors = directory / "meaning"
         self._loaded: LoadedModel | None = None
-        self._used_at = 0.0
+        self._used_at, self._client_count = 0.0, 0
         self._lock = threading.Lock()
 
     def serve(self, listener: Listener) -> None:
-        while True:
-            with listener.accept() as client:
-                try:
-                    if client.poll(READ_SECONDS):
-                        self._converse(client)
-                except (OSError, EOFError, msgspec.MsgspecError) as error:
-                    print(f"A request about meanings failed: {error}", file=sys.stderr, flush=True)  # noqa: T201 - no log here
+        with ThreadPoolExecutor(MAX_CLIENTS) as pool:
+            while True:
+                pool.submit(self._serve_client, listener.accept())
+
+    def _serve_client(self, client: "Connection[Any, Any]") -> None:
+        with self._lock:
+            self._client_count += 1
+        try:
+            with client:
+                if client.poll(READ_SECONDS):
+                    self._converse(client)
+        except (OSError, EOFError, msgspec.MsgspecError) as error:
+            print(f"A request about meanings failed: {error}", file=sys.stderr, flush=True)  # noqa: T201 - no log here
+        finally:
+            with self._lock:
+                self._client_count -= 1
 
     def _converse(self, client: "Connection[Any, Any]") -> None:
         request = decode_request(client.recv_bytes())
-        with self._lock:
-            if isinstance(request, Prepare):
-                client.send_bytes(encode(self._stored_state()))
-                self._load()
-                return
-            if self._loaded is None and _needs_model(request):
-                client.send_bytes(encode(Loading()))
-            try:
-                reply = self.answer(request)
-            except Exception as error:  # noqa: BLE001 - one request, as with a full disk, ends no other
-                reply = Failure(f"{type(error).__name__}: {error}")
+        if isinstance(request, Prepare):
+            client.send_bytes(encode(self._stored_state()))
+            self.load()
+            return
+        if self._loaded is None and _needs_model(request):
+            client.send_bytes(encode(Loading()))
+        try:
+            reply = self.answer(request)
+        except Exception as error:  # noqa: BLE001 - one request, as with a full disk, ends no other
+            reply = Failure(f"{type(error).__name__}: {error}")
         client.send_bytes(encode(reply))
 
     def answer(self, request: Request) -> Reply:
         match request:
             case FindNearest():
-                return self._load().find_nearest(request)
+                return self.load().find_nearest(request)
             case StoreTexts() if self._loaded or _needs_model(request):
-                self._load().store(request)
+                self.load().store(request)
             case StoreTexts():
                 if head := read_head(self._vectors, self._model.recipe):
                     write_head(self._vectors, msgspec.structs.replace(head, state=request.state))
         return self._stored_state()
 
     def _stored_state(self) -> StoredState:
-        head = None if self._loaded else read_head(self._vectors, self._model.recipe)
-        state = self._loaded.state if self._loaded else head.state if head else None
-        return StoredState(state, self._model.recipe)
+        if self._loaded:
+            return self._loaded.stored_state
+        head = read_head(self._vectors, self._model.recipe)
+        return StoredState(head.state if head else None, self._model.recipe)
 
-    def _load(self) -> LoadedModel:
-        if self._loaded is None:
-            from catalog.meaning.comparison import Comparison  # noqa: PLC0415 - with numpy and the model
+    def load(self) -> LoadedModel:
+        with self._lock:
+            if self._loaded is None:
+                from catalog.meaning.comparison import Comparison  # noqa: PLC0415 - with numpy and the model
 
-            self._loaded = Comparison(self._directory, self._vectors, self._model)
-        self._used_at = time.monotonic()
-        return self._loaded
+                self._loaded = Comparison(self._directory, self._vectors, self._model)
+            self._used_at = time.monotonic()
+            return self._loaded
 
     def start_anew_when_idle(self, seconds: float) -> None:
         """Replace this process by a new one once the model was not used for so long. Never returns."""
         while True:
             time.sleep(seconds / 10)
             with self._lock:
-                if self._loaded and time.monotonic() - self._used_at > seconds:
+                is_idle = self._client_count == 0
+                if is_idle and self._loaded and time.monotonic() - self._used_at > seconds:
                     os.execv(sys.executable, [sys.executable, "-m", "catalog.meaning.server", *sys.argv[1:]])  # noqa: S606
 
 
@@ -130,8 +143,12 @@ def _end_with_parent() -> None:
 def main() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     directory = Path(sys.argv[1])
-    server = MeaningServer(directory, MODELS[sys.argv[2]])
-    threading.Thread(target=server.start_anew_when_idle, args=[float(sys.argv[3])], daemon=True).start()
+    model = find_model(sys.argv[2])
+    server = MeaningServer(directory, model)
+    if model.takes_memory:
+        threading.Thread(target=server.start_anew_when_idle, args=[float(sys.argv[3])], daemon=True).start()
+    else:
+        server.load()
     address = directory / SOCKET
     address.unlink(missing_ok=True)
     with Listener(str(address), "AF_UNIX", backlog=64) as listener:

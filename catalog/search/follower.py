@@ -39,12 +39,12 @@ def start() -> None:
 
 def _follow() -> None:
     with _only_follower_of_host():
-        process = meanings.start_process()
+        process, trouble = meanings.start_process(), ""
         while True:
             is_behind = False
             try:
                 _catch_up()
-                is_behind = _make_vectors(process) if process else False
+                is_behind, trouble = _make_vectors(process, trouble) if process else (False, "")
             except (IndexUnusableError, DatabaseError, OSError):
                 logger.warning("The search index could not be written; it is tried again", exc_info=True)
                 time.sleep(RETRY_SECONDS)
@@ -54,13 +54,23 @@ def _follow() -> None:
                 time.sleep(POLL_SECONDS)
 
 
-def _make_vectors(process: MeaningProcess) -> bool:
-    """Make vectors for a moment, after the index; return whether some are missing."""
+def _make_vectors(process: MeaningProcess, last_trouble: str) -> tuple[bool, str]:
+    """Make vectors for a moment, after the index; return whether some are missing, and why none can be made.
+
+    Logs the trouble when it begins, changes or ends.
+    """
+    is_behind, trouble = False, ""
     try:
-        return process.ensure_running() and meanings.follow(ends=time.monotonic() + POLL_SECONDS)
+        if not process.ensure_running():
+            return False, last_trouble
+        is_behind = meanings.follow(ends=time.monotonic() + POLL_SECONDS)
     except MeaningUnavailableError as error:
-        logger.warning("Meanings of tools are not compared for now: %s", error)
-        return False
+        trouble = str(error)
+        if trouble != last_trouble:
+            logger.warning("Meanings of tools are not compared for now: %s", trouble)
+    if last_trouble and not trouble:
+        logger.warning("Meanings of tools are compared again")
+    return is_behind, trouble
 
 
 @contextmanager

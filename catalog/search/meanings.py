@@ -13,6 +13,7 @@ from django.conf import settings
 
 from catalog.meaning import client
 from catalog.meaning.messages import FindNearest, Prepare, ReadState, Similarities, StoredState, StoreTexts
+from catalog.meaning.models import ADDRESS, is_address
 from catalog.meaning.process import MeaningProcess
 from catalog.search import changes, index, words
 from catalog.search.changes import IndexState
@@ -28,6 +29,8 @@ BATCH = 48
 # A description states the purpose first.
 MAX_DESCRIPTION = 150
 STORE_SECONDS, FIND_SECONDS = 30.0, 0.25
+# A model behind an address is farther away.
+FIND_SECONDS_BY_ADDRESS = 1.0
 # The nearest tools that words may not have found; many more under filters that only the database knows.
 NEAREST, NEAREST_FILTERED = 50, 1_000
 # Farther ones have nothing to do with the question, or with the nearest.
@@ -47,17 +50,18 @@ def is_compared() -> bool:
     return bool(settings.SEARCH_MEANING != NONE)
 
 
-def read_state() -> IndexState | None:
-    """Return up to which change tools have vectors, None if the process of this host does not answer."""
+def read_stored_state() -> StoredState | None:
+    """Return the state of the vectors of this host, None if its process does not answer."""
     reply = client.send_now(Path(settings.SEARCH_DIRECTORY), ReadState(), FIND_SECONDS)
-    return changes.read_state(reply.state) if isinstance(reply, StoredState) else None
+    return reply if isinstance(reply, StoredState) else None
 
 
 def start_process() -> MeaningProcess | None:
     """Return the process that compares meanings, None if this installation compares none."""
     if not is_compared():
         return None
-    return MeaningProcess(Path(settings.SEARCH_DIRECTORY), settings.SEARCH_MEANING, settings.BASE_DIR)
+    name = ADDRESS if is_address(settings.SEARCH_MEANING) else settings.SEARCH_MEANING
+    return MeaningProcess(Path(settings.SEARCH_DIRECTORY), name, settings.BASE_DIR)
 
 
 def follow(ends: float = math.inf) -> bool:
@@ -110,7 +114,8 @@ def compare(text: str, scope: Scope, tools: Collection[int]) -> dict[int, float]
     # UTF-8 has no half of a surrogate pair.
     text = text.encode(errors="replace").decode()
     request = FindNearest(text, endpoints, list(tools), NEAREST_FILTERED if is_filtered else NEAREST)
-    reply = client.send_now(Path(settings.SEARCH_DIRECTORY), request, FIND_SECONDS)
+    seconds = FIND_SECONDS_BY_ADDRESS if is_address(settings.SEARCH_MEANING) else FIND_SECONDS
+    reply = client.send_now(Path(settings.SEARCH_DIRECTORY), request, seconds)
     if not isinstance(reply, Similarities):
         return {}
     least = max(MIN_COSINE, MIN_SHARE_OF_BEST * max(reply.nearest.values(), default=0.0))

@@ -23,12 +23,14 @@ class Progress:
 
     A tool is searchable when its current version is indexed, though perhaps under its vendor's former name.
     compared: those with a vector of their current version; None where no meanings are compared.
+    meaning_trouble: why no vectors can be made now, "" if they can.
     """
 
     tools: int
     searchable: int
     inspected: int
     compared: int | None = None
+    meaning_trouble: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -68,14 +70,17 @@ def _count(endpoints: Collection[int] | None, *, is_needed: bool) -> Progress | 
         if tools is None:
             return None
         unsearchable = _count_unread(cursor, values, state, tools) if is_behind else 0
-        uninspected, compared = 0, None
+        uninspected, compared, trouble = 0, None, ""
         if is_uninspected:
             cursor.execute(_COUNT_UNINSPECTED, values)
             (uninspected,) = cursor.fetchone()
         if meanings.is_compared():
-            compared = max(tools - _count_unread(cursor, values, meanings.read_state(), tools), 0)
+            stored = meanings.read_stored_state()
+            compared_state = changes.read_state(stored.state) if stored else None
+            compared = max(tools - _count_unread(cursor, values, compared_state, tools), 0)
+            trouble = stored.trouble if stored else ""
     # Between two of these statements a worker may have moved on.
-    return Progress(tools, max(tools - unsearchable, 0), max(tools - uninspected, 0), compared)
+    return Progress(tools, max(tools - unsearchable, 0), max(tools - uninspected, 0), compared, trouble)
 
 
 def _count_unread(
@@ -93,10 +98,12 @@ def _count_unread(
 
 
 def _is_comparing_behind() -> bool:
-    """Return whether a tool waits for a vector."""
+    """Return whether a tool waits for a vector, or none can be made."""
     if not meanings.is_compared():
         return False
-    if (state := meanings.read_state()) is None:
+    stored = meanings.read_stored_state()
+    state = changes.read_state(stored.state) if stored else None
+    if stored is None or state is None or stored.trouble:
         return True
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {_IS_BEHIND}", _values_of(state))

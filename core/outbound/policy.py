@@ -32,6 +32,7 @@ class Door(StrEnum):
     CALLBACK = "callback"
     EVALUATION_MODEL = "evaluation model"
     PICTURE = "picture"
+    EMBEDDINGS = "embeddings"
 
 
 def installation_egress() -> Egress:
@@ -82,6 +83,7 @@ POLICIES: Mapping[tuple[Door, AddressSource], Callable[[], Policy]] = {
     # Of an image at the origin of an endpoint, which an administrator gave.
     (Door.PICTURE, AddressSource.ADMINISTRATOR): outbound_policy,
     (Door.PICTURE, AddressSource.VENDOR): public_policy,
+    (Door.EMBEDDINGS, AddressSource.DEPLOYMENT): outbound_policy,
 }
 
 

@@ -25,6 +25,7 @@ SECRETS = {
     "PEGBOARD_SECRET_KEY": "canary-signing-key",
     "PEGBOARD_KEYS": "k1:canary-encryption-key",
     "PEGBOARD_OIDC_CLIENT_SECRET": "canary-client",
+    "PEGBOARD_SEARCH_MEANING_KEY": "canary-model",
     "PEGBOARD_MAIL_URL": "smtp://user:canary-mail@mail:587",
     "DJANGO_SUPERUSER_PASSWORD": "canary-person",
 }

@@ -16,9 +16,10 @@ from catalog.enumeration import slow_vendors
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.notifications.models import Notice, Subscription, Webhook
+from catalog.search import meanings
 from core import redis_client
 from pegboard.beat import ALIVE, ALIVE_SECONDS
-from pegboard.ops.doctor.frame import DoctorLimits, Trouble, check
+from pegboard.ops.doctor.frame import DoctorLimits, Fact, Trouble, check
 from pegboard.process_commands import start_command
 from people import api_keys
 from people.audit import verify
@@ -143,6 +144,24 @@ def index(limits: DoctorLimits) -> Iterator[Trouble]:
             f"The search index has waited for {late.waited} to read what changed.",
             "Searches find tools as they were, or not at all.",
             "The web server of this host does this every second: see in its log why it does not.",
+        )
+
+
+@check("meanings", "search compares meanings", after=READY)
+def compared_meanings(limits: DoctorLimits) -> Iterator[Trouble | Fact]:
+    stored = meanings.read_stored_state() if meanings.is_compared() else None
+    if stored and stored.usage.texts:
+        usage = stored.usage
+        yield Fact(
+            f"{usage.texts:,} texts ({usage.characters:,} characters, {usage.tokens:,} tokens) were sent to "
+            "the model that compares meanings."
+        )
+    if stored and stored.trouble:
+        yield Trouble(
+            f"No vectors of tools can be made. {stored.trouble}",
+            "Search finds tools by their words only.",
+            "Compare the settings PEGBOARD_SEARCH_MEANING… with the address, and open its network in "
+            "PEGBOARD_OUTBOUND_ALLOW if it is private.",
         )
 
 

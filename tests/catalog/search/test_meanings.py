@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -12,13 +13,15 @@ import pytest
 
 from catalog import search
 from catalog.meaning import client, server
-from catalog.meaning.comparison import Comparison
+from catalog.meaning.comparison import Comparison, Encoder
 from catalog.meaning.messages import SOCKET, FindNearest, Prepare, ReadState, Similarities, StoreTexts
 from catalog.meaning.models import MODELS, Model
 from catalog.meaning.process import MAX_ADDRESS, MeaningProcess
 from catalog.models.tools import ToolStatus
-from catalog.search import Query, meanings
+from catalog.search import Query, follower, meanings
 from catalog.search.fit import Concept
+from pegboard.ops.doctor import work
+from pegboard.ops.doctor.frame import DoctorLimits
 from tests.factories import make_signature, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -29,10 +32,7 @@ THINGS = [("cheque", "salary", "lohn"), ("flight", "plane"), ("weather", "rain")
 DIMENSIONS = 64
 
 
-class ThingsEncoder:
-    def __init__(self, directory):
-        pass
-
+class ThingsEncoder(Encoder):
     def encode(self, texts):
         vectors = np.full((len(texts), DIMENSIONS), 0.01, np.float32)
         for row, text in enumerate(texts):
@@ -274,3 +274,34 @@ def test_pages_and_rest_state_how_many_tools_have_a_vector(host, admin_api, admi
 
 def test_an_installation_without_meanings_has_no_progress_of_them(admin_api):
     assert admin_api.get("/api/v1/tools/").json()["progress"]["compared"] is None
+
+
+def test_pages_rest_and_doctor_state_why_no_vectors_are_made(host, admin_api, admin_client):
+    make_tool(make_signature("issue_cheque"))
+    index_all()
+    host.load()._encoder.trouble = "The model <refuses> its key."
+    assert (
+        admin_api.get("/api/v1/tools/").json()["progress"]["meaning_trouble"]
+        == "The model <refuses> its key."
+    )
+    page = admin_client.get("/vendors/").content
+    assert b'id="meaning-trouble"' in page
+    assert b"<refuses>" not in page
+    (trouble,) = work.compared_meanings(DoctorLimits())
+    assert "its key" in trouble.summary
+
+
+def test_the_log_states_once_that_meanings_are_not_compared(caplog, monkeypatch):
+    process = SimpleNamespace(ensure_running=lambda: True)
+    replies = iter([client.MeaningUnavailableError("away")] * 3 + [None] * 2)
+
+    def follow(ends):
+        if error := next(replies):
+            raise error
+        return False
+
+    monkeypatch.setattr(meanings, "follow", follow)
+    trouble = ""
+    for _ in range(5):
+        _, trouble = follower._make_vectors(process, trouble)
+    assert len(caplog.records) == 2

@@ -33,7 +33,7 @@ def run(vendor) -> Run:
 
 def progress(api, path: str) -> tuple[int, int, int]:
     answer = api.get(f"/api/v1/{path}").json()["progress"]
-    assert answer.keys() == {"tools", "searchable", "inspected", "compared"}
+    assert answer.keys() == {"tools", "searchable", "inspected", "compared", "meaning_trouble"}
     return answer["tools"], answer["searchable"], answer["inspected"]
 
 

@@ -1,0 +1,175 @@
+"""Vectors from an address that offers OpenAI's `POST /embeddings`, which `PEGBOARD_SEARCH_MEANING` names.
+
+Each text is paid for once: its vector is stored by its digest. After a failure nothing is sent for a while.
+"""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from django.conf import settings
+
+from catalog.meaning.comparison import Encoder, EncoderError
+from catalog.meaning.messages import Usage
+from catalog.meaning.vector_file import Vectors
+from core import strict_json
+from core.outbound.errors import ProtocolError
+from core.outbound.limits import DEFAULT_LIMITS, MIB
+from core.outbound.policy import AddressSource, Door, policy_for
+from core.outbound.session import Session
+
+PATH = "/embeddings"
+# A question waits for one try only; a batch of texts is repeated twice.
+LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=25.0, body=8 * MIB, backoff=(0.5, 2.0))
+FIRST_PAUSE, MAX_PAUSE = 5.0, 600.0
+# Longer texts state nothing new about a tool, and cost money.
+MAX_LENGTH = 1_000
+MAX_NUMBER = 1e6
+
+
+class _Embedding(msgspec.Struct):
+    index: int
+    embedding: list[float]
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    total_tokens: int = 0
+
+
+class _Reply(msgspec.Struct):
+    data: list[_Embedding]
+    usage: _Usage = _Usage()
+
+
+class EmbeddingsEncoder(Encoder):
+    """A model behind an address. `encode` raises EncoderError while the address does not answer well.
+
+    limits: how long a request may take, and how often it is repeated.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.limits = LIMITS
+        self._address, self._model = settings.SEARCH_MEANING.rstrip("/"), settings.SEARCH_MEANING_MODEL
+        self._dimensions = settings.SEARCH_MEANING_DIMENSIONS
+        self._pause, self._paused_until = FIRST_PAUSE, 0.0
+        self._lock = threading.Lock()
+        self._store = _open_store(directory / "embeddings.sqlite3")
+
+    @property
+    def usage(self) -> Usage:
+        """The sums of everything that was sent to the address."""
+        with self._lock:
+            (sums,) = self._store.execute(
+                "SELECT total(texts), total(characters), total(tokens) FROM request"
+            )
+        return Usage(*map(int, sums))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.empty((0, self._dimensions), np.float32)
+        digests = [self._digest(text) for text in texts]
+        stored = self._read(set(digests))
+        missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in stored}
+        if missing:
+            new_vectors = dict(zip(missing, self._request(list(missing.values())), strict=True))
+            self._write(new_vectors)
+            stored |= new_vectors
+        return np.stack([stored[digest] for digest in digests])
+
+    def _digest(self, text: str) -> bytes:
+        return sha256(
+            f"{self._address} {self._model} {self._dimensions} {text[:MAX_LENGTH]}".encode()
+        ).digest()
+
+    def _read(self, digests: set[bytes]) -> dict[bytes, Vectors]:
+        marks = ",".join("?" * len(digests))
+        statement = f"SELECT digest, value FROM vector WHERE digest IN ({marks})"  # noqa: S608 - marks alone
+        with self._lock:
+            rows = self._store.execute(statement, tuple(digests)).fetchall()
+        return {digest: np.frombuffer(value, np.float16).astype(np.float32) for digest, value in rows}
+
+    def _write(self, vectors: dict[bytes, Vectors]) -> None:
+        rows = [(digest, vector.astype(np.float16).tobytes()) for digest, vector in vectors.items()]
+        with self._lock, self._store:
+            self._store.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", rows)
+
+    def _request(self, texts: list[str]) -> Vectors:
+        """Return the vectors of texts from the address, of length 1."""
+        if time.monotonic() < self._paused_until:
+            raise EncoderError(self.trouble)
+        inputs = [text[:MAX_LENGTH] or " " for text in texts]
+        try:
+            reply = self._send(inputs)
+            self._note_usage(inputs, reply)
+            vectors = self._vectors_of(reply, len(inputs))
+        except ProtocolError as error:
+            raise self._note_failure(error.message, error.retry_after or 0.0) from error
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise self._note_failure(f"The reply has no vectors as OpenAI describes them: {error}") from error
+        self._pause, self.trouble = FIRST_PAUSE, ""
+        return vectors
+
+    def _note_usage(self, texts: list[str], reply: _Reply) -> None:
+        """A reply costs money even if its vectors are of no use."""
+        sums = (len(texts), sum(map(len, texts)), reply.usage.total_tokens)
+        with self._lock, self._store:
+            self._store.execute("INSERT INTO request VALUES (?, ?, ?)", sums)
+
+    def _send(self, texts: list[str]) -> _Reply:
+        key = settings.SEARCH_MEANING_KEY
+        limits = self.limits if len(texts) > 1 else replace(self.limits, backoff=())
+        with Session(
+            self._address,
+            policy=policy_for(Door.EMBEDDINGS, AddressSource.DEPLOYMENT),
+            authorization={"Authorization": f"Bearer {key}"} if key else {},
+            secrets=(key,) if key else (),
+            limits=limits,
+        ) as session:
+            document = {"model": self._model, "input": texts}
+            reply = session.post(PATH, json=document, is_repeatable=True)
+            return msgspec.convert(strict_json.require_json(reply), _Reply)
+
+    def _note_failure(self, message: str, seconds: float = 0.0) -> EncoderError:
+        self._paused_until = time.monotonic() + min(max(self._pause, seconds), MAX_PAUSE)
+        self._pause = min(2 * self._pause, MAX_PAUSE)
+        self.trouble = f"{self._address}{PATH}: {message}"
+        return EncoderError(self.trouble)
+
+    def _vectors_of(self, reply: _Reply, count: int) -> Vectors:
+        """Return the vectors in the order of the texts. Raises ValueError."""
+        embeddings = sorted(reply.data, key=lambda embedding: embedding.index)
+        if [embedding.index for embedding in embeddings] != list(range(count)):
+            raise ValueError(f"{len(embeddings)} vectors for {count} texts")
+        if sizes := {len(embedding.embedding) for embedding in embeddings} - {self._dimensions}:
+            raise ValueError(
+                f"vectors of {max(sizes)} numbers; PEGBOARD_SEARCH_MEANING_DIMENSIONS is {self._dimensions}"
+            )
+        vectors = np.array([embedding.embedding for embedding in embeddings])
+        if not (np.abs(vectors) <= MAX_NUMBER).all():
+            raise ValueError(f"a number beyond {MAX_NUMBER:g}")
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not lengths.all():
+            raise ValueError("a vector without a direction")
+        return np.asarray(vectors / lengths, np.float32)
+
+
+def _open_store(path: Path) -> sqlite3.Connection:
+    """Open the vectors that were paid for, or empty files in place of damaged ones."""
+    for _ in range(2):
+        store = sqlite3.connect(path, check_same_thread=False)
+        try:
+            with store:
+                store.execute("CREATE TABLE IF NOT EXISTS vector (digest BLOB PRIMARY KEY, value BLOB)")
+                store.execute("CREATE TABLE IF NOT EXISTS request (texts INT, characters INT, tokens INT)")
+            return store
+        except sqlite3.DatabaseError:
+            store.close()
+            path.unlink(missing_ok=True)
+    raise EncoderError(f"{path} cannot be written.")
