@@ -19,6 +19,7 @@ MAX_QUOTED = 60  # a longer text is not repeated in a sentence
 # The members of these mappings have names that people or vendors chose, which are shown unchanged.
 _NAMED_BY_USERS = {"parameters", "inputs", "outputs", "values", "hidden"}
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
+_INNER_QUOTES = str.maketrans("“”", "\u2018\u2019")
 _IDENTITIES = ("name", "id", "slug", "key")
 _PARAMETER = {
     "type": "Type",
@@ -120,7 +121,10 @@ def quote(value: Any) -> str:
     """Return a short value for a sentence: texts in quotation marks."""
     if _is_plain_list(value):
         return ", ".join(map(quote, value)) or "nothing"
-    return f"“{value}”" if isinstance(value, str) else outline(value).replace("\n", "; ")
+    if isinstance(value, str):
+        # A text cannot end its own quotation.
+        return f"“{value.translate(_INNER_QUOTES)}”"
+    return outline(value).replace("\n", "; ")
 
 
 def outline(value: Any) -> str:

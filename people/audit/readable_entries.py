@@ -1,24 +1,46 @@
 """The changes of an audit entry as people read them."""
 
+import re
 from typing import Any
 
 from django.apps import apps
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Field
 
-from core.readable_changes import ReadableChange, describe_facts, label_of
+from core.readable_changes import ReadableChange, describe_facts, is_structure, label_of
 from people.models import KEY_KINDS, AuditEntry
 
+SUMMARIZED = 4
+_DIGEST = re.compile(r"\b[0-9a-f]{32}")
 # Members that are no field and no plain words.
 LABELS = {"replaced": "Vendor text at that time", "against": "Tuned version", "retry": "Retries"}
 
 
 def read_entry(entry: AuditEntry) -> list[ReadableChange]:
     """Describe each change of an entry, with the labels of the model's fields and of their choices."""
+    return describe_facts(*_labelled_facts(entry))
+
+
+def summarize_entry(entry: AuditEntry) -> list[str]:
+    """Return the sentences that a row of the trail has space for.
+
+    Of what was created or removed, only the outermost values: the page of the entry shows all of them.
+    """
+    before, after = _labelled_facts(entry)
+    if not (before and after):
+        before, after = (
+            {label: value for label, value in facts.items() if not is_structure(value)}
+            for facts in (before, after)
+        )
+    sentences = (change.sentence for change in describe_facts(before, after))
+    return [text for text in sentences if text.endswith(".") and not _DIGEST.search(text)][:SUMMARIZED]
+
+
+def _labelled_facts(entry: AuditEntry) -> tuple[dict[str, Any], dict[str, Any]]:
     before, after = entry.facts
     # The ordinal of a version with a label tells a reader nothing more.
     is_named = any("version" in facts for facts in (before, after))
-    before, after = (
+    labelled_before, labelled_after = (
         dict(
             _labelled(entry.kind, name, value)
             for name, value in sorted(facts.items())
@@ -26,7 +48,7 @@ def read_entry(entry: AuditEntry) -> list[ReadableChange]:
         )
         for facts in (before, after)
     )
-    return describe_facts(before, after)
+    return labelled_before, labelled_after
 
 
 def _labelled(kind: str, name: str, value: Any) -> tuple[str, Any]:

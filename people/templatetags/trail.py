@@ -1,7 +1,7 @@
 from django import template
 
 from core.readable_changes import ReadableChange
-from people.audit.readable_entries import read_entry
+from people.audit.readable_entries import read_entry, summarize_entry
 from people.models import AuditEntry
 
 register = template.Library()
@@ -10,3 +10,8 @@ register = template.Library()
 @register.filter
 def readable_entry(entry: AuditEntry) -> list[ReadableChange]:
     return read_entry(entry)
+
+
+@register.filter
+def entry_summary(entry: AuditEntry) -> str:
+    return " ".join(summarize_entry(entry))

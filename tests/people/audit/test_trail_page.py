@@ -12,6 +12,7 @@ from catalog.templatetags.display import with_article
 from designer.pins import pins
 from people import audit
 from people.audit import export
+from people.audit.readable_entries import summarize_entry
 from people.models import Role, Team
 from tests.factories import make_agent, make_tool, make_user
 from tests.pages import text_of
@@ -268,3 +269,22 @@ def test_export_of_too_many_entries_asks_for_days(client, monkeypatch):
     record(make_user())
     assert client.get("/audit/export/?type=jsonl").status_code == 413
     assert client.get("/audit/export/?type=xml").status_code == 400
+
+
+def test_a_row_of_the_trail_tells_what_a_sentence_can_tell(client):
+    client.force_login(make_user(Role.ADMIN))
+    facts = {
+        "config": {"steps": [{"tool": 157, "inputs": {"title": {"input": "subject"}}}]},
+        "digest": "8d481b60a8e1931334d90d369e27f25caad73f67d413585172f185a4e84fd0aa",
+        "note": "A sentence of its own.",
+        "runs": "implementation “Send by mail”",
+    }
+    created = record(None, "create", after=facts)
+    changed = record(None, "edit", before={"retries": {"limit": 2}}, after={"retries": {"limit": 3}})
+    page_text = text_of(client.get("/audit/?actor="))
+    assert summarize_entry(created) == ["Runs: “implementation \u2018Send by mail\u2019”."]
+    assert summarize_entry(changed) == ["Retries, limit changed from 2 to 3."]
+    assert "Retries, limit changed from 2 to 3." in page_text
+    assert "157" not in page_text
+    assert "8d481b60" not in page_text
+    assert "157" in text_of(client.get(f"/audit/{created.pk}/"))
