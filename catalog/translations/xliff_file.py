@@ -52,6 +52,9 @@ def read_xliff(body: bytes, language: str) -> FileContents:
         if not reader.is_xliff:
             raise unreadable(message) from exc
         reader.contents.refuse(exc.lineno, message)
+    except (LookupError, ValueError) as exc:
+        # The parser's errors for an encoding that it cannot read.
+        raise unreadable("The file declares an encoding that cannot be read. Save it as UTF-8.") from exc
     return reader.contents
 
 

@@ -111,6 +111,8 @@ ENTITY = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b SYSTEM "file:///etc/pa
         XLIFF.replace('"2.0" src', '"1.2" src') + "</xliff>",
         XLIFF + "<a>" * 60,
         b"\xff\xfe\x00",
+        '<?xml version="1.0" encoding="shift_jis"?><xliff/>',
+        '<?xml version="1.0" encoding="no-such-encoding"?><xliff/>',
     ],
 )
 def test_a_file_that_is_no_xliff_is_refused_as_a_whole(body):
