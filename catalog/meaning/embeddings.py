@@ -6,10 +6,11 @@ Each text is paid for once: its vector is stored by its digest. After a failure 
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -31,6 +32,11 @@ FIRST_PAUSE, MAX_PAUSE = 5.0, 600.0
 # Longer texts state nothing new about a tool, and cost money.
 MAX_LENGTH = 1_000
 MAX_NUMBER = 1e6
+# How long a statement waits for another process that uses the stored vectors.
+LOCK_SECONDS = 5.0
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+Result = TypeVar("Result")
 
 
 class _Embedding(msgspec.Struct):
@@ -60,15 +66,14 @@ class EmbeddingsEncoder(Encoder):
         self._dimensions = settings.SEARCH_MEANING_DIMENSIONS
         self._pause, self._paused_until = FIRST_PAUSE, 0.0
         self._lock = threading.Lock()
-        self._store = _open_store(directory / "embeddings.sqlite3")
+        self._path = directory / "embeddings.sqlite3"
+        self._store = _open_store(self._path)
 
     @property
     def usage(self) -> Usage:
         """The sums of everything that was sent to the address."""
-        with self._lock:
-            (sums,) = self._store.execute(
-                "SELECT total(texts), total(characters), total(tokens) FROM request"
-            )
+        statement = "SELECT total(texts), total(characters), total(tokens) FROM request"
+        sums = self._use_store(lambda store: store.execute(statement).fetchone())
         return Usage(*map(int, sums))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -91,14 +96,30 @@ class EmbeddingsEncoder(Encoder):
     def _read(self, digests: set[bytes]) -> dict[bytes, Vectors]:
         marks = ",".join("?" * len(digests))
         statement = f"SELECT digest, value FROM vector WHERE digest IN ({marks})"  # noqa: S608 - marks alone
-        with self._lock:
-            rows = self._store.execute(statement, tuple(digests)).fetchall()
+        rows = self._use_store(lambda store: store.execute(statement, tuple(digests)).fetchall())
         return {digest: np.frombuffer(value, np.float16).astype(np.float32) for digest, value in rows}
 
     def _write(self, vectors: dict[bytes, Vectors]) -> None:
         rows = [(digest, vector.astype(np.float16).tobytes()) for digest, vector in vectors.items()]
-        with self._lock, self._store:
-            self._store.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", rows)
+        self._use_store(lambda store: store.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", rows))
+
+    def _use_store(self, use: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Return the result of `use` in a transaction. Damaged files are replaced by empty ones.
+
+        Raises EncoderError.
+        """
+        with self._lock:
+            try:
+                with self._store:
+                    return use(self._store)
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise EncoderError(f"{self._path}: {error}") from error
+                self._store.close()
+                self._path.unlink(missing_ok=True)
+                self._store = _open_store(self._path)
+                with self._store:
+                    return use(self._store)
 
     def _request(self, texts: list[str]) -> Vectors:
         """Return the vectors of texts from the address, of length 1."""
@@ -119,8 +140,7 @@ class EmbeddingsEncoder(Encoder):
     def _note_usage(self, texts: list[str], reply: _Reply) -> None:
         """A reply costs money even if its vectors are of no use."""
         sums = (len(texts), sum(map(len, texts)), reply.usage.total_tokens)
-        with self._lock, self._store:
-            self._store.execute("INSERT INTO request VALUES (?, ?, ?)", sums)
+        self._use_store(lambda store: store.execute("INSERT INTO request VALUES (?, ?, ?)", sums))
 
     def _send(self, texts: list[str]) -> _Reply:
         key = settings.SEARCH_MEANING_KEY
@@ -161,15 +181,22 @@ class EmbeddingsEncoder(Encoder):
 
 
 def _open_store(path: Path) -> sqlite3.Connection:
-    """Open the vectors that were paid for, or empty files in place of damaged ones."""
-    for _ in range(2):
-        store = sqlite3.connect(path, check_same_thread=False)
-        try:
-            with store:
-                store.execute("CREATE TABLE IF NOT EXISTS vector (digest BLOB PRIMARY KEY, value BLOB)")
-                store.execute("CREATE TABLE IF NOT EXISTS request (texts INT, characters INT, tokens INT)")
-            return store
-        except sqlite3.DatabaseError:
-            store.close()
-            path.unlink(missing_ok=True)
-    raise EncoderError(f"{path} cannot be written.")
+    """Open the vectors that were paid for, or empty files in place of damaged ones. Raises EncoderError."""
+    store = sqlite3.connect(path, timeout=LOCK_SECONDS, check_same_thread=False)
+    try:
+        with store:
+            store.execute("CREATE TABLE IF NOT EXISTS vector (digest BLOB PRIMARY KEY, value BLOB)")
+            store.execute("CREATE TABLE IF NOT EXISTS request (texts INT, characters INT, tokens INT)")
+    except sqlite3.DatabaseError as error:
+        store.close()
+        # A file that is locked, or on a full disk, has vectors that were paid for.
+        if not _is_damage(error):
+            raise EncoderError(f"{path}: {error}") from error
+        path.unlink(missing_ok=True)
+        return _open_store(path)
+    return store
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    # The lowest byte of a code is its kind. Errors of Python's library have no code.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE

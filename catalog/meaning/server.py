@@ -57,15 +57,19 @@ class MeaningServer:
         self._loaded: LoadedModel | None = None
         self._used_at, self._client_count = 0.0, 0
         self._lock = threading.Lock()
+        # Its own lock, because loading takes seconds in which other requests are answered.
+        self._load_lock = threading.Lock()
 
     def serve(self, listener: Listener) -> None:
         with ThreadPoolExecutor(MAX_CLIENTS) as pool:
             while True:
-                pool.submit(self._serve_client, listener.accept())
+                client = listener.accept()
+                # A client that waits for a thread counts, too.
+                with self._lock:
+                    self._client_count += 1
+                pool.submit(self._serve_client, client)
 
     def _serve_client(self, client: "Connection[Any, Any]") -> None:
-        with self._lock:
-            self._client_count += 1
         try:
             with client:
                 if client.poll(READ_SECONDS):
@@ -108,7 +112,7 @@ class MeaningServer:
         return StoredState(head.state if head else None, self._model.recipe)
 
     def load(self) -> LoadedModel:
-        with self._lock:
+        with self._load_lock:
             if self._loaded is None:
                 from catalog.meaning.comparison import Comparison  # noqa: PLC0415 - with numpy and the model
 

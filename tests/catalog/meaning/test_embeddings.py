@@ -1,15 +1,17 @@
 """An address that answers like OpenAI's embeddings: rightly, slowly, wrongly, or with other lengths."""
 
 import json
+import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
+from catalog.meaning import embeddings
 from catalog.meaning.comparison import EncoderError
 from catalog.meaning.embeddings import LIMITS, EmbeddingsEncoder
 from catalog.meaning.messages import FindNearest, ReadState, StoreTexts
@@ -196,6 +198,37 @@ def test_damaged_files_are_made_again(encoder, model, tmp_path):
     encoder._store.close()
     (tmp_path / "embeddings.sqlite3").write_bytes(b"no database" * 100)
     assert make_encoder(tmp_path).encode(["a"]).shape == (1, SIZE)
+
+
+def damage_pages(path):
+    """Damage all pages but the first, which names the tables."""
+    content = path.read_bytes()
+    assert len(content) > 4_096
+    path.write_bytes(content[:4_096] + b"x" * (len(content) - 4_096))
+
+
+def test_damage_in_the_middle_of_the_files_is_made_again(encoder, model, tmp_path):
+    encoder.encode(["a"])
+    encoder._store.close()
+    damage_pages(tmp_path / "embeddings.sqlite3")
+    reopened = make_encoder(tmp_path)
+    assert reopened.encode(["a"]).shape == (1, SIZE)
+    assert reopened.encode(["a", "b"]).shape == (2, SIZE)
+    assert reopened.usage.texts == 2
+
+
+def test_vectors_that_were_paid_for_outlive_a_locked_file(encoder, model, tmp_path, monkeypatch):
+    encoder.encode(["a"])
+    path = tmp_path / "embeddings.sqlite3"
+    monkeypatch.setattr(embeddings, "LOCK_SECONDS", 0.05)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(EncoderError):
+            make_encoder(tmp_path)
+        with pytest.raises(EncoderError):
+            encoder.encode(["a"])
+    assert make_encoder(tmp_path).encode(["a"]).shape == (1, SIZE)
+    assert len(model.requests) == 1
 
 
 def test_a_private_network_is_not_reached_unless_it_is_open(encoder, model, settings):

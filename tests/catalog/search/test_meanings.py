@@ -180,6 +180,20 @@ def test_a_request_that_fails_ends_no_other(host, settings, monkeypatch):
     assert client.send(directory, ReadState(), 5.0).state is None
 
 
+def test_requests_are_answered_while_the_model_is_loaded(host, settings, monkeypatch):
+    directory, may_load = Path(settings.SEARCH_DIRECTORY), threading.Event()
+    create = ThingsEncoder.__init__
+    monkeypatch.setattr(ThingsEncoder, "__init__", lambda *args: may_load.wait(10) and create(*args))
+    try:
+        client.send(directory, Prepare(), 1.0)
+        assert client.send(directory, ReadState(), 1.0).state is None
+        # The process replies that it loads, so the question has more time than its own.
+        threading.Timer(1.0, may_load.set).start()
+        assert isinstance(client.send(directory, FindNearest("salary", None, [], 1), 0.25), Similarities)
+    finally:
+        may_load.set()
+
+
 def test_a_process_that_accepts_nothing_is_waited_for_in_bounded_time(tmp_path):
     with Listener(str(tmp_path / SOCKET), "AF_UNIX", backlog=1):
         for _ in range(5):
