@@ -33,10 +33,10 @@ def test_slash_goes_to_the_search(page):
 @pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_slash_stays_a_slash_where_somebody_types(page):
     page.goto("/agents/")
-    page.get_by_label("Name", exact=True).fill("a")
+    page.get_by_label("What should it do?").fill("a")
     page.keyboard.press("/")
 
-    expect(page.get_by_label("Name", exact=True)).to_have_value("a/")
+    expect(page.get_by_label("What should it do?")).to_have_value("a/")
 
 
 def test_the_first_tab_skips_to_the_content(page):
