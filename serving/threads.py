@@ -9,6 +9,7 @@ from catalog.models import Call, Thread
 from designer.exports import transfers
 from designer.exports.document import ReleasedTool
 from designer.models import Release
+from execution.calls import masking
 from execution.threads import threads
 from people.models import ApiKey, User
 from protocols.acp.document import thread_state_schema
@@ -18,6 +19,9 @@ from serving.calls import Answer, answer_of, released_version, runtime_of, tool_
 from serving.released_documents import sealed
 
 HIDDEN = Note("HIDDEN", "A designer hid outputs of this tool, so what its threads hold is not told.")
+SENSITIVE = Note(
+    "SENSITIVE", "The tool has sensitive values, so only the key that began the thread reads its contents."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,3 +119,17 @@ def hide_values(state: ThreadState, view: ThreadView) -> ThreadState:
     if view.tool is None or not view.tool.signature.hidden_outputs:
         return state
     return replace(state, values=None, messages=None, notes=(*state.notes, HIDDEN))
+
+
+def hide_from_people(state: ThreadState, view: ThreadView, key: ApiKey | None) -> ThreadState:
+    """Return what a person sees of a state: of a tool with sensitive values, no contents.
+
+    They are in the vendor's form, which cannot be matched to inputs and outputs. The key of the thread gets
+    them.
+    """
+    state, thread = hide_values(state, view), view.thread
+    if key and thread.api_key_id == key.pk:
+        return state
+    if thread.tool_id is None or not masking.has_sensitive_values(thread.tool_id):
+        return state
+    return replace(state, values=None, messages=None, notes=(*state.notes, SENSITIVE))

@@ -153,8 +153,9 @@ def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
             starts_with_current = current_state != (None, None) and current_state in [
                 (entry.values, entry.messages) for entry in history[:1]
             ]
-            context |= {"held": threads.hide_values(state, view), "begins_now": starts_with_current}
-            context["history"] = [threads.hide_values(entry, view) for entry in history]
+            shown_state = threads.hide_from_people(state, view, None)
+            context |= {"held": shown_state, "begins_now": starts_with_current}
+            context["history"] = [threads.hide_from_people(entry, view, None) for entry in history]
         except DomainError as error:
             context["refusal"] = error.message
     return render(request, "serving/thread.html", context)

@@ -205,11 +205,16 @@ def _accept_proposal(request: HttpRequest, row: Procedure) -> HttpResponse:
     based_on = asked_number(request.POST.get("based_on", "")) or row.number
     actor = person(request)
     try:
+        # First, so that no refusal below loses what was typed.
+        editing.keep_draft(row, user=actor, title=title, body=body, based_on=based_on)
         if kind in ("tool", "agent"):
             rows: QuerySet[Any] = (
                 Tool.objects.all() if kind == "tool" else proposals.proposed_agents(row.agent)
             )
-            target: Tool | Agent = get_object_or_404(rows, pk=asked_number(key))
+            target: Tool | Agent | None = rows.filter(pk=asked_number(key)).first()
+            if target is None:
+                message = f"This {kind} can no longer be chosen. Choose from the new proposals."
+                raise DomainError("not_found", message, status=404)
             _, line = proposals.accept(
                 row,
                 actor=actor,
@@ -220,7 +225,6 @@ def _accept_proposal(request: HttpRequest, row: Procedure) -> HttpResponse:
                 target=target,
             )
             return redirect(f"{editor}#line-{line}")
-        editing.keep_draft(row, user=actor, title=title, body=body, based_on=based_on)
     except DomainError as error:
         messages.error(request, error.message)
         return redirect(editor)

@@ -297,7 +297,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
             messages.error(request, error.message)
             return _to(call_row)
         return _to(following)
-    form = _run_form(call_row.version, given=call_row.arguments)
+    form = _run_form(call_row.version, given=masking.without_masked(row.pk, call_row.arguments))
     return _page(request, row, call_row.version, form, call_row, questions=questions)
 
 
@@ -315,7 +315,7 @@ def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         except DomainError as error:
             messages.error(request, error.message)
         return _to(call_row, _place(request, row))
-    inputs = _run_form(call_row.version, given=call_row.arguments)
+    inputs = _run_form(call_row.version, given=masking.without_masked(row.pk, call_row.arguments))
     return _page(request, row, call_row.version, inputs, call_row, output_form=form)
 
 

@@ -272,7 +272,7 @@ class ToolInvoke(GenericAPIView[Tool]):
             )
         except ArgumentsError as error:
             return Response(refused_document(error, version, request))
-        return Response(call_document(call, request))
+        return Response(call_document(masking.masked_call(call, key_of(request)), request))
 
 
 def _activity(asked: int | None) -> ActivityVersion | None:
@@ -362,7 +362,10 @@ class CallResume(GenericAPIView[Call]):
             )
         except ArgumentsError as error:
             return Response(refused_document(error, earlier.version, request))
-        return Response(call_document(following, request))
+        # It repeats the inputs of the earlier call, which another key may have sent.
+        key = key_of(request)
+        is_of_key = key is not None and earlier.api_key_id == key.pk
+        return Response(call_document(masking.masked_call(following, key if is_of_key else None), request))
 
 
 class ExampleInput(Input):

@@ -74,6 +74,10 @@ def _masked_exchange(sent: Sent) -> Sent:
     return msgspec.structs.replace(masked, status=sent.status, duration_ms=sent.duration_ms)
 
 
+def has_sensitive_values(tool: int) -> bool:
+    return _has_marks(marks_of([tool]).get(tool, NONE))
+
+
 def is_masked(call: Call, key: ApiKey | None = None) -> bool:
     return masked_call(call, key) is not call
 

@@ -19,7 +19,7 @@ from designer.api.release_agents import SUB
 from designer.models import Release
 from execution.threads import threads as vendors_threads
 from people.api.generics import GenericAPIView, ListAPIView
-from people.models import Role, Scope
+from people.models import ApiKey, Role, Scope
 from people.permissions import key_of, person
 from protocols.base import MAX_HISTORY, ThreadState
 from protocols.server import UnknownToolError
@@ -107,12 +107,12 @@ def _state(state: ThreadState) -> dict[str, Any]:
     }
 
 
-def _document(thread: Thread) -> dict[str, Any]:
+def _document(thread: Thread, key: ApiKey | None) -> dict[str, Any]:
     (view,), state, error = threads.view_threads([thread]), None, None
     try:
         state_row = vendors_threads.state(thread)
         thread.refresh_from_db(fields=["status"])
-        state = _state(threads.hide_values(state_row, view))
+        state = _state(threads.hide_from_people(state_row, view, key))
     except DomainError as failure:
         error = {"code": failure.code, "message": failure.message}
     newest_calls = list(thread.calls.order_by("-pk").only("pk", "status", "thread")[:CALLS_SHOWN])
@@ -166,7 +166,7 @@ class ReleaseThreads(GenericAPIView[Release]):
             if key and Scope.INVOKE in key.scopes:
                 calls.note_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
-        return Response(ThreadOutput(_document(thread)).data, status=201)
+        return Response(ThreadOutput(_document(thread, key)).data, status=201)
 
 
 @extend_schema(tags=["threads"])
@@ -217,9 +217,8 @@ class AgentThread(GenericAPIView[Thread]):
 
     @extend_schema(operation_id="agents_threads_retrieve")
     def get(self, request: Request, slug: str, thread: str) -> Response:
-        return Response(
-            ThreadOutput(_document(get_object_or_404(_visible_threads(request, slug), key=thread))).data
-        )
+        row = get_object_or_404(_visible_threads(request, slug), key=thread)
+        return Response(ThreadOutput(_document(row, key_of(request))).data)
 
     @extend_schema(operation_id="agents_threads_destroy", responses={204: None})
     def delete(self, request: Request, slug: str, thread: str) -> Response:
@@ -255,5 +254,6 @@ class AgentThreadHistory(GenericAPIView[Thread]):
         row = get_object_or_404(_visible_threads(request, slug), key=thread)
         (view,), before = threads.view_threads([row]), request.query_params.get("before", "")
         states = vendors_threads.history(row, limit=int(limit), before=before[:255])
-        results = [_state(threads.hide_values(state, view)) for state in states]
+        key = key_of(request)
+        results = [_state(threads.hide_from_people(state, view, key)) for state in states]
         return Response(HistoryOutput({"results": results}).data)

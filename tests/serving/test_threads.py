@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from catalog.models import Call, Thread, Tool
+from catalog.tools import sensitive_values
 from designer.models import Agent
 from execution.calls import call_keys, queue, remote_runs
 from execution.tasks import forget_threads, perform_call
@@ -209,6 +210,22 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     assert "was deleted" in text_of(pages.post(f"{at_page}end/", follow=True))
     assert runs.removed == [of_vendor(thread)]
     assert pages.get(at_page).status_code == 404
+
+
+def test_people_do_not_see_the_contents_of_a_thread_with_sensitive_values(client, owner):
+    thread = begin_thread(client)
+    for _ in range(2):
+        client.post(url(), {"arguments": {"Zip_code": "0150"}, "thread": thread})
+    tool = Thread.objects.get().tool
+    sensitive_values.mark(tool, actor=owner, inputs=["/Zip code"], outputs=[])
+    pages = Client()
+    pages.force_login(owner)
+    for address in (f"{THREADS}{thread}/", f"{THREADS}{thread}/history/"):
+        assert "0150" in client.get(address).content.decode()
+        assert "0150" not in pages.get(address).content.decode()
+    shown = pages.get(f"/agents/desk/threads/{thread}/?ask=1")
+    assert (shown.context["held"].values, shown.context["history"][0].values) == (None, None)
+    assert shown.context["held"].notes[-1].code == "SENSITIVE"
 
 
 def test_the_history_says_which_state_is_the_one_of_now(client, runs, owner, monkeypatch):

@@ -134,6 +134,16 @@ def test_a_sentence_that_changed_pins_nothing(page, orders, look_up):
     assert refused["Location"] == PAGE
     assert not Pin.objects.exists()
     assert page.get(PAGE).context["messages"]
+    assert ProcedureDraft.objects.get().text == "Something else."
+
+
+@pytest.mark.parametrize("kind", ["tool", "agent"])
+def test_a_proposal_that_was_removed_loses_nothing_that_was_typed(page, orders, kind):
+    typed = f"{TEXT}\nMore."
+    refused = accept(page, f"{kind}:999999:{LOOK_UP}", body=typed)
+
+    assert refused["Location"] == PAGE
+    assert ProcedureDraft.objects.get().text == typed
 
 
 def test_an_agent_of_the_team_with_such_a_tool_becomes_a_sub_agent(page, orders, look_up):
@@ -154,7 +164,9 @@ def test_the_agent_above_is_never_proposed_as_a_sub_agent(page, orders, look_up)
     agents.update_agent(orders.agent, actor=make_user(Role.DESIGNER), parent=above)
 
     assert not any(value.startswith("agent:") for value in values_of(page.get(BOX)))
-    assert accept(page, f"agent:{above.pk}:{LOOK_UP}").status_code == 404
+    assert accept(page, f"agent:{above.pk}:{LOOK_UP}")["Location"] == PAGE
+    above.refresh_from_db()
+    assert above.parent is None
 
 
 def test_defining_a_missing_tool_returns_to_the_text(page, orders):

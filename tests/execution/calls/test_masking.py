@@ -2,11 +2,13 @@
 
 import json
 
+import msgspec
 import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
 from catalog.models import Call
+from catalog.models.calls import Asked, Result
 from catalog.rules.sensitive_values import MASK, mask, members_of, restore
 from catalog.tools import sensitive_values
 from core.errors import DomainError
@@ -15,7 +17,8 @@ from designer.environments import mocks
 from designer.pins import pins
 from designer.rehearsals import sentences
 from designer.releases import rehearsed
-from execution.calls import examples, requesting
+from execution.api import calls
+from execution.calls import examples, latent, requesting
 from people import api_keys
 from people.models import AuditEntry, Role, Scope
 from tests.factories import make_parameter, make_signature, make_tool, make_user
@@ -116,6 +119,40 @@ def test_the_key_that_sent_a_call_gets_it_unmasked(call, designer):
         answer = APIClient(headers={"authorization": f"Bearer {text}"}).get(address)
         outputs.append(answer.json()["outputs"]["iban"])
     assert outputs == ["NO93 8601", MASK]
+
+
+@pytest.mark.parametrize("path", ["continue", "output"])
+def test_a_refused_form_fills_in_no_marked_value(call, designer, path):
+    schema = {"type": "object", "properties": {"room": {"type": "integer"}}, "required": ["room"]}
+    asking = Result(asks=[Asked("q", "Which?", schema=schema)], resume={})
+    outcome = latent.LATENT.outcome if path == "output" else "needs_input"
+    Call.objects.filter(pk=call.pk).update(outcome=outcome, result=msgspec.json.encode(asking).decode())
+    wrong = {"ask-0-input-0": "x", "output-input-0": "", "output-input-1": ""}
+    answer = program(designer).post(f"/tools/{call.tool_id}/calls/{call.pk}/{path}/", wrong)
+    assert answer.status_code == 200
+    assert SECRET not in answer.content.decode()
+
+
+def test_a_call_of_another_key_is_continued_masked(call, designer, monkeypatch):
+    key, plain = api_keys.issue(designer, actor=designer, name="Own", scopes=[Scope.DESIGN])
+    _, other_plain = api_keys.issue(designer, actor=designer, name="Other", scopes=[Scope.DESIGN])
+    Call.objects.filter(pk=call.pk).update(api_key=key)
+    monkeypatch.setattr(calls.invocation, "continue_now", lambda earlier, **_: earlier)
+    address, cards = f"/api/v1/tools/{call.tool_id}/calls/{call.pk}/resume/", []
+    for client in (
+        APIClient(headers={"authorization": f"Bearer {plain}"}),
+        APIClient(headers={"authorization": f"Bearer {other_plain}"}),
+        program(designer),
+    ):
+        arguments = client.post(address, {}, format="json").json()["arguments"]
+        cards.append(arguments["customer"]["cards"][0]["cardNumber"])
+    assert cards == [SECRET, MASK, MASK]
+
+
+def test_a_person_sees_the_outputs_of_an_own_call_masked(call, designer, monkeypatch):
+    monkeypatch.setattr(calls.invocation, "call_now", lambda *_, **__: call)
+    reply = program(designer).post(f"/api/v1/tools/{call.tool_id}/invoke/", {}, format="json").json()
+    assert reply["outputs"]["iban"] == MASK
 
 
 def test_proposals_mask_nothing_until_a_designer_marks_them(designer):
