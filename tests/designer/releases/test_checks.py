@@ -91,7 +91,7 @@ def test_tools_that_become_others_to_clients_are_told_with_why():
     broken = {"sky": ["“a” is gone.", "“b” is gone.", "“c” is gone."]}
     (check,) = [check for check in checks(facts(strands=broken)) if check.severity != "ok"]
     assert (check.code, check.severity, check.where) == ("another_tool_id", "warning", "/w/")
-    assert "“a” is gone. “b” is gone. And 1 more. The id" in check.message
+    assert "“a” is gone. “b” is gone. And 1 more." in check.message
 
 
 def test_two_tools_of_one_name_stop_publishing_whatever_their_case():
