@@ -74,11 +74,11 @@ def _count(endpoints: Collection[int] | None, *, is_needed: bool) -> Progress | 
         if is_uninspected:
             cursor.execute(_COUNT_UNINSPECTED, values)
             (uninspected,) = cursor.fetchone()
-        if meanings.is_compared():
-            stored = meanings.read_stored_state()
-            compared_state = changes.read_state(stored.state) if stored else None
+        # A process that does not answer says nothing about its vectors.
+        if meanings.is_compared() and (stored := meanings.read_stored_state()):
+            compared_state = changes.read_state(stored.state)
             compared = max(tools - _count_unread(cursor, values, compared_state, tools), 0)
-            trouble = stored.trouble if stored else ""
+            trouble = stored.trouble
     # Between two of these statements a worker may have moved on.
     return Progress(tools, max(tools - unsearchable, 0), max(tools - uninspected, 0), compared, trouble)
 

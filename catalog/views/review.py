@@ -173,7 +173,8 @@ def _reopen(entries: Sequence[int], actor: User) -> tuple[list[Finding], list[st
     rows = AuditEntry.objects.filter(pk__in=entries, kind=decisions.KIND).order_by("pk")
     tools = dict(Finding.objects.filter(pk__in=[row.object_id for row in rows]).values_list("pk", "tool_id"))
     findings, refusals = [], []
-    for row in sorted(rows, key=lambda row: (tools[int(row.object_id)], row.pk)):
+    remaining = [row for row in rows if int(row.object_id) in tools]
+    for row in sorted(remaining, key=lambda row: (tools[int(row.object_id)], row.pk)):
         try:
             findings.append(decisions.take_back(row, actor=actor))
         except DomainError as error:

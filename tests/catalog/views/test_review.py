@@ -107,6 +107,15 @@ def test_a_made_up_undo_changes_nothing(admin, undo):
     assert finding.state == "accepted"
 
 
+def test_a_decision_about_a_finding_that_is_gone_cannot_be_undone(admin):
+    finding = make_finding()
+    page = admin.post("/review/", {"accept": finding.pk}, follow=True).content.decode()
+    (undo,) = UNDO.findall(page)
+    Finding.objects.all().delete()
+    answer = admin.post("/review/", {"undo": undo}, follow=True)
+    assert "There is no decision to take back." in text_of(answer)
+
+
 def test_many_decisions_lock_tools_in_the_order_of_a_reading(admin):
     """Else each might wait for the other."""
     findings = [make_finding(f"tool_{n}") for n in range(3)]
