@@ -21,7 +21,7 @@ PAGE = "/agents/desk/procedures/orders/"
 BOX = f"{PAGE}proposals/"
 LOOK_UP = "Look up the order of the customer."
 CANCEL = "Cancel the order."
-TEXT = f"## Goal\n\n1. {LOOK_UP}\n2. {CANCEL}\n3. Upholster the zeppelin with ermine."
+TEXT = f"## Goal\n\n1. {LOOK_UP}\n2. {CANCEL}\n3. Upholster zeppelins using ermine."
 
 
 @module_data
@@ -96,7 +96,7 @@ def test_each_sentence_without_a_tool_gets_the_tools_that_fit(page, orders, look
     values = values_of(box)
     assert f"tool:{look_up.pk}:{LOOK_UP}" in values
     assert f"tool:{cancel.pk}:{CANCEL}" in values
-    unmet = "Upholster the zeppelin with ermine."
+    unmet = "Upholster zeppelins using ermine."
     assert [row.text for row in box.context["proposals"].unmet] == [unmet]
     assert {f"define::{unmet}", f"request::{unmet}"} < set(values)
     assert not Pin.objects.exists()
