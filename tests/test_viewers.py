@@ -1,4 +1,4 @@
-"""What a viewer is shown: texts in place of fields, and nothing that a viewer may not do."""
+"""Viewers see texts in place of fields, and no action that their role forbids."""
 
 import re
 from html.parser import HTMLParser
@@ -18,7 +18,7 @@ from tests.test_teams_everywhere import World, browser_of, parameters_of, world
 
 __all__ = ["world"]
 
-# What the person may always do, and what opens on the same page.
+# Actions that every person may take, and controls that open on the same page.
 _OWN = re.compile(r"/(accounts|theme|language|palette)/")
 
 

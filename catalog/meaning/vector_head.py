@@ -1,4 +1,4 @@
-"""What the files of the vectors hold. It is written last, and read without the libraries of the vectors."""
+"""The head of the vector files. It is written last, and read without the libraries of the vectors."""
 
 from pathlib import Path
 

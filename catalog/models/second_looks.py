@@ -1,4 +1,4 @@
-"""What an endpoint shows to another client than Pegboard, and the documents that differ."""
+"""Readings of an endpoint as another client than Pegboard, and the documents that differ."""
 
 from datetime import datetime, timedelta
 

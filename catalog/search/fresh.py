@@ -11,6 +11,7 @@ from catalog.search import changes, words
 from catalog.search.candidates import Hit
 from catalog.search.changes import NOT_INDEXED, IndexState
 from catalog.search.scope import Scope
+from catalog.search.stemming import STOP_WORDS
 
 MAX_TOOLS, MAX_WORDS, MIN_WORD_LENGTH = 200, 12, 3
 # About what a word in the name, and one in the description, are worth in the index.
@@ -39,8 +40,9 @@ SELECT id, name, score FROM scored WHERE score > 0 ORDER BY score DESC, id LIMIT
 
 def hits(text: str, scope: Scope, state: IndexState | None) -> list[Hit]:
     """`state` is None where no index can be searched at all."""
+    # Parts of words are found too, and "the" is a part of "weather".
     searched_words = {
-        word for word in words.words(text) if len(word) >= MIN_WORD_LENGTH and word not in words.ASKING
+        word for word in set(words.words(text)) - words.ASKING - STOP_WORDS if len(word) >= MIN_WORD_LENGTH
     }
     parts = [_CHANGED] if state else []
     if state is None or state.filled_through is not None:

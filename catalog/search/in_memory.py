@@ -15,7 +15,7 @@ from protocols.signature import Signature
 def words_in(signatures: Iterable[Signature], texts: Iterable[str]) -> set[str]:
     """All words that the ranking of these tools for these texts has to know the stems of."""
     tool_texts = [
-        text for signature in signatures for part in searched_texts.of(signature) for _, text in part
+        text for signature in signatures for part in searched_texts.read_texts(signature) for _, text in part
     ]
     word_runs = {run for text in (*tool_texts, *texts) for run in words.runs(text)}
     return {word for run in word_runs for word in words.with_compound(run)} | words.SYNONYMS.keys()
@@ -53,7 +53,7 @@ class InMemoryIndex:
 
     def _strengths(self, signature: Signature) -> tuple[dict[str, int], list[str]]:
         # The same as `index` writes of a tool.
-        texts = searched_texts.of(signature)
+        texts = searched_texts.read_texts(signature)
         frequencies: defaultdict[str, float] = defaultdict(float)
         stops: set[str] = set()
         for weight, text in texts.prose:

@@ -228,7 +228,7 @@ def _with_our_texts(rows: list[ToolRow]) -> list[ToolRow]:
 
 def _document(row: ToolRow, job_words: JobWords) -> Document:
     signature = decode_signature(row.signature)
-    texts = searched_texts.of(signature, f"{row.vendor_name} {row.vendor_slug}", row.translations)
+    texts = searched_texts.read_texts(signature, f"{row.vendor_name} {row.vendor_slug}", row.translations)
     frequencies: defaultdict[str, float] = defaultdict(float)
     spelled: set[str] = set()
     stops: set[str] = set()

@@ -42,7 +42,9 @@ class SearchedTexts(NamedTuple):
     fields: Weighted
 
 
-def of(signature: SearchedSignature | Signature, vendor: str = "", translations: str = "") -> SearchedTexts:
+def read_texts(
+    signature: SearchedSignature | Signature, vendor: str = "", translations: str = ""
+) -> SearchedTexts:
     name = signature.name
     title = "" if words.name_key(signature.title) == words.name_key(name) else signature.title
     inputs, outputs = signature.inputs, signature.outputs

@@ -1,4 +1,4 @@
-"""What changed: labels of effects, and two texts side by side with the differing words marked."""
+"""Tags for changes: labels of effects, and two texts side by side with the differing words marked."""
 
 import json
 from collections.abc import Iterable, Sequence

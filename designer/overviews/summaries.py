@@ -1,4 +1,4 @@
-"""What an agent may do, where it runs, who approved it and what was tested, from a release or the draft."""
+"""Summaries of a release or a draft: its tools, where they run, who approved them and the tests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

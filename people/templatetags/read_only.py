@@ -12,7 +12,7 @@ register = template.Library()
 
 _KEPT_OF_FORM = ("class", "id", "aria-labelledby", "aria-label")
 _LEFT_OUT = {"button", "datalist"}
-# What tells how to fill a field in.
+# Hints for filling a field in.
 _LEFT_OUT_CLASSES = {"hint", "optional", "needs-js"}
 _VOID = {"area", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 _TYPES_LEFT_OUT = {"hidden", "submit", "button", "file", "password"}

@@ -1,4 +1,4 @@
-"""What the agents of a release can do, which depends on their vendors and on what runs for them."""
+"""Abilities of the agents of a release, which depend on their vendors and on what runs for them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

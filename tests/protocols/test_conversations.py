@@ -95,7 +95,7 @@ def enumerated(session, client):
     return pages
 
 
-def listed(session, client):
+def enumerated_items(session, client):
     return [item for page in enumerated(session, client) for item in page.items]
 
 
@@ -107,7 +107,7 @@ def interface_in(pair, document):
 def test_listed_tools_are_those_of_the_release(pair):
     release = pair.release(ZIP)
     with talk(pair, release) as session:
-        items = listed(session, pair.client())
+        items = enumerated_items(session, pair.client())
     tools_listed = [(item.tool_id, item.label, interface_in(pair, item.document)) for item in items]
     assert tools_listed == [
         (tool.version.tool_id, tool.version.label, interface_in(pair, tool.document))
@@ -117,7 +117,7 @@ def test_listed_tools_are_those_of_the_release(pair):
 
 def test_an_empty_release_is_an_empty_list(pair):
     with talk(pair, MemoryRelease({})) as session:
-        assert listed(session, pair.client()) == []
+        assert enumerated_items(session, pair.client()) == []
 
 
 def test_a_list_is_read_page_by_page():
@@ -160,7 +160,7 @@ def test_all_versions_of_a_tool_are_listed_or_fetched_one_by_one(name):
 
 def test_one_tool_is_fetched_as_it_was_listed(pair):
     with talk(pair, pair.release(ZIP)) as session:
-        for item in listed(session, pair.client()):
+        for item in enumerated_items(session, pair.client()):
             assert pair.client().fetch(session, item.tool_id).digest == item.digest
 
 
@@ -385,7 +385,7 @@ def test_partial_results_arrive_before_the_last_one(name):
     served = pair.serve(release)
     served.partials = [{"outputs": {"sky": "red"}} if name == "acp" else {"progress": {"progress": 1}}]
     with conversation(pair.server, served, follower=partials.append) as session:
-        (item, _) = listed(session, pair.client())
+        (item, _) = enumerated_items(session, pair.client())
         signature, client = pair.client().read(item.document), pair.client()
         run = client.start if name == "acp" else client.invoke
         outcome = run(session, item.tool_id, item.label or None, signature, {"zip": "0150"})
@@ -403,7 +403,9 @@ def test_prompts_and_resources_are_listed_and_read(name):
         ContextItem(kind="resource_template", vendor_id="file:///{path}", name="files"),
     ]
     with conversation(pair.server, served) as session:
-        items = {item.tool_id: item for item in listed(session, pair.client()) if "://" in item.tool_id}
+        items = {
+            item.tool_id: item for item in enumerated_items(session, pair.client()) if "://" in item.tool_id
+        }
         kinds = [pair.client().read(item.document).kind for item in items.values()]
         assert kinds == ["prompt", "resource", "resource_template"]
         for arguments, (tool_id, item) in zip(
@@ -423,7 +425,7 @@ def test_a_thread_of_acp_is_begun_used_and_removed():
     with conversation(pair.server, served) as session:
         thread = client.create_thread(session, str(UUID(int=1)), {"a": "b"})
         assert served.threads_by_id[UUID(thread)].metadata == {"a": "b"}
-        (item, _) = listed(session, client)
+        (item, _) = enumerated_items(session, client)
         signature = client.read(item.document)
         assert client.has_threads(signature)
         assert client.thread_state(session, signature, thread).values == {"sky": "fair"}

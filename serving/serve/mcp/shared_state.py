@@ -1,4 +1,4 @@
-"""What the streams of an API key share: slots in this process, and short texts for all processes."""
+"""State that the streams of an API key share: slots in this process, and short texts for all processes."""
 
 import threading
 from collections import Counter

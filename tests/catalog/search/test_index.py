@@ -77,6 +77,14 @@ def test_the_tools_of_a_renamed_vendor_are_indexed_again():
     assert search.index_pending() == 0
 
 
+def test_a_tool_that_is_not_indexed_yet_is_not_found_by_words_of_grammar():
+    search.index_pending()
+    make_tool(make_signature("weather_forecast", description="Weather for the week."))
+    page = search.search(Query(q="Iron the shirts"))
+    assert page.rows == []
+    assert [row["name"] for row in search.search(Query(q="the weather")).rows] == ["weather_forecast"]
+
+
 def test_a_vendor_that_is_renamed_while_its_tools_are_indexed_is_found_by_its_new_name(monkeypatch):
     vendor = make_vendor(name="Oldname", slug="firm")
     tool = make_tool(endpoint=make_endpoint(vendor=vendor))

@@ -1,4 +1,4 @@
-"""What models and runtimes are given is byte-equal with and without translations."""
+"""Exports are byte-equal with and without translations."""
 
 import pytest
 from django.db import transaction
