@@ -2,8 +2,11 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Any
 
+from django.db import models
 from rest_framework import serializers
 from rest_framework.settings import api_settings
+
+from core import slugs
 
 JSON_TYPES: list[tuple[type[serializers.Field[Any, Any, Any, Any]], type, str]] = [
     (serializers.BooleanField, bool, "Give true or false."),
@@ -50,6 +53,40 @@ class Input(serializers.Serializer[Any]):
         if faults:
             raise serializers.ValidationError(faults)
         return value
+
+
+class NewSlug(serializers.RegexField):
+    def __init__(self, **options: Any) -> None:
+        options.pop("allow_unicode", None)
+        super().__init__(f"^{slugs.PATTERN}$", **options)
+
+
+# The members are fields of the model, with its limits, choices and help texts. An operation checks the rest,
+# such as names that must be unique, with errors of its own.
+class ModelInput(Input, serializers.ModelSerializer[Any]):
+    serializer_field_mapping = serializers.ModelSerializer.serializer_field_mapping | {
+        models.SlugField: NewSlug
+    }
+
+    def build_standard_field(self, field_name: str, model_field: Any) -> tuple[Any, dict[str, Any]]:
+        field_class, options = super().build_standard_field(field_name, model_field)
+        options.pop("validators", None)
+        return field_class, options
+
+    def get_uniqueness_extra_kwargs(
+        self, field_names: Any, declared_fields: Any, extra_kwargs: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        return extra_kwargs, {}
+
+    def get_validators(self) -> list[Any]:
+        return []
+
+
+# Members that are left out stay as they are.
+class ModelChange(ModelInput):
+    def build_standard_field(self, field_name: str, model_field: Any) -> tuple[Any, dict[str, Any]]:
+        field_class, options = super().build_standard_field(field_name, model_field)
+        return field_class, options | {"required": False}
 
 
 @cache

@@ -5,6 +5,8 @@ from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
 from django.http import HttpRequest, QueryDict
 from django.utils.http import urlencode
 
@@ -87,6 +89,29 @@ def _set_value(data: QueryDict, name: str, value: object) -> None:
             data[name] = str(value)
 
 
+def form_field(field: "models.Field[Any, Any]", **options: Any) -> Any:
+    """Return the form field of a model's field: label, help text, choices, and the limits of a number."""
+    if isinstance(field, models.IntegerField) and not field.choices:
+        for validator in field.validators:
+            if isinstance(validator, MinValueValidator):
+                options.setdefault("min_value", validator.limit_value)
+            elif isinstance(validator, MaxValueValidator):
+                options.setdefault("max_value", validator.limit_value)
+    return field.formfield(**options)
+
+
+class ModelOperationForm(OperationForm, forms.ModelForm):  # type: ignore[type-arg] # not generic at run time
+    """A form with fields of a model. The operation validates and saves the row."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "Meta" in vars(cls):
+            cls.Meta.formfield_callback = form_field  # type: ignore[attr-defined]
+
+    def _post_clean(self) -> None:
+        """Skip Django's validation of the row."""
+
+
 class SignInForm(AuthenticationForm):
     error_messages = {
         **AuthenticationForm.error_messages,
@@ -126,35 +151,37 @@ def password_field(label: str) -> forms.CharField:
     )
 
 
-class FirstAdministratorForm(OperationForm):
+class FirstAdministratorForm(ModelOperationForm):
     code = forms.CharField(
         max_length=40, label="Code", widget=forms.TextInput(attrs={"autocomplete": "off", "autofocus": True})
-    )
-    username = forms.CharField(
-        max_length=150, label="User name", widget=forms.TextInput(attrs={"autocomplete": "username"})
     )
     password = forms.CharField(
         max_length=256, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
     )
+    field_order = ("code", "username", "password")
+
+    class Meta:
+        model = User
+        fields = ("username",)
+        widgets = {"username": forms.TextInput(attrs={"autocomplete": "username"})}
 
 
-class PersonForm(OperationForm):
-    username = forms.CharField(
-        max_length=150, label="Signs in as", help_text="Letters, digits and @ . + - _ only."
-    )
-    name = forms.CharField(max_length=150, required=False, label="Full name")
+class PersonForm(ModelOperationForm):
     role = ExplainedChoiceField(ROLES, initial=Role.VIEWER)
     password = password_field("First password")
 
+    class Meta:
+        model = User
+        fields = ("username", "name")
 
-class PersonChangeForm(OperationForm):
-    name = forms.CharField(max_length=150, required=False, label="Full name")
+
+class PersonChangeForm(ModelOperationForm):
     role = ExplainedChoiceField(ROLES)
-    is_active = forms.BooleanField(
-        required=False,
-        label="May sign in",
-        help_text="Without it their keys are revoked for good. What they built stays.",
-    )
+    field_order = ("name", "role", "is_active")
+
+    class Meta:
+        model = User
+        fields = ("name", "is_active")
 
 
 class PasswordForm(OperationForm):

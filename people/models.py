@@ -18,7 +18,9 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Lower, Upper
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext_lazy as _
 
+from core import slugs
 from core.encryption import EncryptedField, KeyIdField
 
 
@@ -50,10 +52,20 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser):
-    username = models.CharField(max_length=150, unique=True, validators=[UnicodeUsernameValidator()])
-    name = models.CharField(max_length=150, blank=True)
-    role = models.CharField(max_length=10, choices=Role.choices, default=Role.VIEWER)
-    is_active = models.BooleanField(default=True)
+    username = models.CharField(
+        _("User name"),
+        max_length=150,
+        unique=True,
+        validators=[UnicodeUsernameValidator()],
+        help_text=_("Letters, digits and @ . + - _ only."),
+    )
+    name = models.CharField(_("Full name"), max_length=150, blank=True)
+    role = models.CharField(_("Role"), max_length=10, choices=Role.choices, default=Role.VIEWER)
+    is_active = models.BooleanField(
+        _("May sign in"),
+        default=True,
+        help_text=_("Without it their keys are revoked for good. What they built stays."),
+    )
     date_joined = models.DateTimeField(default=timezone.now)
     # A change of the user's rights increments it; sessions with an earlier number are not valid any more.
     sessions_ended = models.PositiveIntegerField(default=0, editable=False)
@@ -110,6 +122,9 @@ class User(AbstractBaseUser):
         return self.can_administer
 
 
+MAX_TEAM_NAME_LENGTH = 120
+
+
 class TeamQuerySet(models.QuerySet["Team"]):
     def live(self) -> "TeamQuerySet":
         return self.filter(removed_at=None)
@@ -134,8 +149,8 @@ def teams_of(user: User) -> RawSQL:
 class Team(models.Model):
     """A group of users who work on the same agents. The team `is_everyone` includes all, without rows."""
 
-    slug = models.SlugField(max_length=60)
-    name = models.CharField(max_length=120)
+    slug = models.SlugField(_("Address"), max_length=slugs.MAX_LENGTH)
+    name = models.CharField(_("Name"), max_length=MAX_TEAM_NAME_LENGTH)
     is_everyone = models.BooleanField(default=False)
     members = models.ManyToManyField(User, through="Membership", related_name="teams")
     created_at = models.DateTimeField(default=timezone.now)
@@ -252,17 +267,30 @@ class ApiKey(models.Model):
     SIGNED_IN: ClassVar[str] = "signed-in:"
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
-    name = models.CharField(max_length=100)
+    name = models.CharField(
+        _("Name"),
+        max_length=100,
+        help_text=_("The program that uses it, such as “Order agent, production”."),
+    )
     prefix = models.CharField(max_length=20)
     digest = models.CharField(max_length=64, unique=True)
     scopes = ArrayField(models.CharField(max_length=10, choices=Scope.choices))
     is_narrowed = models.BooleanField(default=False, db_default=False)
     calls_at_once = models.PositiveSmallIntegerField(
+        _("Concurrent calls"),
         default=CALLS_AT_ONCE,
         db_default=CALLS_AT_ONCE,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_CALLS_AT_ONCE)],
+        help_text=_("More concurrent calls of tools are refused."),
     )
-    environment = models.CharField(max_length=30, blank=True, default="", db_default="")
+    environment = models.CharField(
+        _("Environment"),
+        max_length=30,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("An environment of all selected agents. Its implementations are used."),
+    )
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

@@ -10,9 +10,7 @@ from core import display_names, slugs, unique_violations
 from core.errors import DomainError
 from people import audit
 from people.audit import edit_conflicts
-from people.models import Membership, Team, User, everyone
-
-MAX_NAME_LENGTH = 120
+from people.models import MAX_TEAM_NAME_LENGTH, Membership, Team, User, everyone
 
 
 @transaction.atomic
@@ -104,5 +102,5 @@ def facts(team: Team) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> None:
-    if fault := display_names.name_problem(name, MAX_NAME_LENGTH):
+    if fault := display_names.name_problem(name, MAX_TEAM_NAME_LENGTH):
         raise DomainError("invalid", "A team cannot have this name.", fields={"name": fault})

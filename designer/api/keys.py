@@ -10,27 +10,15 @@ from rest_framework.response import Response
 
 from core import slugs
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import ModelChange, ModelInput
 from designer.agents import agent_keys
 from people import api_keys
 from people.api.generics import GenericAPIView, ListAPIView
-from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, ApiKey, Role, Scope
+from people.models import ApiKey, Role, Scope
 from people.permissions import person
 
 
-class KeyChange(Input):
-    calls_at_once = serializers.IntegerField(
-        min_value=1,
-        max_value=MAX_CALLS_AT_ONCE,
-        required=False,
-        help_text="How many calls of tools may be under way with it; one more is a 429 `too_many_calls`.",
-    )
-    environment = serializers.CharField(
-        max_length=30,
-        required=False,
-        allow_blank=True,
-        help_text="One that each of the agents has; empty leaves it to the calls. From the next call on.",
-    )
+class KeyChange(ModelChange):
     expected_environment = serializers.CharField(
         max_length=30,
         required=False,
@@ -38,9 +26,12 @@ class KeyChange(Input):
         help_text="The one that you saw. Where it is another one by now: 409 `changed_meanwhile`.",
     )
 
+    class Meta:
+        model = ApiKey
+        fields = ("calls_at_once", "environment", "expected_environment")
 
-class KeyInput(Input):
-    name = serializers.CharField(max_length=100)
+
+class KeyInput(ModelInput):
     scopes = serializers.ListField(
         child=serializers.ChoiceField(choices=Scope.choices), allow_empty=False, max_length=len(Scope)
     )
@@ -55,18 +46,17 @@ class KeyInput(Input):
             "`invoke` needs at least one. Sub-agents are named by themselves."
         ),
     )
-    calls_at_once = serializers.IntegerField(
-        min_value=1,
-        max_value=MAX_CALLS_AT_ONCE,
-        required=False,
-        help_text=f"How many calls of tools may be under way with the key; {CALLS_AT_ONCE} unless told.",
-    )
-    environment = serializers.CharField(
-        max_length=30,
-        required=False,
-        help_text="An environment that each of the `agents` has: the key runs their tools there alone. "
-        "Without it, a call runs in the environment that it names, or in the default one.",
-    )
+
+    class Meta:
+        model = ApiKey
+        fields = ("name", "scopes", "expires_at", "agents", "calls_at_once", "environment")
+        extra_kwargs = {
+            "environment": {
+                "allow_blank": False,
+                "help_text": "An environment that each of the `agents` has: the key runs their tools there "
+                "alone. Without it, a call runs in the environment that it names, or in the default one.",
+            }
+        }
 
 
 class KeyOutput(serializers.ModelSerializer[ApiKey]):

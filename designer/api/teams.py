@@ -12,8 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core import slugs
-from core.serializers import Input
+from core.serializers import ModelChange, ModelInput
 from designer.agents import agents
 from people import teams
 from people.api.generics import GenericAPIView, ListAPIView
@@ -22,13 +21,17 @@ from people.models import Role, Team, User
 from people.permissions import person
 
 
-class TeamChange(Input):
-    name = serializers.CharField(max_length=teams.MAX_NAME_LENGTH, required=False)
+class TeamChange(ModelChange):
+    class Meta:
+        model = Team
+        fields = ("name",)
 
 
-class TeamInput(Input):
-    name = serializers.CharField(max_length=teams.MAX_NAME_LENGTH)
-    slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
+class TeamInput(ModelInput):
+    class Meta:
+        model = Team
+        fields = ("name", "slug")
+        extra_kwargs = {"slug": {"required": False}}
 
 
 class TeamOutput(serializers.ModelSerializer[Team]):

@@ -6,8 +6,8 @@ from django import forms
 from django.utils import timezone
 
 from designer.models import Agent
-from people.forms import ExplainedChoiceField, OperationForm
-from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, Scope
+from people.forms import ExplainedChoiceField, ModelOperationForm
+from people.models import CALLS_AT_ONCE, ApiKey, Scope
 
 KEY_LIFETIMES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
 # The scopes of each choice on the page.
@@ -27,30 +27,20 @@ KEY_CHOICES = [
 ]
 
 
-class KeyForm(OperationForm):
+class KeyForm(ModelOperationForm):
     """`agents` are those that the owner may name, with their depth in the tree."""
 
-    name = forms.CharField(
-        max_length=100, help_text="The program that uses it, such as “Order agent, production”."
-    )
     scope = ExplainedChoiceField(KEY_CHOICES, initial="runtime", label="Rights")
     agents = forms.MultipleChoiceField(required=False, label="Agents")
-    calls_at_once = forms.IntegerField(
-        min_value=1,
-        max_value=MAX_CALLS_AT_ONCE,
-        initial=CALLS_AT_ONCE,
-        label="Concurrent calls",
-        required=False,
-        help_text="More concurrent calls of tools are refused.",
-    )
-    environment = forms.ChoiceField(
-        required=False,
-        label="Environment",
-        help_text="An environment of all selected agents. Its implementations are used.",
-    )
     days = forms.TypedChoiceField(
         choices=list(KEY_LIFETIMES.items()), coerce=int, initial=90, label="Expires after"
     )
+    field_order = ("name", "scope", "agents", "calls_at_once", "environment", "days")
+
+    class Meta:
+        model = ApiKey
+        fields = ("name", "calls_at_once", "environment")
+        widgets = {"environment": forms.Select}
 
     def __init__(
         self,
@@ -60,8 +50,9 @@ class KeyForm(OperationForm):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["calls_at_once"].required = False
         if environments:
-            self.fields["environment"].choices = [  # type: ignore[attr-defined]
+            self.fields["environment"].widget.choices = [
                 ("", "Selected by each call, or the default environment"),
                 *((name, name) for name in environments),
             ]

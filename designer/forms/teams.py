@@ -4,13 +4,14 @@ from django import forms
 
 from designer.forms.base import offer
 from designer.models import Agent
-from people import teams
-from people.forms import OperationForm
+from people.forms import ModelOperationForm, OperationForm
 from people.models import Team, User
 
 
-class TeamForm(OperationForm):
-    name = forms.CharField(max_length=teams.MAX_NAME_LENGTH)
+class TeamForm(ModelOperationForm):
+    class Meta:
+        model = Team
+        fields = ("name",)
 
 
 class MemberForm(OperationForm):

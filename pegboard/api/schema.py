@@ -83,6 +83,14 @@ class Schema(AutoSchema):
             bodies.setdefault(code, reply)
         return bodies
 
+    def _get_serializer_field_meta(self, field: Any, direction: Any) -> dict[str, Any]:
+        meta: dict[str, Any] = super()._get_serializer_field_meta(field, direction)  # type: ignore[no-untyped-call]
+        parent = getattr(field, "parent", None)
+        if parent is None or isinstance(parent, serializers.ModelSerializer):
+            # The label of a field of the model is for pages.
+            meta.pop("title", None)
+        return meta
+
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
         schema: dict[str, Any] = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
         # As in `Input`. Replies stay open, because a new member breaks no program.

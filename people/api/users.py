@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import Input
+from core.serializers import ModelChange, ModelInput
 from people import users
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -14,18 +14,20 @@ from people.models import Role, Team, User
 from people.permissions import person
 
 
-class UserInput(Input):
-    username = serializers.CharField(max_length=150)
+class UserInput(ModelInput):
     password = serializers.CharField(max_length=200, write_only=True, trim_whitespace=False)
-    name = serializers.CharField(max_length=150, required=False, allow_blank=True)
-    role = serializers.ChoiceField(choices=Role.choices, required=False)
+
+    class Meta:
+        model = User
+        fields = ("username", "password", "name", "role")
 
 
-class UserChange(Input):
-    name = serializers.CharField(max_length=150, required=False, allow_blank=True)
-    role = serializers.ChoiceField(choices=Role.choices, required=False)
-    is_active = serializers.BooleanField(required=False)
+class UserChange(ModelChange):
     password = serializers.CharField(max_length=200, required=False, write_only=True, trim_whitespace=False)
+
+    class Meta:
+        model = User
+        fields = ("name", "role", "is_active", "password")
 
 
 class UserOutput(serializers.ModelSerializer[User]):
