@@ -35,7 +35,11 @@ def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> li
         Error(f"{policy.setting} opens {entry.network}.", hint=hint, id="pegboard.E002")
         for policy in policies
         for entry in policy.allow
-        if entry.network.prefixlen == 0 or any(_overlaps(entry.network, network) for network in LOOPBACK)
+        if entry.network.prefixlen == 0
+        or any(
+            entry.network.version == network.version and entry.network.overlaps(network)
+            for network in LOOPBACK
+        )
     ]
 
 
@@ -63,7 +67,3 @@ def proxies(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[Che
     )
     message = "PEGBOARD_PROXIES names a proxy, but PEGBOARD_HTTPS is not set."
     return [Warning(message, hint=hint, id="pegboard.W001")]
-
-
-def _overlaps(network: Any, other: Any) -> bool:
-    return bool(network.version == other.version and network.overlaps(other))

@@ -83,21 +83,17 @@ class Server:
             with self.opener.open(request, timeout=TIMEOUT) as reply:
                 content: bytes = reply.read(MAX_REPLY + 1)
         except urllib.error.HTTPError as error:
-            raise _refusal_of(error) from None
+            try:
+                content = error.read(MAX_REPLY)
+            except (OSError, http.client.HTTPException):
+                content = b""
+            raise refusal(error.code, content, error.headers.get("Location", "")) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
             raise CommandError(f"{self.url} could not be reached: {cause}.") from None
         if len(content) > MAX_REPLY:
             raise CommandError("The reply is larger than 100 MB.")
         return content
-
-
-def _refusal_of(error: urllib.error.HTTPError) -> CommandError:
-    try:
-        body: bytes = error.read(MAX_REPLY)
-    except (OSError, http.client.HTTPException):
-        body = b""
-    return refusal(error.code, body, error.headers.get("Location", ""))
 
 
 def refusal(status: int, body: bytes, location: str = "") -> CommandError:

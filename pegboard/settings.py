@@ -35,7 +35,9 @@ def _oidc() -> dict[str, Any] | None:
     parts = urlsplit(issuer)
     if parts.scheme != "https" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
         raise ImproperlyConfigured("PEGBOARD_OIDC_ISSUER must start with https://")
-    pairs = (entry.rpartition("=") for entry in _lines("PEGBOARD_OIDC_ROLES"))
+    # Entries between semicolons, because names of groups may hold spaces and commas.
+    entries = os.environ.get("PEGBOARD_OIDC_ROLES", "").split(";")
+    pairs = (entry.strip().rpartition("=") for entry in entries if entry.strip())
     roles = {group.strip(): role.strip() for group, _, role in pairs}
     default = os.environ.get("PEGBOARD_OIDC_DEFAULT_ROLE", "viewer")
     if unknown := {*roles.values(), default} - {"viewer", "designer", "admin", "none"}:
@@ -75,11 +77,6 @@ def _broker() -> BrokerAddress:
         return parse_broker_address(REDIS_URL, CA_FILE)
     except ValueError as exc:
         raise ImproperlyConfigured(f"{exc}.") from exc
-
-
-def _lines(name: str) -> list[str]:
-    # Entries between semicolons, because names of groups may hold spaces and commas.
-    return [entry.strip() for entry in os.environ.get(name, "").split(";") if entry.strip()]
 
 
 def _mail(url: str) -> dict[str, object]:

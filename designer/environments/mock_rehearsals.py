@@ -115,7 +115,14 @@ def tool_steps_of(agent: Agent, procedure: Procedure) -> list[ToolStep]:
 def read_rehearsal(agent: Agent, procedure: Procedure, run: uuid.UUID) -> MockRehearsal:
     texts = tool_steps_of(agent, procedure)
     pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
-    calls_by_step = _newest_calls(procedure, run, len(texts))
+    count = len(texts)
+    keys = {
+        _key(procedure, run, number, again): number
+        for number in range(1, count + 1)
+        for again in range(MAX_TRIES)
+    }
+    rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
+    calls_by_step = {keys[row.key]: _last_continuation(row) for row in rows}
     return MockRehearsal(procedure, run, list(_build_steps(texts, pins, calls_by_step)))
 
 
@@ -185,17 +192,6 @@ def _build_steps(
         yield MockRehearsalStep(number, text, pin, call, late, step_results.values_for(names, results))
         if call and call.outcome == "ok":
             results.append(call.decoded().outputs)
-
-
-def _newest_calls(procedure: Procedure, run: uuid.UUID, count: int) -> dict[int, Call]:
-    """Return the newest try of each step, by the step's number."""
-    keys = {
-        _key(procedure, run, number, again): number
-        for number in range(1, count + 1)
-        for again in range(MAX_TRIES)
-    }
-    rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
-    return {keys[row.key]: _last_continuation(row) for row in rows}
 
 
 def _last_continuation(call: Call) -> Call:

@@ -31,7 +31,15 @@ def write(release: ReleaseDocument) -> bytes:
     tools = {tool.signature.name: tool for tool in release.tools}
     files: dict[str, str] = {}
     for procedure in release.procedures:
-        name = _free_name(procedure.slug, files)
+        # Two hyphens in a row are no name of a skill, so two slugs may come to want the same one.
+        plain = procedure.slug.lower()
+        while _RESERVED.search(plain):  # what is left may form such a word anew
+            plain = _RESERVED.sub("", plain)
+        stem = re.sub("[^a-z0-9]+", "-", plain).strip("-")[: MAX_NAME - 5].strip("-") or "procedure"
+        name, number = stem, 1
+        while name in files:
+            number += 1
+            name = f"{stem}-{number}"
         files[name] = _skill(name, procedure, tools)
     packed = io.BytesIO()
     # Not compressed: compressors differ by their versions, and an export is the same bytes everywhere.
@@ -42,19 +50,6 @@ def write(release: ReleaseDocument) -> bytes:
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, text.encode())
     return packed.getvalue()
-
-
-def _free_name(slug: str, taken: Mapping[str, str]) -> str:
-    # Two hyphens in a row are no name of a skill, so two slugs may come to want the same one.
-    plain = slug.lower()
-    while _RESERVED.search(plain):  # what is left may form such a word anew
-        plain = _RESERVED.sub("", plain)
-    stem = re.sub("[^a-z0-9]+", "-", plain).strip("-")[: MAX_NAME - 5].strip("-") or "procedure"
-    name, number = stem, 1
-    while name in taken:
-        number += 1
-        name = f"{stem}-{number}"
-    return name
 
 
 def _skill(skill_name: str, procedure: ReleasedProcedure, tools: Mapping[str, ReleasedTool]) -> str:
@@ -80,7 +75,17 @@ def _skill(skill_name: str, procedure: ReleasedProcedure, tools: Mapping[str, Re
 def description(procedure: ReleasedProcedure) -> str:
     """Return what the skill does and when to use it: the procedure's title, goal and occasion, on one
     line."""
-    sections = _first_paragraphs(procedure.text)
+    # By heading in lower case, "" for the text before the first.
+    paragraphs: dict[str, list[str]] = {}
+    heading, is_over = "", False
+    for line in procedure.text.splitlines():
+        if head := re.fullmatch(r"#{1,6}\s+(.*?)\s*#*", line.strip()):
+            heading, is_over = head[1].casefold(), False
+        elif line.strip() and not is_over:
+            paragraphs.setdefault(heading, []).append(line.strip())
+        else:
+            is_over = heading in paragraphs
+    sections = {heading: _line(" ".join(lines)) for heading, lines in paragraphs.items()}
     goal = sections.get(_GOAL, "") or next((paragraph for paragraph in sections.values() if paragraph), "")
     when = sections.get(_WHEN, "")
     sentences = [_sentence(procedure.title), _sentence(goal)]
@@ -91,20 +96,6 @@ def description(procedure: ReleasedProcedure) -> str:
     if len(line) <= MAX_DESCRIPTION:
         return line
     return line[: MAX_DESCRIPTION - 1].rsplit(" ", 1)[0].rstrip() + "…"
-
-
-def _first_paragraphs(text: str) -> dict[str, str]:
-    # By heading in lower case, "" for the text before the first.
-    paragraphs: dict[str, list[str]] = {}
-    heading, is_over = "", False
-    for line in text.splitlines():
-        if head := re.fullmatch(r"#{1,6}\s+(.*?)\s*#*", line.strip()):
-            heading, is_over = head[1].casefold(), False
-        elif line.strip() and not is_over:
-            paragraphs.setdefault(heading, []).append(line.strip())
-        else:
-            is_over = heading in paragraphs
-    return {heading: _line(" ".join(lines)) for heading, lines in paragraphs.items()}
 
 
 def _sentence(text: str) -> str:

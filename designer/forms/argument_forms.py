@@ -338,21 +338,18 @@ def _form_field(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> f
         choices = [(value, shown(words)) for value, words in texts.options.items()]
         return forms.MultipleChoiceField(choices=choices, widget=forms.CheckboxSelectMultiple, **facts)
     if 0 < len(parameter.allowed_values) <= MAX_CHOICES:
-        return forms.CharField(widget=forms.Select(choices=_choices(parameter, initial_arguments)), **facts)
+        rows = [
+            (value.name, f"{value.name}: {value.description}"[:120] if value.description else value.name)
+            for value in parameter.allowed_values
+        ]
+        # The value of an earlier call remains a choice even if the vendor no longer lists it; the check
+        # rejects it with a reason.
+        value_before = initial_arguments.get(parameter.name)
+        if isinstance(value_before, str) and value_before not in dict(rows):
+            rows.append((value_before, value_before))
+        rows.insert(0, ("", "Choose one" if parameter.required else "Leave it out"))
+        return forms.CharField(widget=forms.Select(choices=rows), **facts)
     return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_widget(parameter), **facts)
-
-
-def _choices(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = [
-        (value.name, f"{value.name}: {value.description}"[:120] if value.description else value.name)
-        for value in parameter.allowed_values
-    ]
-    # The value of an earlier call remains a choice even if the vendor no longer lists it; the check rejects
-    # it with a reason.
-    value_before = initial_arguments.get(parameter.name)
-    if isinstance(value_before, str) and value_before not in dict(rows):
-        rows.append((value_before, value_before))
-    return [("", "Choose one" if parameter.required else "Leave it out"), *rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,7 +448,10 @@ def _hint(parameter: Parameter) -> str:
 
 def _describe_type(parameter: Parameter) -> str:
     if texts := _list_of_texts(parameter):
-        return _describe_list(texts)
+        prefix = "" if texts.options else "One in each line. "
+        if texts.max_count is not None:
+            return f"{prefix}{texts.least or 'Up'} to {texts.max_count:,} of them."
+        return f"{prefix}At least {texts.least:,} of them." if texts.least else prefix.strip()
     bounds = limits(parameter)
     match parameter.type:
         case "int":
@@ -464,13 +464,6 @@ def _describe_type(parameter: Parameter) -> str:
         first = ", ".join(value.name for value in parameter.allowed_values[:5])
         return f"One of {len(parameter.allowed_values):,} values, such as {first[:MAX_LINE_LENGTH]}."
     return f"{bounds[:1].upper()}{bounds[1:]}." if bounds else ""
-
-
-def _describe_list(texts: _Texts) -> str:
-    prefix = "" if texts.options else "One in each line. "
-    if texts.max_count is not None:
-        return f"{prefix}{texts.least or 'Up'} to {texts.max_count:,} of them."
-    return f"{prefix}At least {texts.least:,} of them." if texts.least else prefix.strip()
 
 
 def _schema(parameter: Parameter) -> Mapping[str, Any]:

@@ -64,7 +64,9 @@ def describe_release(subject: str) -> NotificationText | None:
     channel_names = channels.by_release(channels.states(release.agent)).get(release.number, [])
     verb = "leads" if len(channel_names) == 1 else "lead"
     channel_text = (
-        f"{_quoted(channel_names)} {verb} to it." if channel_names else "No channel points to it yet."
+        f"{' and '.join(f'“{name}”' for name in channel_names)} {verb} to it."
+        if channel_names
+        else "No channel points to it yet."
     )
     author, note = printable(str(release.created_by), 150), printable(release.note, MAX_NOTE_SHOWN)
     text = f"By {author}. {channel_text} {note}"
@@ -255,10 +257,6 @@ def _build_notice(agent: Agent, title: str, says: str, path: str, facts: dict[st
     name = printable(agent.name, 120)
     about = {"agent": {"slug": agent.slug, "name": name}}
     return NotificationText(title.format(name), says.strip(), path, {**about, **facts}, agent=agent.pk)
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return " and ".join(f"“{name}”" for name in names)
 
 
 def _version(version: Any) -> str:

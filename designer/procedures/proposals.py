@@ -82,7 +82,17 @@ def propose(agent: Agent, text: str) -> Proposals:
         rows.append(Proposal(sentence.text.strip(), line, tools))
     endpoints = {tool["endpoint"] for row in rows for tool in row.tools}
     sign_ins = find_sign_ins(agent, endpoints)
-    return Proposals(_with_sub_agents(agent, rows), sign_ins, len(waiting) > MAX_SENTENCES)
+    # The agents with a pin of a proposed tool that this agent could transfer to. One query.
+    tool_ids = {tool["id"] for row in rows for tool in row.tools}
+    holders: defaultdict[int, dict[int, Agent]] = defaultdict(dict)
+    holding = Pin.objects.live().filter(tool__in=tool_ids, agent__in=proposed_agents(agent))
+    for pin in holding.select_related("agent").order_by("agent__name"):
+        holders[pin.tool_id][pin.agent_id] = pin.agent
+    result = []
+    for row in rows:
+        sub_agents = {key: holder for tool in row.tools for key, holder in holders[tool["id"]].items()}
+        result.append(replace(row, sub_agents=list(sub_agents.values())[:MAX_TOOLS]))
+    return Proposals(result, sign_ins, len(waiting) > MAX_SENTENCES)
 
 
 def find_open_sentences(pieces: Iterable[Piece]) -> list[Sentence]:
@@ -150,21 +160,6 @@ def proposed_agents(agent: Agent) -> QuerySet[Agent]:
     is_own = Q(parent=agent)
     rows = Agent.objects.active().filter(is_own | Q(parent=None), team=agent.team_id)
     return rows.exclude(~is_own & Q(pk__in=agents.tree_of(agent)))
-
-
-def _with_sub_agents(agent: Agent, rows: Iterable[Proposal]) -> list[Proposal]:
-    """Add the agents with a pin of a proposed tool that this agent could transfer to. One query."""
-    rows = list(rows)
-    tool_ids = {tool["id"] for row in rows for tool in row.tools}
-    holders: defaultdict[int, dict[int, Agent]] = defaultdict(dict)
-    holding = Pin.objects.live().filter(tool__in=tool_ids, agent__in=proposed_agents(agent))
-    for pin in holding.select_related("agent").order_by("agent__name"):
-        holders[pin.tool_id][pin.agent_id] = pin.agent
-    result = []
-    for row in rows:
-        sub_agents = {key: holder for tool in row.tools for key, holder in holders[tool["id"]].items()}
-        result.append(replace(row, sub_agents=list(sub_agents.values())[:MAX_TOOLS]))
-    return result
 
 
 def find_sign_ins(agent: Agent, endpoints: Collection[int] = ()) -> list[Endpoint]:

@@ -288,7 +288,10 @@ def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] 
         reason = arguments.value_problem(parameter, value, rest or {})
         return f"“{parameter.name}”: {reason}." if reason else ""
     if parameter.type == "enum":
-        return _why_not_listed(parameter, value)
+        allowed = [allowed.name for allowed in parameter.allowed_values]
+        if isinstance(value, str) and (value in allowed or not allowed):
+            return ""
+        return f"“{parameter.name}” takes one of: {', '.join(allowed)}." if allowed else "This takes a text."
     if parameter.type == "json":
         return ""
     value = arguments.with_whole_numbers(value)
@@ -317,10 +320,3 @@ def _why_out_of_bounds(parameter: Parameter, value: Any) -> str:
     if parameter.max is not None and value > parameter.max:
         return f"“{parameter.name}” takes no more than {parameter.max}."
     return ""
-
-
-def _why_not_listed(parameter: Parameter, value: object) -> str:
-    allowed = [allowed.name for allowed in parameter.allowed_values]
-    if isinstance(value, str) and (value in allowed or not allowed):
-        return ""
-    return f"“{parameter.name}” takes one of: {', '.join(allowed)}." if allowed else "This takes a text."

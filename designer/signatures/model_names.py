@@ -82,22 +82,15 @@ def aliases(names: Iterable[str]) -> dict[str, str]:
 
 
 def _squeezed(name: str, illegal: str, fallback: str) -> str:
-    squeezed = re.sub(illegal, "_", _spell_in_ascii(name)).strip("_") or fallback
-    if not squeezed[0].isalpha():
-        squeezed = f"_{squeezed}"
-    return squeezed[:MAX_LENGTH]
-
-
-def _spell_in_ascii(name: str) -> str:
-    """Spell letters and digits of any script in ASCII: “获取天气” becomes “HuoQuTianQi”. Other characters
-    remain.
-    """
     plain = unicodedata.normalize("NFKD", name)
     if not plain.isascii():
         # Composed again, because the parts of a Korean syllable are not letters by themselves.
         composed = unicodedata.normalize("NFKC", name)
         plain = "".join(anyascii(c) if unicodedata.category(c)[0] in "LMN" else c for c in composed)
-    return plain
+    squeezed = re.sub(illegal, "_", plain).strip("_") or fallback
+    if not squeezed[0].isalpha():
+        squeezed = f"_{squeezed}"
+    return squeezed[:MAX_LENGTH]
 
 
 def _free(wanted: str, name: str, taken: set[str]) -> str:

@@ -39,16 +39,6 @@ def build_request(model: str, language: str, texts: Sequence[ToolText]) -> dict[
 
 def parse_reply(document: object, texts: Sequence[ToolText]) -> dict[str, str]:
     """Return the translations that are acceptable, by digest. Raises InvalidReplyError."""
-    values = _read_content(document)
-    translations = {}
-    for number, text in enumerate(texts, 1):
-        value = values.get(str(number))
-        if isinstance(value, str) and (translation := _accept(value, text.source)):
-            translations[text.digest] = translation
-    return translations
-
-
-def _read_content(document: object) -> dict[str, Any]:
     choices = document.get("choices") if isinstance(document, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
@@ -62,7 +52,12 @@ def _read_content(document: object) -> dict[str, Any]:
         raise InvalidReplyError("The model's answer is not the JSON object that was requested.") from exc
     if not isinstance(values, dict):
         raise InvalidReplyError("The model's answer is not the JSON object that was requested.")
-    return values
+    translations = {}
+    for number, text in enumerate(texts, 1):
+        value = values.get(str(number))
+        if isinstance(value, str) and (translation := _accept(value, text.source)):
+            translations[text.digest] = translation
+    return translations
 
 
 def _accept(value: str, source: str) -> str:

@@ -1,6 +1,6 @@
 """Activities on pages of their own: which there are, what each does, and where it runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from catalog.views.asked import number
 from designer.environments import environments
 from designer.models import Binding
 from execution.activities import callees, kinds, operations, reach
-from execution.activities.callees import Callee, CalleeReference
+from execution.activities.callees import CalleeReference
 from execution.activities.picking import ActivityFault
 from execution.views import activities as editing
 from people.models import AuditEntry, Role
@@ -98,7 +98,10 @@ def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
         Line(
             row,
             kinds.get(operations.current(row).kind).label,
-            [_words(item, callee_names) for item in references_by_activity[row.pk]]
+            [
+                (callee_names[item].words if item in callee_names else "a tool that was removed")
+                for item in references_by_activity[row.pk]
+            ]
             or _address(operations.current(row)),
             [item for item in bound if item.activity_id == row.pk],
             hidden_count.get(row.pk, 0),
@@ -112,10 +115,6 @@ def _calls(version: ActivityVersion) -> list[CalleeReference]:
     kind = kinds.get(version.kind)
     tools = [CalleeReference(tool=tool, ordinal=ordinal) for tool, ordinal in kind.tools(version.config)]
     return tools + [CalleeReference(activity=row) for row in kind.activities(version.config)]
-
-
-def _words(reference: CalleeReference, known: Mapping[CalleeReference, Callee]) -> str:
-    return known[reference].words if reference in known else "a tool that was removed"
 
 
 def _address(version: ActivityVersion) -> list[str]:

@@ -49,7 +49,17 @@ def add_tools(request: HttpRequest, slug: str) -> HttpResponse:
         choice = ToolSelection.from_parameters(agent, request.GET)
         return _page(request, choice, "designer/_add_tools_dialog.html" if is_partial else "")
     if request.POST.get("do") == "pin":
-        return _pin(request, agent, "designer/_add_choice.html" if is_partial else "")
+        partial = "designer/_add_choice.html" if is_partial else ""
+        done, refused = pin_ticked(request, agent)
+        if refused or not done:
+            return _page(
+                request,
+                ToolSelection.from_parameters(agent, request.POST, refused=refused, done=done),
+                partial,
+            )
+        messages.success(request, says_pinned(done, agent))
+        address = reverse("agent", args=[agent.slug])
+        return HttpResponse(headers={"HX-Redirect": address}) if partial else redirect(address)
     choice = ToolSelection.from_parameters(agent, request.POST)
     return _page(request, choice, "designer/_add_choice.html") if is_partial else redirect(choice.address)
 
@@ -67,21 +77,15 @@ def _page(request: HttpRequest, choice: "ToolSelection", partial: str) -> HttpRe
     return render(request, partial or "designer/add_tools.html", context)
 
 
-def _pin(request: HttpRequest, agent: Agent, partial: str) -> HttpResponse:
-    """Pin the selected tools in the displayed versions. Refused ones stay selected, with the reason."""
-    done, refused = pin_ticked(request, agent)
-    if refused or not done:
-        return _page(
-            request, ToolSelection.from_parameters(agent, request.POST, refused=refused, done=done), partial
-        )
-    messages.success(request, says_pinned(done, agent))
-    address = reverse("agent", args=[agent.slug])
-    return HttpResponse(headers={"HX-Redirect": address}) if partial else redirect(address)
-
-
 def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, DomainError]]:
     """How many were pinned, and by tool why the others were not."""
-    requests = _parse_pin_requests(request.POST)
+    ordinals = dict(_ticks(request.POST)[: pins.MAX_PINS_PER_REQUEST])
+    tools = Tool.objects.select_related("endpoint__vendor").in_bulk(ordinals)
+    requests = [
+        pins.PinRequest(tools[pk], ordinal=ordinal or None, alias=request.POST.get(f"alias-{pk}", "").strip())
+        for pk, ordinal in ordinals.items()
+        if pk in tools
+    ]
     answers = pins.pin_several(agent, actor=person(request), wanted=requests)
     refused = {
         pin_request.tool.pk: answer
@@ -93,19 +97,6 @@ def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, Domai
 
 def says_pinned(count: int, agent: Agent) -> str:
     return f"{count} tool{' is' if count == 1 else 's are'} pinned to {agent}."
-
-
-def _parse_pin_requests(asked: QueryDict) -> list[pins.PinRequest]:
-    """Return the selected tools: `12` in its current version, `12:3` in its third. Missing tools are left
-    out.
-    """
-    ordinals = dict(_ticks(asked)[: pins.MAX_PINS_PER_REQUEST])
-    tools = Tool.objects.select_related("endpoint__vendor").in_bulk(ordinals)
-    return [
-        pins.PinRequest(tools[pk], ordinal=ordinal or None, alias=asked.get(f"alias-{pk}", "").strip())
-        for pk, ordinal in ordinals.items()
-        if pk in tools
-    ]
 
 
 def _ticks(asked: QueryDict) -> list[tuple[int, int]]:

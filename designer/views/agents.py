@@ -64,17 +64,6 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     in_format = shown_tools.budget(row, text_format) if text_format and row.pin_count else None
     is_opened = text_format is not None or request.GET.get("show") == "overview"
     panes = agent_panes.pane_context(row, chosen="overview" if is_opened else "", in_format=in_format)
-    context = {
-        **panes,
-        "outside": [line for line in panes["lines"] if line["limit"]],
-        "budget": _budget(panes),
-        "formats": shown_tools.TEXTS.values(),
-        "in_format": in_format,
-    }
-    return render(request, "designer/agent.html", context)
-
-
-def _budget(panes: dict[str, Any]) -> dict[str, Any]:
     costs = [(line["tokens"], line["pin"].name) for line in panes["lines"]]
     costs += [(row["tokens"], row["transfer"].name) for row in panes["handed"]]
     sizes = sorted((cost for cost in costs if cost[0]), reverse=True)
@@ -88,7 +77,14 @@ def _budget(panes: dict[str, Any]) -> dict[str, Any]:
         width = 100 * tokens / total
         bar.append({"name": name, "tokens": tokens, "start": start, "width": width})
         start += width
-    return {"total": total, "bar": bar}
+    context = {
+        **panes,
+        "outside": [line for line in panes["lines"] if line["limit"]],
+        "budget": {"total": total, "bar": bar},
+        "formats": shown_tools.TEXTS.values(),
+        "in_format": in_format,
+    }
+    return render(request, "designer/agent.html", context)
 
 
 @requires(Role.DESIGNER)

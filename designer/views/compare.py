@@ -1,4 +1,4 @@
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from catalog.models.tools import ToolStatus
@@ -16,36 +16,28 @@ def tool_compare(request: HttpRequest) -> HttpResponse:
     result = comparison.compare(numbers(request.GET.getlist("tool")))
     agents = Agent.objects.active().visible_to(person(request)).only("slug", "name").order_by("name")
     is_brief = request.GET.get("only") == "differences"
-    context = {
-        "found": result,
-        "columns": list(zip(result.columns, result.descriptions, _uses(request, result), strict=True)),
-        "inputs": [line for line in result.inputs if line.differs or not is_brief],
-        "outputs": [line for line in result.outputs if line.differs or not is_brief],
-        "agents": agents,
-        "chosen": request.GET.get("agent") or last_agent.proposed(request, agents),
-        "is_brief": is_brief,
-        "other_url": _address(request.GET, is_brief=not is_brief),
-    }
-    return render(request, "designer/compare.html", context)
-
-
-def _uses(request: HttpRequest, found: comparison.Comparison) -> list[tuple[list[Pin], bool]]:
-    """By column: the pins that the user may see, and whether it can be pinned at all."""
-    tools = [column.tool for column in found.columns]
+    tools = [column.tool for column in result.columns]
     visible_pins = Pin.objects.active().visible_to(person(request)).filter(tool__in=tools)
     pins = list(visible_pins.select_related("agent").order_by("agent__name"))
-    return [
+    query = request.GET.copy()
+    query.pop("only", None)
+    if not is_brief:
+        query["only"] = "differences"
+    uses = [
         (
             [pin for pin in pins if pin.tool_id == tool.pk],
             tool.status == ToolStatus.ACTIVE and tool.stopped_id != tool.current_id and tool.endpoint.is_live,
         )
         for tool in tools
     ]
-
-
-def _address(asked: QueryDict, *, is_brief: bool) -> str:
-    query = asked.copy()
-    query.pop("only", None)
-    if is_brief:
-        query["only"] = "differences"
-    return f"?{query.urlencode()}"
+    context = {
+        "found": result,
+        "columns": list(zip(result.columns, result.descriptions, uses, strict=True)),
+        "inputs": [line for line in result.inputs if line.differs or not is_brief],
+        "outputs": [line for line in result.outputs if line.differs or not is_brief],
+        "agents": agents,
+        "chosen": request.GET.get("agent") or last_agent.proposed(request, agents),
+        "is_brief": is_brief,
+        "other_url": f"?{query.urlencode()}",
+    }
+    return render(request, "designer/compare.html", context)

@@ -25,7 +25,10 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404
     schema = parameter.schema if isinstance(parameter.schema, dict) else {}
     signature = results.questions(Asked("values", "", schema))
-    begins_as = row.configurations.filter(pk=_number(request.GET.get("from", ""))).first()
+    text = request.GET.get("from", "")
+    begins_as = row.configurations.filter(
+        pk=int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+    ).first()
     initial: Any = begins_as.values if begins_as and isinstance(begins_as.values, dict) else {}
     name = ConfigurationNameForm(request.POST or None, initial={"name": begins_as.name if begins_as else ""})
     values = ArgumentsForm(
@@ -70,7 +73,3 @@ def tool_configuration_remove(request: HttpRequest, pk: int, configuration: int)
     configurations.remove(row, actor=person(request), name=saved.name)
     messages.success(request, f"“{saved.name}” was removed from the list. Pins that use it keep it.")
     return redirect("tool-configurations", row.pk)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0

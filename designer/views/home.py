@@ -21,7 +21,7 @@ from designer.context_processors import THEMES
 from designer.models import Pin
 from designer.overviews import guides
 from designer.upgrades import pending_work
-from people.models import Role, User
+from people.models import Role
 from people.permissions import any_user, person, requires
 
 # One more than this is read, to know whether there are others.
@@ -42,27 +42,24 @@ def home(request: HttpRequest) -> HttpResponse:
         "runs": _moved().rows(),
         "shown": SHOWN,
         "mismatches": _proxy_mismatches() if user.can_administer and not settings.LOCAL else [],
-        **(_waiting_for_designers(user) if user.can_design else {}),
     }
+    # A viewer can do none of this, so the page of a viewer has only what happened.
+    if user.can_design:
+        context |= {
+            "guide": guides.current_guide(user),
+            "endpoints": _needing_action().rows(),
+            "findings": _waiting().rows(),
+            "reviewed": _reviewed(user.role).rows(user=user.pk),
+            "behind": _behind(user.role).rows(user=user.pk),
+            "gone": _pins_gone(user.role).rows(user=user.pk),
+            "agents": pending_work.agents_to_publish(user)[: SHOWN + 1],
+        }
     # Read only where the page would report that nothing needs an administrator.
     is_quiet = not any(context.get(name) for name in LISTS)
     if is_quiet and user.can_administer:
         context["manage_command"] = MANAGE
         context["late_work"] = waiting_work.find_late(waiting_work.oldest_seconds())
     return render(request, "designer/home.html", context)
-
-
-def _waiting_for_designers(user: User) -> dict[str, Any]:
-    # A viewer can do none of this, so the page of a viewer has only what happened.
-    return {
-        "guide": guides.current_guide(user),
-        "endpoints": _needing_action().rows(),
-        "findings": _waiting().rows(),
-        "reviewed": _reviewed(user.role).rows(user=user.pk),
-        "behind": _behind(user.role).rows(user=user.pk),
-        "gone": _pins_gone(user.role).rows(user=user.pk),
-        "agents": pending_work.agents_to_publish(user)[: SHOWN + 1],
-    }
 
 
 def _proxy_mismatches() -> list[proxy_signs.Mismatch]:

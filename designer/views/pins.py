@@ -49,14 +49,11 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             form.refuse(error)
         else:
             messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
-            return redirect(f"{reverse('pin', args=[slug, row.pk])}{_format_query(request)}")
+            # The format that the page shows beside the form stays chosen.
+            name = request.GET.get("format", "")
+            query = f"?format={name}" if name in shown_tools.TEXTS else ""
+            return redirect(f"{reverse('pin', args=[slug, row.pk])}{query}")
     return _pin_page(request, row, form)
-
-
-def _format_query(request: HttpRequest) -> str:
-    # The format that the page shows beside the form stays chosen.
-    name = request.GET.get("format", "")
-    return f"?format={name}" if name in shown_tools.TEXTS else ""
 
 
 def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:

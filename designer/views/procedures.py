@@ -46,7 +46,7 @@ MAX_SENTENCE = 160
 
 @requires(write=Role.DESIGNER)
 def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
-    agent = _agent(request, slug)
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     form = NewProcedureForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -402,10 +402,6 @@ def _state_of(row: Procedure, number: int) -> str:
     if version is None or number == row.number:
         return edit_conflicts.etag(editing.facts(row))
     return edit_conflicts.etag(editing.facts(row) | {"title": version.title, "text": version.text})
-
-
-def _agent(request: HttpRequest, slug: str) -> Agent:
-    return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
 
 
 def _procedure(request: HttpRequest, slug: str, procedure: str) -> Procedure:

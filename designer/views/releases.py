@@ -124,7 +124,15 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     comparison = compare_for_people(release_document.decode(before.document) if before else None, document)
     if release_changes.is_for_details(request):
         return release_changes.details_response(request, comparison)
-    states, fetches = channels.states(agent), _fetches(document)
+    states = channels.states(agent)
+    fetches = [
+        Fetch(
+            format_,
+            part,
+            f"format={format_.name}{'' if part.is_whole else '&partial=1'}" if part.is_any else "",
+        )
+        for format_, part in exports.carried_by_format(document)
+    ]
     names = versions.names([tool.id for tool in document.all_tools])
     vendors = _vendors([tool.id for tool in document.all_tools])
     runners = {
@@ -272,19 +280,6 @@ class Fetch:
     def tools(self) -> int:
         """How many there are in it, transfers among them."""
         return len(self.judged.fitting.tools) + len(self.judged.left_out)
-
-
-def _fetches(document: ReleaseDocument) -> list[Fetch]:
-    return [
-        Fetch(
-            format_,
-            carried_part,
-            f"format={format_.name}{'' if carried_part.is_whole else '&partial=1'}"
-            if carried_part.is_any
-            else "",
-        )
-        for format_, carried_part in exports.carried_by_format(document)
-    ]
 
 
 def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, Any]:

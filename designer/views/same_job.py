@@ -50,7 +50,12 @@ class SameJobChoice:
 def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     """First which tool, then what goes where. A POST judges, saves, or saves and binds."""
     row = find_tool(pk)
-    version = _interface(request, row)
+    pins = Pin.objects.live().visible_to(person(request)).filter(tool=row).select_related("version")
+    version = row.current
+    if "pin" in request.GET:
+        version = get_object_or_404(pins, pk=number(request.GET["pin"])).version
+    if version is None:
+        raise Http404
     reference = CalleeReference(tool=row.pk, ordinal=version.ordinal)
     other = CalleeReference.parse(request.GET.get("by", ""))
     if request.method == "POST":
@@ -59,7 +64,10 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
         address, codes = _saved(request, editor, row) if is_saved else ("", ())
         return redirect(address) if address else _completed(request, row, version, editor, codes)
     if other is None:
-        return _choose_tool(request, row, version)
+        words = request.GET.get("q", "").strip()
+        hits = finding.tools(words, with_own=False, without=[row.pk]) if words else _likely(row, version)
+        context = {"version": version, "words": words, "hits": hits, **header(row)}
+        return render(request, "designer/same_job.html", context)
     callee_names = callees.find_callees([reference, other])
     if other not in callee_names:
         raise Http404
@@ -67,24 +75,6 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     draft = ActivityDraft(name, reference, StepsEditor.empty())
     draft = StepsEditor.applied(draft, f"add-{other}", KIND, callee_names)
     return _completed(request, row, version, StepsEditor(KIND, draft, callee_names, shows_faults=True))
-
-
-def _interface(request: HttpRequest, row: Tool) -> ToolVersion:
-    """The version that a pin has, where the page was opened from one; else the newest one."""
-    pins = Pin.objects.live().visible_to(person(request)).filter(tool=row).select_related("version")
-    version = row.current
-    if "pin" in request.GET:
-        version = get_object_or_404(pins, pk=number(request.GET["pin"])).version
-    if version is None:
-        raise Http404
-    return version
-
-
-def _choose_tool(request: HttpRequest, row: Tool, version: ToolVersion) -> HttpResponse:
-    words = request.GET.get("q", "").strip()
-    hits = finding.tools(words, with_own=False, without=[row.pk]) if words else _likely(row, version)
-    context = {"version": version, "words": words, "hits": hits, **header(row)}
-    return render(request, "designer/same_job.html", context)
 
 
 def _likely(row: Tool, version: ToolVersion) -> list[finding.CalleeHit]:

@@ -1,7 +1,6 @@
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_GET
 
-from designer.models import SigningKey
 from designer.releases import signing
 from people.permissions import public
 
@@ -10,17 +9,20 @@ from people.permissions import public
 @require_GET
 def signing_keys(request: HttpRequest) -> JsonResponse:
     """The public keys that verify releases, as RFC 8037 writes them, with the times that they signed in."""
-    return JsonResponse({"keys": [_as_jwk(key) for key in signing.public_keys()]})
-
-
-def _as_jwk(key: SigningKey) -> dict[str, str | None]:
-    return {
-        "kty": "OKP",
-        "crv": "Ed25519",
-        "alg": "EdDSA",
-        "use": "sig",
-        "kid": key.name,
-        "x": key.public,
-        "valid_from": key.valid_from.isoformat(),
-        "retired_at": key.retired_at.isoformat() if key.retired_at else None,
-    }
+    return JsonResponse(
+        {
+            "keys": [
+                {
+                    "kty": "OKP",
+                    "crv": "Ed25519",
+                    "alg": "EdDSA",
+                    "use": "sig",
+                    "kid": key.name,
+                    "x": key.public,
+                    "valid_from": key.valid_from.isoformat(),
+                    "retired_at": key.retired_at.isoformat() if key.retired_at else None,
+                }
+                for key in signing.public_keys()
+            ]
+        }
+    )

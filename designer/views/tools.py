@@ -71,30 +71,24 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         **head,
     }
     if head["is_own"]:  # its texts are written here, in the language of their readers
-        context |= _defined(row)
+        activity_name = definitions.parts_of(row).activity
+        answers = {None: "chosen in the environments of each agent", "": "simulated by the model"}
+        # Each with the word for its kind.
+        rows = Activity.objects.shared().filter(current__interface__tool=row).select_related("current")
+        context |= {
+            "why_not_pinned": "It was withdrawn.",
+            "answers": answers.get(activity_name, f"“{activity_name}”"),
+            "history": definitions.history(row)[:CHANGES_SHOWN],
+            "activities": [
+                (item, kinds.get(item.current.kind).label) for item in rows[:ACTIVITIES_SHOWN] if item.current
+            ],
+            "interface": CalleeReference(tool=row.pk, ordinal=row.current.ordinal) if row.current else "",
+        }
     else:
         context |= translation_context(
             request, signature, row.texts.language if hasattr(row, "texts") else ""
         )
     return render(request, "designer/tool.html", context)
-
-
-def _defined(row: Tool) -> dict[str, Any]:
-    activity_name = definitions.parts_of(row).activity
-    answers = {None: "chosen in the environments of each agent", "": "simulated by the model"}
-    return {
-        "why_not_pinned": "It was withdrawn.",
-        "answers": answers.get(activity_name, f"“{activity_name}”"),
-        "history": definitions.history(row)[:CHANGES_SHOWN],
-        "activities": _activities_for(row),
-        "interface": CalleeReference(tool=row.pk, ordinal=row.current.ordinal) if row.current else "",
-    }
-
-
-def _activities_for(row: Tool) -> list[tuple[Activity, str]]:
-    # Each with the word for its kind.
-    rows = Activity.objects.shared().filter(current__interface__tool=row).select_related("current")
-    return [(item, kinds.get(item.current.kind).label) for item in rows[:ACTIVITIES_SHOWN] if item.current]
 
 
 @requires(Role.DESIGNER)
@@ -115,15 +109,12 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "designer/_pin_made.html", {"pin": pin, "form": form, "tool": row})
     if pin is None:
         return _overview(request, row, form)
-    messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.{_what_answers(row)}")
+    # The next decision about a tool without a vendor.
+    hint = " Choose its implementation under “Environments”." if row.endpoint.vendor.is_own else ""
+    messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.{hint}")
     back = request.POST.get("next", "")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
     return redirect(back) if safe and back.startswith("/") else redirect("agent", pin.agent.slug)
-
-
-def _what_answers(row: Tool) -> str:
-    # The next decision about a tool without a vendor.
-    return " Choose its implementation under “Environments”." if row.endpoint.vendor.is_own else ""
 
 
 @transaction.atomic

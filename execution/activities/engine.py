@@ -42,7 +42,17 @@ class _StepError(Exception):
 
 def perform(steps: Steps, work: ActivityWork) -> Outcome:
     """Run the steps. Raises DomainError if the activity must not run at all."""
-    _refuse_endless(work.call)
+    # It was checked when it was saved, but the activities that it runs may have changed since.
+    activity, depth, above = work.call.activity, 1, work.call.parent
+    while activity and above and above.activity:
+        depth += 1
+        if above.activity.activity_id == activity.activity_id:
+            message = f"“{activity.activity}” would run itself, so it was stopped."
+            raise DomainError("activity_reaches_itself", message, status=409)
+        above = above.parent
+    if depth > MAX_DEPTH:
+        message = f"Implementations run each other {MAX_DEPTH} deep at most."
+        raise DomainError("activity_too_deep", message, status=409)
     before = dict(work.call.continues.decoded().resume or {}) if work.call.continues else {}
     step_outputs: list[Mapping[str, Any]] = list(before.get("made", ()))
     for number, step in enumerate(steps.steps[len(step_outputs) :], len(step_outputs) + 1):
@@ -62,20 +72,6 @@ def perform(steps: Steps, work: ActivityWork) -> Outcome:
     values, unfit = _map_values(steps.outputs, work.signature.outputs, work, step_outputs)
     notes = [Note("VALUE_TYPE", f"“{name}” {reason}.") for name, reason in unfit.items()]
     return Outcome("ok", outputs=values, notes=notes)
-
-
-def _refuse_endless(call: Call) -> None:
-    # It was checked when it was saved, but the activities that it runs may have changed since.
-    activity, depth, above = call.activity, 1, call.parent
-    while activity and above and above.activity:
-        depth += 1
-        if above.activity.activity_id == activity.activity_id:
-            message = f"“{activity.activity}” would run itself, so it was stopped."
-            raise DomainError("activity_reaches_itself", message, status=409)
-        above = above.parent
-    if depth > MAX_DEPTH:
-        message = f"Implementations run each other {MAX_DEPTH} deep at most."
-        raise DomainError("activity_too_deep", message, status=409)
 
 
 def _run_step(

@@ -31,7 +31,12 @@ def context_of(call: Call, protocol: Protocol) -> Context:
         return Context(thread=thread, questions=questions)
     needs = protocol.needs(call.version.decoded())
     if absent := missing_secrets(needs, vault.names(call.version.tool.endpoint) if needs.secrets else ()):
-        raise MissingError(_without_secrets(absent))
+        names = ", ".join(f"“{printable(name, 100)}”" for name in absent)
+        message = (
+            f"The tool needs the secret {names}, which is not in the vault of its vendor. "
+            "Ask an administrator to enter it there."
+        )
+        raise MissingError(Outcome("refused", error={"code": "SECRET_MISSING", "message": message}))
     name = _name_of_user(call)
     if needs.user and not name:
         ask = Ask(USER, "The tool has to know who its user is.", _SOME_TEXT)
@@ -99,15 +104,6 @@ def _name_of_user(call: Call) -> str:
         message = "The user of this call was forgotten meanwhile. Call the tool again."
         raise MissingError(Outcome("refused", error={"code": "USER_FORGOTTEN", "message": message}))
     return end_users.name_of(user)
-
-
-def _without_secrets(absent: Sequence[str]) -> Outcome:
-    names = ", ".join(f"“{printable(name, 100)}”" for name in absent)
-    message = (
-        f"The tool needs the secret {names}, which is not in the vault of its vendor. Ask an administrator "
-        "to enter it there."
-    )
-    return Outcome("refused", error={"code": "SECRET_MISSING", "message": message})
 
 
 def _asking(code: str, message: str, asks: Sequence[Ask]) -> Outcome:

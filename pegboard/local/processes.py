@@ -201,16 +201,13 @@ class Supervisor:
                 when = f"in {pause:.0f} s" if pause else "now"
                 self.say(f"{service.name} {ending}; starting it again {when}")
             if service.is_due():
-                self._begin_again(service)
-
-    def _begin_again(self, service: Service) -> None:
-        # A start may fail for lack of memory or while the predecessor ends, and work a moment later.
-        try:
-            service.begin()
-        except (OSError, SubprocessError, StartError) as error:
-            service.started_at = time.monotonic()
-            pause = service.note_crash()
-            self.say(f"{service.name} does not start ({error}); trying again in {pause:.0f} s")
+                # A start may fail for lack of memory or while the predecessor ends, and work a moment later.
+                try:
+                    service.begin()
+                except (OSError, SubprocessError, StartError) as error:
+                    service.started_at = time.monotonic()
+                    pause = service.note_crash()
+                    self.say(f"{service.name} does not start ({error}); trying again in {pause:.0f} s")
 
     def stop(self) -> None:
         for is_foundation in (False, True):

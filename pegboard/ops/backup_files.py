@@ -47,30 +47,26 @@ def read_backup_file(path: Path) -> BackupFile:
     """Raises BackupError and OSError."""
     try:
         with path.open("rb") as file:
-            return _read_header(file)
+            magic, major, minor, _, size_of_int, _, archive_format = struct.unpack("5s6B", file.read(11))
+            if (magic, archive_format) != (MAGIC, CUSTOM_FORMAT):
+                raise ValueError(magic)
+            if (major, minor) >= ALGORITHM_SINCE:
+                file.read(1)
+            else:
+                _read_int(file, size_of_int)
+            for _ in range(TIME_FIELDS):
+                _read_int(file, size_of_int)
+            _, server, program = (_read_text(file, size_of_int) for _ in range(3))
+            program_version = major_version(program)
+            return BackupFile(
+                server=major_version(server),
+                program=program_version,
+                oldest_reader=FIRST_READERS.get((major, minor), program_version),
+            )
     except (ValueError, struct.error) as error:
         raise BackupError(
             f"{path} is no backup: only the command backup and pg_dump --format=custom write one."
         ) from error
-
-
-def _read_header(file: IO[bytes]) -> BackupFile:
-    magic, major, minor, _, size_of_int, _, archive_format = struct.unpack("5s6B", file.read(11))
-    if (magic, archive_format) != (MAGIC, CUSTOM_FORMAT):
-        raise ValueError(magic)
-    if (major, minor) >= ALGORITHM_SINCE:
-        file.read(1)
-    else:
-        _read_int(file, size_of_int)
-    for _ in range(TIME_FIELDS):
-        _read_int(file, size_of_int)
-    _, server, program = (_read_text(file, size_of_int) for _ in range(3))
-    program_version = major_version(program)
-    return BackupFile(
-        server=major_version(server),
-        program=program_version,
-        oldest_reader=FIRST_READERS.get((major, minor), program_version),
-    )
 
 
 def _read_int(file: IO[bytes], size: int) -> int:

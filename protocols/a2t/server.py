@@ -62,7 +62,13 @@ class A2TServer(Server[Release]):
         if refused := self.refuse_method(request, "GET"):
             return refused
         if tool_id and versions and not number:
-            return _document_reply(_list_versions(request, release, tool_id))
+            all_versions = _versions(release, tool_id)
+            list_id = f"{release.list_id} {all_versions[0].tool_id}"
+            page = _page(request, all_versions, list_id, default=VERSIONS_PAGE, maximum=MAX_VERSIONS_PAGE)
+            tools = [release.find_version(version) for version in page["items"]]
+            return _document_reply(
+                page | {"items": [_with_current(tool[1], all_versions).document for tool in tools if tool]}
+            )
         if tool_id:
             return _document_reply(_find_tool(release, tool_id, number)[1].document)
         return _document_reply(_list_tools(request, release))
@@ -84,14 +90,6 @@ def _list_tools(request: Request, release: Release) -> dict[str, Any]:
     tags = set(request.query.get(wire.TAG, ()))
     documents = [tool.document for tool in release.tools() if tags <= set(tool.document.get("tags", ()))]
     return _page(request, documents, f"{release.list_id} {sorted(tags)}", default=PAGE, maximum=MAX_PAGE)
-
-
-def _list_versions(request: Request, release: Release, tool_id: str) -> dict[str, Any]:
-    versions = _versions(release, tool_id)
-    list_id = f"{release.list_id} {versions[0].tool_id}"
-    page = _page(request, versions, list_id, default=VERSIONS_PAGE, maximum=MAX_VERSIONS_PAGE)
-    tools = [release.find_version(version) for version in page["items"]]
-    return page | {"items": [_with_current(tool[1], versions).document for tool in tools if tool]}
 
 
 def _page(
@@ -159,7 +157,22 @@ def _run(request: Request, release: Release, tool_id: str, number: str | None) -
         call_name=request.call_name,
         user=request.user(),
     )
-    return _result_reply(runner.run(call))
+    result = runner.run(call)
+    if result.transfer is not None:
+        return json_reply(wire.result({RESULT: result.transfer}))
+    if result.is_success:
+        notes = {"notes": result.notes} if result.notes else {}
+        return json_reply(wire.result(result.outputs) | notes)
+    error = _error(result)
+    status, headers = STATUSES.get(result.outcome or "", 409), {}
+    if retry := result.retry:
+        error["retry"] = retry
+        # A 5xx status makes the client repeat the call, which is right only if that is safe and useful.
+        if result.outcome != "unknown" and retry.can_retry and retry.is_transient and not retry.hint:
+            status = 503
+        if retry.after_ms is not None:
+            headers["Retry-After"] = str(-(-retry.after_ms // 1000))
+    return json_reply(error, status, headers)
 
 
 def _arguments(body: object, tool: ServedTool) -> dict[str, Any]:
@@ -183,24 +196,6 @@ def _arguments(body: object, tool: ServedTool) -> dict[str, Any]:
         if value is not None:
             arguments[input_name] = value
     return arguments
-
-
-def _result_reply(result: ToolCallResult) -> Reply:
-    if result.transfer is not None:
-        return json_reply(wire.result({RESULT: result.transfer}))
-    if result.is_success:
-        notes = {"notes": result.notes} if result.notes else {}
-        return json_reply(wire.result(result.outputs) | notes)
-    error = _error(result)
-    status, headers = STATUSES.get(result.outcome or "", 409), {}
-    if retry := result.retry:
-        error["retry"] = retry
-        # A 5xx status makes the client repeat the call, which is right only if that is safe and useful.
-        if result.outcome != "unknown" and retry.can_retry and retry.is_transient and not retry.hint:
-            status = 503
-        if retry.after_ms is not None:
-            headers["Retry-After"] = str(-(-retry.after_ms // 1000))
-    return json_reply(error, status, headers)
 
 
 def _error(result: ToolCallResult) -> dict[str, Any]:

@@ -108,7 +108,11 @@ class ACP(Protocol):
         # Descriptors may change while the search result does not, so no page is reused. A page is yielded
         # once it is known whether another one follows.
         manifest = acp_manifest.read_manifest(session, str(self.values["manifest_url"]))
-        search = AgentSearch(session, self._queries_by_name(manifest), int(self.values["page_size"]))
+        texts_by_member = {member: self.values[f"agent_{member}s"] or () for member in ("name", "version")}
+        queries = [{member: text} for member, texts in texts_by_member.items() for text in texts]
+        if not queries and manifest.name:
+            queries = [{"name": manifest.name}]
+        search = AgentSearch(session, queries[:MAX_NAMES], int(self.values["page_size"]))
         outage = _Outage()
         page: Page | None = None
         while True:
@@ -131,13 +135,6 @@ class ACP(Protocol):
                 cursor="" if is_first else search.position,
             )
         yield replace(page or Page((), notes=manifest.notes), ending=search.ending)
-
-    def _queries_by_name(self, manifest: acp_manifest.Manifest) -> list[dict[str, str]]:
-        texts_by_member = {member: self.values[f"agent_{member}s"] or () for member in ("name", "version")}
-        queries = [{member: text} for member, texts in texts_by_member.items() for text in texts]
-        if not queries and manifest.name:
-            queries = [{"name": manifest.name}]
-        return queries[:MAX_NAMES]
 
     def read(self, document: dict[str, Any]) -> Signature:
         return acp_document.read_signature(document)

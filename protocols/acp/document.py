@@ -81,7 +81,14 @@ def read_signature(document: dict[str, Any]) -> Signature:
         schema_rest=inputs.rest,
         outputs_rest=outputs.rest,
     )
-    return structs.replace(signature, rest=_document_rest(document, signature) or None)
+    # The members that `write` cannot reproduce: capabilities, interrupts, the state of threads, ...
+    rewritten = write(signature, read_label(document))
+    metadata = _differing(document["metadata"], rewritten["metadata"])
+    if "ref" in metadata:
+        metadata["ref"] = _differing(document["metadata"]["ref"], rewritten["metadata"]["ref"])
+    parts = {"metadata": metadata, "specs": _differing(document["specs"], rewritten["specs"])}
+    rest = _differing(document, rewritten) | {member: part for member, part in parts.items() if part}
+    return structs.replace(signature, rest=rest or None)
 
 
 def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
@@ -188,16 +195,6 @@ def write_metadata(name: str, label: str, description: str, url: str = "") -> di
     ref = {"name": name, "version": label, "url": url}
     metadata = {"ref": {member: value for member, value in ref.items() if value}}
     return metadata | ({"description": description} if description else {})
-
-
-def _document_rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
-    # The members that `write` cannot reproduce: capabilities, interrupts, the state of threads, ...
-    rewritten = write(signature, read_label(document))
-    metadata = _differing(document["metadata"], rewritten["metadata"])
-    if "ref" in metadata:
-        metadata["ref"] = _differing(document["metadata"]["ref"], rewritten["metadata"]["ref"])
-    parts = {"metadata": metadata, "specs": _differing(document["specs"], rewritten["specs"])}
-    return _differing(document, rewritten) | {member: part for member, part in parts.items() if part}
 
 
 def _differing(document: Mapping[str, Any], rewritten: Mapping[str, Any]) -> dict[str, Any]:

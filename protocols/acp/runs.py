@@ -127,27 +127,23 @@ def _forget(session: Session, outcome: Outcome, run_id: str, location: RunLocati
 def find(session: Session, mark: str, location: RunLocation) -> str | None:
     """Return the id of the run with this mark, or None."""
     if location.thread:
-        return _find_on_thread(session, mark, location)
+        # Runs on a thread can only be listed, in no defined order. Some servers limit their replies, and some
+        # ignore the offset: a repeated reply is the last one.
+        previous: object = None
+        offset = 0
+        for _ in range(MAX_PAGES_OF_RUNS):
+            params = {"limit": str(RUNS_PER_PAGE), "offset": str(offset)}
+            runs = strict_json.require_answer(session.get(location.path(), params=params)).value
+            if run_id := _run_with_mark(runs, mark):
+                return run_id
+            if not isinstance(runs, list) or not runs or runs == previous:
+                return None
+            previous = runs
+            offset += len(runs)
+        return None
     body = {"metadata": wire.mark(mark), "limit": 10, "offset": 0}
     reply = session.post(wire.runs_path("", wire.SEARCH), json=body, is_repeatable=True)
     return _run_with_mark(strict_json.require_answer(reply).value, mark)
-
-
-def _find_on_thread(session: Session, mark: str, location: RunLocation) -> str | None:
-    # Runs on a thread can only be listed, in no defined order. Some servers limit their replies, and some
-    # ignore the offset: a repeated reply is the last one.
-    previous: object = None
-    offset = 0
-    for _ in range(MAX_PAGES_OF_RUNS):
-        params = {"limit": str(RUNS_PER_PAGE), "offset": str(offset)}
-        runs = strict_json.require_answer(session.get(location.path(), params=params)).value
-        if run_id := _run_with_mark(runs, mark):
-            return run_id
-        if not isinstance(runs, list) or not runs or runs == previous:
-            return None
-        previous = runs
-        offset += len(runs)
-    return None
 
 
 def _run_with_mark(runs: object, mark: str) -> str | None:

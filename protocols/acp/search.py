@@ -84,22 +84,17 @@ class AgentSearch:
         if reply.status != 200:
             explanation, _ = outcomes.explanation(reply)
             if not query and "name" in explanation.lower() and "version" in explanation.lower():
-                return self._search_by_name()
+                if not self._queries_by_name:
+                    message = "This server lists agents only by name or version. Enter them in the endpoint's"
+                    raise RefusedError("NAMES_WANTED", f"{message} settings.")
+                self._queries = [*self._queries_by_name]
+                return self._search()
             reason = f": {explanation}" if explanation else f" without a reason ({reply.status})."
             raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents{reason}")
         document = strict_json.require_list(reply)
         if not isinstance(document.value, list):
             raise ProtocolViolationError("SHAPE", "The reply is not an array of agents.")
         return [_storable(document, entry) for entry in paging.counted(document.value)]
-
-    def _search_by_name(self) -> list[Any]:
-        if not self._queries_by_name:
-            raise RefusedError(
-                "NAMES_WANTED",
-                "This server lists agents only by name or version. Enter them in the endpoint's settings.",
-            )
-        self._queries = [*self._queries_by_name]
-        return self._search()
 
 
 def agent_id_of(entry: object) -> str:

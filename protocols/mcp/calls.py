@@ -203,7 +203,12 @@ class _Call:
                 except RpcError as error:
                     if error.number != URL_NEEDED:
                         raise
-                    return self._to_visit(transport, error)
+                    # Revisions with this error have no answers: the same call is sent once more. Some vendors
+                    # store with the session that the user has visited the address.
+                    waiting = self._waiting(transport, asks.read_visits(error.data), None)
+                    session_name = transport.keep_session()
+                    state = self._state(transport, []) | ({"session": session_name} if session_name else {})
+                    return replace(waiting, resume=state)
         except RpcError as error:
             return self._complaint(transport, error)
         except CannotAskError as error:
@@ -291,14 +296,6 @@ class _Call:
             resume=self._state(transport, requests, state),
         )
 
-    def _to_visit(self, transport: Transport, error: RpcError) -> Outcome:
-        # Revisions with this error have no answers: the same call is sent once more. Some vendors store with
-        # the session that the user has visited the address.
-        waiting = self._waiting(transport, asks.read_visits(error.data), None)
-        session_name = transport.keep_session()
-        state = self._state(transport, []) | ({"session": session_name} if session_name else {})
-        return replace(waiting, resume=state)
-
     def _state(self, transport: Transport, requests: Sequence[Ask], state: object = None) -> dict[str, Any]:
         return {
             "arguments": self.arguments,
@@ -319,7 +316,9 @@ class _Call:
             message = f"The vendor cannot run this tool: {vendor_message}"
             return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
         if error.number == MISSING_CAPABILITY:
-            missing = _kinds_needed(error.data) - set(self.questions)
+            capabilities = error.data.get("requiredCapabilities") if isinstance(error.data, dict) else None
+            needed = wire.kinds_of(capabilities) if isinstance(capabilities, dict) else ()
+            missing = set(needed) - set(self.questions)
             reason, code = f"The tool needs what cannot be done for it here: {vendor_message}", ASKS_BACK
             if missing & set(QUESTIONS):
                 code, reason = CANNOT_ASK, f"The tool asks its user: {vendor_message} {_OF_THE_CALLER}"
@@ -333,11 +332,6 @@ def _needing(outcome: Outcome, kinds: Collection[str]) -> Outcome:
     if not kinds or outcome.error is None:
         return outcome
     return replace(outcome, error={**outcome.error, "kinds": " ".join(sorted(kinds))})
-
-
-def _kinds_needed(data: object) -> set[str]:
-    capabilities = data.get("requiredCapabilities") if isinstance(data, dict) else None
-    return set(wire.kinds_of(capabilities)) if isinstance(capabilities, dict) else set()
 
 
 def _outcome(answer: Answer, signature: Signature, *, is_modern: bool) -> Outcome:

@@ -11,7 +11,7 @@ from protocols.mcp import asks, uri_templates
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.context import URI, vendor_id
 from protocols.mcp.eras import Era
-from protocols.mcp.rpc import Answer, CannotAskError, Request
+from protocols.mcp.rpc import CannotAskError, Request
 from protocols.mcp.transport import Transport
 from protocols.mcp.wire import (
     INVALID_PARAMS,
@@ -74,7 +74,17 @@ class _ContextRequest:
             with Transport(self.session, state["used"], self.kinds, self.era) as transport:
                 return self._send(transport, own_id, arguments, more)
         except RpcError as error:
-            return _complaint(error)
+            vendor = outcomes.vendor_error(error.number, error.vendor_message)
+            reason = printable(error.vendor_message or "It did not say why.")
+            if error.number in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND):
+                message = f"The vendor does not have it: {reason}"
+                return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
+            if error.number == INVALID_PARAMS:
+                message = f"The vendor refused the request: {reason}"
+                return outcomes.failed("invalid_arguments", error.code, message, vendor=vendor)
+            return outcomes.failed(
+                "tool_error", error.code, f"The vendor could not answer: {reason}", vendor=vendor
+            )
         except CannotAskError as error:
             outcome = outcomes.after(error)
             return replace(outcome, error={**(outcome.error or {}), "kinds": " ".join(sorted(error.kinds))})
@@ -87,7 +97,21 @@ class _ContextRequest:
         for _ in range(asks.MAX_SILENT_TURNS):
             answer = transport.ask(_build_request(self.signature.kind, own_id, arguments, more))
             if not asks.is_incomplete(answer.result):
-                return _outcome(answer, self.signature)
+                stored_answer = answer.document.answer_in(answer.result)
+                result: dict[str, Any] = stored_answer.value
+                member, is_entry = (
+                    ("messages", _is_message)
+                    if self.signature.kind == "prompt"
+                    else ("contents", _is_content)
+                )
+                entries, description = result.get(member), result.get("description")
+                if not isinstance(entries, list) or not all(map(is_entry, entries)):
+                    shape = "messages with a role" if self.signature.kind == "prompt" else "texts or blobs"
+                    raise ProtocolViolationError("SHAPE", f"The reply has no array “{member}” of {shape}.")
+                outputs: dict[str, Any] = {member: entries}
+                if self.signature.kind == "prompt" and isinstance(description, str):
+                    outputs["description"] = description
+                return Outcome("ok", outputs=outputs, notes=outcomes.notes_on(stored_answer))
             requests = asks.read_asks(answer.result, transport.host, self.kinds)
             request_state = answer.result.get("requestState")
             if requests or not isinstance(request_state, str):
@@ -113,20 +137,6 @@ def _build_request(kind: str, own_id: str, arguments: Mapping[str, Any], more: M
     return Request("resources/read", {"uri": own_id, **more}, headers=headers)
 
 
-def _outcome(answer: Answer, signature: Signature) -> Outcome:
-    stored_answer = answer.document.answer_in(answer.result)
-    result: dict[str, Any] = stored_answer.value
-    member, is_entry = ("messages", _is_message) if signature.kind == "prompt" else ("contents", _is_content)
-    entries, description = result.get(member), result.get("description")
-    if not isinstance(entries, list) or not all(map(is_entry, entries)):
-        shape = "messages with a role" if signature.kind == "prompt" else "texts or blobs"
-        raise ProtocolViolationError("SHAPE", f"The reply has no array “{member}” of {shape}.")
-    outputs: dict[str, Any] = {member: entries}
-    if signature.kind == "prompt" and isinstance(description, str):
-        outputs["description"] = description
-    return Outcome("ok", outputs=outputs, notes=outcomes.notes_on(stored_answer))
-
-
 def _is_message(message: object) -> bool:
     return (
         isinstance(message, dict)
@@ -142,15 +152,3 @@ def _is_content(content: object) -> bool:
         and isinstance(content.get("uri"), str)
         and (isinstance(content.get("text"), str) or isinstance(content.get("blob"), str))
     )
-
-
-def _complaint(error: RpcError) -> Outcome:
-    vendor = outcomes.vendor_error(error.number, error.vendor_message)
-    reason = printable(error.vendor_message or "It did not say why.")
-    if error.number in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND):
-        message = f"The vendor does not have it: {reason}"
-        return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
-    if error.number == INVALID_PARAMS:
-        message = f"The vendor refused the request: {reason}"
-        return outcomes.failed("invalid_arguments", error.code, message, vendor=vendor)
-    return outcomes.failed("tool_error", error.code, f"The vendor could not answer: {reason}", vendor=vendor)

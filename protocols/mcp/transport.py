@@ -322,7 +322,12 @@ class Transport:
             number = self.used
             if not request.is_harmless and METHOD_HEADER in headers:
                 # Without a session, a cancelled call is identified by its number alone.
-                number += _numbers_of(self.session.mark)
+                # Leaves room for the requests of one call, and stays below the largest safe integer of JSON.
+                number += (
+                    int.from_bytes(hashlib.sha256(self.session.mark.encode()).digest()[:5]) << 12
+                    if self.session.mark
+                    else 0
+                )
         is_call = not request.is_harmless
         sent_request = SentRequest(self.session, number, headers, is_call=is_call, kinds=self.questions)
         listens = (
@@ -358,8 +363,3 @@ class Transport:
         return RefusedError(
             "MCP_VERSION", f"{self.host} speaks MCP {vendor_versions}. Pegboard speaks {supported_versions}."
         )
-
-
-def _numbers_of(mark: str) -> int:
-    # Leaves room for the requests of one call, and stays below the largest safe integer of JSON.
-    return int.from_bytes(hashlib.sha256(mark.encode()).digest()[:5]) << 12 if mark else 0

@@ -110,24 +110,6 @@ class OpenApi(Protocol):
             return
         if reply.status == 304:
             reply = self._fetch_document(session, "")
-        yield from self._pages(session, reply)
-
-    def _fetch_document(self, session: Session, etag: str) -> Reply:
-        if text := self.values["document"]:
-            return Reply(200, {}, str(text).encode(), session.root)
-        headers = {"Accept": ACCEPT} | ({"If-None-Match": etag} if etag else {})
-        accept = (200, 304) if etag else (200,)
-        try:
-            return session.get("", headers=headers, accept=accept)
-        except RefusedError as error:
-            if error.code not in _MAY_LACK_A_SLASH:
-                raise
-            # The address was stored without its last slash, which some servers require.
-            with suppress(RefusedError):
-                return session.get("/", headers=headers, accept=accept)
-            raise
-
-    def _pages(self, session: Session, reply: Reply) -> Iterator[Page]:
         document = _parse_reply(session, reply)
         operations = [operation for operation in document.operations if self._includes(operation)]
         notes = [*document.notes, *self._note_other_servers(document, operations, session.root)]
@@ -149,6 +131,21 @@ class OpenApi(Protocol):
                 etag=etag if _ETAG.fullmatch(etag) else "",
                 body_digest=hashlib.sha256(reply.body).hexdigest(),
             )
+
+    def _fetch_document(self, session: Session, etag: str) -> Reply:
+        if text := self.values["document"]:
+            return Reply(200, {}, str(text).encode(), session.root)
+        headers = {"Accept": ACCEPT} | ({"If-None-Match": etag} if etag else {})
+        accept = (200, 304) if etag else (200,)
+        try:
+            return session.get("", headers=headers, accept=accept)
+        except RefusedError as error:
+            if error.code not in _MAY_LACK_A_SLASH:
+                raise
+            # The address was stored without its last slash, which some servers require.
+            with suppress(RefusedError):
+                return session.get("/", headers=headers, accept=accept)
+            raise
 
     def _includes(self, operation: Operation) -> bool:
         tags = {tag.casefold() for tag in operation.tags}

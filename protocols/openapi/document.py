@@ -285,18 +285,6 @@ class Document:
             schema, component_references.__getitem__, openapi_schema.REFERENCES
         )
 
-    def _component(self, name: str) -> _SizedSchema:
-        component = self._schemas.get(name)
-        if component is None:
-            if name not in self._named:
-                where = printable(name, 80)
-                raise UnreadableItemError("BAD_REF", f"It refers to “{where}”, which is not in the document.")
-            references: set[str] = set()
-            schema = self._schema(self._named[name], references)
-            component = _SizedSchema(schema, frozenset(references), len(canonical(schema)))
-            self._schemas[name] = component
-        return component
-
     def _schemas_for(self, input_part: _Part, output_part: _Part) -> dict[str, Any]:
         # The schemas that inputs and outputs reach, the nearest first, up to a size limit for each.
         reached: dict[str, Any] = {}
@@ -318,7 +306,17 @@ class Document:
         while level:
             below: set[str] = set()
             for name in level:
-                component = self._component(name)
+                component = self._schemas.get(name)
+                if component is None:
+                    if name not in self._named:
+                        where = printable(name, 80)
+                        raise UnreadableItemError(
+                            "BAD_REF", f"It refers to “{where}”, which is not in the document."
+                        )
+                    nested: set[str] = set()
+                    schema = self._schema(self._named[name], nested)
+                    component = _SizedSchema(schema, frozenset(nested), len(canonical(schema)))
+                    self._schemas[name] = component
                 if name not in reached:
                     yield name, component
                 if LEFT_OUT not in (reached[name] if isinstance(reached[name], dict) else ()):

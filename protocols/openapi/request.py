@@ -424,7 +424,12 @@ def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list
         )
         return outputs, [*outcomes.notes_on(answer)]
     if is_lines(kind):
-        return _lines(reply)
+        lines = [line for line in reply.body.splitlines() if line.strip()]
+        if len(lines) > MAX_LINES:
+            raise ProtocolViolationError("JSON_TOO_MANY", f"The reply has more than {MAX_LINES:,} lines.")
+        answers = [strict_json.loads_answer(line) for line in lines]
+        repaired = Answer(None, any(answer.is_repaired for answer in answers))
+        return {"result": [answer.value for answer in answers]}, [*outcomes.notes_on(repaired)]
     if kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml")):
         is_page = kind in ("text/html", "application/xhtml+xml")
         notes = [Note("WEB_PAGE", "The tool answered a web page. Is a login needed?")] if is_page else []
@@ -432,12 +437,3 @@ def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list
         return answer.value, [*notes, *outcomes.notes_on(answer)]
     size = f"{len(reply.body):,} bytes of {printable(kind, 60)}"
     return {}, [Note("BINARY_REPLY", f"The tool answered {size}, which are not shown.")]
-
-
-def _lines(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
-    lines = [line for line in reply.body.splitlines() if line.strip()]
-    if len(lines) > MAX_LINES:
-        raise ProtocolViolationError("JSON_TOO_MANY", f"The reply has more than {MAX_LINES:,} lines.")
-    answers = [strict_json.loads_answer(line) for line in lines]
-    notes = outcomes.notes_on(Answer(None, any(answer.is_repaired for answer in answers)))
-    return {"result": [answer.value for answer in answers]}, [*notes]

@@ -92,7 +92,18 @@ def _operation(root: Mapping[str, Any], item: Mapping[str, Any], operation: Any)
         return Unreadable(str(error))
     dropped = {"parameters", "consumes", "produces", "schemes", "responses", "requestBody", "servers"}
     converted_operation = {member: value for member, value in operation.items() if member not in dropped}
-    converted_operation["responses"] = _responses(root, operation)
+    produced = _media(operation.get("produces", root.get("produces"))) or [JSON]
+    responses = {}
+    for code, raw in _object(operation.get("responses")).items():
+        response = _resolved(root, raw)
+        if not isinstance(response, dict):
+            continue
+        converted_response = {"description": response.get("description", "")}
+        if "schema" in response:
+            described = {"schema": _schema(response["schema"])}
+            converted_response["content"] = {media: dict(described) for media in produced}
+        responses[str(code)] = converted_response
+    converted_operation["responses"] = responses
     if plain:
         converted_operation["parameters"] = plain
     if body:
@@ -194,21 +205,6 @@ def _form(fields: list[dict[str, Any]], consumed: list[str]) -> dict[str, Any]:
     if encodings:
         described["encoding"] = encodings
     return {"content": {MULTIPART if is_multipart else FORM: described}, "required": bool(required)}
-
-
-def _responses(root: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any]:
-    produced = _media(operation.get("produces", root.get("produces"))) or [JSON]
-    responses = {}
-    for code, raw in _object(operation.get("responses")).items():
-        response = _resolved(root, raw)
-        if not isinstance(response, dict):
-            continue
-        converted_response = {"description": response.get("description", "")}
-        if "schema" in response:
-            described = {"schema": _schema(response["schema"])}
-            converted_response["content"] = {media: dict(described) for media in produced}
-        responses[str(code)] = converted_response
-    return responses
 
 
 def _security_scheme(scheme: Any) -> Any:

@@ -129,19 +129,6 @@ def read_signature(document: dict[str, Any]) -> Signature:
         schema_rest=input_shape.rest,
         outputs_rest=output_shape.rest,
     )
-    return structs.replace(signature, rest=_document_rest(document, signature) or None)
-
-
-def _unwrapped(schema: object) -> object:
-    # An early draft has the schema in a member `parameters`.
-    if isinstance(schema, dict) and schema.keys() == {"parameters"}:
-        inner = schema["parameters"]
-        if isinstance(inner, dict) and (not inner or "type" in inner or "object" in types.guess_words(inner)):
-            return inner
-    return schema
-
-
-def _document_rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
     # The members that `write` cannot reproduce, and all requirements, because they contain the providers. An
     # `input_schema` of {"parameters": {}} marks the early draft, which wraps the schema.
     rewritten = write(signature, read_tool_id(document), document["version"])
@@ -155,7 +142,16 @@ def _document_rest(document: dict[str, Any], signature: Signature) -> dict[str, 
     schema = document.get("input_schema")
     if schema and _unwrapped(schema) is not schema:
         document_rest["input_schema"] = {"parameters": {}}
-    return document_rest
+    return structs.replace(signature, rest=document_rest or None)
+
+
+def _unwrapped(schema: object) -> object:
+    # An early draft has the schema in a member `parameters`.
+    if isinstance(schema, dict) and schema.keys() == {"parameters"}:
+        inner = schema["parameters"]
+        if isinstance(inner, dict) and (not inner or "type" in inner or "object" in types.guess_words(inner)):
+            return inner
+    return schema
 
 
 def _requirements(value: object) -> Requirements:

@@ -181,31 +181,27 @@ def _response(result: ToolCallResult) -> dict[str, Any]:
     if result.transfer is not None:
         return response | {"success": True, "value": result.transfer}
     if not result.is_success:
-        return response | {"success": False, "error": _error(result)}
+        message = result.message
+        if result.outcome == "needs_input":
+            message = " ".join([message, *(ask.message for ask in result.asks)])
+        error: dict[str, Any] = {"message": message, "can_retry": False}
+        if result.code:
+            error["developer_message"] = result.code
+        if result.output_schema is not None:
+            schema = msgspec.json.encode(result.output_schema).decode()
+            error["additional_prompt_content"] = f"Answer for the tool yourself, in this form: {schema}"
+        if result.outcome == "tool_error" and result.outputs:
+            # A reply has either a value or an error. An error may have further members.
+            error["value"] = result.outputs
+            error["additional_prompt_content"] = msgspec.json.encode(result.outputs).decode()
+        if retry := result.retry:
+            error["can_retry"] = retry.can_retry
+            error |= {"additional_prompt_content": retry.hint} if retry.hint else {}
+            error |= {"retry_after_ms": retry.after_ms} if retry.after_ms is not None else {}
+        return response | {"success": False, "error": error}
     value: Any = result.outputs
     # A tool without declared outputs may return nothing or any value.
     if not (result.declared.names or value):
         return response | {"success": True}
     is_any = not result.declared.names and result.protocol == OXPServer.name and value.keys() == {"value"}
     return response | {"success": True, "value": value["value"] if is_any else value}
-
-
-def _error(result: ToolCallResult) -> dict[str, Any]:
-    message = result.message
-    if result.outcome == "needs_input":
-        message = " ".join([message, *(ask.message for ask in result.asks)])
-    error: dict[str, Any] = {"message": message, "can_retry": False}
-    if result.code:
-        error["developer_message"] = result.code
-    if result.output_schema is not None:
-        schema = msgspec.json.encode(result.output_schema).decode()
-        error["additional_prompt_content"] = f"Answer for the tool yourself, in this form: {schema}"
-    if result.outcome == "tool_error" and result.outputs:
-        # A reply has either a value or an error. An error may have further members.
-        error["value"] = result.outputs
-        error["additional_prompt_content"] = msgspec.json.encode(result.outputs).decode()
-    if retry := result.retry:
-        error["can_retry"] = retry.can_retry
-        error |= {"additional_prompt_content": retry.hint} if retry.hint else {}
-        error |= {"retry_after_ms": retry.after_ms} if retry.after_ms is not None else {}
-    return error

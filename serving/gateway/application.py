@@ -41,23 +41,6 @@ class Gateway:
             return self._call_view(meta, start_response)
         if response_cache.has_any(read_request.facts) and (hit := _find_response(read_request)):
             return _send(meta, start_response, read_request, *hit, began)
-        return self._call_view_and_store(read_request, meta, start_response)
-
-    def _call_view(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        path, match = get_path_info(meta), None
-        is_api = path.startswith(API) and meta.get("HTTP_AUTHORIZATION", "")[:7].lower() == "bearer "
-        if path.startswith(ROOT) or is_api:
-            with suppress(Resolver404):
-                match = resolve(path)
-        # A view that checks its callers itself, as those of the API do.
-        if match is None or getattr(match.func, "login_required", True):
-            return self._pages(meta, start_response)
-        meta[MATCH_IN_ENVIRON] = match
-        return self._programs(meta, start_response)
-
-    def _call_view_and_store(
-        self, read_request: CacheableRead, meta: Environ, start_response: StartResponse
-    ) -> Iterable[bytes]:
         starts: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
@@ -78,6 +61,18 @@ class Gateway:
             size = read_request.size + len(parts[1])
             response_cache.store(read_request.facts, meta[ANSWERED_IN_ENVIRON], cached, size)
         return response
+
+    def _call_view(self, meta: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        path, match = get_path_info(meta), None
+        is_api = path.startswith(API) and meta.get("HTTP_AUTHORIZATION", "")[:7].lower() == "bearer "
+        if path.startswith(ROOT) or is_api:
+            with suppress(Resolver404):
+                match = resolve(path)
+        # A view that checks its callers itself, as those of the API do.
+        if match is None or getattr(match.func, "login_required", True):
+            return self._pages(meta, start_response)
+        meta[MATCH_IN_ENVIRON] = match
+        return self._programs(meta, start_response)
 
 
 def _find_response(read_request: CacheableRead) -> tuple[ReadAccess, CachedResponse] | None:

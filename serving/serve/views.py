@@ -60,7 +60,14 @@ def serve(
         if is_foreign_page(request):
             message = "Pages of other sites cannot send requests here. Send them from a program."
             raise _forbidden("foreign_origin", message)
-        protocol_request = _request(request, path)
+        protocol_request = Request(
+            method=request.method or "",
+            path=path,
+            query=dict(request.GET.lists()),
+            headers=request.headers,
+            body=request.body,
+            has_left=partial(_has_left, request.META.get("gunicorn.socket")),
+        )
         if server and (reply := server.answer_anyone(protocol_request, lambda: database_state() == "ok")):
             return _response(request, reply)
         caller = _caller(request, server.key_header if server else "")
@@ -174,17 +181,6 @@ def _open_release(
         site=site,
         served_at=runtimes_url("/", request).rstrip("/") if settings.RUNTIMES_URL else site,
         sub_agent=sub,
-    )
-
-
-def _request(request: HttpRequest, path: str) -> Request:
-    return Request(
-        method=request.method or "",
-        path=path,
-        query=dict(request.GET.lists()),
-        headers=request.headers,
-        body=request.body,
-        has_left=partial(_has_left, request.META.get("gunicorn.socket")),
     )
 
 

@@ -50,17 +50,16 @@ class Command(BaseCommand):
             raise CommandError("Set PEGBOARD_DEMO_PASSWORD to the password of the demo accounts.")
         # It enumerates as a worker does, whose log lines a user who starts the product does not need.
         with logs.quiet():
-            self._fill(password, port_base)
-
-    def _fill(self, password: str, port_base: int) -> None:
-        admin, designer, _ = (demo_user(role, password) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
-        for vendor in VENDORS:
-            endpoint = connect(vendor, port_base, admin)
-            run = read_once(endpoint, designer) if endpoint else None
-            if run:
-                self.stdout.write(f"{vendor.name}: {run.seen} tools")
-        translate_texts(designer)
-        demo_agents.make_agents(designer)
+            admin, designer, _ = (
+                demo_user(role, password) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER)
+            )
+            for vendor in VENDORS:
+                endpoint = connect(vendor, port_base, admin)
+                run = read_once(endpoint, designer) if endpoint else None
+                if run:
+                    self.stdout.write(f"{vendor.name}: {run.seen} tools")
+            translate_texts(designer)
+            demo_agents.make_agents(designer)
 
 
 @transaction.atomic

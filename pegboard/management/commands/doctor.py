@@ -43,7 +43,17 @@ class Command(BaseCommand):
             file = str(options["restore"])
             answers.append(trial_restore.try_restore(Path(file) if file else None))
         if options["json"]:
-            self.stdout.write(json.dumps([_as_document(answer) for answer in answers], indent=2))
+            documents = [
+                {
+                    "check": answer.check.name,
+                    "says": answer.check.claim,
+                    "state": "skipped" if answer.skipped else "trouble" if answer.troubles else "well",
+                    "facts": list(answer.facts),
+                    "troubles": [{"found": t.summary, "why": t.impact, "do": t.act} for t in answer.troubles],
+                }
+                for answer in answers
+            ]
+            self.stdout.write(json.dumps(documents, indent=2))
         else:
             self._tell(answers, bool(options["all"]))
         if any(answer.troubles for answer in answers):
@@ -71,13 +81,3 @@ class Command(BaseCommand):
         else:
             things = "1 thing needs" if len(troubles) == 1 else f"{len(troubles)} things need"
             self.stdout.write(f"{things} you. {looked} checks were made.")
-
-
-def _as_document(answer: CheckResult) -> dict[str, object]:
-    return {
-        "check": answer.check.name,
-        "says": answer.check.claim,
-        "state": "skipped" if answer.skipped else ("trouble" if answer.troubles else "well"),
-        "facts": list(answer.facts),
-        "troubles": [{"found": t.summary, "why": t.impact, "do": t.act} for t in answer.troubles],
-    }

@@ -101,7 +101,8 @@ def orphans(limits: DoctorLimits) -> Iterator[Trouble]:
 
 @check("queue", "enumeration runs that were asked for begin", after=(*READY, "worker", "scheduler"))
 def queue(limits: DoctorLimits) -> Iterator[Trouble]:
-    waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - _may_wait("runs"))
+    seconds = next(kind.may_wait for kind in waiting_work.KINDS if kind.name == "runs")
+    waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - timedelta(seconds=seconds))
     # Slow runs wait for each other.
     if count := waiting.exclude(slow_vendors.IS_SLOW).count():
         yield Trouble(
@@ -276,10 +277,6 @@ def data(limits: DoctorLimits) -> Iterator[Trouble]:
 def _late(name: str) -> waiting_work.LateWork | None:
     late = waiting_work.find_late(waiting_work.oldest_seconds())
     return next((work for work in late if work.kind.name == name), None)
-
-
-def _may_wait(name: str) -> timedelta:
-    return next(timedelta(seconds=kind.may_wait) for kind in waiting_work.KINDS if kind.name == name)
 
 
 def _things(count: int, name: str) -> str:

@@ -38,7 +38,16 @@ def answer_runs(request: Request, release: Release, path: list[str], thread: UUI
             document = _document(run, object_in(request))
             return json_reply(document["run"], headers=_secret(release, run, request))
         case "POST", [wire.WAIT]:
-            return _start_and_wait(request, release, thread)
+            body = object_in(request)
+            if not body.get("webhook"):
+                return json_reply(_document(_start(request, release, "wait", thread), body))
+            run_options.disconnect_check(body, request.has_left)
+            # The worker that runs the call notifies the callback.
+            with release.reserve_room():
+                run = _start(request, release, "async", thread)
+                secret = _secret(release, run, request)  # it exists until it is sent
+                run = release.read_run(run.run_id, thread, wait=WAIT_SECONDS, has_room=True)
+            return json_reply(_document(run), headers=secret)
         case "POST", [wire.STREAM]:
             with release.reserve_room() as room:
                 has_left = run_options.disconnect_check(object_in(request), request.has_left)
@@ -58,7 +67,11 @@ def _answer_run(request: Request, release: Release, run: UUID, path: list[str], 
         case "GET", []:
             return json_reply(_document(release.read_run(run, thread))["run"])
         case "POST", []:
-            return json_reply(_resume(request, release, run, thread)["run"])
+            body = object_in(request)
+            resumed = release.resume_run(
+                run, thread, request.call_name, lambda question_ids: messages.answers_of(body, question_ids)
+            )
+            return json_reply(_document(resumed, body)["run"])
         case "GET", [wire.WAIT]:
             return json_reply(_document(release.read_run(run, thread, wait=WAIT_SECONDS)))
         case "GET", [wire.STREAM]:
@@ -103,19 +116,6 @@ def _start(request: Request, release: Release, mode: Mode, thread: UUID | None) 
             has_left=run_options.disconnect_check(body, request.has_left) if mode == "wait" else None,
         )
     )
-
-
-def _start_and_wait(request: Request, release: Release, thread: UUID | None) -> Reply:
-    body = object_in(request)
-    if not body.get("webhook"):
-        return json_reply(_document(_start(request, release, "wait", thread), body))
-    run_options.disconnect_check(body, request.has_left)
-    # The worker that runs the call notifies the callback.
-    with release.reserve_room():
-        run = _start(request, release, "async", thread)
-        secret = _secret(release, run, request)  # it exists until it is sent
-        run = release.read_run(run.run_id, thread, wait=WAIT_SECONDS, has_room=True)
-    return json_reply(_document(run), headers=secret)
 
 
 def _secret(release: Release, run: Run, request: Request) -> dict[str, str]:
@@ -198,14 +198,6 @@ def _update(event: CallEvent, run_id: str) -> bytes:
     else:
         return b": alive\n\n"
     return messages.event(update, event.id)
-
-
-def _resume(request: Request, release: Release, run: UUID, thread: UUID | None) -> dict[str, Any]:
-    body = object_in(request)
-    resumed = release.resume_run(
-        run, thread, request.call_name, lambda question_ids: messages.answers_of(body, question_ids)
-    )
-    return _document(resumed, body)
 
 
 def _document(run: Run, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

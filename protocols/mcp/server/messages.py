@@ -104,8 +104,8 @@ def error_for(
 def of_refusal(refusal: Refusal) -> RpcError:
     """Return an error that MCP does not define, with Pegboard's code in its data."""
     number = NUMBERS.get(refusal.code, SERVER_ERROR)
-    return RpcError(number, refusal.message, {"code": refusal.code, **_fields(refusal)})
-
-
-def _fields(refusal: Refusal) -> dict[str, Any]:
-    return {"fields": dict(refusal.fields)} if refusal.fields else {}
+    return RpcError(
+        number,
+        refusal.message,
+        {"code": refusal.code, **({"fields": dict(refusal.fields)} if refusal.fields else {})},
+    )

@@ -21,7 +21,9 @@ def format_result(result: ToolCallResult, release: Release, client: Client) -> d
     questions.
     """
     if result.transfer is not None:
-        return _transfer_result(result.transfer)
+        agent, address = result.transfer["agent"], result.transfer["address"]
+        message = f"Handed over to “{agent}”, whose tools are served at {address}"
+        return {"content": [_text(message)], "_meta": {TRANSFER: {"agent": agent, "url": address}}}
     if result.is_success:
         return _success_result(result, release, client)
     if required := questions.questions_of(result, client):
@@ -94,12 +96,6 @@ def _success_result(result: ToolCallResult, release: Release, client: Client) ->
 
 def _about_arguments(result: ToolCallResult) -> list[dict[str, Any]]:
     return [_text(f"Note: {note['message']}") for note in result.notes]
-
-
-def _transfer_result(transfer: Mapping[str, str]) -> dict[str, Any]:
-    agent, address = transfer["agent"], transfer["address"]
-    message = f"Handed over to “{agent}”, whose tools are served at {address}"
-    return {"content": [_text(message)], "_meta": {TRANSFER: {"agent": agent, "url": address}}}
 
 
 def _about(result: ToolCallResult) -> dict[str, Any]:

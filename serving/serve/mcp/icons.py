@@ -52,18 +52,14 @@ def _valid_icons(document_rest: Mapping[str, Any]) -> list[dict[str, Any]]:
         if len(icons) == MAX_ICONS or length > MAX_LENGTH:
             break
         if schema.is_web_address(src) or _DATA.fullmatch(src):
-            icons.append({"src": src, **_members(icon)})
+            members: dict[str, Any] = {}
+            kind, sizes, theme = (icon.get(member) for member in ("mimeType", "sizes", "theme"))
+            if isinstance(kind, str) and _TYPE.fullmatch(kind):
+                members["mimeType"] = kind
+            if isinstance(sizes, list):
+                valid_sizes = [size for size in sizes if isinstance(size, str) and _SIZE.fullmatch(size)]
+                members |= {"sizes": valid_sizes[:MAX_ICONS]} if valid_sizes else {}
+            if theme in ("light", "dark"):
+                members["theme"] = theme
+            icons.append({"src": src, **members})
     return icons
-
-
-def _members(icon: Mapping[str, Any]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    kind, sizes, theme = (icon.get(member) for member in ("mimeType", "sizes", "theme"))
-    if isinstance(kind, str) and _TYPE.fullmatch(kind):
-        members["mimeType"] = kind
-    if isinstance(sizes, list):
-        valid_sizes = [size for size in sizes if isinstance(size, str) and _SIZE.fullmatch(size)][:MAX_ICONS]
-        members |= {"sizes": valid_sizes} if valid_sizes else {}
-    if theme in ("light", "dark"):
-        members["theme"] = theme
-    return members
