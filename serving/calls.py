@@ -34,6 +34,7 @@ from execution.activities import kinds
 from execution.calls import call_keys, cancellation, invocation, latent, requesting, versions
 from execution.calls.call_keys import ClientCallId
 from execution.calls.checks import ArgumentsError, ConfirmationError
+from execution.calls.masking import VisibleCall, masked_call
 from execution.calls.results import note_document
 from execution.calls.runtime import USUAL, CallerSide, Runtime
 from execution.threads import configurations, threads
@@ -147,7 +148,7 @@ def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Ans
         call = _call(release, tool, wish, actor=actor, key=key)
     except ArgumentsError as error:
         return _refused(tool, error, wish.format_)
-    return answer_of(call, tool, wish.format_)
+    return answer_of(masked_call(call, key), tool, wish.format_)
 
 
 def _made_before(
@@ -178,7 +179,7 @@ def _made_before(
     if request_facts != (thread_key, call.version.ordinal, call.on_behalf_of, canonical(call.arguments)):
         return None
     seconds = call.deadline_seconds if call.mode == Mode.WAIT else 0
-    return answer_of(invocation.follow(call, seconds), called_tool, wish.format_)
+    return answer_of(masked_call(invocation.follow(call, seconds), key), called_tool, wish.format_)
 
 
 def made_with(
@@ -231,7 +232,7 @@ def resume(
         following = go_on(call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark)
     except ArgumentsError as error:
         return _refused(tool, error, format_)
-    return answer_of(following, tool, format_)
+    return answer_of(masked_call(following, key), tool, format_)
 
 
 def resume_in_background(
@@ -246,7 +247,7 @@ def resume_in_background(
     return requesting.continue_call(call, actor=actor, answers={}, key=call_key, runtime=runtime)
 
 
-def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
+def answer_of(call: VisibleCall, tool: ReleasedTool, format_: str = "") -> Answer:
     """Return the result of `call` so far, by the names of the format."""
     result, names_of_format = call.decoded(), wires(tool.signature, format_)[0]
     notes = names.notes_on_arguments(tool.signature, call.arguments, format_)
@@ -288,7 +289,8 @@ def give_output(
     """
     parsed_output = latent.output_outcome(parse_output(tool.signature, output, format_))
     reason = runtime_of(release, key).why
-    return answer_of(latent.answer(call, actor=actor, output=parsed_output, why=reason), tool, format_)
+    answered_call = latent.answer(call, actor=actor, output=parsed_output, why=reason)
+    return answer_of(masked_call(answered_call, key), tool, format_)
 
 
 def _refused(tool: ReleasedTool, error: ArgumentsError, format_: str) -> Answer:
@@ -318,7 +320,9 @@ def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
     return release, tool
 
 
-def with_their_releases(call_rows: Iterable[Call]) -> list[tuple[Call, Release, ReleasedTool]]:
+def with_their_releases(
+    call_rows: Iterable[VisibleCall],
+) -> list[tuple[VisibleCall, Release, ReleasedTool]]:
     """Return each call with its release and its tool, except those that their release does not show."""
 
     rows_of_calls = list(call_rows)

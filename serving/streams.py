@@ -13,7 +13,9 @@ from designer.exports import wire
 from designer.exports.document import ReleasedTool
 from execution.calls import events, invocation, queue
 from execution.calls.invocation import NoRoomError, NoRoomToFollowError
+from execution.calls.masking import is_masked, masked_call
 from execution.calls.places import Holder
+from people.models import ApiKey
 from protocols.server import EventCondition
 from serving.calls import Answer, answer_of
 from serving.released_documents import wires
@@ -41,20 +43,21 @@ class StreamEvent:
 def follow(
     call: Call,
     tool: ReleasedTool,
+    key: ApiKey | None,
     format_: str = "",
     after: str = "",
     place: ExitStack | None = None,
     alive_every: float = KEEPALIVE_SECONDS,
 ) -> "CallStream":
-    """Stream the call from the beginning, or after the event with this id. After `alive_every` seconds
-    without an event an `alive` event is sent.
+    """Stream the call as the key may read it, from the beginning or after the event with this id. After
+    `alive_every` seconds without an event an `alive` event is sent.
 
     `place` comes from `reserve_room`; the stream closes it. Without one, raises NoRoomToFollowError before
     the first event.
     """
     with place or reserve_room(invocation.holder_of(call), NoRoomToFollowError) as room_stack:
         event_stream = _generate_events(
-            call, tool, format_, after if _ID.fullmatch(after) else "", alive_every
+            call, tool, key, format_, after if _ID.fullmatch(after) else "", alive_every
         )
         return CallStream(event_stream, room_stack.pop_all())
 
@@ -96,10 +99,13 @@ class EncodedStream:
 
 
 def _generate_events(
-    call: Call, tool: ReleasedTool, format_: str, after: str, alive_every: float
+    call: Call, tool: ReleasedTool, key: ApiKey | None, format_: str, after: str, alive_every: float
 ) -> Generator[StreamEvent]:
+    # Partial results may repeat any part of an input, so whoever gets masks gets none of them.
+    gets_masks = is_masked(call, key)
     if not after:
-        yield StreamEvent(condition="started", id=events.FIRST, answer=answer_of(call, tool, format_))
+        answer = answer_of(masked_call(call, key), tool, format_)
+        yield StreamEvent(condition="started", id=events.FIRST, answer=answer)
     last_id, deadline, last_sent_at = (
         after or events.FIRST,
         time.monotonic() + MAX_STREAM_SECONDS,
@@ -111,13 +117,15 @@ def _generate_events(
         new_events = events.after(call.key, last_id, min(POLL_SECONDS, alive_every) if is_active else 0.01)
         for event in new_events:
             last_id = event.id
-            if event.kind == events.PARTIAL and (partial := _rename_outputs(tool, event.data, format_)):
+            if gets_masks or event.kind != events.PARTIAL:
+                continue
+            if partial := _rename_outputs(tool, event.data, format_):
                 last_sent_at = time.monotonic()
                 yield StreamEvent(condition="partial", id=last_id, partial=partial)
         if not new_events and not is_active:
             if call.outcome != "unknown":
                 call.refresh_from_db()
-            answer = answer_of(call, tool, format_)
+            answer = answer_of(masked_call(call, key), tool, format_)
             yield StreamEvent(condition=condition_of(answer), id=last_id, answer=answer)
             return
         if time.monotonic() - last_sent_at >= alive_every:

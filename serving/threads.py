@@ -77,9 +77,9 @@ def view_threads(threads_of_one_agent: Sequence[Thread]) -> list[ThreadView]:
     return views
 
 
-def runs(thread: Thread, *, offset: int, limit: int, format_: str) -> list[tuple[Call, Answer]]:
-    """Return the thread's runs, the newest first, each with its current answer. Removed runs and
-    continuations are left out.
+def runs(thread: Thread, *, key: ApiKey, offset: int, limit: int, format_: str) -> list[tuple[Call, Answer]]:
+    """Return the thread's runs as the key may read them, the newest first, each with its current answer.
+    Removed runs and continuations are left out.
     """
     first_calls = (
         thread.calls.filter(continues=None, removed_at=None).select_related("version").order_by("-pk")
@@ -94,7 +94,7 @@ def runs(thread: Thread, *, offset: int, limit: int, format_: str) -> list[tuple
         release, latest_call = releases.get(call.release or 0), latest[call.pk]
         latest_call.thread = thread
         if release and (tool := tool_within(release, latest_call)):
-            runs_with_answers.append((call, answer_of(latest_call, tool, format_)))
+            runs_with_answers.append((call, answer_of(masking.masked_call(latest_call, key), tool, format_)))
     return runs_with_answers
 
 
@@ -128,8 +128,6 @@ def hide_from_people(state: ThreadState, view: ThreadView, key: ApiKey | None) -
     them.
     """
     state, thread = hide_values(state, view), view.thread
-    if key and thread.api_key_id == key.pk:
+    if thread.was_started_by(key) or not (thread.tool_id and masking.has_sensitive_values(thread.tool_id)):
         return state
-    if thread.tool_id is None or not masking.has_sensitive_values(thread.tool_id):
-        return state
-    return replace(state, values=None, messages=None, notes=(*state.notes, SENSITIVE))
+    return replace(state, values=None, messages=None, metadata={}, notes=(*state.notes, SENSITIVE))

@@ -143,6 +143,8 @@ class Call(models.Model):
     agent, release: the agent and the release number for a runtime, with `api_key`. No foreign keys, because
     agents
     belong to a higher layer. sub_agent: the slug of the sub-agent that offers the tool, "" for the agent.
+    first_key: the id of the key that started the call which this one continues or is a step of, where that is
+    not `api_key`; 0 if a user started it. Null for all other calls.
     on_behalf_of: the digest of an end user (catalog/models/user_grants.py). resumes_when_granted: the call
     continues by
     itself when the user has authorized it.
@@ -169,6 +171,7 @@ class Call(models.Model):
     api_key = models.ForeignKey(
         ApiKey, db_column="token_id", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
+    first_key = models.BigIntegerField(null=True)
     agent = models.BigIntegerField(null=True)
     release = models.PositiveIntegerField(null=True)
     sub_agent = models.CharField(max_length=60, blank=True, default="", db_default="")
@@ -284,6 +287,26 @@ class Call(models.Model):
 
     def __str__(self) -> str:
         return f"Call {self.pk}"
+
+    @property
+    def starter(self) -> int:
+        """The id of the key that started this call, or the one that it continues or is a step of; 0 for a
+        user."""
+        return (self.api_key_id or 0) if self.first_key is None else self.first_key
+
+    def inherit_starter(self) -> None:
+        origin = self.continues or self.parent
+        if origin and origin.starter != self.starter:
+            self.first_key = origin.starter
+
+    def was_started_by(self, key: ApiKey | None) -> bool:
+        """Whether this key may read sensitive values of the call.
+
+        A continuation and a step repeat values of the call before them, so the key that sent them may be
+        another one. Users get masks, whatever their team; one who may see the call reads the values on
+        request, which is audited.
+        """
+        return key is not None and self.starter == key.pk
 
     @property
     def is_active(self) -> bool:

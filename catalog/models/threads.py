@@ -99,3 +99,7 @@ class Thread(models.Model):
 
     def __str__(self) -> str:
         return f"Thread {str(self.key)[:8]}"
+
+    def was_started_by(self, key: ApiKey | None) -> bool:
+        """Whether this key may read sensitive values of the thread. Nobody else may, as for a call."""
+        return key is not None and self.api_key_id == key.pk

@@ -154,7 +154,7 @@ class CallOutput(CallRow):
     attempts = AttemptOutput(many=True)
 
 
-def call_row(call: Call) -> dict[str, Any]:
+def call_row(call: masking.VisibleCall) -> dict[str, Any]:
     return {
         "call": call.pk,
         "status": call.status,
@@ -189,7 +189,7 @@ def retry_document(result: Result) -> dict[str, Any] | None:
     return None if result.retry is None else msgspec.structs.asdict(result.retry)
 
 
-def call_document(call: Call, request: Request) -> dict[str, Any]:
+def call_document(call: masking.VisibleCall, request: Request) -> dict[str, Any]:
     result = call.decoded()
     asks = [ask_document(ask) for ask in result.asks]
     can_resume = result.resume is not None
@@ -362,10 +362,7 @@ class CallResume(GenericAPIView[Call]):
             )
         except ArgumentsError as error:
             return Response(refused_document(error, earlier.version, request))
-        # It repeats the inputs of the earlier call, which another key may have sent.
-        key = key_of(request)
-        is_of_key = key is not None and earlier.api_key_id == key.pk
-        return Response(call_document(masking.masked_call(following, key if is_of_key else None), request))
+        return Response(call_document(masking.masked_call(following, key_of(request)), request))
 
 
 class ExampleInput(Input):

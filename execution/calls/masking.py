@@ -1,11 +1,12 @@
 """Calls as people see them, with a mask in place of sensitive values.
 
-A key receives its own calls unmasked: the reply of a runtime is never masked.
+`Call.was_started_by` has the rule: the key that started a call reads it unmasked, so the reply of a runtime
+is never masked. Doors format a `VisibleCall`, which only the functions here return.
 """
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NewType
 
 import msgspec
 from django.db import transaction
@@ -17,21 +18,24 @@ from catalog.tools.sensitive_values import NONE, marks_of
 from people import audit
 from people.models import ApiKey, User
 
+# A call as its reader may see it.
+VisibleCall = NewType("VisibleCall", Call)
 
-def masked_call(call: Call, key: ApiKey | None = None) -> Call:
-    """Return a copy of the call for a person, or the call itself for the key that has sent it.
+
+def masked_call(call: Call, key: ApiKey | None = None) -> VisibleCall:
+    """Return a copy of the call for a person, or the call itself for the key that has started it.
 
     A copy must not be saved. Texts of requests and replies are masked as a whole.
     """
     return masked_calls([call], key)[0]
 
 
-def masked_calls(calls: Iterable[Call], key: ApiKey | None = None) -> list[Call]:
+def masked_calls(calls: Iterable[Call], key: ApiKey | None = None) -> list[VisibleCall]:
     rows = list(calls)
-    hidden_rows = [call for call in rows if key is None or call.api_key_id != key.pk]
+    hidden_rows = [call for call in rows if not call.was_started_by(key)]
     marks = marks_of(call.tool_id for call in hidden_rows) if hidden_rows else {}
     hidden = {call.pk for call in hidden_rows if call.tool_id in marks and _has_marks(marks[call.tool_id])}
-    return [_masked(call, marks[call.tool_id]) if call.pk in hidden else call for call in rows]
+    return [VisibleCall(_masked(call, marks[call.tool_id]) if call.pk in hidden else call) for call in rows]
 
 
 def _has_marks(row: SensitiveValues) -> bool:
@@ -109,8 +113,8 @@ def without_masked(tool: int, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if masked[name] == value}
 
 
-def show_call(call: Call, *, actor: User) -> Call:
+def show_call(call: Call, *, actor: User) -> VisibleCall:
     """Return the call unmasked, after recording who has requested that."""
     with transaction.atomic():
         audit.record(actor, "show sensitive", call.tool, after={"call": call.pk}, agent=call.agent)
-    return call
+    return VisibleCall(call)

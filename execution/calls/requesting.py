@@ -334,6 +334,7 @@ def _store(
         call.api_key, call.site = call.parent.api_key, call.parent.site
         call.on_behalf_of = call.parent.on_behalf_of
         call.resumes_when_granted = call.parent.resumes_when_granted
+    call.inherit_starter()
     earlier_key = None
     if call_id:
         key = call_keys.key_of_client_call(call_id, user=actor.pk, api_key=call.api_key_id)

@@ -41,7 +41,7 @@ def event_stream(
     place: ExitStack | None = None,
 ) -> StreamingHttpResponse:
     """Return the call as server-sent events; `place` as for `streams.follow`."""
-    followed = streams.follow(call, tool, requested_format(request), after, place)
+    followed = streams.follow(call, tool, key_of(request), requested_format(request), after, place)
 
     def encode(event: StreamEvent) -> bytes:
         if event.condition == "alive":
@@ -83,7 +83,7 @@ class AgentCallEvents(GenericAPIView[Call]):
     def get(self, request: Request, call: int, slug: str = "") -> StreamingHttpResponse:
         call_row, release, tool = found_call(request, slug, call)
         if masking.is_masked(call_row, key_of(request)):
-            message = "The call has sensitive values, so only the key that sent it follows it. Read the call."
+            message = "The call has sensitive values, so only the key that started it follows it. Read it."
             raise DomainError("sensitive_values", message, status=403)
         return event_stream(call_row, release, tool, request, request.headers.get("Last-Event-ID", ""))
 

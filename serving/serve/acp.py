@@ -134,7 +134,9 @@ class ACPRelease(ServedRelease):
         return repeated == call and call.answers == answers(question_ids)
 
     def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[Run]:
-        rows = threads.runs(self._thread_row(thread), offset=offset, limit=limit, format_=FORMAT)
+        rows = threads.runs(
+            self._thread_row(thread), key=self.caller.key, offset=offset, limit=limit, format_=FORMAT
+        )
         return [self._run_of(answer, first) for first, answer in rows]
 
     def follow_run(
@@ -148,7 +150,8 @@ class ACPRelease(ServedRelease):
     ) -> FollowedCall:
         row, _, tool = self.own_call(self._newest(run, thread).pk)
         seconds = alive_every or streams.KEEPALIVE_SECONDS
-        return FollowedCall(streams.follow(row, tool, FORMAT, after, room, seconds), self._run_of)
+        call_stream = streams.follow(row, tool, self.caller.key, FORMAT, after, room, seconds)
+        return FollowedCall(call_stream, self._run_of)
 
     def cancel_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
         self.cancel(self._newest(run, thread).pk)

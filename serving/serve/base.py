@@ -23,6 +23,7 @@ from designer.models import Release
 from designer.releases import publishing
 from execution.calls import invocation
 from execution.calls.call_keys import ClientCallId, client_call_id
+from execution.calls.masking import masked_call
 from execution.calls.places import Holder
 from execution.calls.results import notes_on_inputs
 from execution.calls.runtime import USUAL, CallerSide
@@ -226,7 +227,8 @@ class ServedRelease:
         `reserve_room` is open. Raises Http404 for any other call.
         """
         row, _, tool = self.own_call(call)
-        return calls.answer_of(invocation.follow(row, wait, has_room=has_room), tool, self.format_name)
+        followed_call = invocation.follow(row, wait, has_room=has_room)
+        return calls.answer_of(masked_call(followed_call, self.caller.key), tool, self.format_name)
 
     def reserve_room(self) -> ExitStack:
         return streams.reserve_room(self.holder)

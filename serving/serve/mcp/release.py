@@ -148,7 +148,7 @@ class MCPRelease(ServedRelease):
 
     def follow(self, call: int, room: ExitStack, alive_every: float) -> FollowedCall:
         row, _, tool = self.own_call(call)
-        stream = streams.follow(row, tool, FORMAT, place=room, alive_every=alive_every)
+        stream = streams.follow(row, tool, self.caller.key, FORMAT, place=room, alive_every=alive_every)
         return FollowedCall(stream, self.result_of)
 
     def reserve_stream(self, kind: StreamKind) -> Callable[[], None] | None:
