@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from django.db import transaction
 from django.db.models import QuerySet, TextChoices
 
 from catalog.models import Tool
@@ -109,13 +108,13 @@ def _file_rows(language: str, vendor: str) -> Iterator[FileRow]:
             )
 
 
-@transaction.atomic
 def import_file(
     body: bytes, file_format: FileFormat, *, actor: User, language: str
 ) -> tuple[WriteCounts, list[FileProblem]]:
     """Store the translations of a file, and return the counts and the lines that were not read.
 
-    Raises DomainError for a file that is too large or cannot be read at all. Equal files have an effect once.
+    Raises DomainError for a file that is too large or cannot be read at all. Equal files have an effect once,
+    so an import that was interrupted is repeated.
     """
     find_language(language)
     if len(body) > MAX_FILE_BYTES:

@@ -1,10 +1,11 @@
 """Find, write and remove translations.
 
 All changes of translations wait for each other, so each one compares with the stored text and replaces it in
-one transaction. Tools with a changed translation are logged for the search index.
+one transaction. Many translations are written in portions, between which other changes have their turn. Tools
+with a changed translation are logged for the search index.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from people.models import User
 
 # Changes of translations wait for each other, and for the scan of texts.
 _LOCK = 7_402_882
+PORTION = 1_000  # translations in one transaction
 # Earlier versions of a tool that are searched for a translation of a text that has changed since.
 MAX_EARLIER_VERSIONS = 20
 
@@ -167,7 +169,6 @@ def remove_translation(
     log_texts([digest])
 
 
-@transaction.atomic
 def write_translations(
     texts: Mapping[str, str],
     *,
@@ -178,18 +179,12 @@ def write_translations(
     why: str = "",
     replaces: bool = True,
 ) -> WriteCounts:
-    """Store translations by the digest of their source, normalized before, all or none.
+    """Store translations by the digest of their source, normalized before.
 
-    Without `replaces`, stored translations stay. Equal texts change nothing, so an import can be repeated.
+    Each portion is a transaction of its own. Equal texts change nothing, so an import that was interrupted is
+    repeated as a whole. Without `replaces`, stored translations stay.
     """
     find_language(language)
-    lock_translations()
-    stored = translations_of(texts.keys(), language)
-    changed = {
-        digest: text
-        for digest, text in texts.items()
-        if digest not in stored or (replaces and _differs(stored[digest], text, origin))
-    }
     rows = [
         Translation(
             digest=digest,
@@ -200,27 +195,46 @@ def write_translations(
             author=actor,
             model=model,
         )
-        for digest, text in changed.items()
+        for digest, text in texts.items()
+    ]
+    added = replaced = 0
+    for start in range(0, len(rows), PORTION):
+        portion_added, portion_replaced = _write_portion(
+            rows[start : start + PORTION], language, actor, why=why, replaces=replaces
+        )
+        added, replaced = added + portion_added, replaced + portion_replaced
+    return WriteCounts(added, replaced, len(rows) - added - replaced)
+
+
+@transaction.atomic
+def _write_portion(
+    rows: Sequence[Translation], language: str, actor: User | None, *, why: str, replaces: bool
+) -> tuple[int, int]:
+    """Store those rows that differ from what is stored. Return how many were added and replaced."""
+    lock_translations()
+    stored = translations_of([row.digest for row in rows], language)
+    changed = [
+        row for row in rows if row.digest not in stored or (replaces and _differs(stored[row.digest], row))
     ]
     Translation.objects.bulk_create(
-        rows,
+        changed,
         update_conflicts=True,
         unique_fields=["digest", "language"],
         update_fields=["text", "origin", "is_confirmed", "author", "model", "changed_at"],
     )
-    for row in rows:
-        before = stored.get(row.digest)
-        former_facts = _audit_facts(before) if before else None
-        action = "edit" if before else "add"
-        audit.record(actor, action, row, before=former_facts, after=_audit_facts(row), why=why)
-    log_texts(changed)
-    replaced = len(changed.keys() & stored.keys())
-    return WriteCounts(len(changed) - replaced, replaced, len(texts) - len(changed))
+    facts = {digest: _audit_facts(row) for digest, row in stored.items()}
+    changes = (
+        audit.Change("edit" if row.digest in stored else "add", row, facts.get(row.digest), _audit_facts(row))
+        for row in changed
+    )
+    audit.record_many(actor, changes, why=why)
+    log_texts(row.digest for row in changed)
+    replaced = sum(row.digest in stored for row in changed)
+    return len(changed) - replaced, replaced
 
 
-def _differs(stored: Translation, text: str, origin: TranslationOrigin) -> bool:
-    confirms = origin != TranslationOrigin.MODEL and not stored.is_confirmed
-    return stored.text != text or confirms
+def _differs(stored: Translation, row: Translation) -> bool:
+    return stored.text != row.text or (row.is_confirmed and not stored.is_confirmed)
 
 
 def _audit_facts(translation: Translation) -> dict[str, Any]:

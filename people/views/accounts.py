@@ -14,6 +14,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
+from core.client_ip import client_address
 from core.errors import DomainError
 from people import first_administrator, login_lockout, users
 from people.forms import FirstAdministratorForm, OwnPasswordForm, SignInForm
@@ -73,7 +74,7 @@ def first_account(request: HttpRequest) -> HttpResponse:
     status = 200
     if request.method == "POST" and form.is_valid():
         try:
-            user = first_administrator.create(**form.cleaned_data)
+            user = first_administrator.create(**form.cleaned_data, address=client_address(request))
         except DomainError as error:
             form.refuse(error)
             status = error.status

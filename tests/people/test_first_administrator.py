@@ -71,6 +71,16 @@ def test_tries_are_limited(code, monkeypatch):
     assert Client().post(PAGE, FORM).status_code == 429
 
 
+@pytest.mark.django_db
+def test_wrong_codes_from_one_address_keep_no_other_address_out(code, monkeypatch):
+    monkeypatch.setattr(first_administrator, "TRIES_PER_MINUTE", 10)
+    stranger = Client(REMOTE_ADDR="198.51.100.7")
+    tries = [stranger.post(PAGE, FORM | {"code": "0000"}).status_code for _ in range(30)]
+    assert tries[:10] == [403] * 10
+    assert tries[-1] == 429
+    assert Client(REMOTE_ADDR="198.51.100.8").post(PAGE, FORM).status_code == 302
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_several_at_once_one_is_created(code):
     codes: list[str] = []

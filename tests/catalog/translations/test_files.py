@@ -2,12 +2,15 @@ import csv
 import io
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Translation
 from catalog.translations import exchange, files, stored
 from catalog.translations.files import FileFormat
 from catalog.translations.tool_texts import digest_of
 from core.errors import DomainError
+from people.audit import verify
 from people.models import AuditEntry
 from tests.factories import make_parameter, make_signature, make_tool, make_user
 
@@ -58,7 +61,10 @@ def test_a_file_of_ones_own_finds_texts_by_their_source():
     assert read("source;translation\r\nWeather;Wetter\r\n") == ((1, 0, 0), [])
     assert read(f"{XLIFF}<file id='f'>{unit('Wind', 'Brise')}</file></xliff>", "xliff") == ((1, 0, 0), [])
     assert {row.digest for row in Translation.objects.all()} == {digest_of("Weather"), digest_of("Wind")}
-    assert {entry.why for entry in AuditEntry.objects.all()} == {"Imported as CSV", "Imported as XLIFF"}
+    assert {entry.why for entry in AuditEntry.objects.all()} == {
+        f"Imported as {FileFormat.CSV.label}",
+        "Imported as XLIFF",
+    }
 
 
 def test_each_bad_line_has_an_error_and_the_others_are_imported():
@@ -154,3 +160,24 @@ def test_control_characters_of_a_vendor_do_not_break_the_file():
     content = files.export_file("de", FileFormat.XLIFF)
     assert '<cp hex="0007"/>' in content
     assert digest_of(BELL) in content
+
+
+def test_an_import_writes_its_audit_entries_in_few_statements_and_in_portions(monkeypatch):
+    monkeypatch.setattr(stored, "PORTION", 200)
+    texts = {digest_of(f"Text {number}"): f"Text {number} auf Deutsch" for number in range(500)}
+    body = "digest,translation\n" + "".join(f"{digest},{text}\n" for digest, text in texts.items())
+    actor = make_user("designer")
+    with CaptureQueriesContext(connection) as queries:
+        counts, problems = files.import_file(body.encode(), FileFormat.CSV, actor=actor, language="de")
+    assert (counts, problems) == ((500, 0, 0), [])
+    statements = [query["sql"] for query in queries]
+    assert sum("people_auditentry" in sql for sql in statements) == 3
+    assert sum("pg_advisory_xact_lock" in sql for sql in statements) == 3
+    entries = AuditEntry.objects.filter(kind="translation", actor=actor, action="add").order_by("pk")
+    assert [entry.after["text"] for entry in entries] == list(texts.values())
+    row = Translation.objects.get(digest=digest_of("Text 7"))
+    entry = entries.get(object_id=str(row.pk))
+    assert (entry.label, entry.before, entry.why) == (str(row), None, "Imported as CSV")
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    assert verify.verify().broken == ""
