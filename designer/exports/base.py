@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from core.content_cache import ContentCache, digest
 from core.schema import validation
 from designer.exports import inputs, judge, round_trip, schema, transfers
-from designer.exports.content_cache import ContentCache, digest
 from designer.exports.contracts import WHOLE, Contract
 from designer.exports.document import ReleaseDocument
 from designer.exports.inputs import WrittenInputs, WrittenOutputs

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from core.content_cache import ContentCache, digest
 from core.schema import loops, regex_dialects, spelling, subschemas, validation
-from designer.exports.content_cache import ContentCache, digest
 from designer.exports.contracts import Contract, Rule, Subset
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from core.content_cache import ContentCache, digest
 from core.schema import Document, read_document
 from designer.exports import nulls
-from designer.exports.content_cache import ContentCache, digest
 from designer.signatures.effective import Effective, Input, Output
 from protocols import parameters as json_schema
 from protocols.calls.arguments import TOGETHER

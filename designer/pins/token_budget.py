@@ -1,10 +1,11 @@
 """The tokens that a tool costs a model, from the bytes that a format writes for it. Pure."""
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 from msgspec.structs import replace
 
 from catalog.token_estimate import estimate_tokens, tokens_of_size
+from core.content_cache import ContentCache, digest
 from designer import exports
 from designer.exports import anthropic, parts, rewriting, schema, transfers
 from designer.exports.base import Format
@@ -19,6 +20,8 @@ _FRAME = '{"name":,"input_schema":{"type":"object","properties":{}}}'
 _DESCRIPTION, _REQUIRED = ',"description":', ',"required":[]'
 # Keywords that change the schema when they appear next to the properties, or that an export leaves out.
 _NOT_PLAIN = anthropic.LIMITS.contract.keywords_at_top() | {*json_schema.DERIVED, "nullable"}
+# Writing all tools in all formats takes longer than everything else that a page with these figures does.
+_tokens_by_format: ContentCache[dict[str, int]] = ContentCache(size=500)
 _PLAIN = {type_: len(f':{{"type":"{type_name}"}},') for type_, type_name in schema.TYPES.items()}
 
 
@@ -41,8 +44,18 @@ def costs_as_written(fitting: ReleaseDocument, format_: Format, document: object
     return {name: tokens_of_size(_size(row)) for name, row in zip(names, tool_objects, strict=True)}
 
 
-def total_tokens(fitting: ReleaseDocument, format_: Format) -> int:
-    return sum(costs_as_written(fitting, format_, format_.write(fitting)).values())
+def tokens_by_format(release: ReleaseDocument) -> dict[str, int]:
+    """Return the tokens of the agent's own tools and transfers that each format carries."""
+    own = structs.replace(release, number=0, procedures=(), agents=(), context=())
+    return _tokens_by_format.get(digest(own), lambda: _count_by_format(own))
+
+
+def _count_by_format(release: ReleaseDocument) -> dict[str, int]:
+    return {
+        format_.name: sum(costs_as_written(part.fitting, format_, format_.write(part.fitting)).values())
+        for format_, part in exports.carried_by_format(release)
+        if format_.is_text
+    }
 
 
 def tokens_of_signature(signature: Signature) -> int:

@@ -46,42 +46,46 @@ def remarks(texts: Mapping[int, str]) -> dict[int, list[Issue]]:
     moved = _moved_since_saved(texts)
     if not moved:
         return {}
-    rows = Pin.objects.filter(pk__in={pin for pin, _ in moved})
-    pins = {pin.pk: pin for pin in pinned_signatures.with_signatures(rows)}
-    versions = ToolVersion.objects.in_bulk([version for _, version in moved])
-    issues: defaultdict[int, list[Issue]] = defaultdict(list)
-    for (key, version), procedures in moved.items():
-        pin, before = pins[key], versions[version].decoded()
-        after = pin.version.decoded()
-        changes = diff.compare(before, after).changes
+    versions = ToolVersion.objects.defer("raw").in_bulk({version for _, *pair in moved for version in pair})
+    concerned = {}
+    for key in moved:
+        changes = diff.compare(*(versions[version].decoded() for version in key[1:])).changes
         if impact.concerns_lines(changes):
-            move = move_between(pin, before, after, changes, version=pin.version)
-            for procedure in procedures:
-                issues[procedure] += [
-                    Issue(
-                        line=line.line,
-                        code="line_broken",
-                        severity="error",
-                        message=f"This line {line.message}",
-                        fix="Change the line. If it is right as it stands, save the text again.",
-                    )
-                    for line in impact.impacts(texts[procedure], move)
-                    if line.breaks
-                ]
+            concerned[key] = changes
+    rows = Pin.objects.filter(pk__in={pin for pin, *_ in concerned})
+    pins = {pin.pk: pin for pin in pinned_signatures.with_signatures(rows)} if concerned else {}
+    issues: defaultdict[int, list[Issue]] = defaultdict(list)
+    for key, changes in concerned.items():
+        pin, before, after = pins[key[0]], versions[key[1]], versions[key[2]]
+        move = move_between(pin, before.decoded(), after.decoded(), changes, version=after)
+        for procedure in moved[key]:
+            issues[procedure] += [
+                Issue(
+                    line=line.line,
+                    code="line_broken",
+                    severity="error",
+                    message=f"This line {line.message}",
+                    fix="Change the line. If it is right as it stands, save the text again.",
+                )
+                for line in impact.impacts(texts[procedure], move)
+                if line.breaks
+            ]
     return issues
 
 
-def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
-    """Return, by pin and the version that texts were written for, the procedures with such a text."""
+def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int, int], list[int]]:
+    """Return, by pin, the version that texts were written for and that of the pin, the procedures with such
+    a text.
+    """
     rows = (
         ProcedureReference.objects.filter(procedure__in=procedures, pin__removed_at=None)
         .exclude(version=F("pin__version"))
         .exclude(version=None)
         .order_by("pin", "version", "procedure")
-        .values_list("pin", "version", "procedure")
+        .values_list("pin", "version", "pin__version", "procedure")
         .distinct()
     )
-    procedures_by_version: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for pin, version, procedure in rows:
-        procedures_by_version[pin, version].append(procedure)
+    procedures_by_version: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for *key, procedure in rows:
+        procedures_by_version[key[0], key[1], key[2]].append(procedure)
     return procedures_by_version

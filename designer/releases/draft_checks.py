@@ -21,7 +21,7 @@ from designer.procedures import checking, editing, vocabulary
 from designer.readiness import obstacles
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import RehearsalComparison
-from designer.releases import channels, effective_versions, rehearsed
+from designer.releases import effective_versions, rehearsed
 from designer.releases.checks import Check, CheckedAgent, CheckedTool, TokenLimit, checks
 from designer.releases.composition import Node
 from people.models import User
@@ -42,7 +42,8 @@ def carried(draft: ReleaseDocument) -> dict[str, CarriedByFormat]:
 class DraftFacts:
     """A draft with the facts for its checks.
 
-    tree: the agents that the draft is composed of. base: the release that it is compared with.
+    tree: the agents that the draft is composed of. base: the release that it is compared with, and old: its
+    document.
     carried: what each format carries, by slug. rehearsals: by the primary key of the agent.
     readiness: of each tool in the default environment.
     """
@@ -50,6 +51,7 @@ class DraftFacts:
     tree: Sequence[Node]
     draft: ReleaseDocument
     base: Release | None
+    old: ReleaseDocument | None
     carried: Mapping[str, CarriedByFormat]
     rehearsals: Mapping[int, RehearsalComparison]
     readiness: Sequence[Readiness]
@@ -58,24 +60,24 @@ class DraftFacts:
         return [tool for tool in self.readiness if tool.agent == slug]
 
 
-def read_facts(tree: Sequence[Node], draft: ReleaseDocument) -> DraftFacts:
-    agent = tree[0].agent
-    base = channels.baseline(agent)
+def read_facts(tree: Sequence[Node], draft: ReleaseDocument, base: Release | None) -> DraftFacts:
+    agent, old = tree[0].agent, release_document.decode(base.document) if base else None
     return DraftFacts(
         tree=tree,
         draft=draft,
         base=base,
+        old=old,
         carried=carried(draft),
-        rehearsals=rehearsed.compare_tree(tree, draft, base=base),
+        rehearsals=rehearsed.compare_tree(tree, draft, base=base, old=old),
         readiness=obstacles.in_default_environment(agent, draft),
     )
 
 
 def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
     """Return the checks of the draft. Other agents' tools are named as far as the reader may see them."""
-    tree, draft, base = draft_facts.tree, draft_facts.draft, draft_facts.base
-    breaking_moves = _find_breaking_moves(tree, release_document.decode(base.document)) if base else {}
-    strands = effective_versions.broken_by(tree[0].agent, draft) if base else {}
+    tree, draft, base, old = draft_facts.tree, draft_facts.draft, draft_facts.base, draft_facts.old
+    breaking_moves = _find_breaking_moves(tree, old) if old else {}
+    strands = effective_versions.broken_by(tree[0].agent, draft, {base.pk: old}) if base and old else {}
     pins = [pin for node in tree for pin in node.all_pins]
     blocked, reviewed = (
         pinned_signatures.blocked_by_review(pins),
@@ -240,8 +242,10 @@ def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[in
             )
             if old and old.digest != pin.version.digest:
                 moved.append((pin, old.ordinal))
-    rows = ToolVersion.objects.filter(tool__in={pin.tool_id for pin, _ in moved})
-    version_rows = {(row.tool_id, row.ordinal): row for row in rows} if moved else {}
+    rows = ToolVersion.objects.filter(
+        tool__in={pin.tool_id for pin, _ in moved}, ordinal__in={ordinal for _, ordinal in moved}
+    )
+    version_rows = {(row.tool_id, row.ordinal): row for row in rows.defer("raw")} if moved else {}
     breaks_by_pin = {}
     for pin, ordinal in moved:
         if old_version := version_rows.get((pin.tool_id, ordinal)):

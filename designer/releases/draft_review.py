@@ -1,9 +1,8 @@
 """The effects of publishing an agent now on its runtimes, and the checks of the draft."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from designer import exports
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release, Retirement
@@ -11,8 +10,8 @@ from designer.pins import token_budget
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import RehearsalComparison
 from designer.releases import binding_snapshots, channels, composition, diff, draft_checks
+from designer.releases.channels import ChannelState
 from designer.releases.checks import Check
-from designer.releases.draft_checks import CarriedByFormat
 from designer.releases.recorded_bindings import BindingChange
 from people.models import User
 
@@ -34,15 +33,19 @@ class DraftReview:
     """The review of a draft.
 
     against: the release that `live` points to, else the newest; the changes are compared with it.
+    old: its document.
     is_new: publishing would write something else than the newest release.
     tokens: of the agent itself, by format.
     size_change: the growth of everything that it and its sub-agents show.
     rehearsals: of each agent that has tests. readiness: of each tool in the default environment.
     bindings: the differences from what `against` recorded as running there.
+    channels: as in `channels.states`.
     """
 
     draft: ReleaseDocument
     against: Release | None
+    old: ReleaseDocument | None
+    channels: Sequence[ChannelState]
     newest: Release | None
     is_new: bool
     changes: diff.TreeChange
@@ -77,20 +80,24 @@ def review_draft(agent: Agent, reader: User) -> DraftReview:
     newest = agent.releases.order_by("-number").first()
     tree = composition.trees([agent])[agent.pk]
     draft = composition.document(tree, number=composition.number_after(agent, newest.number if newest else 0))
-    facts = draft_checks.read_facts(tree, draft)
-    against = facts.base
-    old = release_document.decode(against.document) if against else None
-    last = release_document.decode(newest.document) if newest else None
+    states = channels.states(agent)
+    live = states[0].release
+    against = live if live and live != newest else newest
+    facts = draft_checks.read_facts(tree, draft, against)
+    old = facts.old
+    last = old if newest == against else release_document.decode(newest.document) if newest else None
     is_same = last is not None and composition.is_same(draft, last)
     moved_bindings = binding_snapshots.list_moved_bindings(agent.pk, newest, draft)
     return DraftReview(
         draft=draft,
         against=against,
+        old=old,
+        channels=states,
         newest=newest,
         is_new=not draft.is_empty and (not is_same or bool(moved_bindings)),
         changes=diff.compare_releases(old, draft),
         checks=[] if draft.is_empty else draft_checks.checks_of(facts, reader),
-        tokens=_tokens(exports.carried_by_format(old) if old else [], facts.carried[agent.slug]),
+        tokens=_tokens(old, draft),
         size_change=_size(draft) - (_size(old) if old else 0),
         rehearsals=list(facts.rehearsals.values()),
         readiness=list(facts.readiness),
@@ -152,14 +159,8 @@ def _size(document: ReleaseDocument) -> int:
     return sum(map(token_budget.tokens_of_agent, document.nodes))
 
 
-def _tokens(old: CarriedByFormat, new: CarriedByFormat) -> dict[str, TokenChange]:
-    before = _sizes(old)
-    return {name: TokenChange(before.get(name), size) for name, size in _sizes(new).items()}
-
-
-def _sizes(fits: CarriedByFormat) -> dict[str, int]:
+def _tokens(old: ReleaseDocument | None, new: ReleaseDocument) -> dict[str, TokenChange]:
+    before = token_budget.tokens_by_format(old) if old else {}
     return {
-        format_.name: token_budget.total_tokens(carried_part.fitting, format_)
-        for format_, carried_part in fits
-        if format_.is_text
+        name: TokenChange(before.get(name), size) for name, size in token_budget.tokens_by_format(new).items()
     }

@@ -5,7 +5,7 @@ the documents of an agent's releases in their order, so each process computes th
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from uuid import UUID
 
@@ -46,7 +46,11 @@ class _History:
         for pk in unread:
             self._add(Release.objects.only("agent_id", "number", "document").get(pk=pk))
 
-    def changed(self, current: dict[NumberedToolKey, ReleasedTool]) -> dict[NumberedToolKey, ReleasedTool]:
+    def changed(
+        self,
+        current: dict[NumberedToolKey, ReleasedTool],
+        decoded: Mapping[int, ReleaseDocument] | None = None,
+    ) -> dict[NumberedToolKey, ReleasedTool]:
         """Return the tools whose last version differs, each as it was last shown."""
         changed_keys = [
             key
@@ -58,7 +62,10 @@ class _History:
             if key not in self._shown:
                 unknown[self.newest[key].release_id].append(key)
         for pk, keys in unknown.items():
-            earlier = tools_of(Release.objects.only("agent_id", "document").get(pk=pk))
+            if document := (decoded or {}).get(pk):
+                earlier = numbering.tools_of_document(document, self.agent)
+            else:
+                earlier = tools_of(Release.objects.only("agent_id", "document").get(pk=pk))
             self._shown.update((key, earlier[key]) for key in keys)
         return {key: self._shown[key] for key in changed_keys}
 
@@ -136,16 +143,18 @@ def _cache_progress(agent: int, newest: int, release: int) -> None:
     _progress[agent] = newest, release
 
 
-def broken_by(agent: Agent, draft: ReleaseDocument) -> dict[int, dict[str, list[str]]]:
+def broken_by(
+    agent: Agent, draft: ReleaseDocument, decoded: Mapping[int, ReleaseDocument]
+) -> dict[int, dict[str, list[str]]]:
     """Return what the draft of a published agent would break for clients that know versions.
 
     By the primary key of each agent of its tree: the tools that would become other tools to them, with a
-    sentence per reason.
+    sentence per reason. `decoded`: documents of its releases that were read already, by primary key.
     """
     store_numbers(agent.pk)
     history, current = _History(agent.pk), numbering.tools_of_document(draft, agent.pk)
     result: defaultdict[int, dict[str, list[str]]] = defaultdict(dict)
-    for key, old in history.changed(current).items():
+    for key, old in history.changed(current, decoded).items():
         if sentences := numbering.list_breaks(old, current[key]):
             result[key.node][current[key].signature.name] = sentences
     return result

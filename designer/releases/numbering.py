@@ -9,12 +9,16 @@ from uuid import UUID, uuid5
 import protocols
 from catalog.rules import diff
 from core.canonical_json import canonical
+from core.content_cache import ContentCache
+from core.content_cache import digest as content_digest
 from designer.exports import a2t, base, oxp, transfers
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool
 from protocols.base import UnreadableItemError
 
 # The protocols whose clients know versions.
 _FORMATS = (a2t.FORMAT, oxp.FORMAT)
+# Each view of a draft numbers the same changed tools.
+_change_cache: ContentCache[list[diff.Change]] = ContentCache(size=4_000)
 _FIRST = "1.0.0"
 
 
@@ -78,7 +82,7 @@ def first_number(tool: ReleasedTool, *, uuids: Container[UUID], names: Container
 
 def next_number(last: Number, old: ReleasedTool, new: ReleasedTool) -> Number:
     """Return the next number of a tool that was last shown as `old`."""
-    changes = _changes(old, new)
+    changes = _cached_changes(old, new)
     major, minor, patch = map(int, last.semver.split("."))
     if unsafe(changes):
         # A new id each time, which only this tool can get.
@@ -90,12 +94,16 @@ def next_number(last: Number, old: ReleasedTool, new: ReleasedTool) -> Number:
 
 def list_breaks(old: ReleasedTool, new: ReleasedTool) -> list[str]:
     """Return a sentence for each change that may break a caller of `old`."""
-    return [change.sentence for change in unsafe(_changes(old, new))]
+    return [change.sentence for change in unsafe(_cached_changes(old, new))]
 
 
 def unsafe(changes: list[diff.Change]) -> list[diff.Change]:
     # Undecided changes count too: no user compares the versions before clients are notified.
     return [change for change in changes if change.effect not in diff.SAFE]
+
+
+def _cached_changes(old: ReleasedTool, new: ReleasedTool) -> list[diff.Change]:
+    return _change_cache.get(content_digest((old, new)), lambda: _changes(old, new))
 
 
 def _changes(old: ReleasedTool, new: ReleasedTool) -> list[diff.Change]:

@@ -75,7 +75,7 @@ def publish(
         agent = _lock_tree_of(agent)
         tree = composition.trees([agent])[agent.pk]
         document = _compose_changed(agent, tree)
-        draft_facts = draft_checks.read_facts(tree, document)
+        draft_facts = draft_checks.read_facts(tree, document, channels.baseline(agent))
         check_rows = draft_checks.checks_of(draft_facts, actor)
         if failed_checks := not_accepted(check_rows, accept, is_admin=actor.can_administer):
             raise ChecksFailedError(_describe_failed_checks(agent, failed_checks), check_rows)

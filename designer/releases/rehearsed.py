@@ -54,10 +54,10 @@ class _TestSet:
 
 
 def compare_tree(
-    tree: Sequence[Node], draft: ReleaseDocument, *, base: Release | None
+    tree: Sequence[Node], draft: ReleaseDocument, *, base: Release | None, old: ReleaseDocument | None
 ) -> dict[int, RehearsalComparison]:
     """Return the comparisons of the tree's agents with tests, by primary key. Starts workers for missing
-    results.
+    results. `old` is the document of `base`.
     """
     rows: defaultdict[int, list[Rehearsal]] = defaultdict(list)
     for row in sentences.sentences_of([node.agent for node in tree]):
@@ -65,7 +65,6 @@ def compare_tree(
     if not rows:
         return {}
     plans_by_agent = plans.plans_of([node.agent for node in tree if node.agent.pk in rows])
-    old = release_document.decode(base.document) if base else None
     test_sets: dict[int, tuple[_TestSet, _TestSet | None]] = {}
     for agent in (node.agent for node in tree if node.agent.pk in rows):
         agent_rows, judge = rows[agent.pk], plans_by_agent[agent.pk].asks

@@ -8,12 +8,11 @@ from django.utils.text import get_text_list
 from core.errors import DomainError
 from core.readable_changes import ReadableChange
 from designer import exports
-from designer.exports import document as release_document
 from designer.forms.releases import PublishForm
 from designer.models import Agent
 from designer.overviews import agent_readiness
 from designer.readiness.judgement import summarize
-from designer.releases import channels, draft_review, publishing
+from designer.releases import draft_review, publishing
 from designer.releases.checks import Check
 from designer.releases.draft_review import DraftReview
 from designer.releases.readable_diff import ReleaseComparison
@@ -58,7 +57,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         comparison = ReleaseComparison(*draft_review.released_and_draft(agent))
         return release_changes.details_response(request, comparison)
     review = draft_review.review_draft(agent, person(request))
-    live = channels.state(agent, channels.LIVE)
+    live = review.channels[0]
     context = {
         "agent": agent,
         "form": form,
@@ -73,7 +72,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         "tokens_change": review.size_change,
         "codes": sorted({check.code for check in review.failed}),
-        **readers_of(agent, channels.states(agent)),
+        **readers_of(agent, review.channels),
         "for_admins": _for_admins(review.failed) if not person(request).can_administer else [],
     }
     return render(request, "designer/publish.html", context, status=409 if form.errors else 200)
@@ -94,9 +93,8 @@ def changes(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _comparison(review: DraftReview) -> ReleaseComparison:
-    old = release_document.decode(review.against.document) if review.against else None
     bindings = [ReadableChange(sentence=change.message) for change in review.bindings]
-    return ReleaseComparison(old, review.draft, review.changes, bindings)
+    return ReleaseComparison(review.old, review.draft, review.changes, bindings)
 
 
 def _says_changes(review: DraftReview) -> str:

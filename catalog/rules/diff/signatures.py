@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, member_change
 from catalog.rules.diff.scalars import moved
 from catalog.rules.diff.schemas import Comparer
+from core.content_cache import ContentCache, digest
 from core.schema.pointers import Steps
 from core.schema.types import is_equal
 from protocols import parameters as json_schema
@@ -36,7 +38,15 @@ class Comparison:
         return frozenset(change.effect for change in self.changes)
 
 
+# Pages compare the same pairs of versions on each view.
+_comparisons: ContentCache[Comparison] = ContentCache(size=4_000)
+
+
 def compare(old: Signature, new: Signature) -> Comparison:
+    return _comparisons.get(digest((old, new)), partial(_compare, old, new))
+
+
+def _compare(old: Signature, new: Signature) -> Comparison:
     changes = (
         *_tool(old, new),
         *_side("inputs", old.inputs, new.inputs, old.schema_rest, new.schema_rest),

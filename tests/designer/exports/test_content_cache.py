@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from core.content_cache import ContentCache, digest
 from designer.exports import base
 from designer.exports.base import carried
-from designer.exports.content_cache import ContentCache, digest
 from tests.designer.exports.formats import FORMATS
 from tests.designer.exports.test_exports import make_release
 from tests.designer.exports.test_round_trip import tool_of
