@@ -1,16 +1,18 @@
 """`python -m catalog.meaning.server DIRECTORY ENCODER SECONDS`: the process of a host that compares meanings.
 
 A question takes 2 ms, and a batch of texts some 30 ms; a question does not wait for texts that are sent to
-an address. The model is loaded for the first request that needs it; after so many quiet seconds the process
-starts anew without it, because it holds 70 MB of each host. The process ends when the one that started it
-does, which the end of its standard input shows.
+an address, and a request for the state waits for neither. The model is loaded for the first request that
+needs it; after so many quiet seconds the process starts anew without it, because it holds 70 MB of each
+host. The process ends when the one that started it does, which the end of its standard input shows.
 """
 
 import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +25,7 @@ from catalog.meaning.messages import (
     FindNearest,
     Loading,
     Prepare,
+    ReadState,
     Reply,
     Request,
     Similarities,
@@ -61,31 +64,51 @@ class MeaningServer:
         self._load_lock = threading.Lock()
 
     def serve(self, listener: Listener) -> None:
-        with ThreadPoolExecutor(MAX_CLIENTS) as pool:
+        # A slow address may occupy all threads of the model, so requests are read and states sent by others.
+        with ThreadPoolExecutor(MAX_CLIENTS) as readers, ThreadPoolExecutor(MAX_CLIENTS) as workers:
             while True:
                 client = listener.accept()
                 # A client that waits for a thread counts, too.
                 with self._lock:
                     self._client_count += 1
-                pool.submit(self._serve_client, client)
+                readers.submit(self._read_request, client, workers)
 
-    def _serve_client(self, client: "Connection[Any, Any]") -> None:
-        try:
-            with client:
-                if client.poll(READ_SECONDS):
-                    self._converse(client)
-        except (OSError, EOFError, msgspec.MsgspecError) as error:
-            print(f"A request about meanings failed: {error}", file=sys.stderr, flush=True)  # noqa: T201 - no log here
-        finally:
-            with self._lock:
-                self._client_count -= 1
+    def _read_request(self, client: "Connection[Any, Any]", workers: ThreadPoolExecutor) -> None:
+        with self._conversation(client) as stack:
+            if not client.poll(READ_SECONDS):
+                return
+            request = decode_request(client.recv_bytes())
+            if isinstance(request, ReadState):
+                self._send_reply(client, request)
+                return
+            if isinstance(request, Prepare):
+                client.send_bytes(encode(self._stored_state()))
+            workers.submit(self._converse, client, request)
+            stack.pop_all()
 
-    def _converse(self, client: "Connection[Any, Any]") -> None:
-        request = decode_request(client.recv_bytes())
-        if isinstance(request, Prepare):
-            client.send_bytes(encode(self._stored_state()))
-            self.load()
-            return
+    @contextmanager
+    def _conversation(self, client: "Connection[Any, Any]") -> Iterator[ExitStack]:
+        """Report a failure, and end the conversation unless the callbacks of the stack are removed."""
+        with ExitStack() as stack:
+            stack.callback(self._end_conversation, client)
+            try:
+                yield stack
+            except (OSError, EOFError, msgspec.MsgspecError) as error:
+                _report(f"A request about meanings failed: {error}")
+
+    def _end_conversation(self, client: "Connection[Any, Any]") -> None:
+        client.close()
+        with self._lock:
+            self._client_count -= 1
+
+    def _converse(self, client: "Connection[Any, Any]", request: Request) -> None:
+        with self._conversation(client):
+            if isinstance(request, Prepare):
+                self.load()
+            else:
+                self._send_reply(client, request)
+
+    def _send_reply(self, client: "Connection[Any, Any]", request: Request) -> None:
         if self._loaded is None and _needs_model(request):
             client.send_bytes(encode(Loading()))
         try:
@@ -121,13 +144,28 @@ class MeaningServer:
             return self._loaded
 
     def start_anew_when_idle(self, seconds: float) -> None:
-        """Replace this process by a new one once the model was not used for so long. Never returns."""
+        """Replace this process by a new one once the model was not used for so long. Never returns.
+
+        After a failure, as without memory, it tries again when as much time has passed.
+        """
+        has_failed = False
         while True:
             time.sleep(seconds / 10)
             with self._lock:
                 is_idle = self._client_count == 0
-                if is_idle and self._loaded and time.monotonic() - self._used_at > seconds:
+                if not (is_idle and self._loaded and time.monotonic() - self._used_at > seconds):
+                    continue
+                try:
                     os.execv(sys.executable, [sys.executable, "-m", "catalog.meaning.server", *sys.argv[1:]])  # noqa: S606
+                except OSError as error:
+                    self._used_at = time.monotonic()
+                    if not has_failed:
+                        _report(f"The model of meanings stays in memory, because no process started: {error}")
+                    has_failed = True
+
+
+def _report(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)  # noqa: T201 - there is no log here
 
 
 def _needs_model(request: Request) -> bool:

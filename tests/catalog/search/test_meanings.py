@@ -194,6 +194,41 @@ def test_requests_are_answered_while_the_model_is_loaded(host, settings, monkeyp
         may_load.set()
 
 
+def test_states_are_read_while_every_thread_waits_for_a_slow_address(host, settings, monkeypatch):
+    directory, may_answer = Path(settings.SEARCH_DIRECTORY), threading.Event()
+    monkeypatch.setattr(ThingsEncoder, "encode", lambda *_: may_answer.wait(10))
+    questions = [
+        threading.Thread(target=client.send_now, args=[directory, FindNearest("rain", None, [], 1), 2.0])
+        for _ in range(2 * server.MAX_CLIENTS)
+    ]
+    try:
+        for question in questions:
+            question.start()
+        wait_until(lambda: host._client_count == len(questions))
+        assert client.send(directory, ReadState(), 1.0).state is None
+    finally:
+        may_answer.set()
+        for question in questions:
+            question.join()
+
+
+def test_a_process_that_cannot_start_anew_tries_again(host, monkeypatch, capsys):
+    host.load()
+    tries = []
+
+    def execv(*_):
+        tries.append(1)
+        if len(tries) == 3:
+            raise SystemExit
+        raise OSError("Cannot allocate memory")
+
+    monkeypatch.setattr(server.os, "execv", execv)
+    with pytest.raises(SystemExit):
+        host.start_anew_when_idle(0.05)
+    assert len(tries) == 3
+    assert capsys.readouterr().err.count("Cannot allocate memory") == 1
+
+
 def test_a_process_that_accepts_nothing_is_waited_for_in_bounded_time(tmp_path):
     with Listener(str(tmp_path / SOCKET), "AF_UNIX", backlog=1):
         for _ in range(5):
