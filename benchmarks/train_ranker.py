@@ -4,8 +4,8 @@
 
 FOLDER has `corpus_NAME.jsonl` (`{id, vendor, name, description, tags, input_parameters}`) and
 `queries_NAME.jsonl` (`{query, relevant}`) for each public set, which are searched in the endpoints of it.
-The development halves of `benchmarks/questions` are searched in the whole catalog. The test halves are never
-read.
+The questions for development in `benchmarks/questions` are searched in the whole catalog; those that are held
+out are never read.
 """
 
 import json
