@@ -108,19 +108,16 @@ def _altered_versions() -> Iterator[str]:
         # Most documents are digested whole.
         if hashlib.sha256(raw.encode()).hexdigest() == digest:
             continue
-        if not base.is_digest_of(digest, _digest(protocol, raw), protocols.get(protocol).revision):
+        outside = protocols.get(protocol).outside_digest
+        try:
+            document = msgspec.json.decode(raw, type=dict[str, Any])
+        except msgspec.MsgspecError:
             yield f"version {pk}"
-
-
-def _digest(protocol: str, raw: str) -> str:
-    outside = protocols.get(protocol).outside_digest
-    try:
-        document = msgspec.json.decode(raw, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return ""
-    return canonical_json.digest(
-        {member: value for member, value in document.items() if member not in outside}
-    )
+            continue
+        digested = {member: value for member, value in document.items() if member not in outside}
+        revision = protocols.get(protocol).revision
+        if not base.is_digest_of(digest, canonical_json.digest(digested), revision):
+            yield f"version {pk}"
 
 
 def _unknown_keys() -> Iterator[str]:

@@ -14,7 +14,6 @@ from catalog import retention
 from catalog.credentials.oauth import renewal
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
-from catalog.models import Run
 from catalog.models.runs import RunStatus
 from catalog.pictures import fetching
 from catalog.review import inspector
@@ -56,16 +55,14 @@ def enumerate_run(run_id: int, *, ends: float = math.inf) -> None:
     """Perform the run and what follows it; begin no other portion of that after `ends` (time.monotonic)."""
     run = enumeration_runs.perform(run_id)
     # A message that is delivered again much later does nothing, so that a long queue does not grow by itself.
-    if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
+    if run.status == RunStatus.SUCCEEDED and (
+        run.finished_at is not None and timezone.now() - run.finished_at < LEFT_TO_OTHERS
+    ):
         inspector.inspect_pending(run.endpoint_id, ends=ends)
         scan.scan_pending(ends=ends)
         # If the broker is unavailable, the next run does it.
         task_dispatch.dispatch(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         failpoint("done")
-
-
-def _has_just_ended(run: Run) -> bool:
-    return run.finished_at is not None and timezone.now() - run.finished_at < LEFT_TO_OTHERS
 
 
 @shared_task(soft_time_limit=DETECTION_LIMIT)

@@ -109,13 +109,15 @@ _TABLE: tuple[tuple[int, int, Kind], ...] = (
 )
 
 
-def _has_a_kind(first: int, last: int) -> bool:
-    # Unassigned format controls and tags are reported as format controls and tags.
-    return any(begins <= first and last <= ends for begins, ends, _ in _TABLE)
-
-
 RANGES = sorted(
-    (*_TABLE, *((*span, UNASSIGNED) for span in _UNASSIGNED if not _has_a_kind(*span))),
+    (
+        *_TABLE,
+        *(
+            (*span, UNASSIGNED)
+            for span in _UNASSIGNED
+            if not any(begins <= span[0] and span[1] <= ends for begins, ends, _ in _TABLE)
+        ),
+    ),
     key=lambda entry: entry[0],
 )
 _FIRSTS = [first for first, _, _ in RANGES]

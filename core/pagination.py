@@ -47,7 +47,14 @@ class Keyset(Generic[Row]):
             except signing.BadSignature as error:
                 raise _unknown_cursor() from error
         backwards = start is not None and start.backwards
-        rows = list(self._rows_after(start, backwards)[: limit + 1])
+        sign, beyond = ("-", "lt") if self.descending != backwards else ("", "gt")
+        queryset = self.queryset.order_by(f"{sign}{self.field}", f"{sign}pk")
+        if start is not None:
+            value, pk = self._value(self.field, start.value), self._value("pk", start.pk)
+            after = Q(**{f"{self.field}__{beyond}": value}) | Q(**{f"pk__{beyond}": pk})
+            # Implied by `after`; it is the condition that an index can start from.
+            queryset = queryset.filter(after, **{f"{self.field}__{beyond}e": value})
+        rows = list(queryset[: limit + 1])
         more, rows = len(rows) > limit, rows[:limit]
         if backwards:
             rows.reverse()
@@ -57,16 +64,6 @@ class Keyset(Generic[Row]):
             self._write(rows[-1], backwards=False) if rows and has_next else None,
             self._write(rows[0], backwards=True) if rows and has_previous else None,
         )
-
-    def _rows_after(self, start: Cursor | None, backwards: bool) -> QuerySet[Row]:
-        sign, beyond = ("-", "lt") if self.descending != backwards else ("", "gt")
-        queryset = self.queryset.order_by(f"{sign}{self.field}", f"{sign}pk")
-        if start is None:
-            return queryset
-        value, pk = self._value(self.field, start.value), self._value("pk", start.pk)
-        after = Q(**{f"{self.field}__{beyond}": value}) | Q(**{f"pk__{beyond}": pk})
-        # Implied by `after`; it is the condition that an index can start from.
-        return queryset.filter(after, **{f"{self.field}__{beyond}e": value})
 
     def _value(self, name: str, text: str) -> Any:
         try:

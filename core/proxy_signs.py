@@ -146,13 +146,13 @@ def read_mismatches(*, proxies: int, is_https: bool) -> list[Sign]:
     if is_https:
         possible.add(Sign.NO_SCHEME)
     oldest = time.time() - KEPT_SECONDS
-    return [sign for sign in MISMATCHES if sign in possible and _has_lasted(sign, last_seen, oldest)]
-
-
-def _has_lasted(sign: Sign, seen: Mapping[str, float], oldest: float) -> bool:
-    seen_at, good = (
-        seen.get(sign, 0.0),
-        max((seen.get(good_sign, 0.0) for good_sign in GOOD_SIGNS.get(sign, ())), default=0.0),
-    )
+    last_good = {
+        sign: max((last_seen.get(good, 0.0) for good in GOOD_SIGNS.get(sign, ())), default=0.0)
+        for sign in possible
+    }
     # Processes write at different seconds, so what is hardly newer is as old.
-    return seen_at > oldest and seen_at > good + NOTE_EVERY
+    return [
+        sign
+        for sign in MISMATCHES
+        if sign in possible and last_seen.get(sign, 0.0) > max(oldest, last_good[sign] + NOTE_EVERY)
+    ]

@@ -67,7 +67,11 @@ def count(names: Sequence[str], now: float, times: Sequence[int] = ()) -> list[i
     global _away_until, _local_minute
     if time.monotonic() >= _away_until:
         try:
-            return _count_in_server([f"{_KEY}:{minute}:{name}" for name in names], times)
+            with redis_client.client().pipeline(transaction=False) as pipeline:
+                for name, more in zip(names, times, strict=True):
+                    pipeline.incrby(f"{_KEY}:{minute}:{name}", more)
+                    pipeline.expire(f"{_KEY}:{minute}:{name}", 2 * MINUTE)
+                return [int(total) for total in pipeline.execute()[::2]]
         except (redis.RedisError, OSError):
             _away_until = time.monotonic() + AWAY_SECONDS
     with _lock:
@@ -76,14 +80,6 @@ def count(names: Sequence[str], now: float, times: Sequence[int] = ()) -> list[i
             _local_minute = minute
         _local_counts.update(dict(zip(names, times, strict=True)))
         return [_local_counts[name] for name in names]
-
-
-def _count_in_server(keys: Sequence[str], times: Sequence[int]) -> list[int]:
-    with redis_client.client().pipeline(transaction=False) as pipeline:
-        for key, more in zip(keys, times, strict=True):
-            pipeline.incrby(key, more)
-            pipeline.expire(key, 2 * MINUTE)
-        return [int(total) for total in pipeline.execute()[::2]]
 
 
 def seconds_left(now: float) -> int:

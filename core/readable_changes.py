@@ -89,7 +89,11 @@ def describe_change(label: str, before: Any, after: Any) -> ReadableChange:
     raw = raw_values(before, after)
     is_text = any(isinstance(value, str) for value in (before, after))
     if _is_plain_list(before) and _is_plain_list(after):
-        return ReadableChange(sentence=f"{label}: {_list_change(before, after)}.")
+        added = [quote(item) for item in after if item not in before]
+        removed = [quote(item) for item in before if item not in after]
+        phrases = [f"{', '.join(added)} added"] if added else []
+        phrases += [f"{', '.join(removed)} removed"] if removed else []
+        return ReadableChange(sentence=f"{label}: {', '.join(phrases) or 'another order'}.")
     if not all(map(_is_short, (before, after))):
         verb = "added" if before is None else "removed" if after is None else "changed"
         return ReadableChange(sentence=f"{label} {verb}.", before=texts[0], after=texts[1], raw=raw)
@@ -111,7 +115,9 @@ def describe_facts(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
         return list(_fact_changes("", before, after))
     suffix = " before" if before else ""
     return [
-        _listed_fact(f"{label}{suffix}", value)
+        ReadableChange(sentence=f"{label}{suffix}: {quote(value)}.")
+        if _is_short(value)
+        else ReadableChange(sentence=f"{label}{suffix}:", after=outline(value), raw=raw_values(None, value))
         for label, value in _leaves("", before or after or {})
         if value not in _EMPTY
     ]
@@ -219,14 +225,6 @@ def _allowed_value(value: Any) -> str:
     return f"{value.get('name')} ({description})" if description else str(value.get("name"))
 
 
-def _list_change(before: Sequence[Any], after: Sequence[Any]) -> str:
-    added = [quote(item) for item in after if item not in before]
-    removed = [quote(item) for item in before if item not in after]
-    phrases = [f"{', '.join(added)} added"] if added else []
-    phrases += [f"{', '.join(removed)} removed"] if removed else []
-    return ", ".join(phrases) or "another order"
-
-
 def _fact_changes(label: str, before: Any, after: Any) -> Iterator[ReadableChange]:
     before, after = _by_identity(before), _by_identity(after)
     if before == after and type(before) is type(after):
@@ -258,12 +256,6 @@ def _leaves(label: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _leaves(_label_below(label, str(name)), member)
     else:
         yield label, value
-
-
-def _listed_fact(label: str, value: Any) -> ReadableChange:
-    if _is_short(value):
-        return ReadableChange(sentence=f"{label}: {quote(value)}.")
-    return ReadableChange(sentence=f"{label}:", after=outline(value), raw=raw_values(None, value))
 
 
 def _label_below(label: str, name: str) -> str:

@@ -220,10 +220,8 @@ def may_hold_unstorable(body: bytes) -> bool:
     if b"\\" in body and _ODD_ESCAPE.search(body):
         return True
     digits = body.translate(_DIGITS)
-    return b"0" * 200 in digits or _holds_big_exponent(digits)
-
-
-def _holds_big_exponent(digits: bytes) -> bool:
+    if b"0" * 200 in digits:
+        return True
     # Three digits follow an e where a number can begin. UUIDs inside strings look like that, too.
     position = digits.find(b"0e000")
     while position >= 0:
@@ -238,32 +236,23 @@ def unstorable(value: object) -> tuple[str, str] | None:
     """Return code and reason if a string, a number or the nesting of `value` cannot be stored."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
+        children: list[object] = []
         for part in level:
-            if problem := _unstorable_part(part):
-                return problem
-        level = [child for part in level for child in _children(part)]
+            if isinstance(part, str):
+                if "\0" in part:
+                    return "JSON_NUL", f'a NUL character in "{printable(part, 40)}"'
+                if not part.isascii() and any("\ud800" <= char <= "\udfff" for char in part):
+                    return "JSON_SURROGATE", f'half of a surrogate pair in "{printable(part, 40)}"'
+            elif isinstance(part, float) and not math.isfinite(part):
+                return "JSON_NUMBER", "a number that is too large"
+            elif isinstance(part, BrokenPart):
+                return part.code, part.reason
+            elif isinstance(part, dict | list):
+                children += part if isinstance(part, list) else [*part.keys(), *part.values()]
+        level = children
         if not level:
             return None
     return "JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"
-
-
-def _unstorable_part(part: object) -> tuple[str, str] | None:
-    if isinstance(part, BrokenPart):
-        return part.code, part.reason
-    if isinstance(part, float) and not math.isfinite(part):
-        return "JSON_NUMBER", "a number that is too large"
-    if isinstance(part, str):
-        if "\0" in part:
-            return "JSON_NUL", f'a NUL character in "{printable(part, 40)}"'
-        if not part.isascii() and any("\ud800" <= char <= "\udfff" for char in part):
-            return "JSON_SURROGATE", f'half of a surrogate pair in "{printable(part, 40)}"'
-    return None
-
-
-def _children(part: object) -> list[object]:
-    if isinstance(part, dict):
-        return [*part.keys(), *part.values()]
-    return part if isinstance(part, list) else []
 
 
 def _read_exactly(body: bytes, complaint: str) -> object:

@@ -85,27 +85,34 @@ class _Composer:
         self._open: list[_OpenCollection] = []
         self._size = 0
         self._anchors: dict[str, tuple[Any, int]] = {}
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            yaml.ScalarEvent: self._scalar,
-            yaml.MappingStartEvent: self._start_mapping,
-            yaml.SequenceStartEvent: self._start_sequence,
-            yaml.MappingEndEvent: self._end,
-            yaml.SequenceEndEvent: self._end,
-            yaml.AliasEvent: self._alias,
-            yaml.DocumentStartEvent: self._start_document,
-        }
 
     def take(self, event: yaml.Event) -> None:
         if self._skipped:
             self._count(1)
             self._skipped += isinstance(event, yaml.CollectionStartEvent)
             self._skipped -= isinstance(event, yaml.CollectionEndEvent)
-        elif handler := self._handlers.get(type(event)):
-            handler(event)
-
-    def _start_document(self, event: yaml.DocumentStartEvent) -> None:
-        self.documents += 1
-        self._anchors.clear()
+            return
+        match event:
+            case yaml.ScalarEvent():
+                self._scalar(event)
+            case yaml.MappingStartEvent():
+                self._start(_OpenCollection({}, self._size, event.anchor))
+            case yaml.SequenceStartEvent():
+                self._start(_OpenCollection([], self._size, event.anchor))
+            case yaml.CollectionEndEvent():
+                self._end()
+            case yaml.AliasEvent():
+                if event.anchor not in self._anchors:
+                    message = (
+                        f"The reply refers to “{printable(str(event.anchor), 60)}” before it is complete."
+                    )
+                    raise ProtocolViolationError("YAML_ALIAS", message)
+                value, size = self._anchors[event.anchor]
+                self._count(size)
+                self._add(value)
+            case yaml.DocumentStartEvent():
+                self.documents += 1
+                self._anchors.clear()
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         size = 1 + len(event.value) // CHARACTERS_PER_VALUE
@@ -115,12 +122,6 @@ class _Composer:
         if event.anchor:
             self._anchors[event.anchor] = (value, size)
         self._add(value)
-
-    def _start_mapping(self, event: yaml.MappingStartEvent) -> None:
-        self._start(_OpenCollection({}, self._size, event.anchor))
-
-    def _start_sequence(self, event: yaml.SequenceStartEvent) -> None:
-        self._start(_OpenCollection([], self._size, event.anchor))
 
     def _start(self, opened: _OpenCollection) -> None:
         if self._is_key():
@@ -133,21 +134,13 @@ class _Composer:
         else:
             self._open.append(opened)
 
-    def _end(self, event: yaml.Event) -> None:
+    def _end(self) -> None:
         ended = self._open.pop()
         value = ended.value
         if ended.merged and isinstance(value, dict):
             value = ended.value = {k: v for part in reversed(ended.merged) for k, v in part.items()} | value
         if ended.anchor:
             self._anchors[ended.anchor] = (value, self._size - ended.size_before)
-        self._add(value)
-
-    def _alias(self, event: yaml.AliasEvent) -> None:
-        if event.anchor not in self._anchors:
-            message = f"The reply refers to “{printable(str(event.anchor), 60)}” before it is complete."
-            raise ProtocolViolationError("YAML_ALIAS", message)
-        value, size = self._anchors[event.anchor]
-        self._count(size)
         self._add(value)
 
     def _is_key(self) -> bool:

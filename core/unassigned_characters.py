@@ -78,10 +78,8 @@ E01F0-EFFFD
 """
 
 
-def _range(text: str) -> tuple[int, int]:
-    first, _, last = text.partition("-")
-    return int(first, 16), int(last or first, 16)
-
-
 # First and last code point of each range, in order.
-UNASSIGNED = tuple(map(_range, _RANGES.split()))
+UNASSIGNED = tuple(
+    (int(first, 16), int(last or first, 16))
+    for first, _, last in (span.partition("-") for span in _RANGES.split())
+)

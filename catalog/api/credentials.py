@@ -18,7 +18,7 @@ from catalog.credentials import status as credential_status
 from catalog.credentials.kinds.base import Detail
 from catalog.credentials.oauth import client_registration, clients, discovery, sign_in
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
-from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
+from catalog.credentials.oauth.grant_status import Remedy, State
 from catalog.credentials.oauth.token_replies import words_of
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.vendors import OAuthKind
@@ -236,37 +236,35 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
     @extend_schema_field(CredentialStatusOutput)
     def get_status(self, row: Credential) -> dict[str, Any]:
         status = credential_status.status_of(row, timezone.now())
-        document: dict[str, Any] = CredentialStatusOutput(_status_members(row, status)).data
+        failed = status.failed_at and {
+            "code": status.error_code,
+            "message": status.error_message,
+            "at": status.failed_at,
+            "retry_at": status.retry_at,
+        }
+        scopes = clients.uses_oauth(row) and {
+            "asked": words_of(row.grant.scope),
+            "granted": status.granted,
+            "missing": status.missing,
+            "extra": status.extra,
+            "wanted": status.wanted,
+        }
+        document: dict[str, Any] = CredentialStatusOutput(
+            {
+                "state": status.state,
+                "message": status.message,
+                "remedy": status.remedy,
+                "used_at": credential_status.used_at(row),
+                "renewed_at": status.obtained_at,
+                "expires_at": status.expires_at,
+                "in_doubt_since": status.in_doubt_since,
+                "signed_in_at": status.signed_in_at,
+                "signed_in_by": status.signed_in_by,
+                "error": failed or None,
+                "scopes": scopes or None,
+            }
+        ).data
         return document
-
-
-def _status_members(row: Credential, found: CredentialStatus) -> dict[str, Any]:
-    failed = found.failed_at and {
-        "code": found.error_code,
-        "message": found.error_message,
-        "at": found.failed_at,
-        "retry_at": found.retry_at,
-    }
-    scopes = clients.uses_oauth(row) and {
-        "asked": words_of(row.grant.scope),
-        "granted": found.granted,
-        "missing": found.missing,
-        "extra": found.extra,
-        "wanted": found.wanted,
-    }
-    return {
-        "state": found.state,
-        "message": found.message,
-        "remedy": found.remedy,
-        "used_at": credential_status.used_at(row),
-        "renewed_at": found.obtained_at,
-        "expires_at": found.expires_at,
-        "in_doubt_since": found.in_doubt_since,
-        "signed_in_at": found.signed_in_at,
-        "signed_in_by": found.signed_in_by,
-        "error": failed or None,
-        "scopes": scopes or None,
-    }
 
 
 class LookupInput(Input):
@@ -351,7 +349,11 @@ class CredentialList(ListAPIView[Credential]):
             **{"secret": ""} | details | client,
         )
         if registration_url:
-            _check_registered(details, client)
+            # The registration sets these members, so values of the caller would be lost.
+            if details["kind"] != OAuthKind.CODE:
+                raise invalid(client="Only a credential that a person signs in for registers itself.")
+            if "client_id" in client or details.get("secret"):
+                raise invalid(client="Give either a client that you have, or the address to register at.")
             row = save(
                 registered=client_registration.register_at(
                     client | {"registration_url": registration_url},
@@ -404,14 +406,6 @@ class CredentialDetail(GenericAPIView[Credential]):
     def _answer(self, pk: Any) -> Response:
         row = self._row(pk)
         return Response(CredentialOutput(row).data, headers=etag_of(sessions.facts(row)))
-
-
-def _check_registered(details: dict[str, Any], client: dict[str, Any]) -> None:
-    # The registration sets these members, so values of the caller would be lost.
-    if details["kind"] != OAuthKind.CODE:
-        raise invalid(client="Only a credential that a person signs in for registers itself.")
-    if "client_id" in client or details.get("secret"):
-        raise invalid(client="Give either a client that you have, or the address to register at.")
 
 
 def _changes(row: Credential, given: dict[str, Any]) -> dict[str, Any]:

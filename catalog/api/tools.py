@@ -3,7 +3,6 @@
 from dataclasses import asdict, replace
 from typing import Any, get_args
 
-from django.http import QueryDict
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -14,7 +13,7 @@ import protocols
 from catalog.api.progress import ProgressOutput
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import Query, count_facets, search
-from catalog.search.facets import FACETS, FacetValue
+from catalog.search.facets import FACETS
 from catalog.search.progress import catalog_progress
 from catalog.search.scope import CHANGE_SPANS
 from catalog.search.tool_query import (
@@ -173,43 +172,42 @@ class ToolList(APIView):
     def get(self, request: Request) -> Response:
         query = replace(_query(request), within=self.within(request), use_counts=self.use_counts())
         page = search(query)
-        facets = count_facets(query, page.matches) if _has_facets(request) else None
+        text = request.query_params.get("facets")
+        if text not in (None, "1"):
+            raise invalid(facets="Give 1, or leave it out.")
+        facets = count_facets(query, page.matches) if text == "1" else None
         url = public_url(request.get_full_path(), request)
-        return Response(
-            {
-                "count": page.count,
-                "results": [row | {"why": row["why"] and asdict(row["why"])} for row in page.rows],
-                "next": replace_query_param(url, "cursor", page.next) if page.next else None,
-                "previous": replace_query_param(url, "cursor", page.previous) if page.previous else None,
-                "unmatched": page.unmatched,
-                "repaired": page.repaired,
-                "fits_badly": page.fits_badly,
-                "progress": ProgressOutput(catalog_progress()).data,
+        document = {
+            "count": page.count,
+            "results": [row | {"why": row["why"] and asdict(row["why"])} for row in page.rows],
+            "next": replace_query_param(url, "cursor", page.next) if page.next else None,
+            "previous": replace_query_param(url, "cursor", page.previous) if page.previous else None,
+            "unmatched": page.unmatched,
+            "repaired": page.repaired,
+            "fits_badly": page.fits_badly,
+            "progress": ProgressOutput(catalog_progress()).data,
+        }
+        if facets is not None:
+            document["facets"] = {
+                name: [
+                    {"value": value.value, "label": value.label, "count": value.count}
+                    for value in values[:MAX_FACET_VALUES]
+                ]
+                for name, values in facets.items()
             }
-            | ({} if facets is None else {"facets": _facets_output(facets)})
-        )
-
-
-def _has_facets(request: Request) -> bool:
-    text = request.query_params.get("facets")
-    if text not in (None, "1"):
-        raise invalid(facets="Give 1, or leave it out.")
-    return text == "1"
-
-
-def _facets_output(facets: dict[str, list[FacetValue]]) -> dict[str, Any]:
-    return {
-        name: [
-            {"value": each.value, "label": each.label, "count": each.count}
-            for each in values[:MAX_FACET_VALUES]
-        ]
-        for name, values in facets.items()
-    }
+        return Response(document)
 
 
 def _query(request: Request) -> Query:
     parameters = request.query_params
-    _refuse_empty(parameters)
+    # A filter that a program left empty by mistake would answer with everything; only `q` may be empty.
+    names = {parameter.name for parameter in PARAMETERS} - {"q"}
+    empty = [name for name, values in parameters.lists() if name in names and "" in values]
+    if empty:
+        raise invalid(**dict.fromkeys(empty, "Give a value, or leave it out."))
+    text = parameters.get("as_typed")
+    if text not in (None, "true", "false"):
+        raise invalid(as_typed="Give true or false.")
     return Query(
         q=parameters.get("q", ""),
         vendor=tuple(parameters.getlist("vendor")),
@@ -223,25 +221,11 @@ def _query(request: Request) -> Query:
         changed_since=tuple(parameters.getlist("changed_since")),
         version=parameters.get("version", ""),
         endpoint=_parse_integer(parameters.get("endpoint"), "endpoint", 2**63 - 1),
-        as_typed=_flag(parameters.get("as_typed"), "as_typed"),
+        as_typed=text == "true",
         sort=parameters.get("sort", ""),
         limit=_parse_integer(parameters.get("limit"), "limit", MAX_LIMIT) or DEFAULT_LIMIT,
         cursor=parameters.get("cursor", ""),
     )
-
-
-def _refuse_empty(given: QueryDict) -> None:
-    # A filter that a program left empty by mistake would answer with everything; only `q` may be empty.
-    names = {parameter.name for parameter in PARAMETERS} - {"q"}
-    empty = [name for name, values in given.lists() if name in names and "" in values]
-    if empty:
-        raise invalid(**dict.fromkeys(empty, "Give a value, or leave it out."))
-
-
-def _flag(text: str | None, name: str) -> bool:
-    if text not in (None, "true", "false"):
-        raise invalid(**{name: "Give true or false."})
-    return text == "true"
 
 
 def _parse_integer(text: str | None, name: str, most: int) -> int | None:

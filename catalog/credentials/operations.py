@@ -93,7 +93,10 @@ def update_credential(
         client_details, secret = clients.from_registration(registered)
         changes |= client_details
     before, old_details = sessions.facts(_with_grant(credential)), credential.details
-    _check_asked(credential, changes)
+    allowed_names = {"name", *details_of(credential), *clients.REGISTERED}
+    if others := [name for name in changes if name not in allowed_names and changes[name] is not None]:
+        kind = kinds.label_of(credential.kind)
+        raise invalid(**dict.fromkeys(others, f"A credential of the kind “{kind}” does not have this."))
     credential.name = changes.get("name", credential.name).strip()
     revoked = _change_details(credential, changes, has_new_secret=bool(secret))
     _check_credential(credential)
@@ -102,7 +105,11 @@ def update_credential(
     ):
         _enter(credential, secret, actor)
     elif credential.details != old_details:
-        _check_stored_secret(credential)
+        # Changed details may need another secret. One that cannot be decrypted is entered again anyway.
+        with suppress(UndecryptableError):
+            stored_secret = sessions.decrypt(credential).reveal()
+            if kind_class := kinds.KINDS.get(credential.kind):
+                kind_class.check_secret(stored_secret, credential.details)
     after = sessions.facts(credential)
     edit_conflicts.check(credential, expected, now=before, wanted=after)
     if after != before:
@@ -134,13 +141,6 @@ def _with_grant(credential: Credential) -> Credential:
         credential.grant = Grant.objects.select_for_update().get(credential=credential)
         credential.grant.credential = credential
     return credential
-
-
-def _check_asked(credential: Credential, changes: dict[str, Any]) -> None:
-    allowed_names = {"name", *details_of(credential), *clients.REGISTERED}
-    if others := [name for name in changes if name not in allowed_names and changes[name] is not None]:
-        kind = kinds.label_of(credential.kind)
-        raise invalid(**dict.fromkeys(others, f"A credential of the kind “{kind}” does not have this."))
 
 
 def _change_details(
@@ -239,14 +239,6 @@ def _check_credential(credential: Credential) -> None:
     if kind.needs_https and not credential.origin.startswith("https:"):
         raise invalid(url="This kind of credential needs an address that begins with https://.")
     credential.details = kind.check(credential.details)
-
-
-def _check_stored_secret(credential: Credential) -> None:
-    # Changed details may need another secret. One that cannot be decrypted has to be entered again anyway.
-    with suppress(UndecryptableError):
-        secret = sessions.decrypt(credential).reveal()
-        if kind := kinds.KINDS.get(credential.kind):
-            kind.check_secret(secret, credential.details)
 
 
 def _encrypt(credential: Credential, secret: str) -> None:

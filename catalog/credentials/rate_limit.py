@@ -92,7 +92,14 @@ def turn(limit: RateLimit, patience: float, longest: float) -> Iterator[None]:
                 time.sleep(waited_for)
             break
         if time.monotonic() >= ends or waited_for == -2:
-            raise UnavailableError("BUSY", _too_busy(limit, waited_for))
+            message = (
+                f"More requests wait for this endpoint than its {limit.per_second} a second let through "
+                "in time."
+                if waited_for == -2
+                else f"{limit.at_once} requests to this endpoint are under way already, as many as its "
+                "settings allow."
+            )
+            raise UnavailableError("BUSY", message)
         time.sleep(random.uniform(*RETRY_EVERY))  # noqa: S311 - spreads waiting, guards nothing
     try:
         yield
@@ -101,14 +108,6 @@ def turn(limit: RateLimit, patience: float, longest: float) -> Iterator[None]:
         with suppress(redis.RedisError):
             if not _local.is_server_away:
                 redis_client.send("ZREM", f"{limit.key}:busy", turn_id)
-
-
-def _too_busy(limit: RateLimit, answer: float) -> str:
-    if answer == -2:
-        return (
-            f"More requests wait for this endpoint than its {limit.per_second} a second let through in time."
-        )
-    return f"{limit.at_once} requests to this endpoint are under way already, as many as its settings allow."
 
 
 def _take(limit: RateLimit, turn_id: str, patience: float, longest: float) -> float:

@@ -219,21 +219,30 @@ def open_session(
     `keeps_connection`. carried: secrets in requests besides the credential, which no reply may repeat either.
     policy: replaces the policy for vendors, for an unsaved endpoint.
     """
-    carrier = _carrier(endpoint)
-    bounded = limits or bounds.limits_of(endpoint)
+    carrier, credential = _carrier(endpoint), endpoint.credential
+    kept_for = None
     # A connection that carried a user's token or secret is not used for another user's call.
-    kept_for = _kept_for(endpoint) if keeps_connection and not carried else None
-    session = _session(
-        endpoint,
-        carrier,
-        exchanges,
-        bounded,
-        reached,
-        kept_for,
-        carried,
-        mark,
-        follower,
-        policy or _vendor_policy(),
+    if keeps_connection and not carried:
+        # All that distinguishes two sessions of an endpoint for the vendor, or the server for Pegboard.
+        proves = (credential.pk, credential.set_at, str(credential.details)) if credential else None
+        kept_for = KeptFor(endpoint.pk, (endpoint.url, endpoint.authorities, proves))
+    session = Session(
+        endpoint.url,
+        policy=policy or _vendor_policy(),
+        secrets=carried,
+        authorized_for=credential.origin if credential else None,
+        credential=carrier,
+        certificate=carrier.certificate if carrier else None,
+        memory=copy.deepcopy(endpoint.memory),
+        exchanges=exchanges,
+        reached=reached,
+        turns=rate_limit.turns(endpoint),
+        limits=limits or bounds.limits_of(endpoint),
+        authorities=endpoint.authorities,
+        kept_for=kept_for,
+        mark=mark,
+        follower=follower,
+        open_replies=open_replies,
     )
     return _keeping_memory(endpoint, carrier, session)
 
@@ -278,13 +287,6 @@ def _vendor_policy() -> Policy:
     return policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR)
 
 
-def _kept_for(endpoint: Endpoint) -> KeptFor:
-    # Everything that distinguishes two sessions of an endpoint for the vendor, or the server for Pegboard.
-    credential = endpoint.credential
-    proves = (credential.pk, credential.set_at, str(credential.details)) if credential else None
-    return KeptFor(endpoint.pk, (endpoint.url, endpoint.authorities, proves))
-
-
 def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
     """Open a session under another client name, without the credential unless it is requested."""
     # The endpoint and its credential record nothing of this session, because the vendor's refusal of another
@@ -316,23 +318,20 @@ def _keeping_memory(
         finally:
             # The vendor's reply matters more than the facts that were learned.
             try:
-                _keep(endpoint, carrier, session)
+                if isinstance(carrier, _FixedCredential):
+                    carrier.note()
+                if session.memory != endpoint.memory:
+                    endpoint.memory = session.memory
+                    # Facts about one address do not apply to an address that replaced it meanwhile.
+                    endpoint_rows = Endpoint.objects.filter(
+                        pk=endpoint.pk,
+                        url=endpoint.url,
+                        settings=endpoint.settings,
+                        credential=endpoint.credential,
+                    )
+                    endpoint_rows.update(memory=session.memory)
             except DatabaseError:
                 logger.exception("what was found out about endpoint %s was not kept", endpoint.pk)
-
-
-def _keep(
-    endpoint: Endpoint, carrier: "_OAuthCredential | _FixedCredential | None", session: Session
-) -> None:
-    if isinstance(carrier, _FixedCredential):
-        carrier.note()
-    if session.memory != endpoint.memory:
-        endpoint.memory = session.memory
-        # Facts about one address do not apply to an address that replaced it meanwhile.
-        endpoint_rows = Endpoint.objects.filter(
-            pk=endpoint.pk, url=endpoint.url, settings=endpoint.settings, credential=endpoint.credential
-        )
-        endpoint_rows.update(memory=session.memory)
 
 
 def _carrier(endpoint: Endpoint) -> "_OAuthCredential | _FixedCredential | None":
@@ -348,35 +347,3 @@ def _opened(credential: Credential, url: str) -> "_OAuthCredential | _FixedCrede
             "Choose or enter a credential for this address.",
         )
     return _OAuthCredential(credential) if clients.uses_oauth(credential) else _FixedCredential(credential)
-
-
-def _session(
-    endpoint: Endpoint,
-    carrier: "_OAuthCredential | _FixedCredential | None",
-    exchanges: MutableSequence[Exchange] | None,
-    limits: Limits,
-    reached: dict[str, str] | None,
-    kept_for: KeptFor | None,
-    carried: Sequence[str],
-    mark: str,
-    follower: Follower | None,
-    policy: Policy,
-) -> Session:
-    return Session(
-        endpoint.url,
-        policy=policy,
-        secrets=carried,
-        authorized_for=endpoint.credential.origin if endpoint.credential else None,
-        credential=carrier,
-        certificate=carrier.certificate if carrier else None,
-        memory=copy.deepcopy(endpoint.memory),
-        exchanges=exchanges,
-        reached=reached,
-        turns=rate_limit.turns(endpoint),
-        limits=limits,
-        authorities=endpoint.authorities,
-        kept_for=kept_for,
-        mark=mark,
-        follower=follower,
-        open_replies=open_replies,
-    )

@@ -97,7 +97,12 @@ class Replies:
 
     def over(self, session: base.Session, reader: str) -> base.Session:
         """The vendor, from where the last run broke off. From the second time on, from the beginning."""
-        stored_replies = _load_replies(self._run, reader) if self._heard is None else {}
+        rows = KeptReply.objects.filter(endpoint=self._run.endpoint_id, reader=reader)
+        # Replies that are too old are requested again. A run that continues another one uses all, or it would
+        # never reach its limit.
+        if not self._run.in_parts:
+            rows = rows.filter(since__gt=Now() - timedelta(minutes=self._run.endpoint.max_minutes))
+        stored_replies = {row.request: row for row in rows} if self._heard is None else {}
         self._heard = _Heard(reader, stored_replies, answered=self.answered)
         return _ResumedSession(
             session, self._heard, self._before_asking, bounds.limits_of(self._run.endpoint)
@@ -158,15 +163,6 @@ def forget_old() -> None:
     old = KeptReply.objects.filter(since__lt=Now() - minutes).exclude(endpoint__in=under_way)
     # A run may have started meanwhile, so its replies are looked up again.
     old.filter(pk__in=list(old.values_list("pk", flat=True)[:DELETED_AT_ONCE])).delete()
-
-
-def _load_replies(run: Run, reader: str) -> dict[str, KeptReply]:
-    rows = KeptReply.objects.filter(endpoint=run.endpoint_id, reader=reader)
-    # Replies that are too old are requested again. A run that continues another one uses all, or it would
-    # never reach its limit.
-    if not run.in_parts:
-        rows = rows.filter(since__gt=Now() - timedelta(minutes=run.endpoint.max_minutes))
-    return {row.request: row for row in rows}
 
 
 class _ResumedSession(base.Session):

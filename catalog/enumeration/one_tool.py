@@ -73,8 +73,12 @@ def fetch(tool: Tool) -> Fetched:
     else:
         ListFetch.objects.get_or_create(pk=tool.endpoint_id)
         rows = ListFetch.objects.filter(pk=tool.endpoint_id)
+    # An expired claim belongs to a dead process.
+    is_free = Q(claim=None) | Q(claimed_until__lt=Now())
+    is_due = Q(next_at=None) | Q(next_at__lte=Now())
+    claim, until = uuid.uuid4(), Now() + timedelta(seconds=SECONDS + SECONDS_TO_RECORD)
     while True:
-        if claim := _claimed(rows):
+        if rows.filter(is_free, is_due).update(claim=claim, claimed_until=until):
             return _settled(tool, rows.filter(claim=claim))
         row = rows.annotate(now=Now()).get()
         if row.claim is None or (row.next_at and row.next_at > row.now):
@@ -85,15 +89,6 @@ def fetch(tool: Tool) -> Fetched:
             return Fetched("BUSY", "Another request asks the vendor for this tool already.")
         give_back()
         time.sleep(LOOK_EVERY)
-
-
-def _claimed(rows: QuerySet[Any]) -> uuid.UUID | None:
-    # By compare-and-set. An expired claim belongs to a dead process.
-    is_free = Q(claim=None) | Q(claimed_until__lt=Now())
-    is_due = Q(next_at=None) | Q(next_at__lte=Now())
-    claim = uuid.uuid4()
-    until = Now() + timedelta(seconds=SECONDS + SECONDS_TO_RECORD)
-    return claim if rows.filter(is_free, is_due).update(claim=claim, claimed_until=until) else None
 
 
 def _settled(tool: Tool, mine: QuerySet[Any]) -> Fetched:

@@ -19,7 +19,13 @@ STARTS_PER_TICK = 100
 
 def tick() -> None:
     """Start due runs, resume dead ones and wake workers for waiting runs. Safe to call at any time."""
-    _start_due()
+    with transaction.atomic():
+        late = set(Endpoint.objects.late().values_list("pk", flat=True))
+        endpoints = Endpoint.objects.due().exclude(runs__status__in=ACTIVE)
+        endpoints = endpoints.exclude(circuit__open_until__gt=Now()).select_related("vendor")
+        endpoints = endpoints.select_for_update(skip_locked=True, no_key=True, of=("self",))
+        for endpoint in endpoints.order_by("next_due_at")[:STARTS_PER_TICK]:
+            runs.queue(endpoint, Trigger.SCHEDULE, None, None, is_late=endpoint.pk in late)
     # A run that is being recorded has locked its row and is skipped, however old its lease is.
     with transaction.atomic():
         dead = Run.objects.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
@@ -42,12 +48,3 @@ def tick() -> None:
         queue = runs.queue_of_runs(is_slow=is_slow)
         due = runs.due_runs(queue).values_list("pk", flat=True)[: wakes.MAX_WAKES]
         wakes.send_missing(runs.TASK, due, queue=queue)
-
-
-def _start_due() -> None:
-    with transaction.atomic():
-        late = set(Endpoint.objects.late().values_list("pk", flat=True))
-        due = Endpoint.objects.due().exclude(runs__status__in=ACTIVE).exclude(circuit__open_until__gt=Now())
-        locked = due.select_for_update(skip_locked=True, no_key=True, of=("self",)).select_related("vendor")
-        for endpoint in locked.order_by("next_due_at")[:STARTS_PER_TICK]:
-            runs.queue(endpoint, Trigger.SCHEDULE, None, None, is_late=endpoint.pk in late)

@@ -1,6 +1,6 @@
 """Record a complete enumeration in one transaction, only while the run still has its lease."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from django.db import connection, transaction
@@ -93,10 +93,7 @@ def record(run: Run, harvest: Harvest) -> None:
         if harvest.changed:
             outbox.tools_changed(run.pk)
         failpoint("record-versions")
-        _withdraw(run, harvest.missing)
-        _return(run, harvest.returned)
-        Tool.objects.filter(pk__in=harvest.unread).update(versions_read_at=None)
-        _respell(harvest.respelt)
+        _update_tools(run, harvest)
         relist(harvest)
         failpoint("record-withdrawn")
         keep_rejections(harvest)
@@ -195,11 +192,22 @@ def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
     KnownPage.objects.bulk_create(fresh)
 
 
-def _respell(tools: Mapping[int, str]) -> None:
-    # URLs use the newest spelling of an id, because a server may be strict.
-    if tools:
+def _update_tools(run: Run, harvest: Harvest) -> None:
+    """Withdraw the missing tools, offer the returned ones again, and store the newest spelling of each id."""
+    if harvest.missing:
+        missing = Tool.objects.filter(pk__in=harvest.missing)
+        missing.update(status=ToolStatus.WITHDRAWN, changed_at=Now())
+        Withdrawal.objects.bulk_create([Withdrawal(tool_id=pk, run=run) for pk in harvest.missing])
+        outbox.tools_withdrawn(run.pk)
+    if harvest.returned:
+        returned = Tool.objects.filter(pk__in=harvest.returned)
+        returned.update(status=ToolStatus.ACTIVE, changed_at=Now())
+        Withdrawal.objects.filter(tool__in=harvest.returned, returned_run=None).update(returned_run=run)
+    Tool.objects.filter(pk__in=harvest.unread).update(versions_read_at=None)
+    # URLs use the newest spelling, because a server may be strict.
+    if harvest.respelt:
         with connection.cursor() as cursor:
-            cursor.execute(RESPELL, [list(tools), list(tools.values())])
+            cursor.execute(RESPELL, [list(harvest.respelt), list(harvest.respelt.values())])
 
 
 RESPELL = """
@@ -225,19 +233,6 @@ SELECT tool_pk, digest, raw, now() FROM relisted_document WHERE tool_pk = ANY(%s
 ON CONFLICT (tool_id) DO UPDATE
 SET digest = excluded.digest, raw = excluded.raw, listed_at = excluded.listed_at
 """
-
-
-def _withdraw(run: Run, tools: Sequence[int]) -> None:
-    if tools:
-        Tool.objects.filter(pk__in=tools).update(status=ToolStatus.WITHDRAWN, changed_at=Now())
-        Withdrawal.objects.bulk_create([Withdrawal(tool_id=pk, run=run) for pk in tools])
-        outbox.tools_withdrawn(run.pk)
-
-
-def _return(run: Run, tools: Sequence[int]) -> None:
-    if tools:
-        Tool.objects.filter(pk__in=tools).update(status=ToolStatus.ACTIVE, changed_at=Now())
-        Withdrawal.objects.filter(tool__in=tools, returned_run=None).update(returned_run=run)
 
 
 def finish(run: Run, may_resume: bool = False, /, **changes: object) -> bool:

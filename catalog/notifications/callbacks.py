@@ -8,7 +8,6 @@ require the API key of the call.
 import json
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -105,7 +104,21 @@ def body(callback: Callback) -> bytes:
     """Return the body of the request, which is the same at every attempt."""
     call = callback.call
     if callback.run_of:
-        return json.dumps(_acp_run(call, callback.run_of), separators=(",", ":")).encode()
+        ended, result = call.finished_at or call.queued_at, call.decoded()
+        return json.dumps(
+            wire.run(
+                run_id=str(call.key),
+                agent_id=callback.run_of,
+                created_at=call.queued_at.isoformat(),
+                updated_at=ended.isoformat(),
+                status=wire.run_status(
+                    is_success=call.outcome == "ok" and not result.cut,
+                    can_resume=result.resume is not None,
+                    questions=len(result.asks),
+                ),
+            ),
+            separators=(",", ":"),
+        ).encode()
     document = {
         "type": "call.finished",
         "timestamp": call.finished_at.isoformat() if call.finished_at else None,
@@ -118,22 +131,6 @@ def body(callback: Callback) -> bytes:
         },
     }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _acp_run(call: Call, agent_id: str) -> dict[str, Any]:
-    """Return the call as a `Run` of ACP, with its status and without its output."""
-    ended, result = call.finished_at or call.queued_at, call.decoded()
-    return wire.run(
-        run_id=str(call.key),
-        agent_id=agent_id,
-        created_at=call.queued_at.isoformat(),
-        updated_at=ended.isoformat(),
-        status=wire.run_status(
-            is_success=call.outcome == "ok" and not result.cut,
-            can_resume=result.resume is not None,
-            questions=len(result.asks),
-        ),
-    )
 
 
 def _decrypt(callback: Callback) -> tuple[Secret, Secret]:

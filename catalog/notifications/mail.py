@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from catalog.notifications import kinds
-from catalog.notifications.models import Mail, MailAddress, Notice, SendingState
+from catalog.notifications.models import Mail, MailAddress, SendingState
 from core.failpoints import failpoint
 from core.metrics import Counter
 from core.public_url import public_url
@@ -55,7 +55,15 @@ def send(mail_id: str) -> None:
         # PEGBOARD_MAIL_URL sets the server. No page can change it.
         message.send()
     except (OSError, smtplib.SMTPException) as exc:
-        _postpone(mail, exc)
+        error = "The mail server did not accept the mail. It may be unavailable, or reject this address."
+        # The log does not contain the error text of the server, which quotes addresses.
+        logger.warning("mail %s was not accepted: %s", mail.pk, type(exc).__name__)
+        SENT.add("mail", "failed")
+        if mail.attempts > len(BACK_OFF):
+            _close(mail, SendingState.FAILED, error)
+        else:
+            next_at = Now() + BACK_OFF[mail.attempts - 1]
+            Mail.objects.filter(pk=mail.pk).update(next_at=next_at, error=error)
         return
     failpoint("mail-sent")
     _close(mail, SendingState.SENT)
@@ -72,17 +80,6 @@ def sign_in_at_server() -> None:
 def _close(mail: Mail, state: SendingState, error: str = "") -> None:
     sent_at = {"sent_at": Now()} if state == SendingState.SENT else {}
     Mail.objects.filter(pk=mail.pk).update(state=state, error=error, **sent_at)
-
-
-def _postpone(mail: Mail, exc: Exception) -> None:
-    message = "The mail server did not accept the mail. It may be unavailable, or reject this address."
-    # The log does not contain the error text of the server, which quotes addresses.
-    logger.warning("mail %s was not accepted: %s", mail.pk, type(exc).__name__)
-    SENT.add("mail", "failed")
-    if mail.attempts > len(BACK_OFF):
-        _close(mail, SendingState.FAILED, message)
-        return
-    Mail.objects.filter(pk=mail.pk).update(next_at=Now() + BACK_OFF[mail.attempts - 1], error=message)
 
 
 def _message(mail: Mail, to: str, subject: str, lines: Sequence[str]) -> EmailMessage:
@@ -107,16 +104,11 @@ def _digest(mail: Mail, to: str) -> EmailMessage:
     if len(notices) > MAX_SHOWN:
         lines += [f"… and {len(notices) - MAX_SHOWN:,} more.", ""]
     page = public_url(reverse("notifications"))
-    return _message(mail, to, _subject(notices), [*lines, "-- ", SIGNATURE.format(url=page)])
-
-
-def _subject(notices: Sequence[Notice]) -> str:
-    if len(notices) == 1:
-        return f"Pegboard: {notices[0].title}"[:200]
     labels = {event: label[:1].lower() + label[1:] for event, label in kinds.choices()}
     counts = Tally(notice.event for notice in notices)
     parts = [f"{count:,} times {labels.get(event, event)}" for event, count in counts.most_common()]
-    return f"Pegboard: {', '.join(parts)}"[:200]
+    subject = notices[0].title if len(notices) == 1 else ", ".join(parts)
+    return _message(mail, to, f"Pegboard: {subject}"[:200], [*lines, "-- ", SIGNATURE.format(url=page)])
 
 
 def _confirmation(mail: Mail) -> EmailMessage:

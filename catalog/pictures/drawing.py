@@ -46,21 +46,17 @@ def draw(content: bytes) -> bytes:
         if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
             raise _too_large()
         try:
-            return _scaled(image)
+            # A decoder of JPEG can leave out what a small picture does not show.
+            image.draft(None, (SIDE, SIDE))
+            rgba_image = image.convert("RGBA")
+            scaled = ImageOps.contain(rgba_image, (SIDE, SIDE), Image.Resampling.LANCZOS)
+            square = Image.new("RGBA", (SIDE, SIDE))
+            square.paste(scaled, ((SIDE - scaled.width) // 2, (SIDE - scaled.height) // 2))
+            output = BytesIO()
+            square.save(output, "WEBP", quality=85, method=4)
+            return output.getvalue()
         except _BROKEN as exc:
             raise _broken() from exc
-
-
-def _scaled(image: Image.Image) -> bytes:
-    # A decoder of JPEG can leave out what a small picture does not show.
-    image.draft(None, (SIDE, SIDE))
-    rgba_image = image.convert("RGBA")
-    scaled = ImageOps.contain(rgba_image, (SIDE, SIDE), Image.Resampling.LANCZOS)
-    square = Image.new("RGBA", (SIDE, SIDE))
-    square.paste(scaled, ((SIDE - scaled.width) // 2, (SIDE - scaled.height) // 2))
-    output = BytesIO()
-    square.save(output, "WEBP", quality=85, method=4)
-    return output.getvalue()
 
 
 def _too_large() -> ImageError:

@@ -73,16 +73,10 @@ def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Findi
             for pk, names in cursor.fetchall():
                 yield finding(run, pk, promises.equal_names(names))
     if "stable_ids" in promised and has_new:
-        yield from _come_back(run)
-
-
-def _come_back(run: Run) -> Iterable[Finding]:
-    # Matched here, because the planner's statistics still count the withdrawn tools as before the run.
-    tools = Tool.objects.filter(endpoint=run.endpoint_id)
-    withdrawn = dict(tools.filter(status=ToolStatus.WITHDRAWN).values_list("name", "tool_id").order_by("pk"))
-    if not withdrawn:
-        return
-    new = tools.filter(status=ToolStatus.ACTIVE, versions__run=run, versions__ordinal=1)
-    back = (tool for tool in new.values_list("pk", "name", "tool_id").order_by("pk") if tool[1] in withdrawn)
-    for pk, name, tool_id in islice(back, MAX_FINDINGS):
-        yield finding(run, pk, promises.new_tool_id(name, withdrawn[name], tool_id))
+        # Matched here, because the planner's statistics still count the withdrawn tools as before the run.
+        tools = Tool.objects.filter(endpoint=run.endpoint_id).order_by("pk")
+        withdrawn = dict(tools.filter(status=ToolStatus.WITHDRAWN).values_list("name", "tool_id"))
+        new = tools.filter(status=ToolStatus.ACTIVE, versions__run=run, versions__ordinal=1)
+        rows = new.values_list("pk", "name", "tool_id") if withdrawn else ()
+        for pk, name, tool_id in islice((row for row in rows if row[1] in withdrawn), MAX_FINDINGS):
+            yield finding(run, pk, promises.new_tool_id(name, withdrawn[name], tool_id))

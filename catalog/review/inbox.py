@@ -101,15 +101,17 @@ class Waiting:
                 skipped = end
             elif end - size.count < start + most:
                 parts += [(part, rank) for part in size.parts]
-        return _keys(parts, start - skipped, most) if parts else []
+        columns = [list(column) for column in zip(*((*part, rank) for part, rank in parts), strict=True)]
+        return [pk for (pk,) in run_prepared(_PAGE, [*columns, start - skipped, most])] if parts else []
 
     def position(self, asked: Question, item: Finding) -> int | None:
         """The place of a finding in the list, from 0; None where the list does not contain it."""
         before, own_group = 0, group_of(item)
         for group, size in self.groups.items():
             if group == own_group and asked.includes(group):
-                place = _place(size.parts, item.pk)
-                return None if place is None else before + place
+                columns = [list(column) for column in zip(*size.parts, strict=True)]
+                ((is_there, place),) = run_prepared(_PLACE, [item.pk, item.pk, *columns])
+                return before + place if is_there else None
             before += size.count if asked.includes(group) else 0
         return None
 
@@ -169,17 +171,6 @@ _PLACE = """
     JOIN unnest(%s::bigint[], %s::text[], %s::text[]) part (endpoint_id, severity, code)
         USING (endpoint_id, severity, code)
 """
-
-
-def _keys(parts: Sequence[tuple[Part, int]], start: int, most: int) -> list[int]:
-    columns = [list(column) for column in zip(*((*part, rank) for part, rank in parts), strict=True)]
-    return [pk for (pk,) in run_prepared(_PAGE, [*columns, start, most])]
-
-
-def _place(parts: Sequence[Part], pk: int) -> int | None:
-    columns = [list(column) for column in zip(*parts, strict=True)]
-    ((is_there, place),) = run_prepared(_PLACE, [pk, pk, *columns])
-    return place if is_there else None
 
 
 def decided(asked: Question, start: int, most: int) -> list[int]:

@@ -63,22 +63,15 @@ def find_breaches(update: Update, promised: Collection[str]) -> Iterator[Breach]
             yield Breach(
                 "BREAKING", "medium", update.digest, message + _change_sentences(update, ("breaking",))
             )
-    elif not update.new_label:
-        yield from _unlabelled_change(update)
+    elif not update.new_label and (effects := update.comparison.effects - {"cosmetic"}):
+        # A change without version labels is allowed, and matters to users of the tool.
+        is_serious = update.comparison.class_ == "breaking" or "widens_risk" in effects
+        reasons = _change_sentences(update, ("breaking", "notice", "compatible"))
+        message = f"{_quoted(update.new.name)} has changed, and the vendor gives no versions: {reasons}"
+        severity: Severity = "medium" if is_serious else "low"
+        yield Breach("CHANGED", severity, update.digest, message, waits=is_serious)
     if "stable_ids" in promised:
         yield from _changed_parameter_ids(update)
-
-
-def _unlabelled_change(update: Update) -> Iterator[Breach]:
-    """Report a change without version labels, which is allowed but matters to users of the tool."""
-    effects = update.comparison.effects - {"cosmetic"}
-    if not effects:
-        return
-    is_serious = update.comparison.class_ == "breaking" or "widens_risk" in effects
-    reasons = _change_sentences(update, ("breaking", "notice", "compatible"))
-    message = f"{_quoted(update.new.name)} has changed, and the vendor gives no versions: {reasons}"
-    severity: Severity = "medium" if is_serious else "low"
-    yield Breach("CHANGED", severity, update.digest, message, waits=is_serious)
 
 
 def _change_sentences(update: Update, classes: Sequence[str]) -> str:

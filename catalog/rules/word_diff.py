@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
+from operator import itemgetter
 
 WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 ALIKE = 0.4  # with less in common, marked words only distract
@@ -33,13 +34,9 @@ def mark_differences(texts: Sequence[str]) -> list[Pieces]:
             if kind != "equal":
                 flags[0][start:end] = [True] * (end - start)
                 flags[index][other_start:other_end] = [True] * (other_end - other_start)
-    return [_join_pieces(words, marks) for words, marks in zip(split, flags, strict=True)]
+    runs = [groupby(zip(*pair, strict=True), key=itemgetter(1)) for pair in zip(split, flags, strict=True)]
+    return [[("".join(word for word, _ in run), is_marked) for is_marked, run in text] for text in runs]
 
 
 def _count(words: list[str]) -> int:
     return sum(not word.isspace() for word in words)
-
-
-def _join_pieces(words: list[str], marks: list[bool]) -> Pieces:
-    runs = groupby(zip(words, marks, strict=True), key=lambda pair: pair[1])
-    return [("".join(word for word, _ in run), is_marked) for is_marked, run in runs]

@@ -1,6 +1,6 @@
 """Rules for documents that a vendor shows to another client in another form: severity and message. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from catalog.rules.diff import Comparison
@@ -81,27 +81,23 @@ class Sight:
         if self.error:
             what = "is shown no list" if self.is_refused else "could not read the list"
             return f"{who} {what}: {self.error.message}"
-        return " ".join([f"{who} is shown {self._describe_counts()}.", *self._remarks()])
-
-    def _describe_counts(self) -> str:
-        tools = f"{self.shown_count:,} of the {self.listed_count:,} tools that we are shown"
+        counts = f"{self.shown_count:,} of the {self.listed_count:,} tools that we are shown"
         if self.shown_count == 0:
-            return f"none of the {self.listed_count:,} tools that we are shown"
-        if self.others:
+            counts = f"none of the {self.listed_count:,} tools that we are shown"
+        elif self.others:
             seen_before = "" if not self.known_count else f" ({self.known_count:,} known from before)"
-            return f"{tools}, {self.others:,} of them with other content{seen_before}"
-        if self.is_open or self.unreadable:
-            return tools
-        return f"{tools}, {'and it is' if self.shown_count == 1 else 'all of them'} the same"
-
-    def _remarks(self) -> Iterable[str]:
+            counts += f", {self.others:,} of them with other content{seen_before}"
+        elif not self.is_open and not self.unreadable:
+            counts += f", {'and it is' if self.shown_count == 1 else 'all of them'} the same"
+        sentences = [f"{who} is shown {counts}."]
         if self.unsteady:
             changed = f"{self.unsteady:,} changed from one list to the next"
-            yield f"{changed}, so nothing can be said of them yet. Pegboard looks again tomorrow."
+            sentences.append(f"{changed}, so nothing can be said of them yet. Pegboard looks again tomorrow.")
         if self.unreadable:
-            yield f"{self.unreadable:,} cannot be read as they are shown there."
+            sentences.append(f"{self.unreadable:,} cannot be read as they are shown there.")
         if self.left_count:
-            yield f"{self.left_count:,} more seem to differ and are looked at tomorrow."
+            sentences.append(f"{self.left_count:,} more seem to differ and are looked at tomorrow.")
+        return " ".join(sentences)
 
 
 def summary(sights: Sequence[Sight]) -> str:

@@ -273,7 +273,11 @@ class _Look:
         items = self._list(client)
         sight.shown_count = len(items.keys() & self.own_tools.keys())
         differing = {tool: item for tool, item in items.items() if self._differs(tool, item)}
-        subjects = {tool: self._subject(tool, item) for tool, item in differing.items()}
+        subjects = {
+            tool: (own_tool.pk, cloaking.subject(own_tool.digest, item.digest))
+            for tool, item in differing.items()
+            for own_tool in [self.own_tools[tool]]
+        }
         sight.known_count = sum(subject in self.reported_subjects for subject in subjects.values())
         sight.new_count = sum(subject in self.found_subjects for subject in subjects.values())
         reported = self.reported_subjects | self.found_subjects
@@ -290,10 +294,6 @@ class _Look:
         # Other content under the same label. Another label means another version, which is honest.
         own_tool = self.own_tools.get(tool)
         return own_tool is not None and item.label == own_tool.label and item.digest != own_tool.digest
-
-    def _subject(self, tool: str, item: Item) -> tuple[int, str]:
-        own_tool = self.own_tools[tool]
-        return own_tool.pk, cloaking.subject(own_tool.digest, item.digest)
 
     def _compared(
         self, client: OtherClient, fresh: Mapping[str, Item], sight: Sight

@@ -104,17 +104,18 @@ def changed_words(before: str | None, after: str | None) -> SafeString:
     sides = (("old", "Before", before), ("new", "After", after))
     present = [(name, word, text) for name, word, text in sides if text is not None]
     marked = word_diff.mark_differences([text for _, _, text in present])
-    rendered = [_side(name, word, pieces) for (name, word, _), pieces in zip(present, marked, strict=True)]
+    rendered = [
+        (
+            format_html(
+                '<div class="diff-side diff-text is-{}"><span class="visually-hidden">{}: </span>{}</div>',
+                name,
+                word,
+                _joined(pieces, "del" if name == "old" else "ins"),
+            )
+        )
+        for (name, word, _), pieces in zip(present, marked, strict=True)
+    ]
     return format_html('<div class="split">{}{}</div>', *rendered) if len(rendered) > 1 else rendered[0]
-
-
-def _side(name: str, word: str, pieces: Pieces) -> SafeString:
-    return format_html(
-        '<div class="diff-side diff-text is-{}"><span class="visually-hidden">{}: </span>{}</div>',
-        name,
-        word,
-        _joined(pieces, "del" if name == "old" else "ins"),
-    )
 
 
 @register.filter

@@ -148,12 +148,8 @@ def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> Sa
     words = [word for word in re.split(r"[\W_]+", vendor or name) if word]
     initials = "".join(word[0] for word in words[:2]).upper() or "·"
     # Drawn by the style, so that the letters are no text of the page.
-    return format_html('<span class="tile {} hue-{}" data-letter="{}"></span>', kind, _hue(vendor), initials)
-
-
-@cache
-def _hue(vendor: str) -> int:
-    return hashlib.sha256(vendor.encode()).digest()[0] % HUES
+    hue = hashlib.sha256(vendor.encode()).digest()[0] % HUES
+    return format_html('<span class="tile {} hue-{}" data-letter="{}"></span>', kind, hue, initials)
 
 
 @register.filter

@@ -6,7 +6,6 @@ format `tool-system` writes it, is accepted too. Faults have paths: `tools.3.inp
 tool.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from catalog.models import Tool
@@ -107,26 +106,24 @@ def _parse_tool(tool: Any, *, is_composed: bool) -> Parts:
     if not isinstance(tool, dict):
         raise UnreadableItemError("SHAPE", "A tool must be a JSON object, in braces.")
     if not is_composed and not definition.is_document(tool):
-        return _parse_plain_tool(tool)
+        unknown = [member for member in tool if member not in MEMBERS][:MAX_UNKNOWN_SHOWN]
+        faults = dict.fromkeys(unknown, f"This member does not exist. The members are: {', '.join(MEMBERS)}.")
+        members: dict[str, Any] = {**OPTIONAL, **tool}
+        for member, kind in MEMBERS.items():
+            if member not in members:
+                faults[member] = "It is missing."
+            elif not isinstance(members[member], kind) and not (
+                member == "activity" and members[member] is None
+            ):
+                faults[member] = (
+                    "Enter a text in quotes." if kind is str else "Enter a JSON Schema, which is an object."
+                )
+        if faults:
+            raise invalid(**faults)
+        return Parts(**members)
     parts = definition.parts_of(tool)
     # In a schema of calls, `activity` belongs to the exporting system, so it is not imported.
     return definition.without_activity(parts) if is_composed else parts
-
-
-def _parse_plain_tool(tool: Mapping[str, Any]) -> Parts:
-    unknown = [member for member in tool if member not in MEMBERS][:MAX_UNKNOWN_SHOWN]
-    faults = dict.fromkeys(unknown, f"This member does not exist. The members are: {', '.join(MEMBERS)}.")
-    members: dict[str, Any] = {**OPTIONAL, **tool}
-    for member, kind in MEMBERS.items():
-        if member not in members:
-            faults[member] = "It is missing."
-        elif not isinstance(members[member], kind) and not (member == "activity" and members[member] is None):
-            faults[member] = (
-                "Enter a text in quotes." if kind is str else "Enter a JSON Schema, which is an object."
-            )
-    if faults:
-        raise invalid(**faults)
-    return Parts(**members)
 
 
 def _path_of(number: int, member: str = "") -> str:

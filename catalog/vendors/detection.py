@@ -185,25 +185,25 @@ def _answer(session: Session, probe: Probe) -> Reply | None:
     """Return the reply, None without a usable one. Raises ProtocolError for an unreachable server."""
     try:
         with session.at_url(probe.address) as place:
-            return _send(place, probe)
+            if probe.json is None:
+                return place.get(probe.path, params=probe.params, headers=probe.headers, accept=ANY_STATUS)
+            reply = place.post(
+                probe.path,
+                json=probe.json,
+                headers=probe.headers,
+                accept=ANY_STATUS,
+                is_enough=probe.is_enough,
+            )
+            name = probe.session_header
+            if name and (value := reply.headers.get(name.lower())):
+                with suppress(ProtocolError):
+                    place.delete(probe.path, headers={name: value}, accept=ANY_STATUS)
+            return reply
     except ProtocolError as error:
         is_refused = isinstance(error, RefusedError) and error.code != "INSUFFICIENT_SCOPE"
         if is_refused or error.code in _UNREACHABLE:
             raise
         return None
-
-
-def _send(session: Session, probe: Probe) -> Reply:
-    if probe.json is None:
-        return session.get(probe.path, params=probe.params, headers=probe.headers, accept=ANY_STATUS)
-    reply = session.post(
-        probe.path, json=probe.json, headers=probe.headers, accept=ANY_STATUS, is_enough=probe.is_enough
-    )
-    name = probe.session_header
-    if name and (value := reply.headers.get(name.lower())):
-        with suppress(ProtocolError):
-            session.delete(probe.path, headers={name: value}, accept=ANY_STATUS)
-    return reply
 
 
 def _explain(address: str, reply: Reply | None) -> dict[str, str]:

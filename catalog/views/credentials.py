@@ -164,30 +164,26 @@ def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
     """Its name and details. A secret is entered anew on the credential's own page."""
     row = get_object_or_404(ROWS, pk=pk)
     if clients.uses_oauth(row):
-        return _client_edit(request, row)
+        # The settings of an OAuth client.
+        client = ClientChangeForm(request.POST or None, initial=_client_values(row))
+        client.edits(sessions.facts(row))
+        context = {"credential": row, "client": client, "redirect_uri": _redirect_uri(request, row)}
+        if offers.LOOK in request.POST:
+            discovered = _discover(request, row, request.POST.get("resource", ""))
+            return _with_lookup(request, "catalog/credential_client.html", context | discovered)
+        if offer := offers.accepted_offer(request):
+            client.fill(offer)
+        if request.method == "POST" and offers.FILL not in request.POST and client.is_valid():
+            new_values = client.facts() | {"name": client.cleaned_data["name"]}
+            if _is_changed(request, row, client, new_values, offer):
+                return redirect("credential", row.pk)
+        return render(request, "catalog/credential_client.html", context, status=client.status)
     form = CredentialChangeForm(request.POST or None, credential=row)
     form.edits(sessions.facts(row))
     if request.method == "POST" and form.is_valid() and _is_changed(request, row, form, form.cleaned_data):
         return redirect("credential", row.pk)
     context = {"credential": row, "form": form}
     return render(request, "catalog/credential_edit.html", context, status=form.status)
-
-
-def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
-    # The settings of an OAuth client.
-    client = ClientChangeForm(request.POST or None, initial=_client_values(row))
-    client.edits(sessions.facts(row))
-    context = {"credential": row, "client": client, "redirect_uri": _redirect_uri(request, row)}
-    if offers.LOOK in request.POST:
-        discovered = _discover(request, row, request.POST.get("resource", ""))
-        return _with_lookup(request, "catalog/credential_client.html", context | discovered)
-    if offer := offers.accepted_offer(request):
-        client.fill(offer)
-    if request.method == "POST" and offers.FILL not in request.POST and client.is_valid():
-        new_values = client.facts() | {"name": client.cleaned_data["name"]}
-        if _is_changed(request, row, client, new_values, offer):
-            return redirect("credential", row.pk)
-    return render(request, "catalog/credential_client.html", context, status=client.status)
 
 
 def _redirect_uri(request: HttpRequest, row: Credential) -> str:

@@ -83,16 +83,17 @@ def _edited(request: HttpRequest, tool: Tool | None) -> HttpResponse:
         if (side := editor.act.removeprefix("more-")) in SIDES:
             editor.make_room(data, side)
         elif (typed := editor.entered_parts()) and editor.act in ("json", "rows"):
-            editor = _shown_otherwise(editor, typed)
+            other = Editor(None, typed, is_json=editor.act == "json")
+            other.head.expected = editor.head.expected
+            editor = other
         elif typed and (saved := _saved(request, editor, tool, typed)):
             return redirect(next_path(request) or reverse("tool", args=[saved.pk]))
-    return _page(request, editor, tool)
-
-
-def _shown_otherwise(editor: Editor, typed: Parts) -> Editor:
-    other = Editor(None, typed, is_json=editor.act == "json")
-    other.head.expected = editor.head.expected
-    return other
+    context: dict[str, Any] = {
+        "tool": tool,
+        "editor": editor,
+        "form": editor.head,
+    }
+    return render(request, "catalog/definition.html", context, status=editor.head.status)
 
 
 def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts) -> Tool | None:
@@ -113,12 +114,3 @@ def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts
         message = "Agents keep their pinned version until you update them."
         messages.success(request, f"Saved as version {changed.current}. {message}")
     return changed
-
-
-def _page(request: HttpRequest, editor: Editor, tool: Tool | None) -> HttpResponse:
-    context: dict[str, Any] = {
-        "tool": tool,
-        "editor": editor,
-        "form": editor.head,
-    }
-    return render(request, "catalog/definition.html", context, status=editor.head.status)

@@ -27,7 +27,10 @@ def context_of(request: HttpRequest, job: Job | None) -> dict[str, Any]:
     """Return the context for `catalog/_detection.html`, and the preview that belongs to it."""
     if job is None:
         return {"is_detection_over": bool(_id_of(request))}
-    context: dict[str, Any] = {"detection": job, "labels": _labels(job.tried)}
+    context: dict[str, Any] = {
+        "detection": job,
+        "labels": [protocols.get(name).label for name in job.tried if name in dict(protocols.connectable())],
+    }
     if job.result is None:
         return context
     detected = job.result
@@ -94,10 +97,6 @@ def sentence_of(detected: Detection) -> str:
     elif preview and preview.wanted:
         parts.append("calls need a credential")
     return ", ".join(parts)
-
-
-def _labels(names: list[str]) -> list[str]:
-    return [protocols.get(name).label for name in names if name in dict(protocols.connectable())]
 
 
 def _id_of(request: HttpRequest) -> UUID | None:

@@ -11,7 +11,6 @@ from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth.client_metadata import redirect_uri
 from catalog.forms import NEW, ConnectForm, EndpointForm, PreviewForm
 from catalog.forms.client_fields import ClientForm
-from catalog.models import Endpoint
 from catalog.vendors import detection_jobs, previews
 from catalog.vendors import operations as vendor_operations
 from catalog.views import detections, offers
@@ -67,7 +66,7 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
     context |= form.vendor_request_context() | detections.layout_of(request, job, form)
     if form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            context |= _preview_context(request, _draft(form, client))
+            context |= _preview_context(request, form, client)
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
     context["refused"] = [*_refused(form), *(_refused(client) if form.is_oauth else [])]
@@ -75,8 +74,19 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
     return render(request, f"catalog/{template}", context)
 
 
-def _preview_context(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
-    # The preview, or the credential that the vendor requires.
+def _preview_context(request: HttpRequest, form: PreviewForm, client: ClientForm) -> dict[str, Any]:
+    """Return the preview, or the credential that the vendor requires."""
+    values, credential = form.cleaned_data, chosen_credential(form)
+    if values["credential"] == NEW:
+        stated = stated_credential(form, client)
+        credential = credential_operations.draft_credential(name="new", **stated)
+    draft = vendor_operations.draft_endpoint(
+        protocol=values["protocol"],
+        url=values["url"],
+        credential=credential,
+        settings=form.settings(),
+        **form.reach(),
+    )
     preview = previews.preview(draft)
     wants_sign_in = preview.error is not None and preview.error["code"] == "AUTH"
     sign_in_offers = offers.look(request, draft.credential_url, preview.challenge) if wants_sign_in else {}
@@ -110,23 +120,6 @@ def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
     if "HX-Request" in request.headers:
         return render(request, "catalog/_preview.html", context)
     return render(request, "catalog/endpoint.html", endpoint_context(row, form) | context)
-
-
-def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
-    values = form.cleaned_data
-    is_new = values["credential"] == NEW
-    credential = (
-        credential_operations.draft_credential(name="new", **stated_credential(form, client))
-        if is_new
-        else None
-    )
-    return vendor_operations.draft_endpoint(
-        protocol=values["protocol"],
-        url=values["url"],
-        credential=credential or chosen_credential(form),
-        settings=form.settings(),
-        **form.reach(),
-    )
 
 
 def _refused(form: OperationForm) -> list[str]:

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from django.contrib import messages
@@ -98,7 +98,7 @@ def review(request: HttpRequest) -> HttpResponse:
         )
     context = review_list.context(request.GET, question)
     finding = context["chosen"]
-    context["entry"] = _entries([finding])[0] if finding else None
+    context["entry"] = _entry(finding) if finding else None
     is_detail = "HX-Request" in request.headers and request.headers.get("HX-Target") == "detail"
     return render(request, "catalog/_review_detail.html" if is_detail else "catalog/review.html", context)
 
@@ -195,84 +195,37 @@ def _resolve(
     return len(findings), [entry for entry in entries if entry]
 
 
-def _entries(rows: Sequence[Finding]) -> list[Entry]:
-    together: dict[tuple[int, str, str], list[Finding]] = {}
-    about = Finding.objects.filter(
-        tool__in=[row.tool_id for row in rows], subject__in=[row.subject for row in rows]
-    )
-    for decided in about.select_related("resolved_by"):
-        together.setdefault((decided.tool_id, decided.subject, decided.state), []).append(decided)
-    groups = [_worst_first(row, together[row.tool_id, row.subject, row.state]) for row in rows]
-    compared = _compared([worst for worst, *_ in groups])
-    # The number of agents that pin each version, by tool.
-    pinned: dict[int, dict[int, int]] = {}
-    for tool, version, agents in versions.pinned(
-        {worst.tool_id for worst, *_ in groups if compared[worst.pk][0]}
-    ):
-        pinned.setdefault(tool, {})[version] = agents
-    needed = {pk for pair in compared.values() for pk in pair if pk}
-    full_versions = ToolVersion.objects.in_bulk(needed | {pk for users in pinned.values() for pk in users})
-    elsewhere = OtherAnswer.objects.in_bulk([row.pk for row in rows], field_name="finding_id")
-    return [
-        _entry(same, compared[same[0].pk], pinned, full_versions, elsewhere.get(row.pk))
-        for row, same in zip(rows, groups, strict=True)
-    ]
-
-
-def _worst_first(row: Finding, together: list[Finding]) -> list[Finding]:
+def _entry(finding: Finding) -> Entry:
+    same = Finding.objects.filter(tool=finding.tool_id, subject=finding.subject, state=finding.state)
     # A decision is taken by the button of the worst of them, because it covers what is less severe.
-    together.sort(
-        key=lambda each: (Severity.values.index(each.severity), each.code != HELD, each.pk), reverse=True
+    worst, *others = sorted(
+        same.select_related("resolved_by"),
+        key=lambda row: (Severity.values.index(row.severity), row.code != HELD, row.pk),
+        reverse=True,
     )
-    together[0].tool, together[0].endpoint = row.tool, row.endpoint
-    return together
-
-
-def _compared(rows: Sequence[Finding]) -> dict[int, tuple[int | None, int | None]]:
-    """Return by finding the version with its bytes and the version that it is compared with.
-
-    Findings that name no earlier version, such as those about a text, use the version's predecessor.
-    """
-    tools, subjects = {row.tool_id for row in rows}, {row.subject for row in rows}
-    same = ToolVersion.objects.filter(tool__in=tools, digest__in=subjects).order_by("ordinal")
-    by_bytes = {(tool, digest): pk for tool, digest, pk in same.values_list("tool_id", "digest", "pk")}
-    about = {row.pk: row.version_id or by_bytes.get((row.tool_id, row.subject)) for row in rows}
-    before = versions.predecessors(
-        pk for row in rows if (pk := about[row.pk]) is not None and row.against_id is None
-    )
-    return {row.pk: (pk, row.against_id or before.get(pk or 0)) for row in rows for pk in [about[row.pk]]}
-
-
-def _entry(
-    together: list[Finding],
-    compared: tuple[int | None, int | None],
-    pinned: Mapping[int, Mapping[int, int]],
-    whole: Mapping[int, ToolVersion],
-    elsewhere: OtherAnswer | None,
-) -> Entry:
-    worst, *others = together
-    version = whole.get(compared[0] or 0)
-    if version is None:
+    worst.tool, worst.endpoint = finding.tool, finding.endpoint
+    same_bytes = ToolVersion.objects.filter(tool=worst.tool_id, digest=worst.subject).order_by("ordinal")
+    version_id = worst.version_id or same_bytes.values_list("pk", flat=True).last()
+    if not version_id:
         return Entry(worst, others)
-    before = None if elsewhere else whole.get(compared[1] or 0)
-    users = pinned.get(version.tool_id, {})
-    differing = [whole[pk] for pk in users if pk != version.pk and (before is None or pk != before.pk)]
-    differing.sort(
-        key=lambda pinned_version: (pinned_version.label_key, pinned_version.ordinal), reverse=True
+    # Findings that name no earlier version, such as those about a text, use the version's predecessor.
+    before_id = worst.against_id or versions.predecessors([version_id]).get(version_id)
+    users = {version: agents for _, version, agents in versions.pinned({worst.tool_id})}
+    full_versions = ToolVersion.objects.in_bulk({version_id, *users} | ({before_id} if before_id else set()))
+    version = full_versions[version_id]
+    elsewhere = OtherAnswer.objects.filter(finding=finding).first()
+    before = None if elsewhere or before_id is None else full_versions.get(before_id)
+    differing = sorted(
+        (full_versions[pk] for pk in users if pk != version_id and (before is None or pk != before.pk)),
+        key=lambda pinned_version: (pinned_version.label_key, pinned_version.ordinal),
+        reverse=True,
     )
-    return Entry(
-        worst,
-        others,
-        version,
-        before,
-        elsewhere,
-        *_differing(elsewhere or before, version),
-        [
-            Pinned(pinned_version, users[pinned_version.pk], *_differing(pinned_version, version))
-            for pinned_version in differing[:PINNED_SHOWN]
-        ],
-        users.get(version.pk, 0),
-    )
+    pinned = [
+        Pinned(pinned_version, users[pinned_version.pk], *_differing(pinned_version, version))
+        for pinned_version in differing[:PINNED_SHOWN]
+    ]
+    differences = _differing(elsewhere or before, version)
+    return Entry(worst, others, version, before, elsewhere, *differences, pinned, users.get(version_id, 0))
 
 
 def _differing(

@@ -84,7 +84,7 @@ def context(given: QueryDict, asked: Question) -> dict[str, Any]:
     waiting = inbox.waiting() if is_open else Waiting(names=inbox.vendors())
     total = waiting.total(asked)
     item = number(given.get("item", ""))
-    page = _waiting_page(waiting, asked, given, total) if is_open else _decided_page(asked, given)
+    page = _page(waiting, asked, given, total)
     finding, position = _select_finding(item, page, is_last=given.get("item") == "last")
     here = address(asked, page.number)
     return {
@@ -114,23 +114,20 @@ def context(given: QueryDict, asked: Question) -> dict[str, Any]:
     }
 
 
-def _waiting_page(waiting: Waiting, asked: Question, given: QueryDict, total: int) -> Page:
+def _page(waiting: Waiting, asked: Question, given: QueryDict, total: int) -> Page:
     """The page that the address names, or else the one that contains its item."""
+    page_number = number(given.get("page", ""))
+    if asked.state != FindingState.OPEN:
+        page_number = max(1, min(page_number, MAX_PAGES))
+        keys = inbox.decided(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
+        return Page(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
     last = max(1, ceil(total / PAGE_SIZE))  # it empties while its items are decided
     pk = 0 if "page" in given else number(given.get("item", ""))
     item = inbox.rows([pk]) if pk else []
-    place = waiting.position(asked, item[0]) if item else None
-    page_number = (
-        place // PAGE_SIZE + 1 if place is not None else min(number(given.get("page", "")) or 1, last)
-    )
+    position = waiting.position(asked, item[0]) if item else None
+    page_number = min(page_number or 1, last) if position is None else position // PAGE_SIZE + 1
     keys = waiting.page(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE)
     return Page(inbox.rows(keys), page_number, page_number < last)
-
-
-def _decided_page(asked: Question, given: QueryDict) -> Page:
-    page_number = max(1, min(number(given.get("page", "")), MAX_PAGES))
-    keys = inbox.decided(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
-    return Page(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
 
 
 def _select_finding(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | None, int | None]:
@@ -187,17 +184,13 @@ def _filters(asked: Question, waiting: Waiting, *, is_open: bool) -> list[Filter
         "vendor": dict(sorted(waiting.names.items(), key=lambda item: item[1].casefold())),
         "cause": {cause: label for cause, (label, _) in causes.CAUSES.items()},
     }
-    return [
-        Filter(part, part.capitalize(), list(_choices(asked, waiting, part, words, is_open=is_open)))
-        for part, words in labels.items()
-    ]
-
-
-def _choices(
-    asked: Question, waiting: Waiting, part: str, words: dict[str, str], *, is_open: bool
-) -> Iterator[tuple[str, str, bool]]:
-    counts, selected = waiting.counts(asked, part), getattr(asked, part)
-    yield "", EVERY[part], not selected
-    for value, label in words.items():
-        if not is_open or counts[value] or value == selected:
-            yield value, f"{label} ({counts[value]:,})" if is_open else label, value == selected
+    filters = []
+    for part, words in labels.items():
+        counts, selected = waiting.counts(asked, part), getattr(asked, part)
+        choices = [
+            (value, f"{label} ({counts[value]:,})" if is_open else label, value == selected)
+            for value, label in words.items()
+            if not is_open or counts[value] or value == selected
+        ]
+        filters.append(Filter(part, part.capitalize(), [("", EVERY[part], not selected), *choices]))
+    return filters

@@ -1,4 +1,3 @@
-from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -66,14 +65,6 @@ def _runs() -> QuerySet[Run]:
     return Run.objects.select_related("endpoint__vendor", "requested_by")
 
 
-def _next_try(row: Run) -> datetime | None:
-    # The time of the automatic retry of a failed run. None without one, or if there was another run since.
-    endpoint = row.endpoint
-    is_last = not Run.objects.of_lists().filter(endpoint=endpoint, pk__gt=row.pk).exists()
-    is_waiting = row.status == RunStatus.FAILED and is_last and endpoint.is_live and not endpoint.is_paused
-    return endpoint.next_due_at if is_waiting else None
-
-
 def _results(row: Run) -> dict[str, Any]:
     if row.is_active:
         return {}
@@ -81,10 +72,14 @@ def _results(row: Run) -> dict[str, Any]:
     # Notes are on the page of their tool.
     findings = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
     others = onboarding.other_protocols(row)
+    # The time of the automatic retry of a failed run. None without one, or if there was another run since.
+    endpoint = row.endpoint
+    is_last = not Run.objects.of_lists().filter(endpoint=endpoint, pk__gt=row.pk).exists()
+    is_waiting = row.status == RunStatus.FAILED and is_last and endpoint.is_live and not endpoint.is_paused
     return {
         "is_held": row.endpoint.held_run_id == row.pk,
         "has_reply": LastReply.objects.filter(run=row).exists(),
-        "next_try": _next_try(row),
+        "next_try": endpoint.next_due_at if is_waiting else None,
         "other_protocols": others,
         "recognized_protocol": next((choice for choice in others if choice[0] == row.spoken_protocol), None),
         "added": versions.filter(ordinal=1)[:SHOWN] if row.added else [],

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 
 import protocols
 from catalog.forms.vendor_request_fields import AskForm, DeclineForm
-from catalog.models import Endpoint, VendorRequest
+from catalog.models import VendorRequest
 from catalog.twins import already_connected
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import vendor_requests
@@ -41,7 +41,9 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
         values, actor = form.cleaned_data, person(request)
         try:
             draft = vendor_operations.draft_endpoint(protocol=values["protocol"], url=values["url"])
-            context |= _existing(draft)
+            # Endpoints and requests with this address.
+            connected = [match.endpoint for match in already_connected(draft)]
+            context |= {"connected": connected, "asked": vendor_requests.waiting_at(draft)}
             if is_preview:
                 context["preview"] = vendor_requests.preview(draft, reader=actor)
             else:
@@ -53,12 +55,6 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
     return render(request, "catalog/vendor_request_new.html", context)
-
-
-def _existing(draft: Endpoint) -> dict[str, Any]:
-    # Endpoints and requests with this address.
-    connected = [match.endpoint for match in already_connected(draft)]
-    return {"connected": connected, "asked": vendor_requests.waiting_at(draft)}
 
 
 @requires(Role.DESIGNER)

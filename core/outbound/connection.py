@@ -86,12 +86,6 @@ class _Head(http.client.HTTPResponse):
 _TIMEOUT = re.compile(r"(?:^|[\s,])timeout=([0-9]{1,6})(?=$|[\s,])", re.IGNORECASE)
 
 
-def _promised_idle(keep_alive: str) -> float | None:
-    """Return the seconds of `Keep-Alive: timeout=5, max=100`, or None."""
-    match = _TIMEOUT.search(keep_alive)
-    return float(match[1]) if match else None
-
-
 class Connection(HTTPConnection):
     """A connection to one origin, directly or through the proxy of the policy's egress.
 
@@ -166,7 +160,9 @@ class Connection(HTTPConnection):
         response = self.getresponse()
         budget.head_is_read()
         if self._dialled:
-            self._dialled.promised_idle = _promised_idle(response.headers.get("keep-alive", ""))
+            # The seconds of `Keep-Alive: timeout=5, max=100`.
+            seconds = _TIMEOUT.search(response.headers.get("keep-alive", ""))
+            self._dialled.promised_idle = float(seconds[1]) if seconds else None
         return response
 
     def _take_up(self, *, is_repeatable: bool) -> bool:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from queue import Empty, SimpleQueue
 
 from core.outbound.errors import ProtocolError, RefusedError
@@ -85,7 +86,7 @@ class Listening:
             try:
                 if self._is_over:
                     return
-                for events in _whole_events(_chained(reply.body, reply_rest.read(MAX_REST_SECONDS))):
+                for events in _whole_events(chain([reply.body], reply_rest.read(MAX_REST_SECONDS))):
                     self._events.put(_POSITION.sub(b"", events))
             finally:
                 reply_rest.abandon()
@@ -128,11 +129,6 @@ class Together:
 
 def _start(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="listening", daemon=True).start()
-
-
-def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from pieces
 
 
 def _whole_events(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -31,7 +31,13 @@ def refusal(
         message = f"{host} answered {status} to {destination}; redirects are not followed."
         return RefusedError("REDIRECT", message)
     if status in (401, 403):
-        return _unauthorized(host, status, challenge, has_credential=has_credential)
+        if status == HTTPStatus.FORBIDDEN and wants_more_scope(challenge):
+            scope = printable(scope_asked(challenge), 300)
+            requirement = f"the scope “{scope}”" if scope else "more scopes, and does not name them"
+            message = f"{host} requires a token with {requirement} for this (403 Forbidden)."
+            return RefusedError("INSUFFICIENT_SCOPE", message, challenge=challenge)
+        reason = "rejected the credential" if has_credential else "requires a credential"
+        return RefusedError("AUTH", f"{host} {reason} ({status} {_phrase(status)}).", challenge=challenge)
     if status in (404, 410):
         path = printable(target.partition("?")[0])
         return RefusedError("NOT_FOUND", f"{host} has nothing at {path}; is the address right?")
@@ -49,16 +55,6 @@ def refusal(
     if status in (204, 205):
         return ProtocolViolationError("EMPTY_REPLY", f"{summary}: a reply without a body.")
     return ProtocolViolationError(f"HTTP_{status}", f"{summary}, which is not expected here.")
-
-
-def _unauthorized(host: str, status: int, challenge: str, *, has_credential: bool) -> RefusedError:
-    if status == HTTPStatus.FORBIDDEN and wants_more_scope(challenge):
-        scope = printable(scope_asked(challenge), 300)
-        requirement = f"the scope “{scope}”" if scope else "more scopes, and does not name them"
-        message = f"{host} requires a token with {requirement} for this (403 Forbidden)."
-        return RefusedError("INSUFFICIENT_SCOPE", message, challenge=challenge)
-    reason = "rejected the credential" if has_credential else "requires a credential"
-    return RefusedError("AUTH", f"{host} {reason} ({status} {_phrase(status)}).", challenge=challenge)
 
 
 def _destination(location: str, url: CheckedUrl) -> str:

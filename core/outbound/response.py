@@ -5,6 +5,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import urllib3.exceptions
 from urllib3.response import BaseHTTPResponse
@@ -40,15 +41,10 @@ def _unsupported(header: str, value: str, budget: Budget) -> ProtocolViolationEr
 
 
 def _pieces(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
-    for piece in _chunks(response, budget) if getattr(response, "chunked", False) else _arrivals(response):
+    # `read1` does not wait for more than has arrived, so that an error can state the size so far.
+    arrivals = iter(partial(response.read1, _CHUNK, decode_content=False), b"")
+    for piece in _chunks(response, budget) if getattr(response, "chunked", False) else arrivals:
         budget.body += len(piece)
-        yield piece
-
-
-def _arrivals(response: BaseHTTPResponse) -> Iterator[bytes]:
-    """Yield the bytes that have arrived without waiting for more, so that an error can state the size so
-    far."""
-    while piece := response.read1(_CHUNK, decode_content=False):
         yield piece
 
 

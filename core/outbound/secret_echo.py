@@ -187,7 +187,9 @@ def _unescape(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
         if b"\\" in text:
             text = pattern.sub(_character, text)
         if b"&" in text:
-            text = _ENTITY.sub(_entity, text)
+            text = _ENTITY.sub(
+                lambda name: html.unescape(f"&{name[1].decode()}").encode(errors="replace"), text
+            )
         if b"%" in text:
             text = _PERCENT.sub(lambda match: bytes([int(match[1], 16)]), text)
         if text == before:
@@ -199,10 +201,6 @@ def _character(match: re.Match[bytes]) -> bytes:
     # Surrogates are not joined to pairs; no secret contains one.
     code = int(next(filter(None, match.groups())), 16)
     return chr(code).encode(errors="replace") if code <= 0x10FFFF else b""
-
-
-def _entity(match: re.Match[bytes]) -> bytes:
-    return html.unescape(f"&{match[1].decode()}").encode(errors="replace")
 
 
 def _base64_cores(raw: bytes) -> Iterator[str]:

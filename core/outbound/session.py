@@ -204,23 +204,17 @@ class Session(RequestMethods):
             raise self._echo()
         if self._follower:
             self._follower(partial)
-        if self._limits.with_progress and not self.is_interrupted and self._has_advanced(partial):
-            self._extend()
-
-    def _has_advanced(self, partial: Mapping[str, Any]) -> bool:
+        if not self._limits.with_progress or self.is_interrupted:
+            return
         # Repeated values and log messages are not progress.
         progress = partial.get("progress")
         value = progress.get("progress") if isinstance(progress, Mapping) else None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > self._progress:
-            return False
-        self._progress = value
-        return True
-
-    def _extend(self) -> None:
-        now = time.monotonic()
-        self._ends = min(now + self._limits.session, self._began + self._limits.with_progress)
-        if self._budget:
-            self._budget.extend(self._ends)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > self._progress:
+            self._progress = value
+            now = time.monotonic()
+            self._ends = min(now + self._limits.session, self._began + self._limits.with_progress)
+            if self._budget:
+                self._budget.extend(self._ends)
 
     def at_url(self, url: str) -> "Session":
         """Return a new session for another address, with the remaining time of this one."""

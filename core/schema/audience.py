@@ -136,7 +136,7 @@ def is_near(value: Any, read_at: datetime) -> bool:
 def _moment(value: Any) -> datetime | None:
     try:
         if isinstance(value, str) and (len(value) == len("20260101") or not value.isdigit()):
-            return _aware(_parsed(value)) if 8 <= len(value) <= 40 else None
+            return _parse_moment(value) if 8 <= len(value) <= 40 else None
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
         digits = len(str(int(number)))
         units = next((unit for length, unit in _EPOCHS if length == digits), None)
@@ -145,14 +145,11 @@ def _moment(value: Any) -> datetime | None:
         return None
 
 
-def _parsed(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     try:
-        return datetime.fromisoformat(text.removesuffix(" UTC").removesuffix(" GMT").replace("/", "-"))
+        moment = datetime.fromisoformat(text.removesuffix(" UTC").removesuffix(" GMT").replace("/", "-"))
     except ValueError:
-        return parsedate_to_datetime(text)
-
-
-def _aware(moment: datetime) -> datetime:
+        moment = parsedate_to_datetime(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

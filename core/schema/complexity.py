@@ -69,7 +69,7 @@ class _Count:
         if key in self._open or self._steps > MAX_STEPS:
             raise TooComplexError
         self._open.add(key)
-        below = (self._at_member(schema, depth - 1), self._at_entry(schema, depth - 1)) if depth else (0, 0)
+        below = self._below(schema, depth - 1) if depth else (0, 0)
         counts = [(1, *below), *(self._of(branch, depth) for branch in self._in_place(schema))]
         # To find unevaluated parts, all schemas in place are evaluated again.
         times = 3 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
@@ -90,26 +90,23 @@ class _Count:
                 raise TooComplexError from exc
             yield target
 
-    def _at_member(self, schema: dict[str, Any], depth: int) -> int:
+    def _below(self, schema: dict[str, Any], depth: int) -> tuple[int, int]:
+        """Return how many schemas apply to any one member, and to any one entry."""
         # At most one property applies to a member, or the schema of all other members.
-        either = [*_values_of(schema.get("properties")), *(schema.get(keyword) for keyword in _MEMBERS)]
-        also = _values_of(schema.get("patternProperties"))
-        return self._largest(either, depth) + sum(self.most(rule, depth) for rule in also)
-
-    def _at_entry(self, schema: dict[str, Any], depth: int) -> int:
-        either = [schema.get(keyword) for keyword in _ENTRIES]
+        members = [*_values_of(schema.get("properties")), *(schema.get(keyword) for keyword in _MEMBERS)]
+        patterns = _values_of(schema.get("patternProperties"))
+        entries = [schema.get(keyword) for keyword in _ENTRIES]
         for keyword in subschemas.PART_LISTS:
-            either += _as_list(schema.get(keyword))
-        return self._largest(either, depth) + (
-            self.most(schema["contains"], depth) if "contains" in schema else 0
+            if isinstance(parts := schema.get(keyword), list):
+                entries += parts
+        return (
+            self._largest(members, depth) + sum(self.most(rule, depth) for rule in patterns),
+            self._largest(entries, depth)
+            + (self.most(schema["contains"], depth) if "contains" in schema else 0),
         )
 
     def _largest(self, schemas: list[Any], depth: int) -> int:
         return max((self.most(schema, depth) for schema in schemas if isinstance(schema, dict)), default=0)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _values_of(value: Any) -> list[Any]:

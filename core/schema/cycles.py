@@ -48,14 +48,9 @@ def closing_references(starts: Iterable[Schema], paths_of: Paths) -> Iterator[Sc
                 holder = current.schema if is_reference else None
                 open_schemas[id(child)] = _OpenSchema(child, paths_of(child), holder)
             else:
-                holder = current.schema if is_reference else _close_to_reference(open_schemas)
+                holder = current.schema if is_reference else None
+                # Close schemas up to the target of the last reference: it closes the cycle.
+                while holder is None:
+                    holder = open_schemas.popitem()[1].holder
                 closing.add(id(holder))
                 yield holder
-
-
-def _close_to_reference(open_schemas: dict[int, _OpenSchema]) -> Schema:
-    """Close schemas up to the target of the last reference, and return the schema that has it."""
-    while True:
-        _, last = open_schemas.popitem()
-        if last.holder is not None:
-            return last.holder

@@ -5,7 +5,7 @@ dialect is dropped and returned by name.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -74,10 +74,9 @@ def normalize_level(schema: Mapping[str, Any], dialect: Dialect) -> tuple[Schema
         del level["required"]  # the object around it lists the name: `requires_itself`
     dropped = []
     for keyword in list(level):
-        reader = _READERS.get(keyword)
-        if reader is None:
+        if keyword not in _KIND_OF:
             continue
-        value = reader(level[keyword])
+        value = _read_value(_KIND_OF[keyword], level[keyword])
         if value is None:
             del level[keyword]
             dropped.append(keyword)
@@ -116,8 +115,10 @@ def _rewrite_dependencies(level: Schema) -> None:
     dependencies = level.pop("dependencies", None)
     if not isinstance(dependencies, dict):
         return
-    names = dict(_object(level.get("dependentRequired")))
-    schemas = dict(_object(level.get("dependentSchemas")))
+    names, schemas = (
+        dict(value) if isinstance(value := level.get(keyword), dict) else {}
+        for keyword in ("dependentRequired", "dependentSchemas")
+    )
     for name, dependency in dependencies.items():
         if isinstance(dependency, str | list):
             also = [dependency] if isinstance(dependency, str) else dependency
@@ -131,91 +132,55 @@ def _rewrite_dependencies(level: Schema) -> None:
     level |= {"dependentSchemas": schemas} if schemas else {}
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _read_value(kind: str | tuple[type, ...], value: Any) -> Any:
+    """Return the value of a keyword in the internal form; None where it has no meaning."""
+    if isinstance(kind, tuple):
+        return value if isinstance(value, kind) else None
+    match kind, value:
+        case "type", str():
+            return value if value in types.WORDS else None
+        case "type", [*words] if words and all(word in types.WORDS for word in words):
+            return list(dict.fromkeys(words))
+        case "schemas", [*schemas] if schemas and all(isinstance(schema, _SCHEMA) for schema in schemas):
+            return value
+        case "named schemas", dict():
+            return {name: schema for name, schema in value.items() if isinstance(schema, _SCHEMA)}
+        case "names", list():
+            return list(dict.fromkeys(name for name in value if isinstance(name, str)))
+        case "named names", dict():
+            return {
+                name: _read_value("names", names) for name, names in value.items() if isinstance(names, list)
+            }
+        case "count", _ if types.is_number(value) and value >= 0:
+            return int(value) if isinstance(value, int) or value.is_integer() else None
+        case "number" | "step", _ if types.is_number(value):
+            return value if kind == "number" or value > 0 else None
+    return None
 
 
-def _schema(value: Any) -> Any:
-    return value if isinstance(value, dict | bool) else None
-
-
-def _schemas(value: Any) -> Any:
-    is_sound = isinstance(value, list) and value and all(isinstance(entry, dict | bool) for entry in value)
-    return value if is_sound else None
-
-
-def _named_schemas(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return None
-    if all(isinstance(member, dict | bool) for member in value.values()):
-        return value
-    return {name: member for name, member in value.items() if isinstance(member, dict | bool)}
-
-
-def _names(value: Any) -> Any:
-    if not isinstance(value, list):
-        return None
-    return list(dict.fromkeys(name for name in value if isinstance(name, str)))
-
-
-def _named_names(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return None
-    return {name: names for name, entry in value.items() if (names := _names(entry)) is not None}
-
-
-def _types(value: Any) -> Any:
-    words = [value] if isinstance(value, str) else value
-    if not isinstance(words, list) or not words or not all(word in types.WORDS for word in words):
-        return None
-    return value if isinstance(value, str) else list(dict.fromkeys(words))
-
-
-def _number(value: Any) -> Any:
-    return value if types.is_number(value) else None
-
-
-def _step(value: Any) -> Any:
-    return value if types.is_number(value) and value > 0 else None
-
-
-def _count(value: Any) -> Any:
-    is_whole = types.is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
-    return int(value) if is_whole else None
-
-
-def _list(value: Any) -> Any:
-    return value if isinstance(value, list) else None
-
-
-def _text(value: Any) -> Any:
-    return value if isinstance(value, str) else None
-
-
-def _flag(value: Any) -> Any:
-    return value if isinstance(value, bool) else None
-
-
-def _keywords() -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    for reader, keywords in (
-        (_types, "type"),
+_SCHEMA = (dict, bool)
+_KIND_OF: dict[str, str | tuple[type, ...]] = {
+    keyword: kind
+    for kind, keywords in (
+        ("type", "type"),
         (
-            _schema,
+            _SCHEMA,
             "additionalProperties propertyNames items contains not if then else contentSchema"
             " unevaluatedItems unevaluatedProperties",
         ),
-        (_schemas, "allOf anyOf oneOf prefixItems"),
-        (_named_schemas, "properties patternProperties dependentSchemas $defs definitions"),
-        (_names, "required"),
-        (_named_names, "dependentRequired"),
-        (_number, "minimum maximum exclusiveMinimum exclusiveMaximum"),
-        (_step, "multipleOf"),
-        (_count, "minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains"),
-        (_list, "enum examples"),
-        (_text, "title description pattern format contentEncoding contentMediaType $comment"),
-        (_flag, "uniqueItems deprecated readOnly writeOnly nullable"),
-    ):
-        yield from ((keyword, reader) for keyword in keywords.split())
-
-
-_READERS = dict(_keywords())
+        ("schemas", "allOf anyOf oneOf prefixItems"),
+        ("named schemas", "properties patternProperties dependentSchemas $defs definitions"),
+        ("names", "required"),
+        ("named names", "dependentRequired"),
+        ("number", "minimum maximum exclusiveMinimum exclusiveMaximum"),
+        ("step", "multipleOf"),
+        (
+            "count",
+            "minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains",
+        ),
+        ((list,), "enum examples"),
+        ((str,), "title description pattern format contentEncoding contentMediaType $comment"),
+        ((bool,), "uniqueItems deprecated readOnly writeOnly nullable"),
+    )
+    for keyword in keywords.split()
+}

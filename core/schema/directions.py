@@ -84,10 +84,6 @@ class _DirectionWriter:
                 self.definitions[name] = self._write_in_place(target, hidden)
         return {**new_root, "$defs": self.definitions} if self.definitions else new_root
 
-    def _write(self, schema: AnySchema) -> AnySchema:
-        """Return the schema of a part of the value."""
-        return self._write_in_place(schema, _NONE)
-
     def _write_in_place(self, schema: AnySchema, hidden: Names) -> AnySchema:
         if isinstance(schema, bool):
             return schema
@@ -100,13 +96,9 @@ class _DirectionWriter:
                 continue
             if keyword in ("properties", "dependentSchemas"):
                 value = {name: rule for name, rule in value.items() if name not in hidden}
-            change: Callable[[AnySchema], AnySchema]
-            if keyword in _DECIDING:
-                change = self._copy
-            elif keyword in _IN_PLACE:
-                change = partial(self._write_in_place, hidden=hidden)
-            else:
-                change = self._write
+            change: Callable[[AnySchema], AnySchema] = self._copy
+            if keyword not in _DECIDING:
+                change = partial(self._write_in_place, hidden=hidden if keyword in _IN_PLACE else _NONE)
             new_schema[keyword] = subschemas.change_below(keyword, value, change)
         if "oneOf" in schema:
             branches = [self._write_in_place(branch, hidden) for branch in schema["oneOf"]]
@@ -160,14 +152,11 @@ class _DirectionWriter:
         if key not in self.names:
             steps = pointers.split_fragment(reference)
             name = steps[1] if len(steps) == 2 and steps[0] == "$defs" else "/".join(steps) or "root"
-            self.names[key] = self._free_name(name)
+            used_names = set(self.names.values())
+            candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
+            self.names[key] = next(candidate for candidate in candidates if candidate not in used_names)
             self.waiting.append((self.names[key], reference, dropped, is_deciding))
         return pointers.join_fragment(("$defs", self.names[key]))
-
-    def _free_name(self, name: str) -> str:
-        used_names = set(self.names.values())
-        candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
-        return next(candidate for candidate in candidates if candidate not in used_names)
 
     def _hidden_of(self, schema: AnySchema) -> Names:
         """Return the names of members that are dropped, by the schema and all that holds with it."""

@@ -163,7 +163,13 @@ class _InternalFormWriter:
 
         Such a cycle accepts what the schemas around it accept, and a reader that follows it never ends.
         """
-        schemas = {id(schema): (place, schema) for place, schema in _walk(root)}
+        schemas: dict[int, tuple[Steps, Schema]] = {}
+        waiting: list[tuple[Steps, Any]] = [((), root)]
+        while waiting:
+            steps, part = waiting.pop()
+            if isinstance(part, dict):
+                schemas[id(part)] = steps, part
+                waiting += [((*steps, *below), child) for below, child in children(part)]
         vendor_places = {new_place: place for place, new_place in self.places.items()}
         starts = [schema for _, schema in schemas.values()]
         for holder in cycles.closing_references(starts, lambda schema: _in_place(schema, root)):
@@ -182,15 +188,6 @@ def _vendor_steps(schema: Schema, steps: Steps) -> Steps:
     if keyword == "dependentSchemas" and steps[1] not in (schema.get(keyword) or ()):
         return ("dependencies", *steps[1:])
     return steps
-
-
-def _walk(root: Schema) -> Iterator[tuple[Steps, Schema]]:
-    waiting: list[tuple[Steps, Any]] = [((), root)]
-    while waiting:
-        place, schema = waiting.pop()
-        if isinstance(schema, dict):
-            yield place, schema
-            waiting += [((*place, *steps), child) for steps, child in children(schema)]
 
 
 def _in_place(schema: Schema, root: Schema) -> Iterator[tuple[bool, Any]]:

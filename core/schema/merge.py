@@ -6,9 +6,11 @@ them knows what it loses. Schemas of members and items become an `allOf`, which 
 gets there.
 """
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import lcm
 from typing import Any
 
@@ -184,6 +186,8 @@ def _join_rule(keyword: str, one: Schema, other: Schema) -> Schema:
         return _JOIN_GROUP[_GROUP_OF[keyword][0]](one, other)
     if keyword in ANNOTATIONS and keyword not in _FLAGS:
         return one
+    if keyword == "const":
+        raise _NeverError
     join = _JOIN_VALUE.get(keyword)
     # A keyword of the vendor's own is about the outer schema.
     return one if join is None else {keyword: join(one[keyword], other[keyword])}
@@ -255,14 +259,6 @@ def _join_items(one: Schema, other: Schema) -> Schema:
     return joined | ({} if joined_items is True else {"items": joined_items})
 
 
-def _join_contains(one: Schema, other: Schema) -> Schema:
-    return _join_whole("contains", one, other)
-
-
-def _join_conditions(one: Schema, other: Schema) -> Schema:
-    return _join_whole("if", one, other)
-
-
 def _join_whole(needed: str, one: Schema, other: Schema) -> Schema:
     # The other keywords have no meaning without the needed one.
     if needed in one and needed in other:
@@ -290,12 +286,6 @@ def _join_enums(one: list[Any], other: list[Any]) -> list[Any]:
     return common
 
 
-def _join_constants(one: Any, other: Any) -> Any:
-    if not types.is_equal(one, other):
-        raise _NeverError
-    return one
-
-
 def _join_steps(one: float, other: float) -> float:
     if isinstance(one, int) and isinstance(other, int):
         return lcm(one, other)
@@ -313,42 +303,33 @@ def _join_nots(one: AnySchema, other: AnySchema) -> AnySchema:
     return {"anyOf": [one, other]}
 
 
-def _join_named_names(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
-    return one | {name: _join_names(one.get(name, []), names) for name, names in other.items()}
-
-
-def _join_named_schemas(one: dict[str, AnySchema], other: dict[str, AnySchema]) -> dict[str, AnySchema]:
-    return one | {name: both(one.get(name, True), schema) for name, schema in other.items()}
+def _join_named(join: Callable[[Any, Any], Any], missing: Any, one: Schema, other: Schema) -> Schema:
+    return one | {name: join(one.get(name, missing), value) for name, value in other.items()}
 
 
 def _keep_apart(one: Any, other: Any) -> Any:
     raise _ApartError
 
 
-def _is_any(one: bool, other: bool) -> bool:
-    return one or other
-
-
 _JOIN_GROUP: Mapping[str, Callable[[Schema, Schema], Schema]] = {
     "properties": _join_members,
     "prefixItems": _join_items,
-    "contains": _join_contains,
-    "if": _join_conditions,
+    "contains": partial(_join_whole, "contains"),
+    "if": partial(_join_whole, "if"),
 }
 # How two different values of one keyword are joined.
 _JOIN_VALUE: Mapping[str, Callable[[Any, Any], Any]] = {
     "type": _join_types,
     "enum": _join_enums,
-    "const": _join_constants,
     "multipleOf": _join_steps,
     "required": _join_names,
-    "dependentRequired": _join_named_names,
-    "dependentSchemas": _join_named_schemas,
+    "dependentRequired": partial(_join_named, _join_names, []),
+    "dependentSchemas": partial(_join_named, both, True),
     "propertyNames": both,
     "not": _join_nots,
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
-    **dict.fromkeys(("uniqueItems", *_FLAGS), _is_any),
+    **dict.fromkeys(("uniqueItems", *_FLAGS), operator.or_),
     **dict.fromkeys(("anyOf", "oneOf", "pattern", "format"), _keep_apart),
     **dict.fromkeys(("contentEncoding", "contentMediaType", "contentSchema", *_UNEVALUATED), _keep_apart),
 }

@@ -50,6 +50,7 @@ _ALLOWING_WHEN_EMPTY = frozenset(
         *("prefixItems", "minLength", "minItems", "minProperties", "uniqueItems"),
     )
 )
+_OTHERS = ("additionalProperties", "items", "unevaluatedProperties", "unevaluatedItems")
 _EVALUATING = ("anyOf", "oneOf", "if", "dependentSchemas", "contains")
 
 
@@ -84,7 +85,10 @@ class NormalForms:
                 elif loose in rules and is_alone and not any(keyword in rules for keyword in _EVALUATING):
                     rules[strict] = rules.pop(loose)
             rules = {
-                keyword: value for keyword, value in rules.items() if not _allows_everything(keyword, value)
+                keyword: value
+                for keyword, value in rules.items()
+                if not (keyword in _ALLOWING_WHEN_EMPTY and not value)
+                and not (keyword in _OTHERS and value in (True, {}))
             }
             if isinstance(rules.get("type"), list) and types.types_of(rules) == EVERY_TYPE:
                 del rules["type"]
@@ -178,12 +182,6 @@ def _spelled_out(schema: Schema) -> Schema:
         dependencies = rules["dependentRequired"].items()
         rules["dependentRequired"] = {name: sorted(names) for name, names in dependencies if names}
     return rules
-
-
-def _allows_everything(keyword: str, value: Any) -> bool:
-    if keyword in ("additionalProperties", "items", "unevaluatedProperties", "unevaluatedItems"):
-        return value is True or value == {}
-    return keyword in _ALLOWING_WHEN_EMPTY and not value
 
 
 def _union_of_types(branches: Sequence[Schema]) -> Schema | None:

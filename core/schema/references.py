@@ -95,9 +95,11 @@ class References:
             raise UnresolvedReferenceError("BROKEN_REF", "")
         steps = self._place(reference, resource)
         if keyword == "$dynamicRef":
-            steps = self._dynamic_place(reference, steps)
-        elif keyword == "$recursiveRef":
-            steps = self._recursive_place(reference, steps)
+            _, _, name = reference.partition("#")
+            offers = self.dynamic_anchors.get(name, {})
+            steps = steps if steps not in offers.values() else self._outermost(reference, offers)
+        elif keyword == "$recursiveRef" and any(resource.steps == steps for resource in self.recursive):
+            steps = self._outermost(reference, {resource.uri: resource.steps for resource in self.recursive})
         try:
             target = pointers.resolve(self.root, steps)
         except PointerError as exc:
@@ -136,18 +138,6 @@ class References:
             except (PointerError, ValueError) as exc:
                 raise UnresolvedReferenceError("BROKEN_REF", reference) from exc
         return (*resource.steps, *inside)
-
-    def _dynamic_place(self, reference: str, steps: Steps) -> Steps:
-        _, _, name = reference.partition("#")
-        offers = self.dynamic_anchors.get(name, {})
-        if steps not in offers.values():
-            return steps
-        return self._outermost(reference, offers)
-
-    def _recursive_place(self, reference: str, steps: Steps) -> Steps:
-        if not any(resource.steps == steps for resource in self.recursive):
-            return steps
-        return self._outermost(reference, {resource.uri: resource.steps for resource in self.recursive})
 
     def _outermost(self, reference: str, offers: dict[str, Steps]) -> Steps:
         root = self.resources[id(self.root)]

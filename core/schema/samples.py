@@ -30,6 +30,13 @@ MAX_NODES = 5_000
 MAX_WORK = 40_000
 MAX_TEXT = 20_000  # characters that a text has to have
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
+# Keywords that apply to one type alone.
+_KEYWORDS_OF = (
+    ("object", ("properties", "required", "additionalProperties", "minProperties", "patternProperties")),
+    ("array", ("items", "prefixItems", "minItems", "contains", "uniqueItems")),
+    ("string", ("pattern", "minLength", "maxLength", "format")),
+    ("number", ("minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum")),
+)
 NOUNS = ("harbour", "lantern", "meadow", "copper", "willow", "orchard", "signal", "cedar", "ember", "quarry")
 NAMES = ("Ada Moreau", "Tomas Lind", "Mina Okafor", "Jonas Weber", "Priya Nair", "Elena Rossi")
 CITIES = ("Lisbon", "Oslo", "Nairobi", "Osaka", "Toronto", "Valencia")
@@ -209,7 +216,11 @@ class _Maker:
         kinds = types.type_words(level)
         if not kinds:
             # Without a type most rules apply only to one type, and a value of another type fits.
-            return _likely(level) if self.fullness else self.chance.choice(TYPES)
+            if not self.fullness:
+                return self.chance.choice(TYPES)
+            return next(
+                (kind for kind, words in _KEYWORDS_OF if any(word in level for word in words)), "string"
+            )
         if "null" in kinds and len(kinds) > 1:
             if depth >= MAX_DEPTH or self.chance.random() < 0.1:
                 return "null"
@@ -410,16 +421,6 @@ def _examples_in(level: Mapping[str, Any]) -> list[Any]:
         *(level[name] for name in ("default", "example") if name in level),
     ]
     return [value for value in examples if types.type_of(value) in types.types_of(level)]
-
-
-def _likely(level: Mapping[str, Any]) -> str:
-    by_keyword = (
-        ("object", ("properties", "required", "additionalProperties", "minProperties", "patternProperties")),
-        ("array", ("items", "prefixItems", "minItems", "contains", "uniqueItems")),
-        ("string", ("pattern", "minLength", "maxLength", "format")),
-        ("number", ("minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum")),
-    )
-    return next((kind for kind, words in by_keyword if any(word in level for word in words)), "string")
 
 
 def _exact(bound: types.Bound) -> Fraction:

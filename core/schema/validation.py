@@ -23,7 +23,7 @@ from core.outbound.errors import printable
 from core.schema import complexity, error_messages, regular_expressions, subschemas
 from core.schema.bounds import SchemaBoundsError
 from core.schema.dialects import Dialect, dialect_of
-from core.schema.document import Document, Finding, read_document
+from core.schema.document import Document, read_document
 from core.schema.pointers import Steps
 from core.schema.references import children
 
@@ -143,7 +143,19 @@ def _compile(schema: Any) -> Checked:
     except SchemaBoundsError:
         return Checked(True, None)
     root = subschemas.mapped(copy.deepcopy(document.root), _closed_by_name)
-    ready = Checked(root, None, [_rule(finding) for finding in document.findings])
+    # Name the rule that the internal form leaves out.
+    ready = Checked(
+        root,
+        None,
+        [
+            (
+                f"“{printable(finding.subject, 60)}”"
+                if finding.code != "MALFORMED"
+                else _named_rule(finding.subject, finding.place)
+            )
+            for finding in document.findings
+        ],
+    )
     _leave_out_patterns(ready)
     _leave_out_broken_patterns(ready)
     _relax(ready)
@@ -307,13 +319,6 @@ def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
     return lenient
 
 
-def _rule(finding: Finding) -> str:
-    """Name the rule that the internal form leaves out."""
-    if finding.code != "MALFORMED":
-        return f"“{printable(finding.subject, 60)}”"
-    return _named_rule(finding.subject, finding.place)
-
-
 def _named_rule(keyword: str, place: Sequence[str | int]) -> str:
     names = [str(step) for step in place if step not in ("properties", "items", "anyOf", "allOf", "oneOf")]
     whose = f" of “{printable(names[-1], 60)}”" if names else ""
@@ -347,19 +352,15 @@ def _leave_out_broken_patterns(ready: Checked) -> None:
         place, schema = waiting.pop()
         waiting += [((*place, *steps), child) for steps, child in children(schema)] if schema else []
         pattern = schema.get("pattern") if isinstance(schema, dict) else None
-        if isinstance(pattern, str) and not _compiles(pattern):
+        if not isinstance(pattern, str):
+            continue
+        try:
+            jsonschema_rs.Draft202012Validator(
+                {"pattern": pattern}, pattern_options=regular_expressions.OPTIONS, offline=True
+            )
+        except jsonschema_rs.ValidationError:
             del schema["pattern"]
             ready.left_out.append(_named_rule("pattern", place))
-
-
-def _compiles(pattern: str) -> bool:
-    try:
-        jsonschema_rs.Draft202012Validator(
-            {"pattern": pattern}, pattern_options=regular_expressions.OPTIONS, offline=True
-        )
-    except jsonschema_rs.ValidationError:
-        return False
-    return True
 
 
 def _cut(schema: Any, path: list[str | int]) -> str:

@@ -123,7 +123,9 @@ def _entry(
     why: str,
     agent: int | None,
 ) -> AuditEntry:
-    before, after = _differing(before, after)
+    if before is not None and after is not None:
+        changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+        before, after = ({key: facts.get(key) for key in changed} for facts in (before, after))
     entry = AuditEntry(
         at=timezone.now(),
         actor=actor,
@@ -202,12 +204,3 @@ def kinds() -> list[tuple[str, str]]:
         cursor.execute(KINDS)
         kinds_in_use = {KEY_KINDS[0] if kind in KEY_KINDS else kind for (kind,) in cursor.fetchall()}
     return [(kind, names.get(kind, kind)) for kind in sorted(kinds_in_use)]
-
-
-def _differing(
-    before: dict[str, Any] | None, after: dict[str, Any] | None
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    if before is None or after is None:
-        return before, after
-    changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
-    return {k: before.get(k) for k in sorted(changed)}, {k: after.get(k) for k in sorted(changed)}

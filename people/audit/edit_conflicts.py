@@ -67,7 +67,13 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
     rows = AuditEntry.objects.filter(kind=target._meta.model_name, object_id=str(target.pk)).order_by("-pk")
     # Other entries, such as a removal, do not replace members of these facts.
     changes = [row for row in islice(rows, MAX_CHANGES) if row.before and row.before.keys() <= now.keys()]
-    before = _state_named(expected, now, changes)
+    # Undo the changes from `now` backwards, the newest first, until the facts have the expected name.
+    facts, before = dict(now), None
+    for change in changes:
+        facts |= change.before or {}
+        if etag(facts) == expected:
+            before = facts
+            break
     last = changes[0] if changes else None
     raise LateEditError(
         state,
@@ -76,16 +82,6 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
         at=last.at if last else None,
         knows_before=before is not None,
     )
-
-
-def _state_named(expected: str, now: Facts, changes: list[AuditEntry]) -> Facts | None:
-    """Undo the changes from `now` backwards, the newest first, until the facts have the expected name."""
-    facts = dict(now)
-    for change in changes:
-        facts |= change.before or {}
-        if etag(facts) == expected:
-            return facts
-    return None
 
 
 def _differences(before: Facts | None, theirs: Facts, yours: Facts) -> Iterator[Difference]:

@@ -44,34 +44,34 @@ def write(entries: QuerySet[AuditEntry], export_format: ExportFormat) -> Iterato
     """Yield the entries as text, the newest first, about BATCH entries at a time."""
     if export_format == ExportFormat.CSV:
         yield _csv_lines([COLUMNS])
-    for batch in _batches(entries):
-        documents = [_document(entry) for entry in batch]
-        if export_format == ExportFormat.CSV:
-            yield _csv_lines([[_cell(value) for value in document.values()] for document in documents])
-        else:
-            yield "".join(f"{json.dumps(document, ensure_ascii=False)}\n" for document in documents)
-
-
-def _batches(entries: QuerySet[AuditEntry]) -> Iterator[list[AuditEntry]]:
     rows = entries.order_by("-pk")
     batch = list(rows[:BATCH])
     while batch:
-        yield batch
+        documents = [
+            {name: getattr(entry, name) for name in COLUMNS}
+            | {"at": entry.at.isoformat(), "actor": entry.actor_name}
+            for entry in batch
+        ]
+        if export_format == ExportFormat.CSV:
+            yield _csv_lines(
+                [
+                    [
+                        (
+                            json.dumps(value, ensure_ascii=False)
+                            if isinstance(value, dict)
+                            else guard_cell("" if value is None else str(value))
+                        )
+                        for value in document.values()
+                    ]
+                    for document in documents
+                ]
+            )
+        else:
+            yield "".join(f"{json.dumps(document, ensure_ascii=False)}\n" for document in documents)
         batch = list(rows.filter(pk__lt=batch[-1].pk)[:BATCH])
-
-
-def _document(entry: AuditEntry) -> dict[str, Any]:
-    values = {name: getattr(entry, name) for name in COLUMNS}
-    return values | {"at": entry.at.isoformat(), "actor": entry.actor_name}
 
 
 def _csv_lines(rows: list[Any]) -> str:
     lines = io.StringIO()
     csv.writer(lines).writerows(rows)
     return lines.getvalue()
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False)
-    return guard_cell("" if value is None else str(value))

@@ -41,18 +41,18 @@ class SignedToken(Kind):
 
     def apply(self, request: OutgoingRequest) -> None:
         # The request may take a while too, so the second half of a token's lifetime is not used.
-        now = time.time()
-        if not self._token or now - self._signed_at >= self.values["lifetime_seconds"] / 2:
-            self._token, self._signed_at = self._sign(int(now)), now
+        now, lifetime = time.time(), self.values["lifetime_seconds"]
+        if not self._token or now - self._signed_at >= lifetime / 2:
+            names = {"iss": "issuer", "sub": "subject", "aud": "audience"}
+            claims = {claim: self.values[name] for claim, name in names.items() if self.values.get(name)}
+            claims |= {"iat": int(now), "exp": int(now) + lifetime}
+            parts = ({"alg": "HS256", "typ": "JWT"}, claims)
+            signed = ".".join(
+                _in_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in parts
+            )
+            signature = hmac.digest(self.secret.encode(), signed.encode(), "sha256")
+            self._token, self._signed_at = f"{signed}.{_in_base64url(signature)}", now
         request.set_header("Authorization", f"Bearer {self._token}")
-
-    def _sign(self, now: int) -> str:
-        names = {"iss": "issuer", "sub": "subject", "aud": "audience"}
-        claims = {claim: self.values[name] for claim, name in names.items() if self.values.get(name)}
-        life = {"iat": now, "exp": now + self.values["lifetime_seconds"]}
-        parts = ({"alg": "HS256", "typ": "JWT"}, claims | life)
-        signed = ".".join(_in_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
-        return f"{signed}.{_in_base64url(hmac.digest(self.secret.encode(), signed.encode(), 'sha256'))}"
 
 
 def _in_base64url(text: bytes) -> str:

@@ -102,9 +102,15 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
     if document.get("error") is not None:
         raise _error_of(document, host)
     document = {name: value for name, value in document.items() if value not in (None, "")}
-    _check_promises(document, redirect_uri, host)
+    # A client that lacks a required feature is refused now, not at the first sign-in.
+    addresses = document.get("redirect_uris", [redirect_uri])
+    if not isinstance(addresses, list) or redirect_uri not in addresses:
+        raise _odd("CALLBACK", host, "registered another address to come back to than Pegboard's own")
+    ways = document.get("grant_types", GRANT_TYPES)
+    if not isinstance(ways, list) or "authorization_code" not in ways:
+        raise _odd("GRANT", host, "registered a client that cannot sign in")
     way = _authentication_method(document, host)
-    secret = _secret(document, way, host)
+    secret, secret_expires_at = _secret(document, way, host)
     client_id = document.get("client_id")
     if (
         not isinstance(client_id, str)
@@ -116,7 +122,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
         client_id=client_id,
         client_authentication=way,
         secret=secret,
-        secret_expires_at=_ends(document, host) if secret else None,
+        secret_expires_at=secret_expires_at,
     )
 
 
@@ -157,38 +163,23 @@ def _authentication_method(document: Mapping[str, Any], host: str) -> str:
     return way
 
 
-def _secret(document: Mapping[str, Any], way: str, host: str) -> Secret | None:
+def _secret(document: Mapping[str, Any], way: str, host: str) -> tuple[Secret | None, datetime | None]:
+    """Return the client secret and its end, None if it has none."""
     # Some servers give a secret to a public client as well; it is of no use.
     if way == ClientAuthentication.NONE:
-        return None
+        return None, None
     value = document.get("client_secret")
     is_fine = isinstance(value, str) and _PRINTABLE.fullmatch(value) and value.strip()
     if not is_fine or not isinstance(value, str) or len(value) > MAX_SECRET_LENGTH:
         raise _odd("SECRET", host, "gave no client secret that can be used")
-    return Secret(value)
-
-
-def _ends(document: Mapping[str, Any], host: str) -> datetime | None:
     # Seconds since 1970, or 0 for never. Required with a secret, and often missing.
-    value = document.get("client_secret_expires_at", 0)
-    if not is_number(value) or not 0 <= value <= 253_402_300_799:
+    seconds = document.get("client_secret_expires_at", 0)
+    if not is_number(seconds) or not 0 <= seconds <= 253_402_300_799:
         raise _odd("EXPIRY", host, "does not say in a usable way how long the client secret lives")
-    if not value:
-        return None
-    ends = datetime.fromtimestamp(value, UTC)
-    if ends <= timezone.now() + MIN_LIFE:
+    ends = datetime.fromtimestamp(seconds, UTC) if seconds else None
+    if ends and ends <= timezone.now() + MIN_LIFE:
         raise _odd("EXPIRY", host, "gave a client secret that is over already")
-    return ends
-
-
-def _check_promises(document: Mapping[str, Any], redirect_uri: str, host: str) -> None:
-    # A client that lacks a required feature is refused now, not at the first sign-in.
-    addresses = document.get("redirect_uris", [redirect_uri])
-    if not isinstance(addresses, list) or redirect_uri not in addresses:
-        raise _odd("CALLBACK", host, "registered another address to come back to than Pegboard's own")
-    ways = document.get("grant_types", GRANT_TYPES)
-    if not isinstance(ways, list) or "authorization_code" not in ways:
-        raise _odd("GRANT", host, "registered a client that cannot sign in")
+    return Secret(value), ends
 
 
 def _odd(what: str, host: str, said: str) -> ProtocolViolationError:

@@ -90,7 +90,13 @@ class _ServerDiscovery:
 
     def look(self, challenge: str) -> Discovery:
         challenge = challenge or self._challenge()
-        document = self._resource(challenge)
+        addresses = metadata.resource_addresses(self.url)
+        if metadata_url := challenged(challenge, "resource_metadata"):
+            if metadata.origin(metadata_url) == metadata.origin(self.url):
+                addresses = [metadata_url]
+            else:
+                self._note(metadata_url, "Not asked: a vendor describes itself at its own address only.")
+        document = self._first(addresses, lambda document: metadata.why_not_resource(document, self.url))
         self.found.scope = scope_asked(challenge)
         issuers = []
         if document is not None:
@@ -126,17 +132,14 @@ class _ServerDiscovery:
                     break
         return challenge
 
-    def _resource(self, challenge: str) -> dict[str, Any] | None:
-        addresses = metadata.resource_addresses(self.url)
-        if metadata_url := challenged(challenge, "resource_metadata"):
-            if metadata.origin(metadata_url) == metadata.origin(self.url):
-                addresses = [metadata_url]
-            else:
-                self._note(metadata_url, "Not asked: a vendor describes itself at its own address only.")
-        return self._first(addresses, lambda document: metadata.why_not_resource(document, self.url))
-
     def _server(self, issuer: str) -> Server:
-        if problem := _why_no_issuer(issuer):
+        # An issuer is an address without a query or a fragment: RFC 8414 section 2.
+        try:
+            check_url(issuer, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
+            problem = "" if urlsplit(issuer).netloc else "It is no address."
+        except RefusedError as error:
+            problem = error.message
+        if problem:
             self._note(issuer, problem)
             return Server(issuer, problem=problem)
         self.moved = ""
@@ -209,12 +212,3 @@ def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tupl
             return "", next(protocol().enumerate(session, NothingKnown()), None) is not None
         except RefusedError as error:
             return error.challenge, False
-
-
-def _why_no_issuer(issuer: str) -> str:
-    # An issuer is an address without a query or a fragment: RFC 8414 section 2.
-    try:
-        check_url(issuer, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
-    except RefusedError as error:
-        return error.message
-    return "" if urlsplit(issuer).netloc else "It is no address."

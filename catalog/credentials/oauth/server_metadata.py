@@ -118,7 +118,10 @@ def server_of(document: Mapping[str, Any], issuer: str) -> Server:
     ways = _texts(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
     # In the order of the server, because some support later ones only partly. Last the key, which an
     # administrator must register, and no authentication.
-    methods = sorted([_METHODS[name] for name in ways if name in _METHODS], key=_later)
+    methods = sorted(
+        [_METHODS[name] for name in ways if name in _METHODS],
+        key=lambda way: _LESS_PREFERRED.index(way) if way in _LESS_PREFERRED else -1,
+    )
     token_url = _text(document, "token_endpoint")
     return Server(
         issuer=issuer,
@@ -132,10 +135,6 @@ def server_of(document: Mapping[str, Any], issuer: str) -> Server:
         takes_documents=document.get("client_id_metadata_document_supported") is True,
         problem=_problem(document, methods),
     )
-
-
-def _later(way: str) -> int:
-    return _LESS_PREFERRED.index(way) + 1 if way in _LESS_PREFERRED else 0
 
 
 def _address_at_same_origin(document: Mapping[str, Any], member: str, *neighbours: str) -> str:

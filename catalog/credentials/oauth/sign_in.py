@@ -105,8 +105,15 @@ def complete(
     query. Raises DomainError with a message for the user. Earlier tokens then stay.
     """
     answer = token_replies.read_answer(query)
-    row = _claim_sign_in(answer, actor, session_key) if answer else None
-    if answer is None or row is None:
+    matching = SignIn.objects.filter(
+        state_digest=digest_of(answer.state if answer else ""),
+        session_digest__in=[digest_of(session_key), ANY_SESSION],
+        user=actor,
+        created_at__gt=Now() - LIFE,
+    )
+    row = matching.select_related("credential").first() if answer else None
+    # Only one caller can claim it.
+    if answer is None or row is None or not matching.filter(pk=row.pk).delete()[0]:
         raise DomainError(
             "sign_in_unknown",
             "This sign-in was not begun here, is over, or was used before. Begin again from the credential.",
@@ -150,21 +157,6 @@ def _grant_of(credential: Credential) -> Grant:
     if grant is None or credential.kind != OAuthKind.CODE:
         raise DomainError("sign_in_kind", "This credential does not take a sign-in.", status=409)
     return grant
-
-
-def _claim_sign_in(answer: Answer, actor: User, session_key: str) -> SignIn | None:
-    # The sign-in of this reply, which only one caller can claim.
-    matching = SignIn.objects.filter(
-        state_digest=digest_of(answer.state),
-        session_digest__in=[digest_of(session_key), ANY_SESSION],
-        user=actor,
-        created_at__gt=Now() - LIFE,
-    )
-    row = matching.select_related("credential").first()
-    if row is None:
-        return None
-    deleted, _ = matching.filter(pk=row.pk).delete()
-    return row if deleted else None
 
 
 def _check_issuer(grant: Grant, answer: Answer) -> None:

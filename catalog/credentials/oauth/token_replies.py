@@ -94,7 +94,15 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
     members = token_reply.members
     if members.get("error") not in (None, ""):
         raise _error_of(members, host, sent)
-    _check_type(members, host)
+    # RFC 6749 section 7.1: a client must not use a token of an unknown type.
+    kind = members.get("token_type")
+    if kind is None:
+        raise _odd("TOKEN_TYPE", host, "does not say of which type the token is")
+    if not isinstance(kind, str) or kind.strip().lower() != "bearer":
+        type_text = printable(kind, 40) if isinstance(kind, str) else kind_of(kind)
+        raise _odd(
+            "TOKEN_TYPE", host, f"sent a token of the type “{type_text}”, where only Bearer can be used"
+        )
     name = "access_token"
     value = members.get(name)
     if value is None:
@@ -154,18 +162,6 @@ def _refresh_token(members: Mapping[str, Any], notes: list[str]) -> Secret | Non
         notes.append("sent a “refresh_token” that cannot be one, so there is nothing to renew the token with")
         return None
     return Secret(str(value))
-
-
-def _check_type(document: Mapping[str, Any], host: str) -> None:
-    # RFC 6749 section 7.1: a client must not use a token of an unknown type.
-    kind = document.get("token_type")
-    if kind is None:
-        raise _odd("TOKEN_TYPE", host, "does not say of which type the token is")
-    if not isinstance(kind, str) or kind.strip().lower() != "bearer":
-        type_text = printable(kind, 40) if isinstance(kind, str) else kind_of(kind)
-        raise _odd(
-            "TOKEN_TYPE", host, f"sent a token of the type “{type_text}”, where only Bearer can be used"
-        )
 
 
 def _seconds(members: Mapping[str, Any], notes: list[str]) -> int | None:

@@ -3,8 +3,8 @@
 import json
 import time
 from argparse import ArgumentParser
-from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,9 @@ class Command(BaseCommand):
         questions = [
             measured for path in file for measured in _read_questions(path) if part in (None, measured.part)
         ]
-        answers = quality.resolve_answers(questions, _tools())
+        rows = Tool.objects.filter(status=ToolStatus.ACTIVE)
+        columns = rows.values_list("id", "tool_id", "name", "endpoint__vendor__slug")
+        answers = quality.resolve_answers(questions, starmap(KnownTool, columns.iterator(5_000)))
         asked_questions = [
             _ask(question, grades)
             for question, grades in zip(questions, answers, strict=True)
@@ -82,12 +84,6 @@ def _read_questions(path: Path) -> list[KnownQuestion]:
         return quality.parse(path.read_text(encoding="utf-8").splitlines())
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
         raise CommandError(f"{path} cannot be read as questions. {error}") from error
-
-
-def _tools() -> Iterator[KnownTool]:
-    rows = Tool.objects.filter(status=ToolStatus.ACTIVE)
-    for row in rows.values_list("id", "tool_id", "name", "endpoint__vendor__slug").iterator(5_000):
-        yield KnownTool(*row)
 
 
 def _ask(question: KnownQuestion, grades: dict[int, int]) -> AskedQuestion:

@@ -37,7 +37,7 @@ def differences(
     """
     if common & NUMBER:
         yield from _bound_changes(old, new, is_whole="fraction" not in common)
-        yield from _step_changes(old.get("multipleOf"), new.get("multipleOf"))
+        yield from _rule_changes("multipleOf", old.get("multipleOf"), new.get("multipleOf"))
     for keyword, rises in _COUNTS.items():
         if common & APPLIES_TO[keyword]:
             before, after = old.get(keyword), new.get(keyword)
@@ -48,7 +48,7 @@ def differences(
         yield "uniqueItems", "narrowed" if is_set else "widened", not is_set, is_set
     for keyword in ("pattern", "format"):
         if common & APPLIES_TO[keyword]:
-            yield from _text_rule_changes(keyword, old.get(keyword), new.get(keyword))
+            yield from _rule_changes(keyword, old.get(keyword), new.get(keyword))
 
 
 def moved(before: float | None, after: float | None, *, rises: bool) -> Kind:
@@ -90,24 +90,14 @@ def _shown_bound(bound: Bound | None, sign: int) -> object:
     return f"{'above' if sign > 0 else 'below'} {bound.value}" if bound.is_exclusive else bound.value
 
 
-def _step_changes(before: float | None, after: float | None) -> Iterator[Difference]:
-    if before == after:
-        return
-    if before is None or after is None:
-        kind: Kind = "widened" if after is None else "narrowed"
-    elif before % after == 0:
-        kind = "widened"
-    else:
-        kind = "narrowed" if after % before == 0 else "changed"
-    yield "multipleOf", kind, before, after
-
-
-def _text_rule_changes(keyword: str, before: str | None, after: str | None) -> Iterator[Difference]:
+def _rule_changes(keyword: str, before: Any, after: Any) -> Iterator[Difference]:
     if before == after:
         return
     kind: Kind = "changed"
     if before is None or after is None:
         kind = "widened" if after is None else "narrowed"
+    elif keyword == "multipleOf":
+        kind = "widened" if before % after == 0 else "narrowed" if after % before == 0 else "changed"
     elif keyword == "format" and (before, after) in _WIDER_FORMATS:
         kind = "widened"
     elif keyword == "format" and (after, before) in _WIDER_FORMATS:
@@ -126,14 +116,10 @@ def fits(value: object, schema: Mapping[str, Any]) -> bool | None:
         return False
     if isinstance(value, str):
         return bool(schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", math.inf))
-    return _fits_number(value, schema) if is_number(value) else True
-
-
-def _fits_number(value: float, schema: Mapping[str, Any]) -> bool:
+    if not is_number(value):
+        return True
     for sign in (1, -1):
         bound = _bound(schema, sign, is_whole=False)
-        if bound is None:
-            continue
-        if value * sign < bound.value * sign or (bound.is_exclusive and value == bound.value):
+        if bound and (value * sign < bound.value * sign or (bound.is_exclusive and value == bound.value)):
             return False
     return "multipleOf" not in schema or value % schema["multipleOf"] == 0

@@ -24,6 +24,9 @@ _RISKS: dict[str, tuple[bool | None, ...]] = {
     "idempotent": (True, None, False),
     "open_world": (False, None, True),
 }
+# A missing hint has this value as its default (MCP 2026-07-28, ToolAnnotations), so adding or removing the
+# default is no change of risk.
+_SAME_AS_ABSENT = {"read_only": False, "idempotent": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +82,17 @@ def _tool(old: Signature, new: Signature) -> Iterator[Change]:
             yield change([member], kind, effect, before, after)
     if old.tags != new.tags:
         yield change(["tags"], "changed", "text", list(old.tags), list(new.tags))
-    yield from _annotations(old.annotations, new.annotations)
+    # A worse claim means that a call may do more. A better one withdraws caution on the vendor's word alone,
+    # which is what an attack through the vendor would send first. Both widen the risk.
+    for member in _RISKS:
+        before, after = getattr(old.annotations, member), getattr(new.annotations, member)
+        if before != after:
+            is_left_out = after is None and before is _SAME_AS_ABSENT.get(member, ...)
+            risk: Effect = "compatible" if is_left_out else "widens_risk"
+            yield change(["annotations", member], "changed", risk, before, after)
     yield from _requirements(old.requirements, new.requirements)
     if not is_equal(old.rest, new.rest):
         yield change(["rest"], "changed", "cosmetic", old.rest, new.rest)
-
-
-# A missing hint has this value as its default (MCP 2026-07-28, ToolAnnotations), so adding or removing the
-# default is no change of risk.
-_SAME_AS_ABSENT = {"read_only": False, "idempotent": False}
-
-
-def _annotations(old: Annotations, new: Annotations) -> Iterator[Change]:
-    """Yield the changed claims.
-
-    A worse claim means that a call may do more. A better one withdraws caution: calls are confirmed less, or
-    sent again, on the vendor's word alone, which is what an attack through the vendor would send first. Both
-    widen the risk.
-    """
-    for member in _RISKS:
-        before, after = getattr(old, member), getattr(new, member)
-        if before != after:
-            is_left_out = after is None and before is _SAME_AS_ABSENT.get(member, ...)
-            effect: Effect = "compatible" if is_left_out else "widens_risk"
-            yield change(["annotations", member], "changed", effect, before, after)
 
 
 def _requirements(old: Requirements, new: Requirements) -> Iterator[Change]:
@@ -133,32 +123,22 @@ def _side(
     comparer = Comparer(
         side, json_schema.write_schema(old, old_rest), json_schema.write_schema(new, new_rest)
     )
-    changes = list(_parts(side, old, new, comparer))
-    if not changes and not comparer.are_same_to_readers:
-        changes = [change([_rest_of(side)], "changed", "cosmetic", old_rest, new_rest)]
-    yield from changes
-
-
-def _parts(
-    side: Side, old: tuple[Parameter, ...], new: tuple[Parameter, ...], comparer: Comparer
-) -> Iterator[Change]:
-    path = (_rest_of(side),)
+    path = ("schema_rest" if side == "inputs" else "outputs_rest",)
     if _is_whole(old) != _is_whole(new):
         # One is an object taken apart into its members, the other is one value.
-        yield from comparer.compare_roots(path)
-        return
-    yield from _parameters(side, old, new, comparer)
-    if not _is_whole(new):
-        names = [[parameter.name for parameter in parameters] for parameters in (old, new)]
-        yield from comparer.compare_rests(path, *names)
+        changes = comparer.compare_roots(path)
+    else:
+        changes = list(_parameters(side, old, new, comparer))
+        if not _is_whole(new):
+            names = [[parameter.name for parameter in parameters] for parameters in (old, new)]
+            changes += comparer.compare_rests(path, *names)
+    if not changes and not comparer.are_same_to_readers:
+        changes = [change(path, "changed", "cosmetic", old_rest, new_rest)]
+    yield from changes
 
 
 def _is_whole(parameters: tuple[Parameter, ...]) -> bool:
     return any(parameter.is_whole for parameter in parameters)
-
-
-def _rest_of(side: Side) -> str:
-    return {"inputs": "schema_rest", "outputs": "outputs_rest"}[side]
 
 
 def _same_values(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> bool:
@@ -198,7 +178,17 @@ def _parameters(
 
 def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -> Iterator[Change]:
     path = (side, new.name)
-    changes = [*_text_changes(side, path, old, new), *_shape(side, path, old, new, comparer)]
+    changes = list(_text_changes(side, path, old, new))
+    if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
+        changes.append(member_change(side, [*path, "type"], "retyped", _type_of(old), _type_of(new)))
+    elif old.type == new.type and old.schema is None and new.schema is None:
+        changes += _limits(side, path, old, new)
+        changes += _allowed_values(side, [*path, "allowed_values"], old, new)
+    elif side == "outputs" and "json" in (old.type, new.type) and old.schema is None and new.schema is None:
+        # A document without a schema, and no longer one: that it may hold the other does not help readers.
+        changes.append(member_change(side, [*path, "type"], "retyped", old.type, new.type))
+    else:
+        changes += comparer.compare_parts(path, _steps_to(old), _steps_to(new))
     yield from changes
     is_unseen = None not in (old.schema, new.schema) and comparer.are_same_to_readers
     if not (changes or is_unseen or (old == new and _same_values((old,), (new,)))):
@@ -223,22 +213,6 @@ def _text_changes(side: Side, path: tuple[str, ...], old: Parameter, new: Parame
         )
     if not is_equal(old.rest, new.rest):
         yield change([*path, "rest"], "changed", "cosmetic", old.rest, new.rest)
-
-
-def _shape(
-    side: Side, path: tuple[str, ...], old: Parameter, new: Parameter, comparer: Comparer
-) -> Iterator[Change]:
-    # Changes of the accepted values.
-    if _type_of(old) != _type_of(new) and (old.unsupported_type or new.unsupported_type):
-        yield member_change(side, [*path, "type"], "retyped", _type_of(old), _type_of(new))
-    elif old.type == new.type and old.schema is None and new.schema is None:
-        yield from _limits(side, path, old, new)
-        yield from _allowed_values(side, [*path, "allowed_values"], old, new)
-    elif side == "outputs" and "json" in (old.type, new.type) and old.schema is None and new.schema is None:
-        # A document without a schema, and no longer one: that it may hold the other does not help readers.
-        yield member_change(side, [*path, "type"], "retyped", old.type, new.type)
-    else:
-        yield from comparer.compare_parts(path, _steps_to(old), _steps_to(new))
 
 
 def _steps_to(parameter: Parameter) -> Steps:

@@ -39,7 +39,14 @@ def alternatives(old: Level, new: Level) -> tuple[Sequence[AnySchema], Sequence[
         elif any(keyword in level.schema for keyword in KEYWORDS):
             return None
         else:
-            branches.append(_by_type(level))
+            # One branch for each type, because types may distinguish the branches of the other side.
+            combined = level.schema | ({"allOf": list(level.apart)} if level.apart else {})
+            words = type_words(level.schema)
+            branches.append(
+                [combined]
+                if len(words) < 2 or "enum" in level.schema
+                else [combined | {"type": word} for word in words]
+            )
     return branches[0], branches[1], any(union is not None and union[0] == "oneOf" for union in unions)
 
 
@@ -50,15 +57,6 @@ def _union(level: Level) -> tuple[str, Sequence[AnySchema]] | None:
         if rules == {keyword} and not level.apart:
             return keyword, level.schema[keyword]
     return None
-
-
-def _by_type(level: Level) -> list[AnySchema]:
-    """Return one branch for each type, because types may distinguish the branches of the other side."""
-    combined = level.schema | ({"allOf": list(level.apart)} if level.apart else {})
-    words = type_words(level.schema)
-    if len(words) < 2 or "enum" in level.schema:
-        return [combined]
-    return [combined | {"type": word} for word in words]
 
 
 def compare(
@@ -122,7 +120,10 @@ class _Match:
                 changes += self._compare(branch, similar)
             else:
                 changes.append(self._lost_branch(branch))
-        return [*changes, *map(self._gained, self.offered)]
+        path = self.place.path()
+        if self.is_input:
+            return [*changes, *(member_change("inputs", path, "widened", None, new) for new in self.offered)]
+        return [*changes, *(member_change("outputs", path, "narrowed", old, None) for old in self.offered)]
 
     def _contained(self, branch: AnySchema) -> list[Change] | None:
         for offer in (*self.offered, *self.all_offered):
@@ -151,11 +152,6 @@ class _Match:
         is_within = types_of(comparer.new.level(branch).schema) <= offered_types
         kind: Kind = "widened" if is_within else "retyped"
         return member_change("outputs", self.place.path(), kind, None, branch)
-
-    def _gained(self, branch: AnySchema) -> Change:
-        if self.is_input:
-            return member_change("inputs", self.place.path(), "widened", None, branch)
-        return member_change("outputs", self.place.path(), "narrowed", branch, None)
 
     def _likeness(self, branch: AnySchema, offer: AnySchema) -> int:
         """Return how surely two branches are the same one, changed; 0 when they are two different ones."""

@@ -50,16 +50,13 @@ def inspect(signature: Signature) -> list[Alarm]:
         if (not rule.needs or _contains_any(forms.folded if rule.folds else forms.lowered, rule.needs))
         and rule.find(forms.form_for(rule))
     ]
-    if rules or any(map(_is_odd, all_texts)):
+    if rules or any(
+        not value.isprintable() and _CONTROL.search(value) if value.isascii() else _ODD.search(value)
+        for value in (text.value for text in all_texts)
+    ):
         for text in all_texts:
             _inspect_text(text, rules, worst_alarms)
     return [*alarms, *worst_alarms.alarms()]
-
-
-def _is_odd(text: Text) -> bool:
-    if text.value.isascii():
-        return not text.value.isprintable() and bool(_CONTROL.search(text.value))
-    return bool(_ODD.search(text.value))
 
 
 class _Forms:
@@ -116,10 +113,17 @@ def _inspect_text(text: Text, rules: list[TextRule], worst_alarms: _WorstAlarms)
     first_by_code: dict[str, Found] = {}
     for hidden_run in hidden(text.value):
         first_by_code.setdefault(hidden_run.kind.code, hidden_run)
-    for hidden_run in first_by_code.values():
-        worst_alarms.add(_hidden_text_alarm(text, hidden_run))
+    for code, run in first_by_code.items():
+        description = run.kind.description
+        if hidden_text := decoded_tags(text.value[run.start : run.end]):
+            description = f"{description}, spelling “{hidden_text[:80]}”"
+        message = f"The {text.where} contains {description}: {excerpt(text.value, run.start, run.end)}."
+        worst_alarms.add(Alarm(code, characters.SEVERITIES[run.kind], message))
     if not text.value.isascii() and (mixed := MIXED.search(text.value)):
-        worst_alarms.add(_mixed_script_alarm(text, *mixed.span()))
+        letter = next(character for character in mixed[0] if ord(character) in LOOKS_LIKE)
+        look_alike = f"{name_of(letter)}, which looks like “{latin(letter)}”"
+        message = f"The {text.where} contains {look_alike}: {excerpt(text.value, *mixed.span())}."
+        worst_alarms.add(Alarm("MIXED_SCRIPT", "high" if text.is_name else "medium", message))
     forms = _Forms(_readable(text.value))
     for rule in rules:
         form = forms.form_for(rule)
@@ -128,23 +132,3 @@ def _inspect_text(text: Text, rules: list[TextRule], worst_alarms: _WorstAlarms)
             quote = excerpt(forms.plain if is_plain else form, hit.start, hit.end)
             message = f"The {text.where} {hit.claim or rule.claim}: {quote}."
             worst_alarms.add(Alarm(rule.code, hit.severity or rule.severity, message))
-
-
-def _hidden_text_alarm(text: Text, run: Found) -> Alarm:
-    description = run.kind.description
-    if hidden_text := decoded_tags(text.value[run.start : run.end]):
-        description = f"{description}, spelling “{hidden_text[:80]}”"
-    quote = excerpt(text.value, run.start, run.end)
-    return Alarm(
-        run.kind.code, characters.SEVERITIES[run.kind], f"The {text.where} contains {description}: {quote}."
-    )
-
-
-def _mixed_script_alarm(text: Text, start: int, end: int) -> Alarm:
-    letter = next(character for character in text.value[start:end] if ord(character) in LOOKS_LIKE)
-    return Alarm(
-        "MIXED_SCRIPT",
-        "high" if text.is_name else "medium",
-        f"The {text.where} contains {name_of(letter)}, which looks like “{latin(letter)}”: "
-        f"{excerpt(text.value, start, end)}.",
-    )

@@ -34,11 +34,7 @@ MIXED = re.compile(f"[A-Za-z][{_ODD}]|[{_ODD}][A-Za-z]")
 
 def cleaned(text: str) -> str:
     """Return the text without hidden characters and in compatibility form."""
-    return unicodedata.normalize("NFKC", HIDDEN.sub(_visible_space, text))
-
-
-def _visible_space(run: re.Match[str]) -> str:
-    return " " if run.group().isspace() else ""
+    return unicodedata.normalize("NFKC", HIDDEN.sub(lambda run: " " if run[0].isspace() else "", text))
 
 
 def latin(text: str) -> str:

@@ -7,6 +7,7 @@ form of texts, so accents and look-alikes do not matter.
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 
 from catalog.rules.inspection.clauses import Clause, clause, gap
 from catalog.rules.inspection.folding import folded
@@ -127,20 +128,16 @@ LEAKS = {
 
 
 def clauses_of(phrases: Mapping[str, tuple[str, ...]]) -> tuple[Clause, ...]:
-    return tuple(
-        _clause(phrase) for phrases_of_language in phrases.values() for phrase in phrases_of_language
-    )
-
-
-def _clause(phrase: str) -> Clause:
-    begins, *others = (_fold_words(choice.split("|")) for choice in phrase.split(" .. "))
-    continuation = "".join(f"{gap(40)}(?:{'|'.join(map(_word_pattern, choice))})" for choice in others)
-    return clause(tuple(begins), continuation)
-
-
-def _word_pattern(word: str) -> str:
-    """Match at the beginning of a word, in scripts with spaces between words."""
-    return rf"\b{re.escape(word)}" if word[0] <= "\u04ff" else re.escape(word)
+    clauses = []
+    for phrase in chain.from_iterable(phrases.values()):
+        begins, *others = (_fold_words(choice.split("|")) for choice in phrase.split(" .. "))
+        # At the beginning of a word, in scripts with spaces between words.
+        choices = (
+            "|".join(rf"\b{re.escape(word)}" if word[0] <= "\u04ff" else re.escape(word) for word in choice)
+            for choice in others
+        )
+        clauses.append(clause(tuple(begins), "".join(f"{gap(40)}(?:{choice})" for choice in choices)))
+    return tuple(clauses)
 
 
 def _fold_words(words: list[str]) -> list[str]:
