@@ -195,7 +195,9 @@ def send_waiting(webhook_id: str) -> None:
     waiting = webhook.deliveries.filter(state=SendingState.WAITING)
     too_old = waiting.filter(created_at__lt=Now() - MAX_WAITING_TIME)
     too_old.update(state=SendingState.FAILED, error="It waited for three days.")
-    while time.monotonic() < ends and (delivery := _next_delivery(webhook)):
+    unpaused = waiting.filter(webhook__is_paused=False).select_related("notice", "webhook")
+    while time.monotonic() < ends and (delivery := unpaused.order_by("created_at", "pk").first()):
+        Delivery.objects.filter(pk=delivery.pk).update(attempts=F("attempts") + 1)
         error, status, retry_after = _post(delivery)
         failpoint("webhook-sent")
         _record_attempt(delivery, error, status, SendingState.WAITING)
@@ -204,14 +206,6 @@ def send_waiting(webhook_id: str) -> None:
             return
         Webhook.objects.filter(pk=webhook.pk).update(failures=0, last_sent_at=Now())
     Webhook.objects.filter(pk=webhook.pk).update(next_at=Now())
-
-
-def _next_delivery(webhook: Webhook) -> Delivery | None:
-    waiting = webhook.deliveries.filter(state=SendingState.WAITING, webhook__is_paused=False)
-    delivery = waiting.select_related("notice", "webhook").order_by("created_at", "pk").first()
-    if delivery:
-        Delivery.objects.filter(pk=delivery.pk).update(attempts=F("attempts") + 1)
-    return delivery
 
 
 def _post(delivery: Delivery) -> tuple[str, int, float | None]:

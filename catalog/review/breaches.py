@@ -53,25 +53,17 @@ def finding(run: Run, tool_pk: int, breach: Breach, against: int | None = None) 
 def record_breaches(run: Run, found: Iterable[Finding], *, has_new: bool, has_moved: bool) -> None:
     """Record each breach once: those `found` while the list was read, and those that need the whole
     catalog."""
-    every = [*found, *_across_tools(run, has_new=has_new, has_moved=has_moved)]
-    if every:
-        Finding.objects.bulk_create(every, ignore_conflicts=True)
-        with connection.cursor() as cursor:
-            cursor.execute(POINT_AT_VERSIONS, {"run": run.pk})
-
-
-def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Finding]:
+    every = list(found)
     promised = protocols.get(run.endpoint.protocol).promises
-    if "unique_names" in promised and (has_new or has_moved):
-        with connection.cursor() as cursor:
-            cursor.execute(SAME_NAME, {"endpoint": run.endpoint_id, "most": MAX_FINDINGS})
+    values = {"endpoint": run.endpoint_id, "most": MAX_FINDINGS}
+    with connection.cursor() as cursor:
+        if "unique_names" in promised and (has_new or has_moved):
+            cursor.execute(SAME_NAME, values)
             for pk, name, tool_ids, count in cursor.fetchall():
-                yield finding(run, pk, promises.same_name(name, tool_ids, count))
-    if has_new or has_moved:
-        with connection.cursor() as cursor:
-            cursor.execute(EQUAL_NAMES, {"endpoint": run.endpoint_id, "most": MAX_FINDINGS})
-            for pk, names in cursor.fetchall():
-                yield finding(run, pk, promises.equal_names(names))
+                every.append(finding(run, pk, promises.same_name(name, tool_ids, count)))
+        if has_new or has_moved:
+            cursor.execute(EQUAL_NAMES, values)
+            every += [finding(run, pk, promises.equal_names(names)) for pk, names in cursor.fetchall()]
     if "stable_ids" in promised and has_new:
         # Matched here, because the planner's statistics still count the withdrawn tools as before the run.
         tools = Tool.objects.filter(endpoint=run.endpoint_id).order_by("pk")
@@ -79,4 +71,8 @@ def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Findi
         new = tools.filter(status=ToolStatus.ACTIVE, versions__run=run, versions__ordinal=1)
         rows = new.values_list("pk", "name", "tool_id") if withdrawn else ()
         for pk, name, tool_id in islice((row for row in rows if row[1] in withdrawn), MAX_FINDINGS):
-            yield finding(run, pk, promises.new_tool_id(name, withdrawn[name], tool_id))
+            every.append(finding(run, pk, promises.new_tool_id(name, withdrawn[name], tool_id)))
+    if every:
+        Finding.objects.bulk_create(every, ignore_conflicts=True)
+        with connection.cursor() as cursor:
+            cursor.execute(POINT_AT_VERSIONS, {"run": run.pk})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.utils import timezone
 
 from catalog.models import Finding, Tool, ToolVersion
@@ -44,7 +44,11 @@ def decide(
     state = STATES[decision]
     if (finding.state, finding.note) == (state, note):
         return finding, None
-    others = dict(_others(finding, decision).values_list("pk", "state"))
+    about = holds.about(finding.tool_id, finding.subject).exclude(pk=finding.pk).exclude(state=state)
+    if decision == "accept":
+        order = Severity.values
+        about = about.filter(severity__in=order[: order.index(finding.severity) + 1])
+    others = dict(about.values_list("pk", "state"))
     before = _facts(finding, others)
     finding.state, finding.note = state, note
     finding.resolved_by, finding.resolved_at = actor, timezone.now()
@@ -107,15 +111,6 @@ def _facts(finding: Finding, others: Mapping[int, str]) -> dict[str, Any]:
     """Return the values for an audit row."""
     states = {str(pk): state for pk, state in others.items()}
     return {"state": finding.state, "note": finding.note} | ({OTHERS: states} if states else {})
-
-
-def _others(finding: Finding, decision: Decision) -> QuerySet[Finding]:
-    """Return the other findings that a decision covers and changes."""
-    others = holds.about(finding.tool_id, finding.subject).exclude(pk=finding.pk)
-    if decision == "accept":
-        order = Severity.values
-        others = others.filter(severity__in=order[: order.index(finding.severity) + 1])
-    return others.exclude(state=STATES[decision])
 
 
 def _restore(finding: Finding, state: str, actor: User) -> None:

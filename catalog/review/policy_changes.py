@@ -28,7 +28,11 @@ def apply_to_waiting(endpoint: Endpoint) -> dict[str, int]:
     """Hold or block waiting versions as the endpoint's policy now states. Return the facts for the audit."""
     stated = policy.with_defaults(endpoint.policy)
     stopped, last = 0, 0
-    while waiting := _waiting_versions(endpoint, after=last):
+    # Versions that the vendor lists and about which a decision waits.
+    is_listed = Q(tool__current=F("pk")) | Q(tool__stopped=F("pk"))
+    rows_waiting = ToolVersion.objects.filter(is_listed, tool__endpoint=endpoint).order_by("pk").defer("raw")
+    rows_waiting = rows_waiting.filter(Exists(holds.waiting_about_version())).select_related("tool")
+    while waiting := list(rows_waiting.filter(pk__gt=last)[:CHUNK]):
         lock_in_order(Tool.objects.filter(pk__in={version.tool_id for version in waiting}))
         caught = list(_caught(waiting, stated))
         # Block what is only held so far, where the policy now blocks it.
@@ -47,14 +51,6 @@ def apply_to_waiting(endpoint: Endpoint) -> dict[str, int]:
         stopped += len(caught)
         last = waiting[-1].pk
     return {"waiting_versions_stopped": stopped} if stopped else {}
-
-
-def _waiting_versions(endpoint: Endpoint, *, after: int) -> list[ToolVersion]:
-    """Versions that the vendor lists and about which a decision waits, by primary key."""
-    is_listed = Q(tool__current=F("pk")) | Q(tool__stopped=F("pk"))
-    rows = ToolVersion.objects.filter(is_listed, tool__endpoint=endpoint, pk__gt=after)
-    rows = rows.filter(Exists(holds.waiting_about_version())).select_related("tool").defer("raw")
-    return list(rows.order_by("pk")[:CHUNK])
 
 
 def _caught(waiting: Sequence[ToolVersion], stated: policy.Actions) -> Iterator[Caught]:

@@ -219,11 +219,6 @@ def without_markdown(text: str) -> str:
     return strip_markdown(text)
 
 
-def _cut(text: str, length: int) -> str:
-    # Cut at the end of a word if possible.
-    return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]}…"
-
-
 def _chip(run: str) -> SafeString:
     if smuggled := decoded_tags(run):
         return format_html('<span class="hidden-char">hidden text: {}</span>', smuggled)
@@ -257,7 +252,8 @@ def distance(moment: datetime) -> str:
 @register.filter
 def cut_short(text: str, length: int) -> str:
     """Truncate a text to one line at the end of a word."""
-    return _cut(" ".join(text.split()), length)
+    text = " ".join(text.split())
+    return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]}…"
 
 
 def _distance(span: timedelta) -> str:

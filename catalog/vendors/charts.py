@@ -58,7 +58,24 @@ def syncs_of_endpoint(endpoint: Endpoint) -> list[Chart]:
     rows = _syncs([endpoint.pk])
     if len(rows) < LEAST_POINTS:
         return []
-    return [_strip([(tone, moment) for _, tone, moment, _ in rows]), _latency(rows)]
+    # The line has gaps at failed syncs, which end early.
+    times = [None if tone else milliseconds for _, tone, _, milliseconds in rows]
+    measured = sorted(time for time in times if time is not None)
+    latency = Chart(title="Time of a sync", summary="Shown after two successful syncs.")
+    if len(measured) >= LEAST_POINTS:
+        latency = Chart(
+            title="Time of a sync",
+            summary=f"Median {_duration(measured[len(measured) // 2])}, longest {_duration(measured[-1])}.",
+            lines=charts.line(times),
+            first=f"{rows[0][2]:%-d %b, %H:%M}",
+            last=f"{rows[-1][2]:%-d %b, %H:%M}",
+            columns=("Ended", "Time"),
+            rows=[
+                (f"{row[2]:%-d %b %Y, %H:%M}", "—" if time is None else _duration(time))
+                for row, time in zip(reversed(rows), reversed(times), strict=True)
+            ],
+        )
+    return [_strip([(tone, moment) for _, tone, moment, _ in rows]), latency]
 
 
 def changes_per_week(vendor: Vendor) -> Chart:
@@ -160,27 +177,6 @@ def _strip(syncs: list[tuple[str, datetime]]) -> Chart:
         last=f"{syncs[-1][1]:%-d %b, %H:%M}",
         columns=("Ended", "Result"),
         rows=[(f"{moment:%-d %b %Y, %H:%M}", words[tone]) for tone, moment in reversed(syncs)],
-    )
-
-
-def _latency(rows: list[tuple[int, str, datetime, float | None]]) -> Chart:
-    # The line has gaps at failed syncs, which end early.
-    times = [None if tone else milliseconds for _, tone, _, milliseconds in rows]
-    measured = sorted(time for time in times if time is not None)
-    title = "Time of a sync"
-    if len(measured) < LEAST_POINTS:
-        return Chart(title=title, summary="Shown after two successful syncs.")
-    return Chart(
-        title=title,
-        summary=f"Median {_duration(measured[len(measured) // 2])}, longest {_duration(measured[-1])}.",
-        lines=charts.line(times),
-        first=f"{rows[0][2]:%-d %b, %H:%M}",
-        last=f"{rows[-1][2]:%-d %b, %H:%M}",
-        columns=("Ended", "Time"),
-        rows=[
-            (f"{row[2]:%-d %b %Y, %H:%M}", "—" if time is None else _duration(time))
-            for row, time in zip(reversed(rows), reversed(times), strict=True)
-        ],
     )
 
 

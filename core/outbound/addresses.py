@@ -230,7 +230,12 @@ def check_url(url: str, policy: Policy, *, may_ask: bool = False) -> CheckedUrl:
     port = int(match["port"] or _DEFAULT_PORTS[scheme])
     if not policy.takes_port(port):
         raise _bad_url(f"uses port {port}, which this deployment does not allow")
-    if _parsed_by_urllib(url) != (host, port):
+    try:
+        parts = urlsplit(url)
+        is_clear = (parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]) == (host, port)
+    except ValueError:
+        is_clear = False
+    if not is_clear:
         raise _bad_url("can be read in two ways")
     if not policy.allow and "." not in host.rstrip(".") and ":" not in host:
         raise _bad_url("needs a whole host name with a dot in it, such as api.example.com")
@@ -292,14 +297,6 @@ def _complaint(url: str, *, may_ask: bool) -> str:
     return "" if authority else "has no host"
 
 
-def _parsed_by_urllib(url: str) -> tuple[str | None, int | None]:
-    try:
-        parts = urlsplit(url)
-        return parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]
-    except ValueError:
-        return None, None
-
-
 def _bad_url(complaint: str) -> RefusedError:
     return RefusedError("URL", f"The address {complaint}.")
 
@@ -309,23 +306,19 @@ def check_addresses(
 ) -> None:
     """Raise RefusedError unless the policy allows all addresses: a mixed set has no honest use."""
     # All refusals have the same sentence, so that it does not reveal whether a host exists at an address.
-    hosts = [sockaddr[0] for sockaddr in sockaddrs]
-    if not hosts or not all(_permitted(str(host), port, policy, public=public) for host in hosts):
+    try:
+        addresses = [ipaddress.ip_address(str(sockaddr[0])) for sockaddr in sockaddrs]
+    except ValueError:
+        addresses = []
+    if not addresses or not all(
+        not getattr(address, "scope_id", None) and policy.permits(address, port, public=public)
+        for address in addresses
+    ):
         raise RefusedError(
             "ADDRESS",
             "Pegboard may not connect to this address: it may use https to the public internet, "
             f"and the networks listed in {policy.setting}.",
         )
-
-
-def _permitted(host: str, port: int, policy: Policy, *, public: bool) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
-        return False
-    return policy.permits(address, port, public=public)
 
 
 def unmapped(address: IPAddress) -> IPAddress:

@@ -66,8 +66,13 @@ class Pool:
         with suppress(IndexError):  # another thread may take the last one
             while True:
                 connection = self._idle.pop()
-                if _is_usable(connection):
-                    return connection
+                if not connection.closed:
+                    # An idle connection has data to read only when its server has closed it. `select` would
+                    # reject file numbers over 1,024, which occur in a process with many threads.
+                    poll = select.poll()
+                    poll.register(connection.fileno(), select.POLLIN)
+                    if not poll.poll(0):
+                        return connection
                 connection.close()
         return None
 
@@ -78,16 +83,6 @@ class Pool:
         else:
             connection.close()
         self._slots.release()
-
-
-def _is_usable(connection: psycopg.Connection[Any]) -> bool:
-    # An idle connection has data to read only when its server has closed it. `select` would reject file
-    # numbers over 1,024, which occur in a process with many threads.
-    if connection.closed:
-        return False
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return not poll.poll(0)
 
 
 _pools: dict[str, Pool] = {}

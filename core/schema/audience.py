@@ -62,10 +62,19 @@ def _reduced_schema(
 ) -> dict[str, Any]:
     value_names: dict[str, Any] = {}
     if isinstance(schema.get("enum"), list):
-        value_names = {name: value for name, value in schema.items() if _names_values(name, value)}
+        # Such as `x-enum-varnames` or `enumNames`: a list by the order of the values, an object by value.
+        value_names = {
+            name: value
+            for name, value in schema.items()
+            if name != "enum" and name.startswith(("x-", "enum")) and isinstance(value, list | dict)
+        }
     reduced: dict[str, Any] = without_extensions(schema, {*needed, *value_names})
     if isinstance(schema.get("enum"), list):
-        reduced |= _in_one_order(schema["enum"], value_names)
+        lists = {name: names for name, names in value_names.items() if isinstance(names, list)}
+        lists["enum"] = values = schema["enum"]
+        if all(len(names) == len(values) for names in lists.values()):
+            order = sorted(range(len(values)), key=lambda index: _as_text(values[index]))
+            reduced |= {name: [names[index] for index in order] for name, names in lists.items()}
     reduced |= {keyword: _without_order(keyword, value) for keyword, value in reduced.items()}
     for keyword in subschemas.DEFINITIONS:
         if reduced.get(keyword) == {}:
@@ -92,19 +101,6 @@ def _without_order(keyword: str, value: Any) -> Any:
     return value
 
 
-def _names_values(member: str, value: Any) -> bool:
-    # Such as `x-enum-varnames` or `enumNames`: a list goes by the order of the values, an object by value.
-    return member != "enum" and member.startswith(("x-", "enum")) and isinstance(value, list | dict)
-
-
-def _in_one_order(values: list[Any], value_names: Mapping[str, Any]) -> dict[str, Any]:
-    lists = {name: names for name, names in value_names.items() if isinstance(names, list)}
-    if any(len(names) != len(values) for names in lists.values()):
-        return {}
-    order = sorted(range(len(values)), key=lambda index: _as_text(values[index]))
-    return {name: [names[index] for index in order] for name, names in {**lists, "enum": values}.items()}
-
-
 def in_one_order(values: list[Any]) -> list[Any]:
     return sorted(values, key=_as_text)
 
@@ -119,12 +115,10 @@ def without_moments(value: Any, read_at: datetime) -> Any:
         return {name: without_moments(part, read_at) for name, part in value.items()}
     if isinstance(value, list):
         return [without_moments(part, read_at) for part in value]
-    return {"$moment": _notation(value)} if is_near(value, read_at) else value
-
-
-def _notation(value: Any) -> str:
+    if not is_near(value, read_at):
+        return value
     # Another way to write a moment, or a moment in place of a day, is a change that a model sees.
-    return re.sub(r"[0-9]+", "0", value) if isinstance(value, str) else type(value).__name__
+    return {"$moment": re.sub(r"[0-9]+", "0", value) if isinstance(value, str) else type(value).__name__}
 
 
 def is_near(value: Any, read_at: datetime) -> bool:

@@ -4,7 +4,7 @@ A level of `Document` has references followed and `allOf` joined. In the normal 
 spelled out, unions that only list types become a list of types, and rules that allow everything are absent.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from core.schema import types
@@ -201,13 +201,11 @@ def _union_of_types(branches: Sequence[Schema]) -> Schema | None:
         if not limited & every <= branch_types or rules & union.keys():
             return None
         union |= {keyword: branch[keyword] for keyword in rules}
-    return {**union, "type": [word for branch in branches for word in _type_words(branch)]}
-
-
-def _type_words(schema: Schema) -> Iterable[str]:
-    if "type" in schema:
-        return types.type_words(schema)
-    return sorted("number" if name == "fraction" else name for name in types.types_of(schema))
+    words: list[str] = []
+    for branch, branch_types in zip(branches, type_sets, strict=True):
+        names = ("number" if name == "fraction" else name for name in branch_types)
+        words += types.type_words(branch) if "type" in branch else sorted(names)
+    return {**union, "type": words}
 
 
 def shown_type(schema: Schema) -> Any:

@@ -58,7 +58,10 @@ class References:
             part, outer, place = waiting.pop()
             if not isinstance(part, dict) or id(part) in self.resources:
                 continue
-            inside = self._resource_of(part, outer, place)
+            uri, inside = part.get("id" if self.dialect is Dialect.DRAFT_4 else "$id"), outer
+            is_ignored = "$ref" in part and self.dialect in REFERENCE_STANDS_ALONE
+            if isinstance(uri, str) and not uri.startswith("#") and not is_ignored:
+                inside = Resource(_join(outer.uri, uri), place)
             self.resources[id(part)] = inside
             self.by_uri.setdefault(inside.uri, inside)
             for keyword in ("$anchor", "$dynamicAnchor", "$id", "id"):
@@ -76,14 +79,6 @@ class References:
             if part.get("$recursiveAnchor") is True and inside.steps == place:
                 self.recursive.append(inside)
             waiting += [(child, inside, (*place, *tail)) for tail, child in children(part)]
-
-    def _resource_of(self, schema: dict[str, Any], outer: Resource, steps: Steps) -> Resource:
-        name = schema.get("id" if self.dialect is Dialect.DRAFT_4 else "$id")
-        if not isinstance(name, str) or name.startswith("#"):
-            return outer
-        if "$ref" in schema and self.dialect in REFERENCE_STANDS_ALONE:
-            return outer
-        return Resource(_join(outer.uri, name), steps)
 
     def target(self, keyword: str, schema: dict[str, Any]) -> tuple[Steps, Any]:
         """Return the path and the schema that one of `subschemas.REFERENCES` points to.

@@ -15,7 +15,7 @@ from catalog.rules.diff.places import Path, Place
 from core.canonical_json import digest
 from core.schema import SchemaBoundsError, audience, pointers, read_document
 from core.schema.dialects import ANNOTATIONS, AnySchema, Schema
-from core.schema.document import Document, Finding
+from core.schema.document import Finding
 from core.schema.merge import Level
 from core.schema.normal_form import (
     APPLIES_TO,
@@ -53,7 +53,13 @@ class Comparer:
         self.side = side
         self.are_too_large = False
         self._roots = (old_root, new_root)
-        documents = [self._read_document(root) for root in self._roots]
+        documents = []
+        for root in self._roots:
+            try:
+                documents.append(read_document(root))
+            except SchemaBoundsError:
+                self.are_too_large = True
+                documents.append(read_document(True))
         self.old, self.new = (NormalForms(document) for document in documents)
         self._are_roots_equal = is_equal(documents[0].root, documents[1].root)
         self._steps = 0
@@ -68,23 +74,22 @@ class Comparer:
         old, new = (audience.canonical_schema(root, None, digest) for root in self._roots)
         return is_equal(old, new)
 
-    def _read_document(self, root: object) -> Document:
-        try:
-            return read_document(root)
-        except SchemaBoundsError:
-            self.are_too_large = True
-            return read_document(True)
-
     def compare_parts(self, path: Path, old_steps: Steps, new_steps: Steps) -> list[Change]:
         """Return the changes of one input or output, whose schemas are at these steps from the roots.
 
         Changes that the parameter's other members report are left out.
         """
-        old, new = (
-            _part(forms.document, steps) for forms, steps in ((self.old, old_steps), (self.new, new_steps))
-        )
+        parts: list[AnySchema] = []
+        for forms, steps in ((self.old, old_steps), (self.new, new_steps)):
+            try:
+                parts.append(pointers.resolve(forms.document.root, steps))
+            except pointers.PointerError:
+                parts.append(True)  # the internal form leaves out what is no schema
         place = Place(path, is_parameter=True)
-        changes = [*self.compare(old, new, place), *self._reference_changes(old_steps, new_steps, place)]
+        changes = [
+            *self.compare(parts[0], parts[1], place),
+            *self._reference_changes(old_steps, new_steps, place),
+        ]
         return self._bounded(changes, (*path, "schema"))
 
     def compare_roots(self, path: Path) -> list[Change]:
@@ -141,14 +146,18 @@ class Comparer:
         # Callers of a schema that accepts anything, and readers who expect nothing, need no rule by rule.
         free, other = (new, old) if self.side == "inputs" else (old, new)
         if is_constraining(other) and not is_constraining(free) and "type" not in other.schema:
-            return [self._freed(old.schema, new.schema, other.schema, place), *texts]
+            kind: Kind = "widened" if self.side == "inputs" else "narrowed"
+            if other.schema.get("enum"):
+                values = old.schema.get("enum"), new.schema.get("enum")
+                return [member_change(self.side, place.path("enum"), kind, *values), *texts]
+            return [member_change(self.side, place.path(), kind, old.schema, new.schema), *texts]
         alternatives = unions.alternatives(old, new)
         if alternatives is not None:
             return [*unions.compare(self, *alternatives, place), *texts]
         before, after = types_of(old.schema), types_of(new.schema)
-        if not (before and after):
-            return list(self._impossible(before, after, old.schema, new.schema, place))
         changes = list(self._type_changes(old.schema, new.schema, before, after, place))
+        if not (before and after):
+            return changes
         common = before & after
         if changes and not (common and is_constraining(old) and is_constraining(new)):
             return [*changes, *texts]
@@ -159,24 +168,16 @@ class Comparer:
             changes += rule(self, old, new, place, common)
         return [*changes, *texts]
 
-    def _freed(self, old: Schema, new: Schema, other: Schema, place: Place) -> Change:
-        kind: Kind = "widened" if self.side == "inputs" else "narrowed"
-        if other.get("enum"):
-            return member_change(self.side, place.path("enum"), kind, old.get("enum"), new.get("enum"))
-        return member_change(self.side, place.path(), kind, old, new)
-
-    def _impossible(
-        self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, place: Place
-    ) -> Iterator[Change]:
-        """Yield the change where no value at all fits one of the sides."""
-        if before or after:
-            is_safe = (self.side == "inputs") is bool(after)
-            kind: Kind = ("widened" if after else "narrowed") if is_safe else "retyped"
-            yield member_change(self.side, place.path(), kind, old, new)
-
     def _type_changes(
         self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], place: Place
     ) -> Iterator[Change]:
+        if not (before and after):
+            # No value at all fits one of the sides.
+            if before or after:
+                is_safe = (self.side == "inputs") is bool(after)
+                verdict: Kind = ("widened" if after else "narrowed") if is_safe else "retyped"
+                yield member_change(self.side, place.path(), verdict, old, new)
+            return
         if before == after or not ("type" in old or "type" in new):
             return
         kind: Kind = "widened" if before <= after else "narrowed" if after <= before else "retyped"
@@ -317,7 +318,13 @@ class Comparer:
                 yield self._undecided("not", one, other, place)
         else:
             yield from self._opaque(one.get("not"), other.get("not"), place.path("not"))
-        yield from self._conditions(one, other, place)
+        if "if" not in one or "if" not in other:
+            yield from self._opaque(one.get("if"), other.get("if"), place.path("if"))
+        elif self.compare(one["if"], other["if"], place.to("if")):
+            yield self._undecided("if", one, other, place)
+        else:
+            for keyword in ("then", "else"):
+                yield from self.compare(one.get(keyword, True), other.get(keyword, True), place.to(keyword))
         for group in _GROUPS:
             yield from self._group(group, one, other, place, common)
         before, after = one.get("dependentRequired"), other.get("dependentRequired")
@@ -372,16 +379,6 @@ class Comparer:
             yield member_change(self.side, path, kind, before, after)
         else:
             yield change(path, "changed", "widens_risk", before, after)
-
-    def _conditions(self, old: Schema, new: Schema, place: Place) -> Iterator[Change]:
-        if "if" not in old or "if" not in new:
-            yield from self._opaque(old.get("if"), new.get("if"), place.path("if"))
-        elif self.compare(old["if"], new["if"], place.to("if")):
-            yield self._undecided("if", old, new, place)
-        else:
-            for keyword in ("then", "else"):
-                before, after = old.get(keyword, True), new.get(keyword, True)
-                yield from self.compare(before, after, place.to(keyword))
 
     def _apart(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         """Yield the changes of schemas that no keyword could join with the level."""
@@ -447,14 +444,6 @@ class Comparer:
 
 
 _SAFE_KIND: Mapping[Side, Kind] = {"inputs": "widened", "outputs": "narrowed"}
-
-
-def _part(document: Document, steps: Steps) -> AnySchema:
-    try:
-        schema: AnySchema = pointers.resolve(document.root, steps)
-    except pointers.PointerError:
-        return True  # the internal form leaves out what is no schema
-    return schema
 
 
 def _unresolved(findings: Sequence[Finding], steps: Steps, without: Steps) -> dict[Steps, Finding]:

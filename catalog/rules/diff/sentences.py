@@ -66,6 +66,15 @@ _MEMBER: dict[tuple[str, str] | str, str] = {
     ("oneOf", "narrowed"): "One of the forms of {what} is gone.",
     ("oneOf", "retyped"): "There is one more form of {what}, of another type.",
 }
+_ADDED = {
+    "widens_risk": "The {what} was added, where any other name was accepted before. Please compare the two.",
+    "breaks_callers": "The {what} was added and is required.",
+}
+_LIMIT_CHANGED = {
+    "removed": "The {what} no longer has a {limit}; it was {before}.",
+    "added": "The {what} now has a {limit}: {after}.",
+    "moved": "The {limit} of {what} is now {after}; it was {before}.",
+}
 _LIMITS = {
     "min": "minimum",
     "max": "maximum",
@@ -131,7 +140,9 @@ def sentence(path: str, kind: str, effect: str, before: object, after: object) -
     if not subject.what:
         return f"The {subject.side} are in another order."
     if not subject.member and kind in ("added", "removed"):
-        return _came_or_went(subject.what, subject.side, kind, effect)
+        if kind == "removed" or subject.side == "outputs":
+            return f"The {subject.what} was {kind}."
+        return _ADDED.get(effect, "The {what} was added and is optional.").format(what=subject.what)
     if subject.value is not None:
         # A structure is a part of the path as JSON.
         structures = [value for value in (before, after) if isinstance(value, dict | list)]
@@ -140,11 +151,13 @@ def sentence(path: str, kind: str, effect: str, before: object, after: object) -
             return f"The description of {value} for {subject.what} has changed."
         return _VALUE[subject.side, kind].format(what=subject.what, value=value)
     if subject.member in _LIMITS:
-        return _limit_moved(subject.what, _LIMITS[subject.member], before, after)
-    template = _MEMBER.get((subject.member, kind)) or _MEMBER.get(subject.member)
-    if template is None or (effect == "widens_risk" and kind == "changed" and "compare" not in template):
+        template = _LIMIT_CHANGED["removed" if after is None else "added" if before is None else "moved"]
+        limit = _LIMITS[subject.member]
+        return template.format(what=subject.what, limit=limit, before=before, after=after)
+    words = _MEMBER.get((subject.member, kind)) or _MEMBER.get(subject.member)
+    if words is None or (effect == "widens_risk" and kind == "changed" and "compare" not in words):
         return _rule_changed(subject, kind, effect)
-    return template.format(what=subject.what, before=quote_value(before), after=quote_value(after))
+    return words.format(what=subject.what, before=quote_value(before), after=quote_value(after))
 
 
 def _subject(parts: list[str], kind: str) -> _Subject:
@@ -185,24 +198,6 @@ def _place(parts: list[str]) -> tuple[str, list[str]]:
         place += steps.get(remaining[0], "")
         remaining = remaining[1 + names :]
     return place.removeprefix("."), remaining
-
-
-def _came_or_went(what: str, side: str, kind: str, effect: str) -> str:
-    if kind == "removed":
-        return f"The {what} was removed."
-    if side == "outputs":
-        return f"The {what} was added."
-    if effect == "widens_risk":
-        return f"The {what} was added, where any other name was accepted before. Please compare the two."
-    return f"The {what} was added and is {'required' if effect == 'breaks_callers' else 'optional'}."
-
-
-def _limit_moved(what: str, limit: str, before: object, after: object) -> str:
-    if after is None:
-        return f"The {what} no longer has a {limit}; it was {before}."
-    if before is None:
-        return f"The {what} now has a {limit}: {after}."
-    return f"The {limit} of {what} is now {after}; it was {before}."
 
 
 def _rule_changed(subject: _Subject, kind: str, effect: str) -> str:

@@ -105,10 +105,14 @@ class _Match:
         """Return the changes of the branches that fit inside an offered one; they are no longer needed."""
         changes: list[Change] = []
         for branch in list(self.needed):
-            contained = self._contained(branch)
-            if contained is not None:
-                self.needed = [needed_branch for needed_branch in self.needed if needed_branch is not branch]
-                changes += contained
+            for offer in (*self.offered, *self.all_offered):
+                inner_changes = self._compare(branch, offer)
+                # That a member of any kind may have been sent before counts here.
+                if all(inner.effect in SAFE and inner.kind != "added" for inner in inner_changes):
+                    self._use(offer)
+                    self.needed = [needed for needed in self.needed if needed is not branch]
+                    changes += inner_changes
+                    break
         return changes
 
     def changes(self) -> list[Change]:
@@ -124,15 +128,6 @@ class _Match:
         if self.is_input:
             return [*changes, *(member_change("inputs", path, "widened", None, new) for new in self.offered)]
         return [*changes, *(member_change("outputs", path, "narrowed", old, None) for old in self.offered)]
-
-    def _contained(self, branch: AnySchema) -> list[Change] | None:
-        for offer in (*self.offered, *self.all_offered):
-            changes = self._compare(branch, offer)
-            # That a member of any kind may have been sent before counts here.
-            if all(inner_change.effect in SAFE and inner_change.kind != "added" for inner_change in changes):
-                self._use(offer)
-                return changes
-        return None
 
     def _use(self, offer: AnySchema) -> None:
         self.offered = [offer_left for offer_left in self.offered if offer_left is not offer]
