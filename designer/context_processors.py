@@ -9,6 +9,8 @@ from django.db.models import Count, QuerySet, Value
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from catalog.models import Endpoint, Thread, WaitingDecision
 from designer import exports
@@ -41,34 +43,47 @@ class NavigationEntry:
 
 NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
     (
-        "Build",
+        gettext_noop("Build"),
         (
-            NavigationEntry("Agents", "agent", "agent-list", ("/agents/",), key="a"),
-            NavigationEntry("Tools", "tool", "tool-list", ("/tools/", "/activities/"), key="t"),
+            NavigationEntry(gettext_noop("Agents"), "agent", "agent-list", ("/agents/",), key="a"),
+            NavigationEntry(gettext_noop("Tools"), "tool", "tool-list", ("/tools/", "/activities/"), key="t"),
         ),
     ),
     (
-        "Watch",
+        gettext_noop("Watch"),
         (
-            NavigationEntry("Inbox", "review", "home", ("/review/",), key="i"),
+            NavigationEntry(gettext_noop("Inbox"), "review", "home", ("/review/",), key="i"),
             NavigationEntry(
-                "Vendors", "vendor", "vendor-list", ("/vendors/", "/endpoints/", "/runs/"), key="v"
+                gettext_noop("Vendors"),
+                "vendor",
+                "vendor-list",
+                ("/vendors/", "/endpoints/", "/runs/"),
+                key="v",
             ),
-            NavigationEntry("Runtimes", "runtime", "runtime-list", ("/runtimes/",), key="r"),
+            NavigationEntry(gettext_noop("Runtimes"), "runtime", "runtime-list", ("/runtimes/",), key="r"),
         ),
     ),
     (
-        "Manage",
+        gettext_noop("Manage"),
         (
             NavigationEntry(
-                "Credentials", "credential", "credential-list", ("/credentials/",), Role.ADMIN, key="c"
+                gettext_noop("Credentials"),
+                "credential",
+                "credential-list",
+                ("/credentials/",),
+                Role.ADMIN,
+                key="c",
             ),
-            NavigationEntry("User consents", "consent", "grant-list", ("/grants/",), Role.DESIGNER, key="u"),
-            NavigationEntry("API keys", "key", "key-list", ("/keys/",), key="k"),
-            NavigationEntry("People", "people", "user-list", ("/users/",), Role.ADMIN, key="p"),
-            NavigationEntry("Teams", "team", "team-list", ("/teams/",), Role.ADMIN, key="e"),
-            NavigationEntry("Evaluation models", "scale", "judge-list", ("/judges/",), Role.ADMIN, key="m"),
-            NavigationEntry("Audit trail", "audit", "audit", ("/audit/",), key="l"),
+            NavigationEntry(
+                gettext_noop("User consents"), "consent", "grant-list", ("/grants/",), Role.DESIGNER, key="u"
+            ),
+            NavigationEntry(gettext_noop("API keys"), "key", "key-list", ("/keys/",), key="k"),
+            NavigationEntry(gettext_noop("People"), "people", "user-list", ("/users/",), Role.ADMIN, key="p"),
+            NavigationEntry(gettext_noop("Teams"), "team", "team-list", ("/teams/",), Role.ADMIN, key="e"),
+            NavigationEntry(
+                gettext_noop("Evaluation models"), "scale", "judge-list", ("/judges/",), Role.ADMIN, key="m"
+            ),
+            NavigationEntry(gettext_noop("Audit trail"), "audit", "audit", ("/audit/",), key="l"),
         ),
     ),
 )
@@ -108,28 +123,38 @@ class AgentTab:
 
 AGENT_TABS = (
     AgentTab(
-        "Build",
+        gettext_noop("Build"),
         (
-            TabPage("Tools", "agent", "tools"),
-            TabPage("Procedures", "procedure-list", "procedures"),
-            TabPage("Sub-agents", "agent-tree", also=("transfers/",)),
-            TabPage("Summary", "agent-summary"),
+            TabPage(gettext_noop("Tools"), "agent", "tools"),
+            TabPage(gettext_noop("Procedures"), "procedure-list", "procedures"),
+            TabPage(gettext_noop("Sub-agents"), "agent-tree", also=("transfers/",)),
+            TabPage(gettext_noop("Summary"), "agent-summary"),
         ),
     ),
     AgentTab(
-        "Test",
+        gettext_noop("Test"),
         (
-            TabPage("Test phrases", "rehearsals", "rehearsals"),
-            TabPage("Mocks", "mocks"),
-            TabPage("Environments", "agent-environments"),
+            TabPage(gettext_noop("Test phrases"), "rehearsals", "rehearsals"),
+            TabPage(gettext_noop("Mocks"), "mocks"),
+            TabPage(gettext_noop("Environments"), "agent-environments"),
         ),
     ),
-    AgentTab("Updates", (TabPage("Updates", "agent-upgrades", "upgrades"),), has_count=True, is_notice=True),
     AgentTab(
-        "Releases",
+        gettext_noop("Updates"),
+        (TabPage(gettext_noop("Updates"), "agent-upgrades", "upgrades"),),
+        has_count=True,
+        is_notice=True,
+    ),
+    AgentTab(
+        gettext_noop("Releases"),
         (
-            TabPage("Releases", "release-list", "releases", also=("publish/", "channels/", "received/")),
-            TabPage("Threads", "agent-threads", "threads", is_hidden_when_empty=True),
+            TabPage(
+                gettext_noop("Releases"),
+                "release-list",
+                "releases",
+                also=("publish/", "channels/", "received/"),
+            ),
+            TabPage(gettext_noop("Threads"), "agent-threads", "threads", is_hidden_when_empty=True),
         ),
         has_count=True,
     ),
@@ -172,11 +197,18 @@ def _agent_tabs(request: HttpRequest) -> list[AgentTab]:
 
     def filled(page: TabPage) -> TabPage:
         count = counts.get(page.count_of, 0)
-        return replace(page, url=urls[page.url_name], count=count, is_current=page.url_name == current)
+        return replace(
+            page,
+            label=_(page.label),
+            url=urls[page.url_name],
+            count=count,
+            is_current=page.url_name == current,
+        )
 
     return [
         replace(
             tab,
+            label=_(tab.label),
             pages=tuple(
                 page
                 for page in map(filled, tab.pages)
@@ -218,16 +250,16 @@ def _navigation_groups(request: HttpRequest) -> list[tuple[str, list[NavigationE
         with connection.cursor() as cursor:
             cursor.execute(*_count_statement())
             findings, endpoints = cursor.fetchone()
-        act = "endpoint needs action" if endpoints == 1 else "endpoints need action"
-        counts = {"home": (findings, "waiting for review"), "vendor-list": (endpoints, act)}
+        act = ngettext("endpoint needs action", "endpoints need action", endpoints)
+        counts = {"home": (findings, _("waiting for review")), "vendor-list": (endpoints, act)}
 
     def filled(entry: NavigationEntry) -> NavigationEntry:
         count, label = counts.get(entry.url_name, (0, ""))
         is_current = request.path.startswith(entry.under) or request.path == reverse(entry.url_name)
-        return replace(entry, count=count, count_says=label, is_current=is_current)
+        return replace(entry, label=_(entry.label), count=count, count_says=label, is_current=is_current)
 
     return [
-        (title, [filled(entry) for entry in entries if role.includes(entry.role)])
+        (_(title), [filled(entry) for entry in entries if role.includes(entry.role)])
         for title, entries in NAVIGATION
     ]
 

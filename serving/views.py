@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -164,13 +165,13 @@ def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
 @require_POST
 @requires(Role.DESIGNER)
 def agent_thread_end(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
-    _, row = _thread(request, slug, thread)
+    row = _thread(request, slug, thread)[1]
     try:
         vendors_threads.remove(row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("agent-thread", slug, thread)
-    messages.success(request, f"{row} was deleted, also at its vendor.")
+    messages.success(request, _("{name} was deleted, also at its vendor.").format(name=row))
     return redirect("agent-threads", slug)
 
 
@@ -194,7 +195,7 @@ def grant_forget(request: HttpRequest, grant: str) -> HttpResponse:
     row = get_object_or_404(grants.visible_to(person(request)), pk=grant)
     revoked = grants.forget(row, actor=person(request))
     vendor_message = f" {revoked.message}" if revoked and revoked.message else ""
-    messages.success(request, f"Deleted. The next call that needs it asks the user again.{vendor_message}")
+    messages.success(request, _("Deleted. The next call that needs it asks the user again.") + vendor_message)
     return redirect("grant-list")
 
 

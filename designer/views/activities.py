@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext as _
 
 from catalog.models import Activity, ActivityVersion, Tool
 from catalog.tools import definitions
@@ -99,7 +100,7 @@ def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
             row,
             kinds.get(operations.current(row).kind).label,
             [
-                (callee_names[item].words if item in callee_names else "a tool that was removed")
+                (callee_names[item].words if item in callee_names else _("a tool that was removed"))
                 for item in references_by_activity[row.pk]
             ]
             or _address(operations.current(row)),

@@ -12,6 +12,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
@@ -96,7 +98,8 @@ def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, Domai
 
 
 def says_pinned(count: int, agent: Agent) -> str:
-    return f"{count} tool{' is' if count == 1 else 's are'} pinned to {agent}."
+    message = ngettext("{count} tool is pinned to {agent}.", "{count} tools are pinned to {agent}.", count)
+    return message.format(count=count, agent=agent)
 
 
 def _ticks(asked: QueryDict) -> list[tuple[int, int]]:
@@ -298,7 +301,9 @@ def _tray(
         error = refused.get(tool.pk)
         message = error.message if error else allowed.refusal(agent, tool)
         if not typed and free != name:
-            message = message or f"Another tool of “{agent}” is called “{name}”. The model can call this one:"
+            message = message or _(
+                "Another tool of “{agent}” is called “{name}”. The model can call this one:"
+            ).format(agent=agent, name=name)
         asks_name = bool(typed) or free != name or bool(error and "alias" in error.fields)
         alias = (typed or free) if asks_name else ""
         tray.append(Ticked(tool, signatures[tool.pk], alias, message, asks_name))

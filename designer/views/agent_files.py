@@ -1,6 +1,7 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 
 from core.errors import DomainError
 from designer.files import agent_files
@@ -25,7 +26,10 @@ def agent_import(request: HttpRequest) -> HttpResponse:
             if form.cleaned_data["act"] == "import":
                 done = _brought_in(form, filed, is_dry_run=False)
                 first = next(iter(done.agents.values()))
-                messages.success(request, f"“{first}” was imported. Check its tools and texts, then publish.")
+                messages.success(
+                    request,
+                    _("“{agent}” was imported. Check its tools and texts, then publish.").format(agent=first),
+                )
                 return redirect("agent", first.slug)
         except DomainError as error:
             form.refuse(error)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.token_estimate import tokens_of
 from designer.agents import agent_vendors, transfers
@@ -38,8 +40,8 @@ def pane_context(agent: Agent, *, chosen: str = "", in_format: Budget | None = N
         "allowed": allowed,
         "lines": lines,
         "line_groups": [
-            ("Tools", lines),
-            *([("Prompts and resources", context_lines)] if context_lines else []),
+            (_("Tools"), lines),
+            *([(_("Prompts and resources"), context_lines)] if context_lines else []),
         ],
         "is_in_panes": True,
         "total": sum(row["tokens"] or 0 for row in (*lines, *handed)),

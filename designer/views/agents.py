@@ -4,6 +4,8 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
@@ -32,14 +34,17 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         try:
             if values["text"].strip():
                 first = editing.create_agent_from_text(actor=actor, **values)
-                messages.success(request, f"“{first.agent}” was created. Choose tools for its sentences.")
+                messages.success(
+                    request,
+                    _("“{agent}” was created. Choose tools for its sentences.").format(agent=first.agent),
+                )
                 return redirect("procedure", first.agent.slug, first.slug)
             del values["text"]
             row = agents.create_agent(actor=actor, **values)
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{row}” was created. Pin its first tool next.")
+            messages.success(request, _("“{name}” was created. Pin its first tool next.").format(name=row))
             return redirect("agent", row.slug)
     is_archived = request.GET.get("archived") == "1"
     rows = agents.ordered(drafts.agents_visible_to(actor, is_archived=is_archived))
@@ -71,7 +76,14 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     # The biggest parts of the bar each, and the rest as one.
     largest, others = sizes[:PARTS_SHOWN], sizes[PARTS_SHOWN:]
     if others:
-        largest.append((sum(tokens for tokens, _ in others), f"{len(others)} smaller tools"))
+        largest.append(
+            (
+                sum(tokens for tokens, _ in others),
+                ngettext("{count} smaller tool", "{count} smaller tools", len(others)).format(
+                    count=len(others)
+                ),
+            )
+        )
     bar, start = [], 0.0
     for tokens, name in largest:
         width = 100 * tokens / total
@@ -101,7 +113,7 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("agent", row.slug)
     return render(
         request,
@@ -123,7 +135,7 @@ def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{copy}” was created. It is not published yet.")
+            messages.success(request, _("“{copy}” was created. It is not published yet.").format(copy=copy))
             return redirect("agent", copy.slug)
     context = {
         "agent": row,
@@ -174,29 +186,31 @@ def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved. The checks before publishing use it.")
+            messages.success(request, _("Saved. The checks before publishing use it."))
     for errors in form.errors.values():
-        messages.error(request, f"The limit was not saved: {' '.join(map(str, errors))}")
+        messages.error(
+            request, _("The limit was not saved: {reasons}").format(reasons=" ".join(map(str, errors)))
+        )
     return redirect("agent", row.slug)
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_archive(request: HttpRequest, slug: str) -> HttpResponse:
-    message = "“{}” is archived. Runtimes still get its releases."
+    message = _("“{agent}” is archived. Runtimes still get its releases.")
     return _decide(request, slug, agents.archive_agent, message)
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_restore(request: HttpRequest, slug: str) -> HttpResponse:
-    return _decide(request, slug, agents.restore_agent, "“{}” was restored.")
+    return _decide(request, slug, agents.restore_agent, _("“{agent}” was restored."))
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
-    message = "“{}” was removed. Its releases stay available."
+    message = _("“{agent}” was removed. Its releases stay available.")
     return _decide(request, slug, agents.remove_agent, message, goes_away=True)
 
 
@@ -209,7 +223,7 @@ def _decide(
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, says.format(row))
+        messages.success(request, says.format(agent=row))
         if goes_away:
             return redirect("agent-list")
     return redirect("agent", row.slug)

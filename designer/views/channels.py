@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 
 from catalog.views.asked import number as number_in
 from core.errors import DomainError
@@ -22,7 +23,6 @@ from people.permissions import person, requires
 
 PAGE_SIZE = 50
 RELEASES_OFFERED = 100
-WORDS = {"promote": "Promote", "roll back": "Roll back"}
 
 
 def readers_of(agent: Agent, states: Iterable[ChannelState]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         release = agent.releases.filter(number=form.cleaned_data["release"]).first()
         try:
             if release is None and form.cleaned_data["release"]:
-                raise DomainError("unknown_release", "There is no such release of this agent.")
+                raise DomainError("unknown_release", _("There is no such release of this agent."))
             channels.move(
                 agent,
                 channel,
@@ -70,8 +70,16 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            leads = f"now points to release {release.number}" if release else "is closed"
-            messages.success(request, f"“{channel}” {leads}. Runtimes get the change immediately.")
+            if release:
+                message = _(
+                    "“{channel}” now points to release {number}. Runtimes get the change immediately."
+                )
+                message = message.format(channel=channel, number=release.number)
+            else:
+                message = _("“{channel}” is closed. Runtimes get the change immediately.").format(
+                    channel=channel
+                )
+            messages.success(request, message)
             return redirect("release-list", agent.slug)
     now = channels.state(agent, channel)
     release_number = number_in(request.POST.get("release", "") or request.GET.get("release", ""))
@@ -95,7 +103,7 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         .defer("document")
         .order_by("-number")[:RELEASES_OFFERED],
         "chosen": selected,
-        "act": WORDS.get(action, ""),
+        "act": action,
         "is_back": action == "roll back",
         "changes": release_changes.changes_page(request, comparison),
     }

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from catalog.models.calls import Asked
@@ -49,7 +50,8 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
             name.refuse(error)
         else:
             messages.success(
-                request, f"Kept as “{saved}”. Choose it for a pinned tool, or name it in a call."
+                request,
+                _("Kept as “{name}”. Choose it for a pinned tool, or name it in a call.").format(name=saved),
             )
             return redirect("tool-configurations", row.pk)
     context = {
@@ -71,5 +73,7 @@ def tool_configuration_remove(request: HttpRequest, pk: int, configuration: int)
     row = find_tool(pk)
     saved = get_object_or_404(row.configurations, pk=configuration)
     configurations.remove(row, actor=person(request), name=saved.name)
-    messages.success(request, f"“{saved.name}” was removed from the list. Pins that use it keep it.")
+    messages.success(
+        request, _("“{name}” was removed from the list. Pins that use it keep it.").format(name=saved.name)
+    )
     return redirect("tool-configurations", row.pk)

@@ -9,6 +9,8 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from catalog.models import Activity, ActivityVersion
@@ -75,7 +77,9 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
                 created = binding_moves.create_environment(agent, actor=person(request), **form.cleaned_data)
                 messages.success(
                     request,
-                    f"“{created.name}” was created. Tools run as by default until you choose.",
+                    _("“{name}” was created. Tools run as by default until you choose.").format(
+                        name=created.name
+                    ),
                 )
                 return redirect("agent-environments", slug)
         except DomainError as error:
@@ -117,8 +121,10 @@ def environment_default(request: HttpRequest, slug: str, env: str) -> HttpRespon
         codes = error.failed_codes if isinstance(error, ChecksFailedError) else acceptance.codes
         query = urlencode({"default": row.name, "accept": codes}, doseq=True)
         return redirect(f"{page}?{query}" if codes else page)
-    what = f"“{row.name}” is now the default." if is_default else "No environment is the default now."
-    messages.success(request, what)
+    if is_default:
+        messages.success(request, _("“{name}” is now the default.").format(name=row.name))
+    else:
+        messages.success(request, _("No environment is the default now."))
     return redirect(page)
 
 
@@ -132,12 +138,15 @@ def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpRespon
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        rule = (
-            "Only an administrator or a second person can change"
+        message = (
+            _(
+                "Only an administrator or a second person can change the implementations in “{name}” "
+                "from now on."
+            )
             if is_protected
-            else "Every designer can change"
+            else _("Every designer can change the implementations in “{name}” from now on.")
         )
-        messages.success(request, f"{rule} the implementations in “{row.name}” from now on.")
+        messages.success(request, message.format(name=row.name))
     return redirect("agent-environments", slug)
 
 
@@ -146,7 +155,9 @@ def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpRespon
 def environment_remove(request: HttpRequest, slug: str, env: str) -> HttpResponse:
     row = _environment(request, slug, env)
     environments.remove(row, actor=person(request))
-    messages.success(request, f"“{row.name}” was removed. Calls and keys that select it are refused.")
+    messages.success(
+        request, _("“{name}” was removed. Calls and keys that select it are refused.").format(name=row.name)
+    )
     return redirect("agent-environments", slug)
 
 
@@ -159,8 +170,12 @@ def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse
     except DomainError as error:
         messages.error(request, " ".join([error.message, *list(error.fields.values())[:3]]))
     else:
-        bound = f"{count} tools now use" if count != 1 else "One tool now uses"
-        messages.success(request, f"{bound} mocks. No tool in “{row.name}” calls a vendor.")
+        message = ngettext(
+            "One tool now uses mocks. No tool in “{name}” calls a vendor.",
+            "{count} tools now use mocks. No tool in “{name}” calls a vendor.",
+            count,
+        )
+        messages.success(request, message.format(count=count, name=row.name))
     return redirect("agent-environments", slug)
 
 
@@ -181,14 +196,19 @@ def _rows(
     offered, usual = environments.fitting_activities(pins), environments.unbound_in(agent, pins)
     rows = []
     for index, pin in enumerate(pins):
-        choices = [("", f"Default ({_words(usual[index])})"), ("latent", "Simulated by the model")]
+        choices = [
+            ("", _("Default ({implementation})").format(implementation=_words(usual[index]))),
+            ("latent", _("Simulated by the model")),
+        ]
         choices += [(str(row.pk), f"{kind_of(row)}: {row}") for row in offered[pin]]
         values, cells = {value for value, _ in choices}, []
         for place in places:
             bound, name = bound_rows[place.pk][index], _name(pin, place)
             was = environments.state(bound.binding)
             if was not in values:
-                choices.append((was, f"{bound.activity} (cannot run)"))
+                choices.append(
+                    (was, _("{implementation} (cannot run)").format(implementation=bound.activity))
+                )
                 values.add(was)
             cells.append(
                 Cell(
@@ -211,12 +231,12 @@ def _words(bound: BoundTool) -> str:
     """Return what runs, in a few words."""
     match bound.resolution.runs:
         case "vendor":
-            return "vendor"
+            return _("vendor")
         case "latent":
-            return "simulated by the model"
+            return _("simulated by the model")
         case "activity" if bound.activity:
             return f"{kind_of(bound.activity).lower()} “{bound.activity}”"
-    return "nothing"
+    return _("nothing")
 
 
 def _page(activity: Activity, pin: Pin) -> str:
@@ -252,7 +272,7 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
                     Activity.objects.select_related("current__interface").filter(pk=number(choice)).first()
                 )
                 if activity is None:
-                    raise DomainError("unknown_activity", "This implementation was removed.", status=409)
+                    raise DomainError("unknown_activity", _("This implementation was removed."), status=409)
             binding_moves.bind(
                 place,
                 pin.tool,
@@ -266,9 +286,13 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
 
 def _saved_message(changed: int) -> str:
     if not changed:
-        return "No changes."
-    what = "1 change was saved" if changed == 1 else f"{changed} changes were saved"
-    return f"{what}. They apply from the next call on. Signatures and releases did not change."
+        return _("No changes.")
+    return ngettext(
+        "{count} change was saved. They apply from the next call on. Signatures and releases did not change.",
+        "{count} changes were saved. They apply from the next call on. "
+        "Signatures and releases did not change.",
+        changed,
+    ).format(count=changed)
 
 
 def _keys(agent: Agent) -> dict[str, int]:

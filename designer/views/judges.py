@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
@@ -24,7 +25,9 @@ def judge_list(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{judge}” was added. Choose it in the tests of an agent.")
+            messages.success(
+                request, _("“{judge}” was added. Choose it in the tests of an agent.").format(judge=judge)
+            )
             return redirect("judge-list")
     context: dict[str, Any] = {"rows": judges.live(), "form": form}
     return render(request, "designer/judges.html", context, status=400 if form.errors else 200)
@@ -35,17 +38,17 @@ def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
     row = get_object_or_404(judges.live(), pk=pk)
     form = JudgeForm(request.POST or None, initial=judges.facts(row))
     if row.fingerprint:
-        form.fields["key"].help_text = (
-            f"There is one, with the fingerprint {row.fingerprint}. Empty: it stays. With an address of "
+        form.fields["key"].help_text = _(
+            "There is one, with the fingerprint {fingerprint}. Empty: it stays. With an address of "
             "another server it has to be entered again."
-        )
+        ).format(fingerprint=row.fingerprint)
     if request.method == "POST" and form.is_valid():
         try:
             judges.change(row, actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("judge-list")
     context = {"row": row, "form": form}
     return render(request, "designer/judge.html", context, status=400 if form.errors else 200)
@@ -59,5 +62,5 @@ def judge_remove(request: HttpRequest, pk: UUID) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("judge", pk)
-    messages.success(request, "The evaluation model and its key were removed.")
+    messages.success(request, _("The evaluation model and its key were removed."))
     return redirect("judge-list")

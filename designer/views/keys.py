@@ -2,6 +2,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -68,7 +69,10 @@ def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.fields["calls_at_once"])
     else:
-        messages.success(request, f"{key.name} may have {requested} concurrent calls from now on.")
+        messages.success(
+            request,
+            _("{key} may have {number} concurrent calls from now on.").format(key=key.name, number=requested),
+        )
     return redirect("key-list")
 
 
@@ -82,12 +86,14 @@ def key_environment(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, next(iter(error.fields.values()), error.message))
     else:
-        where = (
-            f"in “{requested}” only"
+        message = (
+            _("{key} runs tools in “{environment}” only from now on.")
             if requested
-            else "in the environment of each call, or the default environment"
+            else _(
+                "{key} runs tools in the environment of each call, or the default environment from now on."
+            )
         )
-        messages.success(request, f"{key.name} runs tools {where} from now on.")
+        messages.success(request, message.format(key=key.name, environment=requested))
     return redirect("key-list")
 
 
@@ -96,7 +102,9 @@ def key_environment(request: HttpRequest, pk: int) -> HttpResponse:
 def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     api_keys.revoke(key, actor=person(request))
-    messages.success(request, f"{key.name} is revoked. Programs that use it are refused from now on.")
+    messages.success(
+        request, _("{key} is revoked. Programs that use it are refused from now on.").format(key=key.name)
+    )
     return redirect("key-list")
 
 
@@ -105,5 +113,7 @@ def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
 def key_restore(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     api_keys.restore(key, actor=person(request))
-    messages.success(request, f"Clients that {key.user} signs in can use the agent again.")
+    messages.success(
+        request, _("Clients that {user} signs in can use the agent again.").format(user=key.user)
+    )
     return redirect("key-list")

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -30,7 +31,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     form = EventsForm(request.POST or None, initial={"events": _subscribed_events(user)})
     if request.method == "POST" and form.is_valid():
         subscriptions.choose(user, form.cleaned_data["events"])
-        messages.success(request, "Saved. You get these notifications from now on.")
+        messages.success(request, _("Saved. You get these notifications from now on."))
         return redirect("notifications")
     return _page(request, user, form=form)
 
@@ -49,9 +50,12 @@ def address(request: HttpRequest) -> HttpResponse:
         form.refuse(error)
         return _page(request, user, address_form=form)
     if row.confirmed_at:
-        messages.success(request, "Saved.")
+        messages.success(request, _("Saved."))
     else:
-        messages.success(request, f"A mail with a link was sent to {row.address}. Open it within a day.")
+        messages.success(
+            request,
+            _("A mail with a link was sent to {address}. Open it within a day.").format(address=row.address),
+        )
     return redirect("notifications")
 
 
@@ -59,7 +63,7 @@ def address(request: HttpRequest) -> HttpResponse:
 @require_POST
 def address_forget(request: HttpRequest) -> HttpResponse:
     subscriptions.forget_address(person(request))
-    messages.success(request, "The address was removed. You get no more mail.")
+    messages.success(request, _("The address was removed. You get no more mail."))
     return redirect("notifications")
 
 
@@ -74,7 +78,9 @@ def confirm(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             messages.error(request, error.message)
         else:
-            messages.success(request, f"Confirmed. Mail goes to {row.address} from now on.")
+            messages.success(
+                request, _("Confirmed. Mail goes to {address} from now on.").format(address=row.address)
+            )
         return redirect("notifications")
     return render(request, "designer/notifications/confirm.html", {"token": token})
 
@@ -107,9 +113,9 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     )
     address = webhooks.shown_address(row)
     form.fields["url"].help_text = (
-        f"{address} is kept encrypted. Enter another one, or leave this empty."
+        _("{address} is kept encrypted. Enter another one, or leave this empty.").format(address=address)
         if address
-        else "Its address cannot be decrypted any more. Enter it again."
+        else _("Its address cannot be decrypted any more. Enter it again.")
     )
     form.edits(webhooks.facts(row))
     if request.method == "POST" and form.is_valid():
@@ -118,7 +124,7 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("webhook", row.pk)
     newest = Delivery.objects.filter(webhook=row).select_related("notice")[:SHOWN]
     waiting = Delivery.objects.filter(webhook=row, state=SendingState.WAITING).count()
@@ -138,9 +144,12 @@ def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     delivery = webhooks.send_test(row, actor=person(request))
     if delivery.error:
-        messages.error(request, f"The test failed. {delivery.error}")
+        messages.error(request, _("The test failed. {error}").format(error=delivery.error))
     else:
-        messages.success(request, f"The test was delivered: the address answered {delivery.status}.")
+        messages.success(
+            request,
+            _("The test was delivered: the address answered {status}.").format(status=delivery.status),
+        )
     return redirect("webhook", row.pk)
 
 
@@ -150,10 +159,10 @@ def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     if row.is_paused:
         webhooks.resume(row, actor=person(request))
-        messages.success(request, "Resumed. Waiting deliveries are sent now.")
+        messages.success(request, _("Resumed. Waiting deliveries are sent now."))
     else:
         webhooks.pause(row, actor=person(request))
-        messages.success(request, "Paused. Events wait for up to three days.")
+        messages.success(request, _("Paused. Events wait for up to three days."))
     return redirect("webhook", row.pk)
 
 
@@ -171,7 +180,7 @@ def webhook_secret(request: HttpRequest, pk: Any) -> HttpResponse:
 def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
     webhooks.remove(row, actor=person(request))
-    messages.success(request, f"“{row}” and its secret were removed.")
+    messages.success(request, _("“{name}” and its secret were removed.").format(name=row))
     return redirect("notifications")
 
 
@@ -198,9 +207,12 @@ def _followed(request: HttpRequest, what: Agent | Tool, page: HttpResponse) -> H
     is_following = request.POST.get("follow") == "1"
     following.follow(person(request), what, is_following=is_following)
     if is_following:
-        messages.success(request, f"You follow {what} from now on. See “Notifications” for its news.")
+        messages.success(
+            request,
+            _("You follow {subject} from now on. See “Notifications” for its news.").format(subject=what),
+        )
     else:
-        messages.success(request, f"You do not follow {what} any more.")
+        messages.success(request, _("You do not follow {subject} any more.").format(subject=what))
     return redirect("notifications") if request.POST.get("back") == "notifications" else page
 
 

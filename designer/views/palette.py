@@ -3,6 +3,8 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from designer.context_processors import NAVIGATION
 from designer.models import Agent
@@ -12,20 +14,20 @@ from people.permissions import person, requires
 
 # Actions that a role can begin on any page: the words, the page and the icon of each.
 ACTIONS = (
-    ("Connect a vendor", "endpoint-new", "plus", Role.ADMIN),
-    ("Request a vendor", "vendor-request-new", "plus", Role.DESIGNER),
-    ("Define a tool", "definition-new", "plus", Role.DESIGNER),
-    ("Import an agent", "agent-import", "download", Role.DESIGNER),
-    ("Create an API key", "key-new", "key", Role.VIEWER),
-    ("Notifications", "notifications", "bell", Role.VIEWER),
+    (gettext_noop("Connect a vendor"), "endpoint-new", "plus", Role.ADMIN),
+    (gettext_noop("Request a vendor"), "vendor-request-new", "plus", Role.DESIGNER),
+    (gettext_noop("Define a tool"), "definition-new", "plus", Role.DESIGNER),
+    (gettext_noop("Import an agent"), "agent-import", "download", Role.DESIGNER),
+    (gettext_noop("Create an API key"), "key-new", "key", Role.VIEWER),
+    (gettext_noop("Notifications"), "notifications", "bell", Role.VIEWER),
 )
 # The same for the agent whose page is open.
 ACTIONS_OF_AGENT = (
-    ("Review and publish {}", "publish", "release", Role.DESIGNER),
-    ("Add tools to {}", "add-tools", "plus", Role.DESIGNER),
-    ("Test {}", "rehearsals", "play", Role.VIEWER),
-    ("Updates of {}", "agent-upgrades", "diff", Role.VIEWER),
-    ("Releases of {}", "release-list", "release", Role.VIEWER),
+    (gettext_noop("Review and publish {}"), "publish", "release", Role.DESIGNER),
+    (gettext_noop("Add tools to {}"), "add-tools", "plus", Role.DESIGNER),
+    (gettext_noop("Test {}"), "rehearsals", "play", Role.VIEWER),
+    (gettext_noop("Updates of {}"), "agent-upgrades", "diff", Role.VIEWER),
+    (gettext_noop("Releases of {}"), "release-list", "release", Role.VIEWER),
 )
 
 
@@ -38,20 +40,22 @@ def palette(request: HttpRequest) -> HttpResponse:
         Agent.objects.active().visible_to(user).filter(slug=request.GET.get("agent", "")[:MAX_TEXT]).first()
     )
     actions = [
-        JumpTarget(words.format(agent.name), reverse(name, args=[agent.slug]), icon)
+        JumpTarget(_(words).format(agent.name), reverse(name, args=[agent.slug]), icon)
         for words, name, icon, least in ACTIONS_OF_AGENT
         if agent and role.includes(least)
     ]
     actions += [
-        JumpTarget(words, reverse(name), icon) for words, name, icon, least in ACTIONS if role.includes(least)
+        JumpTarget(_(words), reverse(name), icon)
+        for words, name, icon, least in ACTIONS
+        if role.includes(least)
     ]
     pages = [
-        JumpTarget(entry.label, reverse(entry.url_name), entry.icon, title, f"g {entry.key}")
+        JumpTarget(_(entry.label), reverse(entry.url_name), entry.icon, _(title), f"g {entry.key}")
         for title, entries in NAVIGATION
         for entry in entries
         if role.includes(entry.role)
     ]
-    groups = [("Actions", _matching(actions, text)), ("Pages", _matching(pages, text))]
+    groups = [(_("Actions"), _matching(actions, text)), (_("Pages"), _matching(pages, text))]
     target_groups = find_targets(text, user) if text else []
     context = {"groups": [group for group in [*target_groups, *groups] if group[1]], "text": text}
     template = "designer/_keys.html" if "keys" in request.GET else "designer/_palette.html"

@@ -5,6 +5,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from catalog.models.tools import ItemKind
@@ -48,7 +49,7 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+            messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             # The format that the page shows beside the form stays chosen.
             name = request.GET.get("format", "")
             query = f"?format={name}" if name in shown_tools.TEXTS else ""
@@ -187,13 +188,16 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     except LateEditError as error:
         return _refused(request, slug, pk, OperationForm(request.POST), error)
     except NameTakenError as error:
-        messages.error(request, f"The version was not changed. {error.message}")
+        messages.error(request, _("The version was not changed. {message}").format(message=error.message))
         return _refused(request, slug, pk, AliasForm({"alias": error.proposal}), error)
     except DomainError as error:
         messages.error(request, error.message)
     else:
         version = printable(moved.version.name, 60)
-        messages.success(request, f"“{moved.name}” is now pinned to version {version}.")
+        messages.success(
+            request,
+            _("“{name}” is now pinned to version {version}.").format(name=moved.name, version=version),
+        )
         for lost_words in upgrades.find_lost_words(_pin(request, slug, pk), moved.version.decoded()):
             messages.warning(request, lost_words.message)
         if request.POST.get("from") == "upgrades":
@@ -242,7 +246,7 @@ def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     except DomainError as error:
         return _refused(request, slug, pk, AliasForm(request.POST), error)
     else:
-        messages.success(request, f"The model now knows this tool as “{renamed.name}”.")
+        messages.success(request, _("The model now knows this tool as “{name}”.").format(name=renamed.name))
     return redirect("pin", slug, row.pk)
 
 
@@ -303,7 +307,7 @@ def _saved(
     except DomainError as error:
         form.refuse(error)
         return None
-    messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+    messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
     return redirect("pin", row.agent.slug, row.pk)
 
 
@@ -318,7 +322,7 @@ def _refused_beside_words(request: HttpRequest, row: Pin, form: OperationForm, *
 def pin_revert(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     tunings.revert(row, actor=person(request))
-    messages.success(request, "The text was restored.")
+    messages.success(request, _("The text was restored."))
     return redirect("pin", slug, row.pk)
 
 
@@ -343,7 +347,9 @@ def pin_settle(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 def pin_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     pins.remove_pin(row, actor=person(request))
-    messages.success(request, f"“{row.name}” is no longer pinned. Published releases keep it.")
+    messages.success(
+        request, _("“{name}” is no longer pinned. Published releases keep it.").format(name=row.name)
+    )
     return redirect("agent", slug)
 
 

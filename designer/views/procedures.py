@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog.models import Tool
@@ -97,7 +98,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+            messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             return redirect("procedure", slug, row.slug)
     body = form["body"].value() or ""
     checked = checking.check_agent(row.agent, actor, typed={row.pk: body})
@@ -131,7 +132,7 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
     row = _procedure(request, slug, procedure)
     # No 404 for a tool that is gone by now, which would lose what was typed.
     tool = Tool.objects.filter(pk=asked_number(request.POST.get("tool", ""))).first()
-    refused = "" if tool else "This tool was removed from the catalog. Choose another one."
+    refused = "" if tool else _("This tool was removed from the catalog. Choose another one.")
     pin = None
     try:
         if tool:
@@ -159,7 +160,9 @@ def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResp
     if "HX-Request" in request.headers:
         return _pins_changed(request, row, _typed(request, row))
     if removed:
-        messages.success(request, f"Unpinned: {', '.join(pin.name for pin in removed)}.")
+        messages.success(
+            request, _("Unpinned: {names}.").format(names=", ".join(pin.name for pin in removed))
+        )
     return redirect("procedure", slug, row.slug)
 
 
@@ -198,8 +201,8 @@ def procedure_proposals(request: HttpRequest, slug: str, procedure: str) -> Http
 
 def _accept_proposal(request: HttpRequest, row: Procedure) -> HttpResponse:
     """Do what the button names, with the text as it is typed: `tool:7:sentence`, `define::sentence`, …"""
-    kind, _, value = request.POST.get("accept", "").partition(":")
-    key, _, sentence = value.partition(":")
+    kind, value = request.POST.get("accept", "").partition(":")[::2]
+    key, sentence = value.partition(":")[::2]
     editor = reverse("procedure", args=[row.agent.slug, row.slug])
     title, body = request.POST.get("title", row.title), request.POST.get("body", "")
     based_on = asked_number(request.POST.get("based_on", "")) or row.number
@@ -213,9 +216,13 @@ def _accept_proposal(request: HttpRequest, row: Procedure) -> HttpResponse:
             )
             target: Tool | Agent | None = rows.filter(pk=asked_number(key)).first()
             if target is None:
-                message = f"This {kind} can no longer be chosen. Choose from the new proposals."
+                message = (
+                    _("This tool can no longer be chosen. Choose from the new proposals.")
+                    if kind == "tool"
+                    else _("This agent can no longer be chosen. Choose from the new proposals.")
+                )
                 raise DomainError("not_found", message, status=404)
-            _, line = proposals.accept(
+            line = proposals.accept(
                 row,
                 actor=actor,
                 title=title,
@@ -223,7 +230,7 @@ def _accept_proposal(request: HttpRequest, row: Procedure) -> HttpResponse:
                 based_on=based_on,
                 sentence=sentence,
                 target=target,
-            )
+            )[1]
             return redirect(f"{editor}#line-{line}")
     except DomainError as error:
         messages.error(request, error.message)
@@ -251,7 +258,7 @@ def _page_for(kind: str, key: str, sentence: str, agent: Agent, editor: str) -> 
 def procedure_discard(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     row = _procedure(request, slug, procedure)
     pins_made = editing.discard_draft(row, user=person(request))
-    messages.success(request, "Your unsaved text is discarded. This is the saved text.")
+    messages.success(request, _("Your unsaved text is discarded. This is the saved text."))
     # The editor offers to remove the pins that its address names.
     query = urlencode({"made": [pin.pk for pin in pins_made]}, doseq=True)
     address = reverse("procedure", args=[slug, row.slug])
@@ -272,7 +279,7 @@ def procedure_move(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
 def procedure_remove(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     row = _procedure(request, slug, procedure)
     editing.remove_procedure(row, actor=person(request))
-    messages.success(request, f"“{row}” was removed. Published releases keep it.")
+    messages.success(request, _("“{name}” was removed. Published releases keep it.").format(name=row))
     return redirect("procedure-list", slug)
 
 
@@ -293,9 +300,9 @@ def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     changed_lines = lines.compare(displayed(other), displayed(version))
     changes = []
     if other and other.title != version.title:
-        changes.append(describe_change("Title", other.title, version.title))
+        changes.append(describe_change(_("Title"), other.title, version.title))
     if changed_lines:
-        changes.append(ReadableChange(sentence="Text changed.", lines=changed_lines, is_open=True))
+        changes.append(ReadableChange(sentence=_("Text changed."), lines=changed_lines, is_open=True))
     context = {
         "agent": row.agent,
         "procedure": row,
@@ -321,7 +328,7 @@ def procedure_restore(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("procedure-history", slug, row.slug)
-    messages.success(request, f"Version {version} is the newest text again.")
+    messages.success(request, _("Version {version} is the newest text again.").format(version=version))
     return redirect("procedure", slug, row.slug)
 
 

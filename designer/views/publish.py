@@ -4,6 +4,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import get_text_list
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from core.errors import DomainError
 from core.readable_changes import ReadableChange
@@ -25,7 +27,9 @@ from people.permissions import person, requires
 # Checks with the same message for many tools: this many are listed, the others counted.
 LISTED = 3
 FOLDED = {
-    "never_referenced": "{:,} pinned tools are in no procedure, so the model does not know when to use them."
+    "never_referenced": gettext_noop(
+        "{count} pinned tools are in no procedure, so the model does not know when to use them."
+    )
 }
 TONES = {"error": "bad", "warning": "warn", "ok": "ok"}
 
@@ -100,21 +104,21 @@ def _comparison(review: DraftReview) -> ReleaseComparison:
 def _says_changes(review: DraftReview) -> str:
     """Count what is new, changed or removed over the whole tree: “2 tools and 1 transfer”."""
     agents = [review.changes.own, *review.changes.agents]
-    counted = {
-        "tool": sum(len(agent.tools) for agent in agents),
-        "prompt or resource": sum(len(agent.context) for agent in agents),
-        "procedure": sum(len(agent.procedures) for agent in agents),
-        "transfer": sum(len(agent.transfers) for agent in agents),
-        "sub-agent": len(review.changes.agents),
-        "other text": sum(len(agent.agent) for agent in agents),
-    }
-    plurals = {"prompt or resource": "prompts and resources"}
-    phrases = [
-        f"{count} {what if count == 1 else plurals.get(what, f'{what}s')}"
-        for what, count in counted.items()
-        if count
-    ]
-    return get_text_list(phrases, "and")
+    tools = sum(len(agent.tools) for agent in agents)
+    context = sum(len(agent.context) for agent in agents)
+    procedures = sum(len(agent.procedures) for agent in agents)
+    transfers = sum(len(agent.transfers) for agent in agents)
+    sub_agents = len(review.changes.agents)
+    texts = sum(len(agent.agent) for agent in agents)
+    counted = (
+        (tools, ngettext("{count} tool", "{count} tools", tools)),
+        (context, ngettext("{count} prompt or resource", "{count} prompts and resources", context)),
+        (procedures, ngettext("{count} procedure", "{count} procedures", procedures)),
+        (transfers, ngettext("{count} transfer", "{count} transfers", transfers)),
+        (sub_agents, ngettext("{count} sub-agent", "{count} sub-agents", sub_agents)),
+        (texts, ngettext("{count} other text", "{count} other texts", texts)),
+    )
+    return get_text_list([text.format(count=count) for count, text in counted if count], _("and"))
 
 
 def _rows(checks: list[Check]) -> list[CheckRow]:
@@ -129,7 +133,7 @@ def _rows(checks: list[Check]) -> list[CheckRow]:
             folded.add(check.code)
             places = {row.where for row in same}
             where = check.where if len(places) == 1 else ""
-            message = FOLDED[check.code].format(len(same))
+            message = _(FOLDED[check.code]).format(count=f"{len(same):,}")
             rows.append(CheckRow(TONES[check.severity], message, where, tuple(same)))
     return rows
 
@@ -140,5 +144,9 @@ def _for_admins(failed: list[Check]) -> list[Check]:
 
 def _says_published(number: int, channel: str) -> str:
     if channel:
-        return f"Release {number} is published, and “{channel}” points to it. Runtimes get it now."
-    return f"Release {number} is published. No channel points to it yet. Promote it to make it live."
+        return _("Release {number} is published, and “{channel}” points to it. Runtimes get it now.").format(
+            number=number, channel=channel
+        )
+    return _(
+        "Release {number} is published. No channel points to it yet. Promote it to make it live."
+    ).format(number=number)

@@ -7,6 +7,8 @@ from django.forms import model_to_dict
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from catalog.tools import sensitive_values
@@ -47,10 +49,12 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             sent_form.refuse(error)
         else:
-            message = (
-                "The test was added and runs" if len(rows) == 1 else f"{len(rows)} tests were added and run"
+            message = ngettext(
+                "The test was added and runs in a moment.",
+                "{count} tests were added and run in a moment.",
+                len(rows),
             )
-            messages.success(request, f"{message} in a moment.")
+            messages.success(request, message.format(count=len(rows)))
             if "inputs" in request.POST:
                 return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, rows[0].pk])}#inputs")
             return redirect("rehearsals", agent.slug)
@@ -93,10 +97,11 @@ def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        figure = f"Tests finished: {runs.figure_of(run)} as expected."
-        messages.success(
-            request, f"“{run.asks}” runs the tests. Reload this page in a moment." if run.asks else figure
-        )
+        if run.asks:
+            message = _("“{judge}” runs the tests. Reload this page in a moment.").format(judge=run.asks)
+        else:
+            message = _("Tests finished: {share} as expected.").format(share=runs.figure_of(run))
+        messages.success(request, message)
     return redirect("rehearsals", agent.slug)
 
 
@@ -111,9 +116,9 @@ def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved. The checks before publishing use it.")
+            messages.success(request, _("Saved. The checks before publishing use it."))
     for message in form.errors.values():
-        messages.error(request, f"Not saved: {' '.join(map(str, message))}")
+        messages.error(request, _("Not saved: {reasons}").format(reasons=" ".join(map(str, message))))
     return redirect("rehearsals", agent.slug)
 
 
@@ -127,7 +132,10 @@ def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, " ".join(dict.fromkeys((error.message, *error.fields.values()))))
     else:
-        messages.success(request, f"The text of “{tool}” now states when “{other}” is meant.")
+        messages.success(
+            request,
+            _("The text of “{tool}” now states when “{other}” is meant.").format(tool=tool, other=other),
+        )
     return redirect("rehearsals", agent.slug)
 
 
@@ -158,9 +166,11 @@ def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         tool = form.cleaned_data["tool"]
         if _saved(request, row, form, inputs if inputs and inputs.tool == tool else None):
             if tool_name != tool and tools[tool].inputs:
-                messages.success(request, f"Saved. Now enter the expected inputs of “{tool}”.")
+                messages.success(
+                    request, _("Saved. Now enter the expected inputs of “{tool}”.").format(tool=tool)
+                )
                 return redirect(f"{reverse('rehearsal-edit', args=[slug, pk])}#inputs")
-            messages.success(request, "Saved. The test runs again in a moment.")
+            messages.success(request, _("Saved. The test runs again in a moment."))
             return redirect("rehearsals", slug)
     context = {"agent": row.agent, "row": row, "asked": current_sentence, "form": form, "inputs": inputs}
     refused = form.errors or (inputs is not None and inputs.errors)
@@ -190,7 +200,7 @@ def rehearsal_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, "The test was removed.")
+        messages.success(request, _("The test was removed."))
     return redirect("rehearsals", slug)
 
 

@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from catalog.models import Tool
@@ -198,7 +199,10 @@ def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"Release {number} is retired. Replies to runtimes announce it.")
+            messages.success(
+                request,
+                _("Release {number} is retired. Replies to runtimes announce it.").format(number=number),
+            )
             return redirect("release", agent.slug, number)
     context = {
         "agent": agent,
@@ -222,7 +226,7 @@ def release_restore(request: HttpRequest, slug: str, number: int) -> HttpRespons
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"Release {number} was restored.")
+        messages.success(request, _("Release {number} was restored.").format(number=number))
     return redirect("release", agent.slug, number)
 
 

@@ -4,6 +4,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from catalog.models import Endpoint, Vendor
 from catalog.vendors import operations as vendor_operations
@@ -46,11 +47,13 @@ def _remove(
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{row}” was removed. Pins and releases of agents stay.")
+            messages.success(
+                request, _("“{name}” was removed. Pins and releases of agents stay.").format(name=row)
+            )
             return redirect(then)
     context = {
         "row": row,
-        "what": row._meta.verbose_name,
+        "what": _("Remove vendor") if isinstance(row, Vendor) else _("Remove endpoint"),
         "use": use,
         "agents": use.agents[: vendor_usage.AGENTS_SHOWN],
         "more": max(0, len(use.agents) - vendor_usage.AGENTS_SHOWN),

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from catalog.models import Tool, ToolVersion
 from catalog.views.asked import number
@@ -122,7 +123,7 @@ def _completed(
 def _why_not_bound(editor: ActivityEditor, places: Sequence[SameJobChoice]) -> str:
     if editor.faults:
         return editor.faults[0].message
-    return "" if places else "No agent that has this tool has an environment yet."
+    return "" if places else _("No agent that has this tool has an environment yet.")
 
 
 def _places(request: HttpRequest, row: Tool) -> list[SameJobChoice]:
@@ -181,5 +182,5 @@ def _place(request: HttpRequest, row: Tool) -> Environment:
         None,
     )
     if environment is None:
-        raise invalid(environment="Choose an environment.")
+        raise invalid(environment=_("Choose an environment."))
     return environment

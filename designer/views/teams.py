@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
@@ -29,7 +30,7 @@ def team_list(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{row}” was created. Add its members next.")
+            messages.success(request, _("“{name}” was created. Add its members next.").format(name=row))
             return redirect("team", row.slug)
     rows = Team.objects.live().annotate(
         member_count=Count("members", filter=Q(members__is_active=True), distinct=True),
@@ -51,7 +52,7 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("team", row.slug)
     return _page(request, row, form=form)
 
@@ -83,7 +84,10 @@ def team_member_add(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"{form.cleaned_data['person']} sees this team's agents from now on.")
+            messages.success(
+                request,
+                _("{user} sees this team's agents from now on.").format(user=form.cleaned_data["person"]),
+            )
             return redirect("team", row.slug)
     return _page(request, row, member_form=form)
 
@@ -98,7 +102,7 @@ def team_member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"{user} does not see this team's agents any more.")
+        messages.success(request, _("{user} does not see this team's agents any more.").format(user=user))
     return redirect("team", row.slug)
 
 
@@ -114,7 +118,10 @@ def team_agent_move(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"“{agent}” belongs to “{row}” now, with its sub-agents.")
+            messages.success(
+                request,
+                _("“{agent}” belongs to “{name}” now, with its sub-agents.").format(agent=agent, name=row),
+            )
             return redirect("team", row.slug)
     return _page(request, row, agent_form=form)
 
@@ -128,7 +135,7 @@ def team_remove(request: HttpRequest, slug: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("team", row.slug)
-    messages.success(request, f"“{row}” was removed.")
+    messages.success(request, _("“{name}” was removed.").format(name=row))
     return redirect("team-list")
 
 

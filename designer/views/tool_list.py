@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint
@@ -22,7 +23,6 @@ from designer.pins import tool_use
 from designer.views import add_tools, last_agent
 from designer.views.tool_search import (
     FILTER_PARAMETERS,
-    SORTS,
     Facet,
     facets_of,
     options,
@@ -30,6 +30,7 @@ from designer.views.tool_search import (
     question_before,
     says_count,
     search_tools,
+    sort_choices,
     with_pictures,
 )
 from designer.views.tools import find_tool
@@ -74,7 +75,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     endpoints = Endpoint.objects.filter(pk=number(query.get("endpoint", "")))
     agents = visible_agents.only("slug", "name")
     frame = {
-        "sorts": options(SORTS.items(), query.get("sort", "")),
+        "sorts": options(sort_choices(), query.get("sort", "")),
         "endpoint": endpoints.first() if query.get("endpoint") else None,
         "agents": agents,
         "proposed_agent": last_agent.proposed(request, agents),
@@ -114,8 +115,8 @@ def tool_similar(request: HttpRequest, pk: int) -> HttpResponse:
     tool = find_tool(pk)
     similar_rows = similar_tools(tool)
     groups = {
-        "Same job at other vendors": similar_rows.same_job,
-        "Similar tools of this vendor": similar_rows.neighbours,
+        _("Same job at other vendors"): similar_rows.same_job,
+        _("Similar tools of this vendor"): similar_rows.neighbours,
     }
     similar = [(heading, with_pictures(rows)) for heading, rows in groups.items()]
     return render(request, "designer/_similar.html", {"similar": similar})
@@ -158,7 +159,7 @@ def _with_details(rows: list[dict[str, Any]], use: Mapping[int, int]) -> list[di
 def _unusual_status(row: Mapping[str, Any]) -> str:
     """Return the status of a tool that is not in ordinary use, "" of the others."""
     if row["is_stopped"]:
-        return "Not released by review"
+        return _("Not released by review")
     return "" if row["status"] == ToolStatus.ACTIVE else str(ToolStatus(row["status"]).label)
 
 

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from catalog import search
 from catalog.models import ToolPicture
@@ -23,36 +25,35 @@ from designer.agents.agent_vendors import AllowedVendors
 EVERYTHING = AllowedVendors()
 ANY_STATUS = "any"
 FACETS = {
-    "vendor": "Vendor",
-    "tag": "Tag",
-    "effect": "Effect",
-    "protocol": "Protocol",
-    "requirement": "Needs",
-    "used": "Use",
-    "changed_since": "Changed in the last",
-    "kind": "Kind",
-    "status": "Status",
+    "vendor": gettext_noop("Vendor"),
+    "tag": gettext_noop("Tag"),
+    "effect": gettext_noop("Effect"),
+    "protocol": gettext_noop("Protocol"),
+    "requirement": gettext_noop("Needs"),
+    "used": gettext_noop("Use"),
+    "changed_since": gettext_noop("Changed in the last"),
+    "kind": gettext_noop("Kind"),
+    "status": gettext_noop("Status"),
 }
 FILTER_PARAMETERS = ("q", *FACETS, "version", "endpoint")
 # Values of a facet that are shown at once, and behind “more”.
 FIRST_VALUES, ALL_VALUES = 6, 18
 SORTS = {
-    "": "Best match",
-    "name": "Name",
-    "-used": "Most used",
-    "-changed": "Changed lately",
-    "vendor": "Vendor",
-    "tokens": "Fewest tokens",
-    "-tokens": "Most tokens",
+    "": gettext_noop("Best match"),
+    "name": gettext_noop("Name"),
+    "-used": gettext_noop("Most used"),
+    "-changed": gettext_noop("Changed lately"),
+    "vendor": gettext_noop("Vendor"),
+    "tokens": gettext_noop("Fewest tokens"),
+    "-tokens": gettext_noop("Most tokens"),
 }
-NOUNS = {kind.value: kind.label.lower() for kind in ItemKind} | {ANY_KIND: "item"}
 # Values of a drop-down list.
 OFFERED = 40
 LABELS = {
-    "kind": ("Kind", "Tools"),
-    "vendor": ("Vendor", "All vendors"),
-    "tag": ("Tag", "All tags"),
-    "protocol": ("Protocol", "All protocols"),
+    "kind": (gettext_noop("Kind"), gettext_noop("Tools")),
+    "vendor": (gettext_noop("Vendor"), gettext_noop("All vendors")),
+    "tag": (gettext_noop("Tag"), gettext_noop("All tags")),
+    "protocol": (gettext_noop("Protocol"), gettext_noop("All protocols")),
 }
 
 
@@ -110,9 +111,25 @@ def question_before(request: HttpRequest) -> str:
 
 
 def says_count(page: ResultPage, kind: str = "") -> str:
-    noun = NOUNS.get(kind, "tool")
-    words = f"{page.count:,} {noun}{'' if page.count == 1 else 's'}"
-    return f"{words}, the best {MAX_CANDIDATES:,} listed" if page.is_more else words
+    items = _count_items(kind, page.count)
+    if not page.is_more:
+        return items
+    return _("{items}, the best {count} listed").format(items=items, count=f"{MAX_CANDIDATES:,}")
+
+
+def _count_items(kind: str, count: int) -> str:
+    match kind:
+        case ItemKind.PROMPT:
+            text = ngettext("{count} prompt", "{count} prompts", count)
+        case ItemKind.RESOURCE:
+            text = ngettext("{count} resource", "{count} resources", count)
+        case ItemKind.RESOURCE_TEMPLATE:
+            text = ngettext("{count} resource template", "{count} resource templates", count)
+        case _ if kind == ANY_KIND:
+            text = ngettext("{count} item", "{count} items", count)
+        case _:
+            text = ngettext("{count} tool", "{count} tools", count)
+    return text.format(count=f"{count:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +152,7 @@ def facets_of(query: Query, page: ResultPage) -> list[Facet]:
         if len(values) < 2 and not is_chosen:
             continue
         values.sort(key=lambda each: not each.is_chosen)
-        facets.append(Facet(name, label, values[:FIRST_VALUES], values[FIRST_VALUES:ALL_VALUES]))
+        facets.append(Facet(name, _(label), values[:FIRST_VALUES], values[FIRST_VALUES:ALL_VALUES]))
     return facets
 
 
@@ -150,10 +167,14 @@ def filters(
         choices = sorted(((each.value, each.label) for each in values), key=lambda each: each[1].casefold())
         if name == "kind":
             choices = [each for each in choices if each[0] != ItemKind.TOOL]
-            choices += [(ANY_KIND, "All kinds")] if choices else []
+            choices += [(ANY_KIND, _("All kinds"))] if choices else []
         if len(choices) > 1 or asked.get(name):
-            fields.append((name, label, options([("", everything), *choices], asked.get(name, ""))))
-    return [*fields, ("sort", "Sort by", options(SORTS.items(), asked.get("sort", "")))]
+            fields.append((name, _(label), options([("", _(everything)), *choices], asked.get(name, ""))))
+    return [*fields, ("sort", _("Sort by"), options(sort_choices(), asked.get("sort", "")))]
+
+
+def sort_choices() -> list[tuple[str, str]]:
+    return [(value, _(words)) for value, words in SORTS.items()]
 
 
 def options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:

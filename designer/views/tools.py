@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from catalog.models import Activity, Finding, Tool, ToolVersion
@@ -66,17 +67,17 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         "outputs": effective_texts.outputs(signature, visible_rows) if signature and visible_rows else [],
         "facts": row.endpoint.speak().facts(signature) if signature else (),
         "form": form,
-        "why_not_pinned": "The vendor no longer offers this tool.",
+        "why_not_pinned": _("The vendor no longer offers this tool."),
         "question_before": question_before(request),
         **head,
     }
     if head["is_own"]:  # its texts are written here, in the language of their readers
         activity_name = definitions.parts_of(row).activity
-        answers = {None: "chosen in the environments of each agent", "": "simulated by the model"}
+        answers = {None: _("chosen in the environments of each agent"), "": _("simulated by the model")}
         # Each with the word for its kind.
         rows = Activity.objects.shared().filter(current__interface__tool=row).select_related("current")
         context |= {
-            "why_not_pinned": "It was withdrawn.",
+            "why_not_pinned": _("It was withdrawn."),
             "answers": answers.get(activity_name, f"“{activity_name}”"),
             "history": definitions.history(row)[:CHANGES_SHOWN],
             "activities": [
@@ -110,8 +111,12 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     if pin is None:
         return _overview(request, row, form)
     # The next decision about a tool without a vendor.
-    hint = " Choose its implementation under “Environments”." if row.endpoint.vendor.is_own else ""
-    messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.{hint}")
+    message = (
+        _("“{name}” is pinned to {agent}. Choose its implementation under “Environments”.")
+        if row.endpoint.vendor.is_own
+        else _("“{name}” is pinned to {agent}.")
+    )
+    messages.success(request, message.format(name=pin.name, agent=pin.agent))
     back = request.POST.get("next", "")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
     return redirect(back) if safe and back.startswith("/") else redirect("agent", pin.agent.slug)
@@ -227,7 +232,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
             form.refuse(error)
         else:
             messages.success(
-                request, "Saved. Agents that pin this tool use your text from their next release on."
+                request, _("Saved. Agents that pin this tool use your text from their next release on.")
             )
             return redirect("tool-tuning", row.pk)
     history = tunings.history(row).select_related("actor")[:20]
@@ -262,7 +267,7 @@ def tool_sensitive(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, next(iter(error.fields.values()), error.message))
     else:
-        messages.success(request, "Saved. Marked values are masked from now on, also in earlier calls.")
+        messages.success(request, _("Saved. Marked values are masked from now on, also in earlier calls."))
     return redirect("tool-tuning", row.pk)
 
 
@@ -271,7 +276,7 @@ def tool_sensitive(request: HttpRequest, pk: int) -> HttpResponse:
 def tool_tuning_revert(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     tunings.revert(row, actor=person(request))
-    messages.success(request, "The vendor's text was restored.")
+    messages.success(request, _("The vendor's text was restored."))
     return redirect("tool-tuning", row.pk)
 
 
@@ -296,8 +301,8 @@ def _sensitive_members(row: Tool) -> list[tuple[str, str, list[tuple[str, str, b
     marks = sensitive_values.marks_of([row.pk]).get(row.pk, sensitive_values.NONE)
     signature = row.current.decoded() if row.current else None
     sides = [
-        ("inputs", "Inputs", signature.inputs if signature else (), marks.inputs),
-        ("outputs", "Outputs", signature.outputs if signature else (), marks.outputs),
+        ("inputs", _("Inputs"), signature.inputs if signature else (), marks.inputs),
+        ("outputs", _("Outputs"), signature.outputs if signature else (), marks.outputs),
     ]
     rows = []
     for name, label, parameters, marked in sides:

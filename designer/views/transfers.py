@@ -1,6 +1,7 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
@@ -26,7 +27,7 @@ def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+            messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             return redirect("transfer", slug, child)
     trail = AuditEntry.objects.filter(kind="transfer", object_id=str(row.pk)).select_related("actor")
     context = {
@@ -44,7 +45,7 @@ def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
 def transfer_revert(request: HttpRequest, slug: str, child: str) -> HttpResponse:
     row = _transfer(request, slug, child)
     transfers.word_transfer(row, actor=person(request))
-    messages.success(request, "The default name and description were restored.")
+    messages.success(request, _("The default name and description were restored."))
     return redirect("transfer", slug, child)
 
 

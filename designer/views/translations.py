@@ -7,6 +7,7 @@ from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from catalog.models import Translation
@@ -38,7 +39,10 @@ def tool_translations(request: HttpRequest, pk: int, language: str) -> HttpRespo
     page = Paginator(stored.translate_tool(row, language), TEXTS_ON_A_PAGE).get_page(request.GET.get("page"))
     form = TranslationsForm(request.POST or None, texts=list(page), language=language)
     if request.method == "POST" and form.is_valid() and form.save(actor=person(request), tool=row):
-        messages.success(request, f"Saved. The page of the tool shows the texts in {target.name}.")
+        messages.success(
+            request,
+            _("Saved. The page of the tool shows the texts in {language}.").format(language=target.name),
+        )
         return redirect(f"{request.path}?page={page.number}")
     context = {"form": form, "page": page, "language": target, "languages": languages.LANGUAGES}
     return render(request, "designer/tool_translations.html", {**context, **header(row)}, status=form.status)

@@ -3,6 +3,8 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
@@ -38,8 +40,12 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
     except DomainError as error:
         form.refuse(error)
         return _page(request, row, form)
-    what = f"“{moved[0].name}” is" if len(moved) == 1 else f"{len(moved)} tools are"
-    messages.success(request, f"{what} now in “{to}”. Procedures that name moved tools are listed below.")
+    message = ngettext(
+        "“{name}” is now in “{agent}”. Procedures that name moved tools are listed below.",
+        "{count} tools are now in “{agent}”. Procedures that name moved tools are listed below.",
+        len(moved),
+    )
+    messages.success(request, message.format(name=moved[0].name, count=len(moved), agent=to))
     return redirect("agent-tree", slug)
 
 
@@ -59,7 +65,9 @@ def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
         return _page(request, row, form)
     messages.success(
         request,
-        f"“{agent}” is now a sub-agent of “{parent}”." if parent else f"“{agent}” has no parent now.",
+        (
+            _("“{agent}” is now a sub-agent of “{parent}”.") if parent else _("“{agent}” has no parent now.")
+        ).format(agent=agent, parent=parent),
     )
     return redirect("agent-tree", slug)
 

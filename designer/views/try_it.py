@@ -17,6 +17,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST
 
 import protocols
@@ -58,7 +60,11 @@ CALLS_SHOWN = 10
 ARGUMENTS_SHOWN = 160
 NEW = "new"
 THREADS_SHOWN = 20
-DEADLINES = {30: "30 seconds", 60: "One minute", 120: "Two minutes"}
+DEADLINES = {
+    30: gettext_noop("30 seconds"),
+    60: gettext_noop("One minute"),
+    120: gettext_noop("Two minutes"),
+}
 # Most vendors respond sooner; from here on the page states that it waits.
 LONG_WAIT = timedelta(seconds=5)
 # A browser comes back after this.
@@ -179,7 +185,7 @@ def _page(
         "key": uuid.uuid4(),
         "threads": _threads(row, person(request))[:THREADS_SHOWN] if has_threads else None,
         "thread": str(call.thread.key) if call and call.thread else request.POST.get("thread", ""),
-        "deadlines": list(DEADLINES.items()),
+        "deadlines": [(seconds, _(words)) for seconds, words in DEADLINES.items()],
         "deadline": call.deadline_seconds if call else _deadline(request),
         "examples": [(example, uuid.uuid4()) for example in row.examples.visible_to(person(request))],
         "page": _history(row, request.GET.get("cursor"), person(request)),
@@ -199,7 +205,7 @@ def tool_thread_end(request: HttpRequest, pk: int, thread: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"{thread_row} was deleted, also at its vendor.")
+        messages.success(request, _("{thread} was deleted, also at its vendor.").format(thread=thread_row))
     return redirect("tool-try", pk)
 
 
@@ -330,7 +336,10 @@ def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, next(iter(error.fields.values()), error.message))
     else:
         messages.success(
-            request, f"“{example}” is saved. Choose it in the list to fill the form or to run it again."
+            request,
+            _("“{example}” is saved. Choose it in the list to fill the form or to run it again.").format(
+                example=example
+            ),
         )
     return _to(call)
 
@@ -369,7 +378,7 @@ def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResp
     row = find_tool(pk)
     example_row = get_object_or_404(row.examples.visible_to(person(request)), pk=example)
     examples.remove_example(example_row, actor=person(request))
-    messages.success(request, f"“{example_row.name}” was removed.")
+    messages.success(request, _("“{name}” was removed.").format(name=example_row.name))
     return redirect("tool-try", row.pk)
 
 
@@ -394,7 +403,7 @@ def _thread(request: HttpRequest, version: ToolVersion) -> Thread | None:
     except ValueError:
         thread_row = None
     if thread_row is None:
-        raise DomainError("thread_removed", "This thread was removed. Choose another one, or start one.")
+        raise DomainError("thread_removed", _("This thread was removed. Choose another one, or start one."))
     return threads.begin(thread_row, version)
 
 

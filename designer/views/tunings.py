@@ -4,6 +4,7 @@ from typing import cast
 
 from django.contrib import messages
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from catalog.models import Tool
 from catalog.views.asked import number
@@ -25,13 +26,13 @@ def restored(request: HttpRequest, target: Pin | Tool) -> None:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, "The text was restored.")
+        messages.success(request, _("The text was restored."))
 
 
 def settled(request: HttpRequest, target: Pin | Tool) -> None:
     take = request.POST.get("take", "")
     if take not in ("ours", "theirs", "merged"):
-        messages.error(request, "Choose which text to keep.")
+        messages.error(request, _("Choose which text to keep."))
         return
     try:
         tunings.settle(
@@ -44,4 +45,4 @@ def settled(request: HttpRequest, target: Pin | Tool) -> None:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, "Settled.")
+        messages.success(request, _("Settled."))

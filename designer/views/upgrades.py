@@ -7,6 +7,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from catalog.models import ActivityVersion
@@ -73,7 +75,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     earlier_versions = _parse_moves(request.POST.getlist("move"))
     asks_for_safe = request.POST.get("do") == "look-safe"
     if not earlier_versions and not asks_for_safe:
-        messages.error(request, "Select updates, or choose all safe updates.")
+        messages.error(request, _("Select updates, or choose all safe updates."))
         return redirect("agent-upgrades", slug)
     is_dry = request.POST.get("do") != "move"
     try:
@@ -100,7 +102,10 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         return render(request, "designer/upgrades_move.html", context)
     for row in results:
         if row.error is not None:
-            messages.error(request, f"“{row.name}” was not updated. {row.error.message}")
+            messages.error(
+                request,
+                _("“{name}” was not updated. {message}").format(name=row.name, message=row.error.message),
+            )
         else:
             for lost_words in row.upgrade.lost:
                 messages.warning(request, lost_words.message)
@@ -108,15 +113,23 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect("agent-upgrades", slug)
     if request.POST.get("undo"):
         names = ", ".join(f"“{row.name}”" for row in done[:5])
-        more = f" and {len(done) - 5} more" if len(done) > 5 else ""
-        messages.success(request, f"Undone: {names}{more}.")
+        message = _("Undone: {names} and {count} more.") if len(done) > 5 else _("Undone: {names}.")
+        messages.success(request, message.format(names=names, count=len(done) - 5))
         return redirect("agent-upgrades", slug)
     if len(done) == 1:
         version = printable(done[0].upgrade.version.name, 60)
-        messages.success(request, f"“{done[0].name}” is now pinned to version {version}.")
+        messages.success(
+            request,
+            _("“{name}” is now pinned to version {version}.").format(name=done[0].name, version=version),
+        )
     else:
         messages.success(
-            request, f"{len(done)} tools were updated. Publish the agent to release the updates."
+            request,
+            ngettext(
+                "{count} tool was updated. Publish the agent to release the updates.",
+                "{count} tools were updated. Publish the agent to release the updates.",
+                len(done),
+            ).format(count=len(done)),
         )
     back = [_move_value(row.upgrade.pin, row.upgrade.pin.version.ordinal) for row in done]
     query = urlencode({"back": back}, doseq=True)
@@ -133,7 +146,7 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
     version = rows.filter(pk=number(request.POST.get("version", ""))).first()
     if pin is None or version is None:
-        messages.error(request, "The tool or the version was removed.")
+        messages.error(request, _("The tool or the version was removed."))
         return redirect("agent-upgrades", slug)
     env = request.POST.get("environment", "")
     acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
@@ -165,8 +178,14 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
         move = {"refused": pin.pk, "environment": env, "version": version.pk}
         former = {"from": request.POST.get("from", ""), "accept": codes}
         return redirect(f"{page}?{urlencode(move | former, doseq=True)}" if codes else page)
-    place_words = f" in “{env}”" if env else ""
-    message = f"“{pin.name}” runs version {version.number} of “{version.activity}”{place_words} now."
+    message = (
+        _("“{name}” runs version {number} of “{implementation}” in “{environment}” now.")
+        if env
+        else _("“{name}” runs version {number} of “{implementation}” now.")
+    )
+    message = message.format(
+        name=pin.name, number=version.number, implementation=version.activity, environment=env
+    )
     messages.success(request, message)
     back = number(request.POST.get("from", ""))
     query = {"pin": pin.pk, "environment": env, "version": back} if back else {}
