@@ -129,7 +129,7 @@ def _is_masked_form(value: Any, stored: Any) -> bool:
 
 
 def sensitive_texts(value: Any, marked: Collection[str]) -> list[str]:
-    """Return the texts and numbers in marked members, the longest first, which other texts may repeat."""
+    """Return the texts and numbers in marked members, the longest first, which other members may repeat."""
     return sorted(set(_texts(value, [pointers.split(pointer) for pointer in marked])), key=len, reverse=True)
 
 
@@ -142,18 +142,25 @@ def _texts(value: Any, marked: Collection[tuple[str, ...]], is_inside: bool = Fa
         for name, item in value.items():
             below = [steps[1:] for steps in marked if steps and steps[0] == name]
             yield from _texts(item, below, is_inside)
-    elif is_inside and not isinstance(value, bool) and len(str(value)) >= MIN_TEXT_LENGTH:
+    elif is_inside and value is not None and not isinstance(value, bool) and value != "":
         yield str(value)
 
 
-def strike(value: Any, texts: Collection[str]) -> Any:
-    """Return the value with a mask in place of these texts wherever they occur."""
+def strike(value: Any, texts: Collection[str], *, is_data: bool = False) -> Any:
+    """Return the value with a mask in place of these texts wherever they occur.
+
+    is_data: inputs or outputs, in which a whole text or number is masked that equals one of them, however
+    short it is. In longer texts a short one occurs by chance.
+    """
+    if is_data and texts and not isinstance(value, bool | list | dict | None) and str(value) in texts:
+        return MASK
     if isinstance(value, str):
         for text in texts:
-            value = value.replace(text, MASK)
+            if len(text) >= MIN_TEXT_LENGTH:
+                value = value.replace(text, MASK)
         return value
     if isinstance(value, list):
-        return [strike(item, texts) for item in value]
+        return [strike(item, texts, is_data=is_data) for item in value]
     if isinstance(value, dict):
-        return {name: strike(item, texts) for name, item in value.items()}
+        return {name: strike(item, texts, is_data=is_data) for name, item in value.items()}
     return value

@@ -235,8 +235,11 @@ def call_step(
 
 
 def vendor_calls(pin: Pin, user: User) -> QuerySet[Call]:
-    """Return the calls that the vendor answered, as far as the user may see them."""
-    return pin.tool.calls.visible_to(user).filter(outcome="ok", activity=None)
+    """Return the calls that the vendor answered, as far as the user may see them.
+
+    Steps of activities are none of them, because they may repeat sensitive values of other tools.
+    """
+    return pin.tool.calls.visible_to(user).filter(outcome="ok", activity=None, parent=None)
 
 
 def _add_vendor_example(mocked: MockedTool, actor: User) -> MockedTool:

@@ -26,7 +26,7 @@ from catalog.credentials import circuit_breaker
 from catalog.models import Call, Thread, Tool, ToolVersion
 from catalog.models.calls import Asked, Mode
 from catalog.rules import retries
-from catalog.tools import effective_texts, sensitive_values
+from catalog.tools import effective_texts
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
@@ -247,7 +247,7 @@ class _Followed:
             new_events = events.after(self._call.key, last_id, LOOK_SECONDS if is_active else 0.01)
             newest = [event for event in new_events if event.kind == events.PARTIAL][-1:]
             for event in newest:
-                partial = masking.masked_partial(self._call.tool_id, event.data)
+                partial = masking.masked_partial(self._call, event.data)
                 part = render_to_string("designer/_call_partial.html", {"partial": partial})
                 yield f"event: partial\ndata: {json.dumps(part)}\n\n".encode()
             last_id = new_events[-1].id if new_events else last_id
@@ -303,7 +303,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
             messages.error(request, error.message)
             return _to(call_row)
         return _to(following)
-    form = _run_form(call_row.version, given=masking.without_masked(row.pk, call_row.arguments))
+    form = _run_form(call_row.version, given=masking.plain_arguments(call_row))
     return _page(request, row, call_row.version, form, call_row, questions=questions)
 
 
@@ -321,7 +321,7 @@ def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         except DomainError as error:
             messages.error(request, error.message)
         return _to(call_row, _place(request, row))
-    inputs = _run_form(call_row.version, given=masking.without_masked(row.pk, call_row.arguments))
+    inputs = _run_form(call_row.version, given=masking.plain_arguments(call_row))
     return _page(request, row, call_row.version, inputs, call_row, output_form=form)
 
 
@@ -455,7 +455,7 @@ def _versions(row: Tool) -> QuerySet[ToolVersion]:
 
 def _initial_arguments(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, Any]:
     if call:
-        return masking.without_masked(row.pk, call.arguments)
+        return masking.plain_arguments(call)
     if "example" in request.GET:
         examples = row.examples.visible_to(person(request))
         example = get_object_or_404(examples, pk=number(request.GET["example"]))
@@ -490,10 +490,10 @@ def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:
     )
     rows = cast(QuerySet[Call], calls.defer("version__raw").annotate(brief=brief))
     page = Keyset(rows, "-id").page(cursor, CALLS_SHOWN)
-    if sensitive_values.marks_of([row.pk]):
-        for call in page.rows:
-            shown_arguments = masking.masked_call(call).arguments
-            vars(call)["brief"] = json.dumps(shown_arguments, ensure_ascii=False)[:ARGUMENTS_SHOWN]
+    for call, shown_call in zip(page.rows, masking.masked_calls(page.rows), strict=True):
+        if shown_call is not call:
+            arguments = json.dumps(shown_call.arguments, ensure_ascii=False)
+            vars(call)["brief"] = arguments[:ARGUMENTS_SHOWN]
     return page
 
 
@@ -503,7 +503,7 @@ def _call_context(call: Call, *, is_shown: bool = False) -> dict[str, Any]:
     result = call.decoded()
     partial = None
     if call.is_active and call.mode == Mode.STREAM:
-        partial = masking.masked_partial(call.tool_id, events.last_partial(call.key))
+        partial = masking.masked_partial(settled_call, events.last_partial(call.key))
     return {
         "call": call,
         "is_masked": call is not settled_call,

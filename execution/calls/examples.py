@@ -7,6 +7,7 @@ from django.db import IntegrityError, transaction
 from catalog.models import Call, Example, Tool
 from core import display_names, unique_violations
 from core.errors import DomainError
+from execution.calls import masking
 from people import audit
 from people.models import User
 
@@ -15,7 +16,8 @@ MAX_PER_TOOL = 50
 
 
 def save_example(call: Call, *, actor: User, name: str) -> Example:
-    return store_example(call.tool, call.arguments, actor=actor, name=name, call=call)
+    """Store the arguments of the call without sensitive values of other tools, which no mark here masks."""
+    return store_example(call.tool, masking.own_arguments(call), actor=actor, name=name, call=call)
 
 
 @transaction.atomic

@@ -15,6 +15,7 @@ from catalog.models import Call, SensitiveValues
 from catalog.models.calls import Result, Sent
 from catalog.rules.sensitive_values import MASK, mask, sensitive_texts, strike
 from catalog.tools.sensitive_values import NONE, marks_of
+from execution.calls.families import find_families
 from people import audit
 from people.models import ApiKey, User
 
@@ -33,36 +34,51 @@ def masked_call(call: Call, key: ApiKey | None = None) -> VisibleCall:
 def masked_calls(calls: Iterable[Call], key: ApiKey | None = None) -> list[VisibleCall]:
     rows = list(calls)
     hidden_rows = [call for call in rows if not call.was_started_by(key)]
-    marks = marks_of(call.tool_id for call in hidden_rows) if hidden_rows else {}
-    hidden = {call.pk for call in hidden_rows if call.tool_id in marks and _has_marks(marks[call.tool_id])}
-    return [VisibleCall(_masked(call, marks[call.tool_id]) if call.pk in hidden else call) for call in rows]
+    families = find_families(hidden_rows)
+    relatives = {relative.pk: relative for family in families.values() for relative in family}
+    tools = {call.tool_id for call in hidden_rows} | {relative.tool for relative in relatives.values()}
+    marks = {tool: row for tool, row in marks_of(tools).items() if _has_marks(row)} if tools else {}
+    marked = [relative.pk for relative in relatives.values() if relative.tool in marks]
+    texts: dict[int, set[str]] = {}
+    # Rows of a list have no results, so those of a family are read.
+    for call in (*hidden_rows, *Call.objects.filter(pk__in=marked)):
+        if call.tool_id in marks:
+            texts.setdefault(call.pk, set()).update(_texts_of(call, marks[call.tool_id]))
+    masked = {}
+    for call in hidden_rows:
+        members = {call.pk, *(relative.pk for relative in families.get(call.pk, ()))}
+        if call.tool_id in marks or members & texts.keys():
+            struck = {text for pk in members for text in texts.get(pk, ())}
+            masked[call.pk] = _masked(call, marks.get(call.tool_id, NONE), sorted(struck, key=len)[::-1])
+    return [VisibleCall(masked.get(call.pk, call)) for call in rows]
 
 
 def _has_marks(row: SensitiveValues) -> bool:
     return bool(row.inputs or row.outputs)
 
 
-def _masked(call: Call, marks: SensitiveValues) -> Call:
-    is_listed = "result" in call.get_deferred_fields()
-    result = Result() if is_listed else call.decoded()
-    texts = sensitive_texts(call.arguments, marks.inputs) + sensitive_texts(result.outputs, marks.outputs)
-    texts += sensitive_texts(result.parsed, marks.outputs)
+def _texts_of(call: Call, marks: SensitiveValues) -> list[str]:
+    result = Result() if "result" in call.get_deferred_fields() else call.decoded()
+    values = ((call.arguments, marks.inputs), (result.outputs, marks.outputs), (result.parsed, marks.outputs))
+    return [text for value, marked in values for text in sensitive_texts(value, marked)]
+
+
+def _masked(call: Call, marks: SensitiveValues, texts: Sequence[str]) -> Call:
     row = copy.copy(call)
-    row.arguments = strike(mask(call.arguments, marks.inputs), texts)
+    row.arguments = strike(mask(call.arguments, marks.inputs), texts, is_data=True)
     row.reasoning = strike(call.reasoning, texts)
-    if not is_listed:
+    if "result" not in call.get_deferred_fields():
         row.answers = {}
-        row.result = msgspec.json.encode(_masked_result(result, marks, texts)).decode()
+        row.result = msgspec.json.encode(_masked_result(call.decoded(), marks, texts)).decode()
     return row
 
 
 def _masked_result(result: Result, marks: SensitiveValues, texts: Sequence[str]) -> Result:
-    document = strike(msgspec.to_builtins(result), texts)
-    masked = msgspec.convert(document, Result)
+    masked = msgspec.convert(strike(msgspec.to_builtins(result), texts), Result)
     return msgspec.structs.replace(
         masked,
-        outputs=mask(masked.outputs, marks.outputs),
-        parsed=mask(masked.parsed, marks.outputs),
+        outputs=strike(mask(result.outputs, marks.outputs), texts, is_data=True),
+        parsed=strike(mask(result.parsed, marks.outputs), texts, is_data=True),
         whole_output=MASK if masked.whole_output else "",
         cut=MASK if masked.cut else "",
         attempts=[
@@ -86,13 +102,16 @@ def is_masked(call: Call, key: ApiKey | None = None) -> bool:
     return masked_call(call, key) is not call
 
 
-def masked_partial(tool: int, partial: dict[str, Any] | None) -> dict[str, Any] | None:
+def masked_partial(call: Call, partial: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return a partial result for a person; a vendor's own part has no members that could be marked."""
-    marks = marks_of([tool]).get(tool)
-    if not partial or marks is None or not _has_marks(marks):
+    marks = marks_of([call.tool_id]).get(call.tool_id, NONE)
+    if not partial or not is_masked(call):
         return partial
-    shown = {**partial, "outputs": mask(partial.get("outputs"), marks.outputs)}
-    return shown | {name: MASK for name in ("custom", "progress") if partial.get(name)}
+    # A step that has no marks of its own may repeat any value of the activity's call.
+    outputs = partial.get("outputs") or {}
+    masked = mask(outputs, marks.outputs) if _has_marks(marks) else dict.fromkeys(outputs, MASK)
+    others = {name: MASK for name in ("custom", "progress") if partial.get(name)}
+    return {**partial, "outputs": masked} | others
 
 
 def masked_arguments(tool: int, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +130,18 @@ def without_masked(tool: int, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that fill a form, without inputs that have a mask in them."""
     masked = masked_arguments(tool, arguments)
     return {name: value for name, value in arguments.items() if masked[name] == value}
+
+
+def plain_arguments(call: Call) -> dict[str, Any]:
+    """Return the arguments of the call that fill a form, without inputs that are masked."""
+    masked = masked_call(call).arguments
+    return {name: value for name, value in call.arguments.items() if masked[name] == value}
+
+
+def own_arguments(call: Call) -> dict[str, Any]:
+    """Return the arguments without those that repeat a sensitive value of another call of its activity."""
+    own, masked = masked_arguments(call.tool_id, call.arguments), masked_call(call).arguments
+    return {name: value for name, value in call.arguments.items() if own[name] == masked[name]}
 
 
 def show_call(call: Call, *, actor: User) -> VisibleCall:

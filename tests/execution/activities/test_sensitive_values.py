@@ -1,0 +1,96 @@
+"""Values of a marked input or output are masked in all calls and in the configuration of an activity."""
+
+import pytest
+from rest_framework.test import APIClient
+
+from catalog.models import Call
+from catalog.rules.sensitive_values import MASK
+from catalog.tools import sensitive_values
+from people.models import Role
+from tests.execution.activities.test_steps import call, composite, two_steps
+from tests.factories import make_user
+from tests.hostile_vendor import HostileVendor, in_turn, json_reply
+
+pytestmark = pytest.mark.django_db
+# One is too short to be looked for in longer texts.
+PLACE, CITY, SKY = "Kn4ry1nput7f3a", "Ur", "Kn4ry0utput9b2c"
+
+
+@pytest.fixture
+def admin():
+    return make_user(Role.ADMIN)
+
+
+@pytest.fixture
+def client(admin):
+    client = APIClient()
+    client.force_login(admin)
+    return client
+
+
+@pytest.fixture
+def ended(admin):
+    """The call of a composite, whose steps have run: each value comes from an earlier one."""
+    where = {"city": CITY, "note": f"asked for {PLACE}"}
+    replies = [
+        json_reply({"output_parameters": [{"name": name, "value": value}]})
+        for name, value in (("where", where), ("weather", SKY))
+    ]
+    with HostileVendor(in_turn(*replies)) as vendor:
+        interface, config = two_steps(vendor.url)
+        return call(interface, composite(interface, config), actor=admin, place=PLACE)
+
+
+def texts_of_doors(client, rows) -> dict[str, str]:
+    addresses = {
+        address
+        for row in rows
+        for address in (
+            f"/api/v1/tools/{row.tool_id}/calls/",
+            f"/api/v1/tools/{row.tool_id}/calls/{row.pk}/",
+            f"/tools/{row.tool_id}/try/",
+            f"/tools/{row.tool_id}/try/?call={row.pk}",
+        )
+    }
+    replies = {address: client.get(address) for address in sorted(addresses)}
+    assert {reply.status_code for reply in replies.values()} == {200}
+    return {address: reply.content.decode() for address, reply in replies.items()}
+
+
+def test_steps_do_not_repeat_a_marked_input_of_their_activity(ended, admin, client):
+    rows = [ended, *ended.steps.all()]
+    assert any(PLACE in text for text in texts_of_doors(client, rows).values())
+    sensitive_values.mark(ended.tool, actor=admin, inputs=["/place"], outputs=["/sky"])
+    leaks = [
+        address for address, text in texts_of_doors(client, rows).items() if PLACE in text or SKY in text
+    ]
+    assert leaks == []
+
+
+def test_an_example_of_a_step_leaves_out_what_it_repeats(ended, admin, client):
+    finds = ended.steps.order_by("pk").first()
+    sensitive_values.mark(ended.tool, actor=admin, inputs=["/place"], outputs=[])
+    address = f"/api/v1/tools/{finds.tool_id}/examples/"
+    assert client.post(address, {"call": finds.pk, "name": "One"}).json()["arguments"] == {}
+    assert finds.tool.examples.get().arguments == {}
+
+
+def test_an_activity_does_not_repeat_a_marked_output_of_a_step(ended, admin, client):
+    finds, tells = ended.steps.order_by("pk")
+    sensitive_values.mark(finds.tool, actor=admin, inputs=[], outputs=["/where/city"])
+    sensitive_values.mark(tells.tool, actor=admin, inputs=[], outputs=["/weather"])
+    assert [a for a, text in texts_of_doors(client, [ended]).items() if SKY in text] == []
+    step = client.get(f"/api/v1/tools/{tells.tool_id}/calls/{tells.pk}/").json()
+    assert (step["arguments"], step["outputs"]) == ({"city": MASK}, {"weather": MASK})
+    shown = client.post(f"/api/v1/tools/{ended.tool_id}/calls/{ended.pk}/show/").json()
+    assert shown["outputs"] == {"sky": SKY}
+
+
+def test_the_other_calls_of_a_tool_stay_as_they_are(ended, admin, client):
+    finds = ended.steps.order_by("pk").first()
+    alone = Call.objects.get(pk=finds.pk)
+    alone.pk, alone.parent, alone.key = None, None, "6e1a8f0e-0000-4000-8000-000000000001"
+    alone.save()
+    sensitive_values.mark(ended.tool, actor=admin, inputs=["/place"], outputs=[])
+    row = client.get(f"/api/v1/tools/{alone.tool_id}/calls/{alone.pk}/").json()
+    assert row["arguments"] == {"name": PLACE}
