@@ -3,39 +3,29 @@
 Each protects against a vendor whose list never ends. The error names the limit and how to raise it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
+
+from django.core.validators import MaxValueValidator
 
 from catalog.models import Endpoint
 from core.outbound.limits import DEFAULT_LIMITS, MIB, Limits
 
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """`most` is as far as an administrator may raise it."""
-
-    field: str
-    label: str
-    help: str
-    most: int
-
-    @property
-    def way_out(self) -> str:
-        return f"An administrator can raise “{self.label}” in the endpoint's settings, up to {self.most:,}."
+FIELDS = ("max_tools", "max_minutes", "max_megabytes", "max_reply_megabytes")
 
 
-TOOLS = Bound("max_tools", "Tools in the list, at most", "", 1_000_000)
-MINUTES = Bound(
-    "max_minutes",
-    "Minutes for a sync, at most",
-    "Pegboard syncs a long list in parts.",
-    1_440,
-)
-MEGABYTES = Bound("max_megabytes", "Megabytes of all replies of one sync", "", 4_096)
-REPLY_MEGABYTES = Bound(
-    "max_reply_megabytes", "Megabytes of one reply", "One page of the list, or the whole document.", 256
-)
-BOUNDS = (TOOLS, MINUTES, MEGABYTES, REPLY_MEGABYTES)
-FIELDS = tuple(bound.field for bound in BOUNDS)
+def highest(field: str) -> int:
+    """Return the highest number that an administrator may set in this field of an endpoint."""
+    declared: Any = Endpoint._meta.get_field(field)
+    return next(
+        int(check.limit_value) for check in declared.validators if isinstance(check, MaxValueValidator)
+    )
+
+
+def way_out(field: str) -> str:
+    declared: Any = Endpoint._meta.get_field(field)
+    label, limit = declared.verbose_name, highest(field)
+    return f"An administrator can raise “{label}” in the endpoint's settings, up to {limit:,}."
 
 
 def limits_of(endpoint: Endpoint, usual: Limits = DEFAULT_LIMITS) -> Limits:
@@ -43,7 +33,7 @@ def limits_of(endpoint: Endpoint, usual: Limits = DEFAULT_LIMITS) -> Limits:
     return replace(
         usual,
         body=endpoint.max_reply_megabytes * MIB,
-        body_way_out=REPLY_MEGABYTES.way_out,
+        body_way_out=way_out("max_reply_megabytes"),
         session_bytes=endpoint.max_megabytes * MIB,
-        session_way_out=MEGABYTES.way_out,
+        session_way_out=way_out("max_megabytes"),
     )

@@ -2,6 +2,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Any
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from rest_framework import serializers
 from rest_framework.settings import api_settings
@@ -87,6 +88,22 @@ class ModelChange(ModelInput):
     def build_standard_field(self, field_name: str, model_field: Any) -> tuple[Any, dict[str, Any]]:
         field_class, options = super().build_standard_field(field_name, model_field)
         return field_class, options | {"required": False}
+
+
+def input_field(declared: "models.Field[Any, Any]", **options: Any) -> Any:
+    """Return the member for a field that belongs to no model: an input that is no column."""
+    limits: dict[str, Any] = {"required": not declared.blank}
+    if declared.help_text:
+        limits["help_text"] = declared.help_text
+    if isinstance(declared, models.CharField):
+        limits |= {"max_length": declared.max_length, "allow_blank": declared.blank}
+    for validator in declared.validators if isinstance(declared, models.IntegerField) else ():
+        if isinstance(validator, MinValueValidator):
+            limits["min_value"] = validator.limit_value
+        elif isinstance(validator, MaxValueValidator):
+            limits["max_value"] = validator.limit_value
+    field_class = serializers.ModelSerializer.serializer_field_mapping[type(declared)]
+    return field_class(**limits | options)
 
 
 @cache

@@ -11,7 +11,7 @@ from django.http import HttpRequest, QueryDict
 from django.utils.http import urlencode
 
 from core.errors import DomainError
-from people import login_lockout
+from people import audit, login_lockout, users
 from people.audit import Doer
 from people.audit.edit_conflicts import ANY_STATE, Difference, Facts, LateEditError, etag
 from people.models import Role, User
@@ -97,7 +97,8 @@ def form_field(field: "models.Field[Any, Any]", **options: Any) -> Any:
                 options.setdefault("min_value", validator.limit_value)
             elif isinstance(validator, MaxValueValidator):
                 options.setdefault("max_value", validator.limit_value)
-    return field.formfield(**options)
+    # A default that is a function would add a hidden field.
+    return field.formfield(show_hidden_initial=False, **options)
 
 
 class ModelOperationForm(OperationForm, forms.ModelForm):  # type: ignore[type-arg] # not generic at run time
@@ -141,14 +142,9 @@ ROLES = [
 ]
 
 
-def password_field(label: str) -> forms.CharField:
-    return forms.CharField(
-        label=label,
-        max_length=200,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="At least 10 characters, and not one of the common ones.",
-    )
+def password_field(label: str) -> Any:
+    widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    return form_field(users.PASSWORD, label=label, strip=False, widget=widget)
 
 
 class FirstAdministratorForm(ModelOperationForm):
@@ -232,11 +228,11 @@ class AuditFilterForm(OperationForm):
     Without any parameter the page shows what people did: a run of a worker may write thousands of entries.
     """
 
-    q = forms.CharField(required=False, max_length=200)
+    q = form_field(audit.TEXT)
     actor = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(required=False)
-    first_day = forms.DateField(required=False, widget=DAY_INPUT)
-    last_day = forms.DateField(required=False, widget=DAY_INPUT)
+    first_day = form_field(audit.FIRST_DAY, widget=DAY_INPUT)
+    last_day = form_field(audit.LAST_DAY, widget=DAY_INPUT)
 
     def __init__(self, data: QueryDict, *, kinds: list[tuple[str, str]]) -> None:
         self.is_filtered = any(data.get(name) for name in self.base_fields)

@@ -4,7 +4,8 @@ from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, models, transaction
+from django.utils.translation import gettext_lazy as _
 
 from core import display_names, unique_violations
 from core.errors import DomainError
@@ -12,6 +13,9 @@ from people import api_keys, audit
 from people.audit import edit_conflicts
 from people.models import Role, User
 
+PASSWORD: "models.CharField[str, str]" = models.CharField(
+    max_length=200, help_text=_("At least 10 characters, and not one of the common ones.")
+)
 CHANGEABLE = ("name", "role", "is_active")
 
 

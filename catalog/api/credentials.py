@@ -23,40 +23,25 @@ from catalog.credentials.oauth.token_replies import words_of
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.vendors import OAuthKind
 from core.errors import invalid
-from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import MAX_URL_LENGTH
 from core.outbound.errors import RefusedError
-from core.serializers import Input
+from core.serializers import Input, ModelChange, ModelInput, input_field
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
 from people.permissions import key_of, person
 
 
-class ClientInput(Input):
+class ClientInput(ModelChange):
     """An OAuth client; members that are left out stay as they are, or get their default."""
 
-    token_url = serializers.CharField(
-        max_length=2_048, required=False, help_text="The client secret goes there and nowhere else."
-    )
-    authorization_url = serializers.CharField(max_length=2_048, required=False, allow_blank=True)
-    revocation_url = serializers.CharField(
-        max_length=2_048, required=False, allow_blank=True, help_text="Where tokens are ended (RFC 7009)."
-    )
-    issuer = serializers.CharField(max_length=500, required=False, allow_blank=True)
-    states_issuer = serializers.BooleanField(
-        required=False, help_text="Refuse the reply to a sign-in that does not name the issuer (RFC 9207)."
-    )
-    client_id = serializers.CharField(max_length=500, required=False)
-    client_authentication = serializers.ChoiceField(choices=ClientAuthentication.choices, required=False)
-    scope = serializers.CharField(max_length=2_000, required=False, allow_blank=True)
-    resource = serializers.CharField(
-        max_length=2_048, required=False, allow_blank=True, help_text="What tokens are for (RFC 8707)."
-    )
-    audience = serializers.CharField(max_length=500, required=False, allow_blank=True)
     parameters = serializers.DictField(
         child=serializers.CharField(max_length=clients.MAX_PARAMETER_LENGTH, allow_blank=True), required=False
     )
+
+    class Meta:
+        model = Grant
+        fields: tuple[str, ...] = clients.DETAILS
 
 
 class NewClientInput(ClientInput):
@@ -66,6 +51,9 @@ class NewClientInput(ClientInput):
         help_text="In place of `client_id`: Pegboard registers itself there (RFC 7591), with the settings of "
         "this client as `look-up/` tells them.",
     )
+
+    class Meta(ClientInput.Meta):
+        fields = (*clients.DETAILS, "registration_url")
 
 
 def detail_fields(*, is_change: bool = False) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
@@ -86,42 +74,52 @@ def _detail_field(detail: Detail, *, is_change: bool) -> serializers.Field[Any, 
     )
 
 
-class CredentialInput(Input):
-    name = serializers.CharField(max_length=100)
+class CredentialInput(ModelInput):
     kind = serializers.ChoiceField(choices=kinds.CHOICES)
     url = Address(max_length=MAX_URL_LENGTH, help_text="An address of the origin it may be sent to.")
-    secret = serializers.CharField(
-        max_length=8_000,
+    secret = input_field(
+        credential_operations.SECRET,
         write_only=True,
         trim_whitespace=False,
-        required=False,
+        allow_blank=False,
         help_text="With OAuth the client's; left out for a public client. With `key` a private key that the "
         "server issued (PEM or JWK); without one Pegboard makes it.",
     )
     client = NewClientInput(required=False, help_text="Needed with OAuth, and not taken otherwise.")
+
+    class Meta:
+        model = Credential
+        fields = ("name", "kind", "url", "secret", "client")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         return super().get_fields() | detail_fields()
 
 
 class SecretInput(Input):
-    secret = serializers.CharField(
-        max_length=8_000,
+    secret = input_field(
+        credential_operations.SECRET,
         write_only=True,
         trim_whitespace=False,
-        required=False,
+        allow_blank=False,
         help_text="Left out for an OAuth client with `key`: Pegboard makes another key.",
     )
 
 
-class CredentialChange(Input):
+class CredentialChange(ModelChange):
     """Members that are left out stay as they are. Which ones a credential has depends on its kind."""
 
-    name = serializers.CharField(max_length=100, required=False)
     client = ClientInput(required=False)
-    secret = serializers.CharField(
-        max_length=8_000, write_only=True, trim_whitespace=False, required=False, help_text="Another one."
+    secret = input_field(
+        credential_operations.SECRET,
+        write_only=True,
+        trim_whitespace=False,
+        allow_blank=False,
+        help_text="Another one.",
     )
+
+    class Meta:
+        model = Credential
+        fields = ("name", "client", "secret")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         return super().get_fields() | detail_fields(is_change=True)

@@ -18,7 +18,7 @@ from catalog.models import Tool
 from catalog.models.tools import ToolStatus
 from catalog.tools import definition_import, definitions
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import Input, input_field
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -44,14 +44,8 @@ class Schema(serializers.JSONField):
 
 class DefinitionChange(Input):
     name = Name(required=False)
-    title = serializers.CharField(
-        required=False, allow_blank=True, max_length=definitions.MAX_TITLE_LENGTH, help_text="For people."
-    )
-    description = serializers.CharField(
-        required=False,
-        max_length=definitions.MAX_DESCRIPTION_LENGTH,
-        help_text="What it does and when to use it; a model chooses the tool by these words.",
-    )
+    title = input_field(definitions.TITLE)
+    description = input_field(definitions.DESCRIPTION, required=False)
     inputs = Schema(
         required=False,
         help_text="A JSON Schema of `type: object`. Names that begin with an underscore are refused.",
@@ -69,10 +63,7 @@ class DefinitionChange(Input):
 
 class DefinitionInput(DefinitionChange):
     name = Name()
-    description = serializers.CharField(
-        max_length=definitions.MAX_DESCRIPTION_LENGTH,
-        help_text="What it does and when to use it; a model chooses the tool by these words.",
-    )
+    description = input_field(definitions.DESCRIPTION)
     inputs = Schema(
         help_text="A JSON Schema of `type: object`. Names that begin with an underscore are refused."
     )

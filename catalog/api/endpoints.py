@@ -22,8 +22,7 @@ from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import previews, setting_values
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.outbound.sockets import MAX_AUTHORITIES_BYTES
-from core.serializers import Input
+from core.serializers import Input, ModelChange, ModelInput, input_field
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -67,49 +66,23 @@ def chosen_credential(pk: Any) -> Credential | None:
     return credential
 
 
-class Authorities(serializers.CharField):
-    """Certificates in PEM form that are trusted instead of the public ones; may be empty."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_blank=True, max_length=MAX_AUTHORITIES_BYTES, **options)
-
-
-class Bounded(serializers.IntegerField):
-    """The limits for the list of this endpoint."""
-
-    def __init__(self, bound: bounds.Bound) -> None:
-        text = f"{bound.label}. {bound.help}".rstrip()
-        super().__init__(min_value=1, max_value=bound.most, required=False, help_text=text)
-
-
-class EndpointChange(RetryChange):
+class EndpointChange(RetryChange, ModelChange):
     protocol = serializers.ChoiceField(
         choices=protocols.connectable(), required=False, help_text="Only while no tool was read."
     )
     url = Address(max_length=MAX_URL_LENGTH, required=False)
-    name = serializers.CharField(max_length=120, required=False, allow_blank=True)
     credential = serializers.UUIDField(required=False, allow_null=True)
-    interval_minutes = serializers.IntegerField(
-        min_value=1, max_value=vendor_operations.MAX_INTERVAL_MINUTES, required=False
-    )
     settings = serializers.DictField(required=False)
     policy = PolicyInput(required=False)
-    requests_per_second = serializers.IntegerField(
-        min_value=1, max_value=vendor_operations.MAX_PER_SECOND, required=False
-    )
-    requests_at_once = serializers.IntegerField(
-        min_value=1, max_value=vendor_operations.MAX_AT_ONCE, required=False
-    )
-    authorities = Authorities(required=False)
-    max_tools = Bounded(bounds.TOOLS)
-    max_minutes = Bounded(bounds.MINUTES)
-    max_megabytes = Bounded(bounds.MEGABYTES)
-    max_reply_megabytes = Bounded(bounds.REPLY_MEGABYTES)
-    is_paused = serializers.BooleanField(required=False)
-    again = serializers.BooleanField(
-        required=False,
-        help_text="Connect an address a second time, with another credential (409 `already_connected`).",
-    )
+    again = input_field(vendor_operations.AGAIN)
+
+    class Meta:
+        model = Endpoint
+        fields: tuple[str, ...] = (
+            *retries.RetryPolicy.__struct_fields__,
+            *("protocol", "url", "name", "credential", "interval_minutes", "settings", "policy"),
+            *(*vendor_operations.REACH, "is_paused", "again"),
+        )
 
     def validate_credential(self, pk: Any) -> Credential | None:
         return chosen_credential(pk)
@@ -119,7 +92,6 @@ class EndpointInput(EndpointChange):
     vendor = serializers.SlugField(max_length=60)
     protocol = serializers.ChoiceField(choices=protocols.connectable())
     url = Address(max_length=MAX_URL_LENGTH)
-    is_paused = None  # type: ignore[assignment]
     vendor_request = serializers.IntegerField(
         required=False,
         min_value=1,
@@ -127,6 +99,12 @@ class EndpointInput(EndpointChange):
         help_text="The id of a vendor request that this answers, whose address had to be corrected."
         " Requests for this very address are answered in any case.",
     )
+
+    class Meta(EndpointChange.Meta):
+        fields = (
+            *(name for name in EndpointChange.Meta.fields if name != "is_paused"),
+            *("vendor", "vendor_request"),
+        )
 
     def validate_vendor_request(self, pk: int) -> VendorRequest:
         row = VendorRequest.objects.filter(pk=pk).first()
@@ -248,14 +226,18 @@ class EndpointList(ListAPIView[Endpoint]):
         return Response(EndpointDetailOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
 
 
-class PreviewInput(Input):
+class PreviewInput(ModelInput):
     protocol = serializers.ChoiceField(choices=protocols.connectable())
     url = Address(max_length=MAX_URL_LENGTH)
     credential = serializers.UUIDField(required=False, allow_null=True)
     settings = serializers.DictField(required=False)
-    authorities = Authorities(required=False)
-    max_megabytes = Bounded(bounds.MEGABYTES)
-    max_reply_megabytes = Bounded(bounds.REPLY_MEGABYTES)
+
+    class Meta:
+        model = Endpoint
+        fields = (
+            *("protocol", "url", "credential", "settings"),
+            *("authorities", "max_megabytes", "max_reply_megabytes"),
+        )
 
     def validate_credential(self, pk: Any) -> Credential | None:
         return chosen_credential(pk)

@@ -17,7 +17,7 @@ from catalog.vendors import operations as vendor_operations
 from catalog.vendors import vendor_requests
 from core.errors import invalid
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import Input
+from core.serializers import Input, ModelInput
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -28,17 +28,17 @@ class AddressInput(Input):
     url = Address(max_length=MAX_URL_LENGTH)
 
 
-class VendorRequestInput(AddressInput):
-    vendor_name = serializers.CharField(max_length=120, help_text="Who offers these tools.")
-    reason = serializers.CharField(
-        max_length=vendor_requests.MAX_TEXT_LENGTH, help_text="What they are needed for."
-    )
+class VendorRequestInput(AddressInput, ModelInput):
+    class Meta:
+        model = VendorRequest
+        fields = ("protocol", "url", "vendor_name", "reason")
 
 
-class DeclineInput(Input):
-    answer = serializers.CharField(
-        max_length=vendor_requests.MAX_TEXT_LENGTH, help_text="Why, for the one who asked."
-    )
+class DeclineInput(ModelInput):
+    class Meta:
+        model = VendorRequest
+        fields = ("answer",)
+        extra_kwargs = {"answer": {"required": True, "allow_blank": False}}
 
 
 class VendorRequestOutput(serializers.ModelSerializer[VendorRequest]):

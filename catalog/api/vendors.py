@@ -1,6 +1,6 @@
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, URLField
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -13,9 +13,8 @@ from catalog.rules.promises import PROMISES
 from catalog.search.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
-from core import slugs
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import Input
+from core.serializers import ModelChange, ModelInput
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -39,15 +38,19 @@ class Homepage(serializers.CharField):
     """An address for users; may be empty."""
 
 
-class VendorInput(Input):
-    name = serializers.CharField(max_length=120)
-    slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
-    homepage = Homepage(max_length=500, required=False, allow_blank=True)
+class VendorInput(ModelInput):
+    serializer_field_mapping = ModelInput.serializer_field_mapping | {URLField: Homepage}
+
+    class Meta:
+        model = Vendor
+        fields = ("name", "slug", "homepage")
+        extra_kwargs = {"slug": {"required": False}}
 
 
-class VendorChange(Input):
-    name = serializers.CharField(max_length=120, required=False)
-    homepage = Homepage(max_length=500, required=False, allow_blank=True)
+class VendorChange(ModelChange, VendorInput):
+    class Meta:
+        model = Vendor
+        fields = ("name", "homepage")
 
 
 class VendorOutput(serializers.ModelSerializer[Vendor]):

@@ -8,8 +8,9 @@ credentials to requests.
 from contextlib import suppress
 from typing import Any
 
-from django.db import transaction
+from django.db import models, transaction
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.credentials import kinds, sessions
 from catalog.credentials.kinds.base import Kind
@@ -24,6 +25,13 @@ from core.outbound.addresses import in_ascii
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
+
+SECRET: "models.CharField[str, str]" = models.CharField(
+    _("Secret"),
+    max_length=8_000,
+    blank=True,
+    help_text=_("Stored encrypted and never shown again, not even to you."),
+)
 
 
 @transaction.atomic

@@ -178,7 +178,8 @@ class _Deadline:
             took = f"{self.minutes:,} minute{'s' * (self.minutes > 1)}"
             raise UnavailableError(
                 "DEADLINE",
-                f"The list was not at its end after {took} ({pages:,} pages). {bounds.MINUTES.way_out}",
+                f"The list was not at its end after {took} ({pages:,} pages). "
+                + bounds.way_out("max_minutes"),
             )
         if now > self.process_ends:
             message = f"The list was not at its end in the time that one process has ({seen:,} tools). "
@@ -219,7 +220,7 @@ class _Pass:
         self.understood_anew: set[str] = set()
 
     def read(self, session: base.Session, deadline: _Deadline, progress: Progress) -> Harvest:
-        guard = PageGuard(self.run.endpoint.max_tools, bounds.TOOLS.way_out)
+        guard = PageGuard(self.run.endpoint.max_tools, bounds.way_out("max_tools"))
         for number, page in enumerate(self._fetch_pages(session), start=1):
             self.first = self.first or page
             self._take(page, number)

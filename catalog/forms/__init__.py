@@ -16,13 +16,13 @@ from catalog.credentials.oauth import clients
 from catalog.forms.policy_fields import PREFIX
 from catalog.forms.reach_fields import ReachForm
 from catalog.forms.setting_fields import DocumentField, setting_field
-from catalog.models import Credential, Endpoint, Vendor, VendorRequest
+from catalog.models import Credential, Endpoint, EndpointSecret, Vendor, VendorRequest
 from catalog.models.vendors import OAuthKind
 from catalog.rules import retries
 from catalog.vendors import operations as vendor_operations
 from core.outbound.addresses import without_keys
 from people.audit.edit_conflicts import Difference
-from people.forms import OperationForm
+from people.forms import ModelOperationForm, OperationForm, form_field
 from protocols.base import Protocol
 
 INTERVALS = {
@@ -34,25 +34,28 @@ INTERVALS = {
     10_080: "Once a week",
 }
 NEW = "new"
+NEW_SECRET = forms.PasswordInput(attrs={"autocomplete": "new-password"})
 FOR_ENDPOINTS = Credential.objects.filter(removed_at=None).exclude(kind=OAuthKind.USERS)
 
 
-class VendorForm(OperationForm):
-    name = forms.CharField(max_length=120)
-    homepage = forms.CharField(
-        max_length=500, required=False, widget=forms.URLInput, help_text="Where a person can read about them."
-    )
+class VendorForm(ModelOperationForm):
+    class Meta:
+        model = Vendor
+        fields = ("name", "homepage")
+        field_classes = {"homepage": forms.CharField}
+        widgets = {"homepage": forms.URLInput}
 
 
 def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
     """Return the field for the usual intervals, and for `minutes` if REST has set another one."""
+    declared_field = Endpoint._meta.get_field("interval_minutes")
     choices = {minutes: "Every minute" if minutes == 1 else f"Every {minutes} minutes"} | INTERVALS
     return forms.TypedChoiceField(
         choices=sorted(choices.items()),
         coerce=int,
         initial=minutes,
-        label="Sync interval",
-        help_text="How often Pegboard looks for new and changed tools.",
+        label=declared_field.verbose_name,
+        help_text=declared_field.help_text,
     )
 
 
@@ -86,12 +89,12 @@ class SourceInput(forms.Textarea):
 class EndpointForm(ReachForm):
     """The settings of an endpoint. Its protocol declares the fields named "setting-..."."""
 
-    name = forms.CharField(
-        max_length=120, required=False, help_text="To tell it apart when a vendor has several."
-    )
-    url = forms.CharField(max_length=2048, label="Address", widget=AddressInput)
     credential = CredentialChoice(queryset=FOR_ENDPOINTS, required=False, empty_label="None")
-    again = forms.BooleanField(required=False)
+    again = form_field(vendor_operations.AGAIN)
+
+    class Meta(ReachForm.Meta):
+        fields = ("name", "url", *ReachForm.Meta.fields)
+        widgets = ReachForm.Meta.widgets | {"url": AddressInput}
 
     def __init__(self, *args: Any, endpoint: Endpoint, **kwargs: Any) -> None:
         kwargs["initial"] = {
@@ -182,11 +185,12 @@ def _detail_field(detail: Detail) -> forms.Field:
     return forms.CharField(max_length=detail.max_length, widget=widget, **options)
 
 
-class CredentialChangeForm(CredentialDetailsForm):
+class CredentialChangeForm(CredentialDetailsForm, ModelOperationForm):
     """The name of an existing credential and the fields of its kind, without the secret."""
 
-    name = forms.CharField(max_length=100, help_text="So that others recognise it.")
-    field_order = ["name"]
+    class Meta:
+        model = Credential
+        fields = ("name",)
 
     def __init__(self, *args: Any, credential: Credential, **kwargs: Any) -> None:
         details = credential_operations.details_of(credential)
@@ -196,8 +200,7 @@ class CredentialChangeForm(CredentialDetailsForm):
             del self.fields[name]
 
 
-class CredentialForm(CredentialDetailsForm):
-    name = forms.CharField(max_length=100, help_text="So that others recognise it.")
+class CredentialForm(CredentialDetailsForm, ModelOperationForm):
     url = forms.CharField(
         max_length=2048,
         label="Address of the vendor",
@@ -205,12 +208,11 @@ class CredentialForm(CredentialDetailsForm):
         help_text="The secret, and tokens that are derived from it, are sent only to this address.",
     )
     kind = forms.ChoiceField(choices=kinds.CHOICES)
-    secret = forms.CharField(
-        max_length=8_000,
-        required=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted and never shown again, not even to you.",
-    )
+    secret = form_field(credential_operations.SECRET, widget=NEW_SECRET)
+
+    class Meta:
+        model = Credential
+        fields = ("name",)
 
     @property
     def is_oauth(self) -> bool:
@@ -228,21 +230,19 @@ class KeyForm(OperationForm):
 
 
 class SecretForm(OperationForm):
-    secret = forms.CharField(
-        max_length=8_000,
-        label="New secret",
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    secret = form_field(
+        credential_operations.SECRET, required=True, label="New secret", help_text="", widget=NEW_SECRET
     )
 
 
-class EndpointSecretForm(OperationForm):
-    name = forms.CharField(max_length=500, help_text="The name that tools use for the secret.")
-    value = forms.CharField(
-        max_length=8_000,
-        label="Secret",
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+class EndpointSecretForm(ModelOperationForm):
+    value = form_field(
+        credential_operations.SECRET, required=True, strip=False, help_text="", widget=NEW_SECRET
     )
+
+    class Meta:
+        model = EndpointSecret
+        fields = ("name",)
 
 
 class ConnectForm(CredentialDetailsForm, ReachForm):
@@ -258,13 +258,8 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         queryset=Vendor.objects.live(), required=False, empty_label="A new vendor", to_field_name="slug"
     )
     vendor_name = forms.CharField(max_length=120, required=False, label="Name of the new vendor")
-    protocol = forms.ChoiceField(choices=protocols.connectable)
-    url = forms.CharField(max_length=2048, label="Address", widget=SourceInput)
     detection = forms.UUIDField(required=False, widget=forms.HiddenInput)
-    name = forms.CharField(
-        max_length=120, required=False, help_text="To tell it apart when a vendor has several."
-    )
-    again = forms.BooleanField(required=False)
+    again = form_field(vendor_operations.AGAIN)
     vendor_request = forms.ModelChoiceField(
         queryset=VendorRequest.objects.all(), required=False, widget=forms.HiddenInput
     )
@@ -275,12 +270,15 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         label="Kind",
         help_text="Not sure? “Preview the tools” shows the kind that the vendor requires.",
     )
-    secret = forms.CharField(
-        max_length=8_000,
-        required=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    secret = form_field(
+        credential_operations.SECRET,
         help_text="Stored encrypted, and sent only to this address.",
+        widget=NEW_SECRET,
     )
+
+    class Meta(ReachForm.Meta):
+        fields = ("protocol", "url", "name", *ReachForm.Meta.fields)
+        widgets = ReachForm.Meta.widgets | {"url": SourceInput}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -292,6 +290,7 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
             (NEW, "A new one"),
         ]
         self.fields["credential"].required = False
+        cast(forms.ChoiceField, self.fields["protocol"]).choices = protocols.connectable()
         self.fields["protocol"].initial = protocols.PROTOCOLS[0].name
         for protocol in protocols.PROTOCOLS:
             for setting in protocol.settings:

@@ -7,8 +7,9 @@ from django.http import QueryDict
 
 from catalog.credentials.oauth.clients import DETAILS
 from catalog.forms.setting_fields import LinesField
+from catalog.models import Credential, Grant
 from core.oauth.client import ClientAuthentication
-from people.forms import ExplainedChoiceField, OperationForm
+from people.forms import ExplainedChoiceField, ModelOperationForm, form_field
 
 AUTHENTICATION_METHODS = [
     (
@@ -30,6 +31,9 @@ AUTHENTICATION_METHODS = [
 class ParametersField(LinesField):
     """A mapping of texts, entered as one name=value per line."""
 
+    def __init__(self, *, encoder: Any = None, decoder: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
     def to_python(self, value: Any) -> Any:
         pairs = [line.partition("=") for line in super().to_python(value)]
         if any(not name.strip() or not equals for name, equals, _ in pairs):
@@ -42,60 +46,24 @@ class ParametersField(LinesField):
         )
 
 
-class ClientForm(OperationForm):
+class ClientForm(ModelOperationForm):
     """The facts of a client. The operation decides which of them its kind requires."""
 
-    token_url = forms.CharField(
-        max_length=2_048,
-        required=False,
-        label="Token address",
-        widget=forms.URLInput,
-        help_text="The token endpoint. The client secret is sent only to this address.",
-    )
-    authorization_url = forms.CharField(
-        max_length=2_048,
-        required=False,
-        label="Sign-in address",
-        widget=forms.URLInput,
-        help_text="Where your browser goes to sign in (the authorization endpoint).",
-    )
-    revocation_url = forms.CharField(
-        max_length=2_048,
-        required=False,
-        label="Revocation address",
-        widget=forms.URLInput,
-        help_text="Notified when Pegboard deletes tokens (RFC 7009). At the same host as the token "
-        "address, or "
-        "empty.",
-    )
-    issuer = forms.CharField(
-        max_length=500,
-        required=False,
-        label="Issuer",
-        help_text="The identifier of the authorization server. Pegboard compares it exactly.",
-    )
-    states_issuer = forms.BooleanField(required=False, label="Refuse a reply that does not name the issuer")
-    client_id = forms.CharField(max_length=500, required=False, label="Client id")
     client_authentication = ExplainedChoiceField(
-        AUTHENTICATION_METHODS, initial=ClientAuthentication.BASIC, label="How the client proves who it is"
+        AUTHENTICATION_METHODS,
+        initial=ClientAuthentication.BASIC,
+        label=Grant._meta.get_field("client_authentication").verbose_name,
     )
-    scope = forms.CharField(
-        max_length=2_000, required=False, label="Scopes", help_text="With spaces between them."
-    )
-    resource = forms.CharField(
-        max_length=2_048,
-        required=False,
-        label="Resource",
-        help_text="What the tokens are for (RFC 8707), usually the vendor's address.",
-    )
-    audience = forms.CharField(
-        max_length=500, required=False, label="Audience", help_text="If the vendor requires it."
-    )
-    parameters = ParametersField(
-        required=False,
-        label="More parameters",
-        help_text="One name=value on each line, as the vendor documents them.",
-    )
+
+    class Meta:
+        model = Grant
+        fields = DETAILS
+        field_classes = {"parameters": ParametersField}
+        widgets = dict.fromkeys(("token_url", "authorization_url", "revocation_url"), forms.URLInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["token_url"].required = self.fields["client_id"].required = False
 
     @property
     def rare_errors(self) -> bool:
@@ -123,4 +91,4 @@ class ClientForm(OperationForm):
 class ClientChangeForm(ClientForm):
     """The facts of an existing credential, with its name."""
 
-    name = forms.CharField(max_length=100, help_text="So that others recognise it.")
+    name = form_field(Credential._meta.get_field("name"))

@@ -21,7 +21,7 @@ from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError, printable
 from core.schema import rows, spelling
 from core.schema.rows import KINDS, Row, RowError
-from people.forms import OperationForm
+from people.forms import OperationForm, form_field
 from protocols import definition
 from protocols.base import UnreadableItemError
 from protocols.definition import Parts
@@ -157,20 +157,9 @@ RowFormSet: Any = formset_factory(
 class DefinitionForm(OperationForm):
     """The fields of a tool that are not in the rows of its inputs and outputs."""
 
-    name = forms.CharField(
-        max_length=64,
-        help_text="Letters, digits, hyphens and underscores, such as send_email.",
-    )
-    title = forms.CharField(
-        max_length=definitions.MAX_TITLE_LENGTH,
-        required=False,
-        help_text="For people, such as “Send an e-mail”.",
-    )
-    description = forms.CharField(
-        max_length=definitions.MAX_DESCRIPTION_LENGTH,
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="What the tool does and when to use it. A model chooses the tool by this text.",
-    )
+    name = form_field(definitions.NAME)
+    title = form_field(definitions.TITLE)
+    description = form_field(definitions.DESCRIPTION, widget=forms.Textarea(attrs={"rows": 3}))
     activity = forms.ChoiceField(required=False, label="What runs a call")
 
     def __init__(self, data: QueryDict | None, *, parts: Parts) -> None:

@@ -5,51 +5,29 @@ from typing import Any
 from django import forms
 from django.forms import BoundField
 
-from catalog import bounds
 from catalog.forms.policy_fields import PolicyForm
 from catalog.models import Endpoint
-from catalog.vendors.operations import MAX_AT_ONCE, MAX_PER_SECOND, REACH
+from catalog.vendors.operations import REACH
+from people.forms import ModelOperationForm
 
 
-def _bounded(bound: bounds.Bound) -> forms.IntegerField:
-    return forms.IntegerField(
-        min_value=1, max_value=bound.most, required=False, label=bound.label, help_text=bound.help
-    )
-
-
-class ReachForm(PolicyForm):
+class ReachForm(PolicyForm, ModelOperationForm):
     """A form with these fields. An empty number is the default, and empty certificates are the well-known
     ones."""
 
-    requests_per_second = forms.IntegerField(
-        min_value=1,
-        max_value=MAX_PER_SECOND,
-        required=False,
-        label="Requests per second, at most",
-        help_text="For all workers together. Enter the limit of the vendor, if there is one.",
-    )
-    requests_at_once = forms.IntegerField(
-        min_value=1, max_value=MAX_AT_ONCE, required=False, label="Requests at once, at most"
-    )
-    authorities = forms.CharField(
-        required=False,
-        label="Certificates of your own authority",
-        widget=forms.Textarea(
-            attrs={"rows": 3, "spellcheck": "false", "placeholder": "-----BEGIN CERTIFICATE-----"}
-        ),
-        help_text="For a vendor with a certificate of a private authority, in PEM format. The endpoint then "
-        "trusts no other authority. Empty: the well-known authorities.",
-    )
-
-    max_tools = _bounded(bounds.TOOLS)
-    max_minutes = _bounded(bounds.MINUTES)
-    max_megabytes = _bounded(bounds.MEGABYTES)
-    max_reply_megabytes = _bounded(bounds.REPLY_MEGABYTES)
+    class Meta:
+        model = Endpoint
+        fields: tuple[str, ...] = REACH
+        widgets: dict[str, Any] = {
+            "authorities": forms.Textarea(
+                attrs={"rows": 3, "spellcheck": "false", "placeholder": "-----BEGIN CERTIFICATE-----"}
+            )
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        defaults = Endpoint()
-        kwargs["initial"] = {name: getattr(defaults, name) for name in REACH} | (kwargs.get("initial") or {})
         super().__init__(*args, **kwargs)
+        for name in REACH:
+            self.fields[name].required = False
 
     def reach(self) -> dict[str, Any]:
         defaults = Endpoint()

@@ -6,28 +6,21 @@ from django import forms
 
 import protocols
 from catalog.forms import AddressInput
-from catalog.vendors.vendor_requests import MAX_TEXT_LENGTH
-from people.forms import OperationForm
+from catalog.models import VendorRequest
+from people.forms import ModelOperationForm
 
 
-class AskForm(OperationForm):
+class AskForm(ModelOperationForm):
     """A vendor request. A preview needs only protocol and address."""
 
-    protocol = forms.ChoiceField(choices=protocols.connectable)
-    url = forms.CharField(
-        max_length=2048,
-        label="Address",
-        widget=AddressInput,
-        help_text="The address of the vendor's tools, without keys and passwords. An administrator adds "
-        "them.",
-    )
-    vendor_name = forms.CharField(max_length=120, label="Name of the vendor")
-    reason = forms.CharField(
-        max_length=MAX_TEXT_LENGTH,
-        label="Reason for the request",
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="The administrator who decides reads this.",
-    )
+    class Meta:
+        model = VendorRequest
+        fields = ("protocol", "url", "vendor_name", "reason")
+        widgets = {
+            "protocol": forms.Select(choices=protocols.connectable()),
+            "url": AddressInput,
+            "reason": forms.Textarea(attrs={"rows": 3}),
+        }
 
     def __init__(self, *args: Any, is_preview: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -35,5 +28,12 @@ class AskForm(OperationForm):
             self.fields["vendor_name"].required = self.fields["reason"].required = False
 
 
-class DeclineForm(OperationForm):
-    answer = forms.CharField(max_length=MAX_TEXT_LENGTH, label="Reason")
+class DeclineForm(ModelOperationForm):
+    class Meta:
+        model = VendorRequest
+        fields = ("answer",)
+        widgets = {"answer": forms.TextInput}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["answer"].required = True

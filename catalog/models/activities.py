@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.tools import Tool, ToolVersion
 
@@ -21,7 +22,11 @@ class Activity(models.Model):
     alone; no foreign key, because agents lie above the catalog.
     """
 
-    name = models.CharField(max_length=150)
+    name = models.CharField(
+        _("Name"),
+        max_length=150,
+        help_text=_("Shown in lists and environments, such as “Send mail with Larkspur”."),
+    )
     current = models.ForeignKey(
         "catalog.ActivityVersion", null=True, on_delete=models.PROTECT, related_name="+", db_index=False
     )

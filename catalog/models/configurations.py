@@ -1,6 +1,7 @@
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Lower, Now
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.tools import Tool, ToolVersion
 
@@ -15,7 +16,11 @@ class Configuration(models.Model):
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="configurations")
     version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="+", db_index=False)
-    name = models.CharField(max_length=60)
+    name = models.CharField(
+        _("Name"),
+        max_length=60,
+        help_text=_("Saving other values under the same name adds a version."),
+    )
     number = models.PositiveIntegerField()
     values = models.JSONField()
     created_by = models.ForeignKey(

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.vendors import Credential
 from core.encryption import EncryptedField, KeyIdField
@@ -61,21 +62,52 @@ class Grant(TokenColumns):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     credential = models.OneToOneField(Credential, on_delete=models.CASCADE, related_name="grant")
 
-    token_url = models.CharField(max_length=2048)
-    authorization_url = models.CharField(max_length=2048, blank=True)
-    revocation_url = models.CharField(max_length=2048, blank=True, default="", db_default="")
-    issuer = models.CharField(max_length=500, blank=True)
-    states_issuer = models.BooleanField(
-        default=False, help_text="The server promises to name itself in the reply to a sign-in (RFC 9207)."
+    token_url = models.CharField(
+        _("Token address"),
+        max_length=2048,
+        help_text=_("The token endpoint. The client secret is sent only to this address."),
     )
-    client_id = models.CharField(max_length=500)
+    authorization_url = models.CharField(
+        _("Sign-in address"),
+        max_length=2048,
+        blank=True,
+        help_text=_("Where your browser goes to sign in (the authorization endpoint)."),
+    )
+    revocation_url = models.CharField(
+        _("Revocation address"),
+        max_length=2048,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_(
+            "Notified when Pegboard deletes tokens (RFC 7009). At the same host as the token address, or "
+            "empty."
+        ),
+    )
+    issuer = models.CharField(
+        _("Issuer"),
+        max_length=500,
+        blank=True,
+        help_text=_("The identifier of the authorization server. Pegboard compares it exactly."),
+    )
+    states_issuer = models.BooleanField(
+        _("Refuse a reply that does not name the issuer"),
+        default=False,
+        help_text=_("The server promises to name itself in the reply to a sign-in (RFC 9207)."),
+    )
+    client_id = models.CharField(_("Client id"), max_length=500)
     client_authentication = models.CharField(
-        max_length=10, choices=ClientAuthentication.choices, default=ClientAuthentication.BASIC
+        _("How the client proves who it is"),
+        max_length=10,
+        choices=ClientAuthentication.choices,
+        default=ClientAuthentication.BASIC,
     )
     public_key = models.JSONField(
         null=True, help_text="What the server knows us by that signs what we say (RFC 7517)."
     )
-    scope = models.CharField(max_length=2000, blank=True)
+    scope = models.CharField(
+        _("Scopes"), max_length=2000, blank=True, help_text=_("With spaces between them.")
+    )
     wanted_scope = models.CharField(
         max_length=2000,
         blank=True,
@@ -83,9 +115,21 @@ class Grant(TokenColumns):
         db_default="",
         help_text="What the vendor wants a token to have beyond that (RFC 6750, insufficient_scope).",
     )
-    resource = models.CharField(max_length=2048, blank=True)
-    audience = models.CharField(max_length=500, blank=True)
-    parameters = models.JSONField(default=dict, blank=True)
+    resource = models.CharField(
+        _("Resource"),
+        max_length=2048,
+        blank=True,
+        help_text=_("What the tokens are for (RFC 8707), usually the vendor's address."),
+    )
+    audience = models.CharField(
+        _("Audience"), max_length=500, blank=True, help_text=_("If the vendor requires it.")
+    )
+    parameters = models.JSONField(
+        _("More parameters"),
+        default=dict,
+        blank=True,
+        help_text=_("One name=value on each line, as the vendor documents them."),
+    )
     registered_at = models.DateTimeField(
         null=True, help_text="When the server made this client because we asked it to (RFC 7591)."
     )

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.calls import Call
 from catalog.models.oauth import TimedQuerySet, TokenColumns
@@ -144,7 +145,7 @@ class EndpointSecret(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="secrets")
-    name = models.CharField(max_length=500)
+    name = models.CharField(_("Name"), max_length=500, help_text=_("The name that tools use for the secret."))
     sealed = EncryptedField()
     key_id = KeyIdField("sealed")
     fingerprint = models.CharField(max_length=16)

@@ -3,8 +3,11 @@
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.vendors import Endpoint
+
+MAX_TEXT_LENGTH = 2_000
 
 
 class RequestState(models.TextChoices):
@@ -16,17 +19,27 @@ class RequestState(models.TextChoices):
 class VendorRequest(models.Model):
     """A request. `address`: the normalized `url`, by which requests and endpoints are compared."""
 
-    protocol = models.CharField(max_length=20)
-    url = models.CharField(max_length=2048)
+    protocol = models.CharField(_("Protocol"), max_length=20)
+    url = models.CharField(
+        _("Address"),
+        max_length=2048,
+        help_text=_(
+            "The address of the vendor's tools, without keys and passwords. An administrator adds them."
+        ),
+    )
     address = models.CharField(max_length=2048)
-    vendor_name = models.CharField(max_length=120)
-    reason = models.TextField()
+    vendor_name = models.CharField(_("Name of the vendor"), max_length=120)
+    reason = models.TextField(
+        _("Reason for the request"),
+        max_length=MAX_TEXT_LENGTH,
+        help_text=_("The administrator who decides reads this."),
+    )
     asked_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     asked_at = models.DateTimeField(default=timezone.now)
     state = models.CharField(max_length=10, choices=RequestState.choices, default=RequestState.WAITING)
-    answer = models.TextField(blank=True)
+    answer = models.TextField(_("Reason"), max_length=MAX_TEXT_LENGTH, blank=True)
     answered_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )

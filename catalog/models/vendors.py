@@ -12,10 +12,12 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 import protocols
 from core.charts import Chart
 from core.encryption import EncryptedField, KeyIdField
+from core.outbound.sockets import MAX_AUTHORITIES_BYTES
 from protocols.base import Protocol
 from protocols.signature import CONTEXT_KINDS
 
@@ -37,9 +39,11 @@ class Vendor(models.Model):
     (catalog/tools/definitions.py). It is made when the first tool is defined.
     """
 
-    slug = models.SlugField(max_length=60)
-    name = models.CharField(max_length=120)
-    homepage = models.URLField(max_length=500, blank=True)
+    slug = models.SlugField(_("Address"), max_length=60)
+    name = models.CharField(_("Name"), max_length=120)
+    homepage = models.URLField(
+        _("Homepage"), max_length=500, blank=True, help_text=_("Where a person can read about them.")
+    )
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
     renamed_at = models.DateTimeField(null=True, editable=False, help_text="What the search index compares.")
@@ -77,7 +81,7 @@ class Credential(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    name = models.CharField(max_length=100)
+    name = models.CharField(_("Name"), max_length=100, help_text=_("So that others recognise it."))
     kind = models.CharField(max_length=20)
     details = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
     origin = models.CharField(max_length=300, help_text="The only origin this may be sent to.")
@@ -169,9 +173,11 @@ class Endpoint(models.Model):
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")
-    protocol = models.CharField(max_length=20, choices=protocols.choices)
-    url = models.CharField(max_length=2048)
-    name = models.CharField(max_length=120, blank=True)
+    protocol = models.CharField(_("Protocol"), max_length=20, choices=protocols.choices)
+    url = models.CharField(_("Address"), max_length=2048)
+    name = models.CharField(
+        _("Name"), max_length=120, blank=True, help_text=_("To tell it apart when a vendor has several.")
+    )
     credential = models.ForeignKey(
         Credential, null=True, blank=True, on_delete=models.PROTECT, related_name="endpoints"
     )
@@ -181,28 +187,62 @@ class Endpoint(models.Model):
         default=1, db_default=1, editable=False, help_text="Of the reader of the last complete run."
     )
     interval_minutes = models.PositiveIntegerField(
-        default=60, validators=[MinValueValidator(1), MaxValueValidator(10_080)]
+        _("Sync interval"),
+        default=60,
+        validators=[MinValueValidator(1), MaxValueValidator(10_080)],
+        help_text=_("How often Pegboard looks for new and changed tools."),
     )
     policy = models.JSONField(default=dict, blank=True)
     retry = models.JSONField(default=dict, blank=True, db_default={})
     requests_per_second = models.PositiveSmallIntegerField(
-        default=300, db_default=300, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
+        _("Requests per second, at most"),
+        default=300,
+        db_default=300,
+        validators=[MinValueValidator(1), MaxValueValidator(1_000)],
+        help_text=_("For all workers together. Enter the limit of the vendor, if there is one."),
     )
     requests_at_once = models.PositiveSmallIntegerField(
-        default=100, db_default=100, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
+        _("Requests at once, at most"),
+        default=100,
+        db_default=100,
+        validators=[MinValueValidator(1), MaxValueValidator(1_000)],
     )
-    authorities = models.TextField(blank=True, default="", db_default="")
+    authorities = models.TextField(
+        _("Certificates of your own authority"),
+        max_length=MAX_AUTHORITIES_BYTES,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_(
+            "For a vendor with a certificate of a private authority, in PEM format. The endpoint then trusts "
+            "no other authority. Empty: the well-known authorities."
+        ),
+    )
     max_tools = models.PositiveIntegerField(
-        default=100_000, db_default=100_000, validators=[MinValueValidator(1), MaxValueValidator(1_000_000)]
+        _("Tools in the list, at most"),
+        default=100_000,
+        db_default=100_000,
+        validators=[MinValueValidator(1), MaxValueValidator(1_000_000)],
     )
     max_minutes = models.PositiveIntegerField(
-        default=60, db_default=60, validators=[MinValueValidator(1), MaxValueValidator(1_440)]
+        _("Minutes for a sync, at most"),
+        default=60,
+        db_default=60,
+        validators=[MinValueValidator(1), MaxValueValidator(1_440)],
+        help_text=_("Pegboard syncs a long list in parts."),
     )
     max_megabytes = models.PositiveIntegerField(
-        default=256, db_default=256, validators=[MinValueValidator(1), MaxValueValidator(4_096)]
+        _("Megabytes of all replies of one sync"),
+        default=256,
+        db_default=256,
+        validators=[MinValueValidator(1), MaxValueValidator(4_096)],
     )
     max_reply_megabytes = models.PositiveIntegerField(
-        default=32, db_default=32, validators=[MinValueValidator(1), MaxValueValidator(256)]
+        _("Megabytes of one reply"),
+        default=32,
+        db_default=32,
+        validators=[MinValueValidator(1), MaxValueValidator(256)],
+        help_text=_("One page of the list, or the whole document."),
     )
     is_paused = models.BooleanField(default=False)
     next_due_at = models.DateTimeField(default=timezone.now)

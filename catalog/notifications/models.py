@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Call
 from catalog.notifications import kinds
@@ -202,14 +203,21 @@ class Webhook(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="webhooks"
     )
     is_narrowed = models.BooleanField(default=False, db_default=False)
-    name = models.CharField(max_length=100)
-    url = models.CharField(max_length=2048, blank=True, default="", db_default="")
+    name = models.CharField(_("Name"), max_length=100, help_text=_("The receiver, such as “On-call chat”."))
+    url = models.CharField(
+        _("Address"),
+        max_length=2048,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Requests are sent there by POST."),
+    )
     sealed_url = EncryptedField(blank=True, default="", db_default="")
     url_key_id = KeyIdField("sealed_url")
     events = ArrayField(models.CharField(max_length=30, choices=kinds.choices))
     sealed = EncryptedField()
     key_id = KeyIdField("sealed")
-    is_paused = models.BooleanField(default=False)
+    is_paused = models.BooleanField(_("Paused"), default=False)
     paused_why = models.CharField(max_length=1_000, blank=True)
     failures = models.PositiveIntegerField(default=0, help_text="Attempts in a row that failed.")
     next_at = models.DateTimeField(db_default=Now())

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor, Withdrawal
 from catalog.models.tools import ToolStatus
@@ -36,6 +37,22 @@ from protocols.definition import Definition, Parts
 SLUG = "defined-here"
 MAX_TITLE_LENGTH = 200
 MAX_DESCRIPTION_LENGTH = 4_000
+NAME: "models.CharField[str, str]" = models.CharField(
+    _("Name"),
+    max_length=64,
+    help_text=_("Letters, digits, hyphens and underscores, such as send_email."),
+)
+TITLE: "models.CharField[str, str]" = models.CharField(
+    _("Title"),
+    max_length=MAX_TITLE_LENGTH,
+    blank=True,
+    help_text=_("For people, such as “Send an e-mail”."),
+)
+DESCRIPTION: "models.CharField[str, str]" = models.CharField(
+    _("Description"),
+    max_length=MAX_DESCRIPTION_LENGTH,
+    help_text=_("What the tool does and when to use it. A model chooses the tool by this text."),
+)
 DEFINE, CHANGE, WITHDRAW, OFFER = "define", "change definition", "withdraw", "offer again"
 
 

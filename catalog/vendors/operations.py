@@ -12,7 +12,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
@@ -43,14 +43,17 @@ from people import audit
 from people.audit import edit_conflicts
 from people.models import User
 
-MAX_INTERVAL_MINUTES = 7 * 24 * 60
 HOW_IT_IS_READ = (
     *("protocol", "url", "credential_id", "interval_minutes", "settings", "authorities"),
     *("max_tools", "max_minutes", "max_megabytes", "max_reply_megabytes"),
 )
 # Rate limits, certificate authorities (PEM) and the limits of the list.
 REACH = ("requests_per_second", "requests_at_once", "authorities", *bounds.FIELDS)
-MAX_PER_SECOND, MAX_AT_ONCE = 1_000, 1_000
+_NUMBERS = tuple(field for field in REACH if field != "authorities")
+
+AGAIN: "models.BooleanField[bool, bool]" = models.BooleanField(
+    blank=True, help_text="Connect an address a second time, with another credential."
+)
 
 
 @transaction.atomic
@@ -322,7 +325,7 @@ def _check_endpoint(
     origin_of(endpoint.url)
     if endpoint.name:
         check_name(endpoint.name, 120)
-    if not 1 <= endpoint.interval_minutes <= MAX_INTERVAL_MINUTES:
+    if not 1 <= endpoint.interval_minutes <= bounds.highest("interval_minutes"):
         raise invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     _check_reach(endpoint)
     settings = protocols.get(endpoint.protocol).settings
@@ -354,13 +357,9 @@ def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
 
 
 def _check_reach(endpoint: Endpoint) -> None:
-    if not 1 <= endpoint.requests_per_second <= MAX_PER_SECOND:
-        raise invalid(requests_per_second=f"Choose a number from 1 to {MAX_PER_SECOND:,}.")
-    if not 1 <= endpoint.requests_at_once <= MAX_AT_ONCE:
-        raise invalid(requests_at_once=f"Choose a number from 1 to {MAX_AT_ONCE}.")
-    for bound in bounds.BOUNDS:
-        if not 1 <= getattr(endpoint, bound.field) <= bound.most:
-            raise invalid(**{bound.field: f"Choose a number from 1 to {bound.most:,}."})
+    for field in _NUMBERS:
+        if not 1 <= getattr(endpoint, field) <= bounds.highest(field):
+            raise invalid(**{field: f"Choose a number from 1 to {bounds.highest(field):,}."})
     endpoint.authorities = endpoint.authorities.strip()
     if complaint := authorities_problem(endpoint.authorities):
         raise invalid(authorities=complaint)

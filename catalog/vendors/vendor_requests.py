@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from catalog.locking import check_name
 from catalog.models import Endpoint, VendorRequest
-from catalog.models.vendor_requests import RequestState
+from catalog.models.vendor_requests import MAX_TEXT_LENGTH, RequestState
 from catalog.notifications import outbox
 from catalog.twins import address_of, already_connected
 from catalog.vendors import previews
@@ -19,7 +19,6 @@ from core.outbound.policy import source_of
 from people import audit
 from people.models import User
 
-MAX_TEXT_LENGTH = 2_000
 # So many may wait for one user, and so many previews are read for one in a minute.
 MAX_WAITING = 20
 MAX_PREVIEWS = 10

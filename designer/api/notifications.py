@@ -12,9 +12,8 @@ from catalog.models import Tool
 from catalog.notifications import kinds, reports, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Notice, SendingState, Subscription, Webhook
 from core import slugs
-from core.outbound.addresses import MAX_URL_LENGTH
 from core.public_url import public_url
-from core.serializers import Input
+from core.serializers import Input, ModelChange, ModelInput
 from designer.agents import agent_keys
 from designer.api.agents import chosen_agent
 from designer.models import Agent
@@ -166,21 +165,26 @@ AGENTS = serializers.ListField(
 )
 
 
-class WebhookInput(Input):
-    name = serializers.CharField(max_length=100)
-    url = serializers.CharField(max_length=MAX_URL_LENGTH, help_text="Where deliveries are posted to.")
+class WebhookInput(ModelInput):
     events = EventList(allow_empty=False, max_length=len(kinds.KINDS))
     agents = AGENTS
 
+    class Meta:
+        model = Webhook
+        fields = ("agents", "name", "url", "events")
+        extra_kwargs = {"url": {"required": True, "allow_blank": False}}
 
-class WebhookChange(Input):
-    name = serializers.CharField(max_length=100, required=False)
-    url = serializers.CharField(
-        max_length=MAX_URL_LENGTH, required=False, help_text="Another one. Left out, the address stays."
-    )
+
+class WebhookChange(ModelChange):
     events = EventList(allow_empty=False, max_length=len(kinds.KINDS), required=False)
     agents = AGENTS
-    is_paused = serializers.BooleanField(required=False)
+
+    class Meta:
+        model = Webhook
+        fields = ("agents", "name", "url", "events", "is_paused")
+        extra_kwargs = {
+            "url": {"allow_blank": False, "help_text": "Another one. Left out, the address stays."}
+        }
 
 
 class WebhookOutput(serializers.ModelSerializer[Webhook]):

@@ -7,7 +7,7 @@ from django.db.models import Exists
 from django.http import QueryDict
 
 from catalog.forms.retry_fields import RetryForm
-from catalog.models import Tool, ToolVersion
+from catalog.models import Configuration, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import retries
@@ -20,7 +20,7 @@ from designer.models import Agent, Pin
 from designer.models.pins import PinMode
 from designer.signatures import model_names
 from execution.threads import configurations
-from people.forms import ExplainedChoiceField, OperationForm
+from people.forms import ExplainedChoiceField, ModelOperationForm, OperationForm
 from people.models import User
 
 
@@ -58,12 +58,10 @@ class PinModeForm(OperationForm):
         super().__init__(*args, initial={"mode": pin.mode}, **kwargs)
 
 
-class ConfigurationNameForm(OperationForm):
-    name = forms.CharField(
-        max_length=60,
-        label="Name",
-        help_text="Saving other values under the same name adds a version.",
-    )
+class ConfigurationNameForm(ModelOperationForm):
+    class Meta:
+        model = Configuration
+        fields = ("name",)
 
 
 class PinConfigurationForm(OperationForm):

@@ -6,9 +6,10 @@ from typing import Any
 from django import forms
 
 from catalog.notifications import kinds
+from catalog.notifications.models import Webhook
 from catalog.notifications.subscriptions import PAUSES
 from designer.models import Agent
-from people.forms import OperationForm
+from people.forms import ModelOperationForm, OperationForm
 from people.models import User
 
 
@@ -45,22 +46,24 @@ class AddressForm(OperationForm):
     )
 
 
-class WebhookForm(OperationForm):
+class WebhookForm(ModelOperationForm):
     """agents: the agents that the webhook's owner may choose, with their depth in the tree. A webhook without
     an owner belongs to the administrators and may be for all agents.
     """
 
-    name = forms.CharField(max_length=100, help_text="The receiver, such as “On-call chat”.")
-    url = forms.CharField(
-        max_length=2048, label="Address", widget=forms.URLInput, help_text="Requests are sent there by POST."
-    )
     agents = forms.MultipleChoiceField(required=False, label="For these agents")
     events = EventsField(label="Send when", is_of_webhook=True)
+
+    class Meta:
+        model = Webhook
+        fields = ("name", "url")
+        widgets = {"url": forms.URLInput}
 
     def __init__(
         self, *args: Any, agents: Sequence[tuple[int, Agent]], owner: User | None, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["url"].required = True
         self.tree = agents
         self.fields["agents"].choices = [(row.slug, row.name) for _, row in agents]  # type: ignore[attr-defined]
         if owner:
@@ -84,5 +87,10 @@ class WebhookForm(OperationForm):
 class WebhookChangeForm(WebhookForm):
     """Changes an existing webhook, whose address is not shown again."""
 
-    url = forms.CharField(max_length=2048, required=False, label="Another address", widget=forms.URLInput)
-    field_order = ("name", "url", "agents", "events")
+    class Meta(WebhookForm.Meta):
+        labels = {"url": "Another address"}
+        help_texts = {"url": ""}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["url"].required = False

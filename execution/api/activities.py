@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from catalog.models import Activity, ActivityVersion, ToolVersion
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import Input, ModelChange
 from execution.activities import kinds, mapping, operations, reach
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -36,18 +36,24 @@ class Config(serializers.JSONField):
         return super().to_internal_value(data)
 
 
-class ActivityChange(Input):
-    name = serializers.CharField(required=False, max_length=operations.MAX_NAME_LENGTH)
+class ActivityChange(ModelChange):
     config = Config(required=False, help_text="Depends on the kind. A credential goes by its id.")
     interface = VersionReference(
         required=False, allow_null=True, help_text="The version whose inputs it takes. Null: of any tool."
     )
 
+    class Meta:
+        model = Activity
+        fields: tuple[str, ...] = ("name", "config", "interface")
+
 
 class ActivityInput(ActivityChange):
-    name = serializers.CharField(max_length=operations.MAX_NAME_LENGTH)
     kind = serializers.ChoiceField(choices=KINDS)
     config = Config(help_text="Depends on the kind. A credential goes by its id.")
+
+    class Meta(ActivityChange.Meta):
+        fields = ("name", "config", "interface", "kind")
+        extra_kwargs = {"name": {"required": True}}
 
 
 class InterfaceOutput(serializers.Serializer[Any]):

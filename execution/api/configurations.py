@@ -11,16 +11,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Configuration, Tool
-from core.serializers import Input
+from core.serializers import ModelInput
 from execution.threads import configurations
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
 
 
-class ConfigurationInput(Input):
-    name = serializers.CharField(max_length=60)
+class ConfigurationInput(ModelInput):
     values = serializers.JSONField(help_text="As the vendor's schema of configurations has it. No secrets.")
+
+    class Meta:
+        model = Configuration
+        fields = ("name", "values")
 
 
 class ConfigurationOutput(serializers.ModelSerializer[Configuration]):

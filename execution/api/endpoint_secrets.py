@@ -8,23 +8,24 @@ from rest_framework.response import Response
 
 from catalog.models import Endpoint, EndpointSecret, ProviderClient
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import Input, ModelInput
 from execution.user_grants import providers, vault
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import person
 
 
-class EndpointSecretInput(Input):
-    name = serializers.CharField(
-        max_length=vault.MAX_NAME_LENGTH, help_text="By which tools of the endpoint ask for it."
-    )
+class EndpointSecretInput(ModelInput):
     value = serializers.CharField(
         max_length=vault.MAX_LENGTH,
         trim_whitespace=False,
         write_only=True,
         help_text="Never shown again. In the place of an earlier one of this name.",
     )
+
+    class Meta:
+        model = EndpointSecret
+        fields = ("name", "value")
 
 
 class EndpointSecretOutput(serializers.ModelSerializer[EndpointSecret]):

@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import msgspec
-from django import forms
 
+from catalog.models import Activity
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError
-from execution.activities import kinds, operations
+from execution.activities import kinds
 from execution.activities.callees import Callee, CalleeReference, CalleesByReference
 from execution.activities.http_request import Template
 from execution.activities.mocks.answers import Mock
 from execution.activities.picking import ActivityFault, ActivityStep, Source, Steps
 from execution.forms import source_rows
 from execution.forms.source_rows import Origin, Posted, Row
-from people.forms import OperationForm
+from people.forms import ModelOperationForm
 from protocols.signature import Parameter, Signature
 
 MAX_ROWS = 500
@@ -33,11 +33,10 @@ SPARE = 2
 ENTER = "enter"
 
 
-class NameForm(OperationForm):
-    name = forms.CharField(
-        max_length=operations.MAX_NAME_LENGTH,
-        help_text="Shown in lists and environments, such as “Send mail with Larkspur”.",
-    )
+class NameForm(ModelOperationForm):
+    class Meta:
+        model = Activity
+        fields = ("name",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.serializers import input_field
 from people import audit
 from people.api.generics import ListAPIView
 from people.models import AuditEntry, User
@@ -24,11 +25,9 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
         help_text="What people did, or what workers and commands did by themselves.",
     )
     kind = serializers.CharField(max_length=30, required=False, allow_blank=True)
-    q = serializers.CharField(
-        max_length=200, required=False, allow_blank=True, help_text="Part of what was changed."
-    )
-    first_day = serializers.DateField(required=False, help_text="Only changes on this day or later.")
-    last_day = serializers.DateField(required=False, help_text="Only changes on this day or earlier.")
+    q = input_field(audit.TEXT, help_text="Part of what was changed.")
+    first_day = input_field(audit.FIRST_DAY, help_text="Only changes on this day or later.")
+    last_day = input_field(audit.LAST_DAY, help_text="Only changes on this day or earlier.")
 
 
 class AuditOutput(serializers.ModelSerializer[AuditEntry]):

@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelChange, ModelInput
+from core.serializers import ModelChange, ModelInput, input_field
 from people import users
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -15,7 +15,7 @@ from people.permissions import person
 
 
 class UserInput(ModelInput):
-    password = serializers.CharField(max_length=200, write_only=True, trim_whitespace=False)
+    password = input_field(users.PASSWORD, write_only=True, trim_whitespace=False)
 
     class Meta:
         model = User
@@ -23,7 +23,7 @@ class UserInput(ModelInput):
 
 
 class UserChange(ModelChange):
-    password = serializers.CharField(max_length=200, required=False, write_only=True, trim_whitespace=False)
+    password = input_field(users.PASSWORD, required=False, write_only=True, trim_whitespace=False)
 
     class Meta:
         model = User

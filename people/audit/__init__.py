@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Model, Q, QuerySet, TextChoices, TextField
+from django.db.models import CharField, DateField, Model, Q, QuerySet, TextChoices, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
@@ -23,6 +23,12 @@ ENTRIES_AT_ONCE = 500
 # The package `designer` is above this one, so it registers the rule that decides who sees which agents.
 AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
 _agents_seen_by: list[AgentsSeenBy] = []
+
+
+# The inputs of a filter of entries: a text in their label, and their days.
+TEXT: "CharField[str, str]" = CharField(max_length=200, blank=True)
+FIRST_DAY: "DateField[date, date]" = DateField(blank=True)
+LAST_DAY: "DateField[date, date]" = DateField(blank=True)
 
 
 class Doer(TextChoices):
