@@ -23,6 +23,7 @@ COPY execution execution
 COPY serving serving
 COPY demo demo
 COPY pegboard pegboard
+COPY locale locale
 COPY templates templates
 COPY static static
 ENV PEGBOARD_STATIC_ROOT=/app/staticfiles

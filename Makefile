@@ -13,7 +13,7 @@ PRODUCTION := PEGBOARD_HTTPS=1 PEGBOARD_HOSTS=pegboard.example \
 	PEGBOARD_KEYS=check:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench soak operator trust pictures requirements clean
+.PHONY: help run test lint format bench soak operator trust pictures messages requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ trust: $(VENV)/.tests ## the tests behind what docs/security.md promises, and tr
 
 pictures: $(VENV)/.tests ## take the pictures of README.md again, of the product with its demo vendors
 	@exec $(PY) -m tests.pictures
+
+messages: $(VENV)/.tests ## find the words of pages, update and compile their translations
+	$(PY) -m tests.message_catalog
 
 requirements: $(VENV)/.tests ## compile requirements*.in into exact pins with hashes
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make requirements" \

@@ -42,6 +42,7 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("guides/hide/", home.guide_hide, name="guide-hide"),
     path("theme/", home.theme, name="theme"),
+    path("language/", home.language, name="language"),
     path("palette/", palette.palette, name="palette"),
     path("tools/", tool_list.tool_list, name="tool-list"),
     path("tools/compare/", compare.tool_compare, name="tool-compare"),

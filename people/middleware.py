@@ -7,11 +7,32 @@ from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import resolve_url
+from django.utils import translation
+from django.utils.cache import patch_vary_headers
 
 from people.models import Role
 from people.permissions import reason_against
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class LanguageMiddleware:
+    """Show pages in the language that the user chose, else in one that the browser asks for."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info.startswith("/api/"):
+            return self.get_response(request)
+        chosen = getattr(request.user, "language", "")
+        # Only for this request: the thread also serves programs, whose replies are English.
+        with translation.override(chosen or translation.get_language_from_request(request)):
+            response = self.get_response(request)
+            response.headers.setdefault("Content-Language", translation.get_language())
+        if not chosen:
+            patch_vary_headers(response, ("Accept-Language",))
+        return response
 
 
 class RoleRequiredMiddleware(LoginRequiredMiddleware):

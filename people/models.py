@@ -66,6 +66,10 @@ class User(AbstractBaseUser):
         default=True,
         help_text=_("Without it their keys are revoked for good. What they built stays."),
     )
+    # Of pages. Empty: the language that the browser asks for.
+    language = models.CharField(
+        max_length=10, blank=True, default="", db_default="", choices=settings.LANGUAGES
+    )
     date_joined = models.DateTimeField(default=timezone.now)
     # A change of the user's rights increments it; sessions with an earlier number are not valid any more.
     sessions_ended = models.PositiveIntegerField(default=0, editable=False)

@@ -13,8 +13,11 @@ from django.db.models import Choices
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format, get_format
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import gettext as _
 
 from catalog.credentials import kinds
 from catalog.models import Translation
@@ -38,7 +41,14 @@ BRIEF = 180
 # Of a long text, a list reads no more.
 MAX_READ = 1_200
 HUES = 12  # of tiles, in static/css/components.css
-UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
+# Seconds, and a span of that unit in the past and in the future.
+UNITS = (
+    (86_400 * 365, gettext_lazy("{count} y ago"), gettext_lazy("in {count} y")),
+    (86_400 * 30, gettext_lazy("{count} mo ago"), gettext_lazy("in {count} mo")),
+    (86_400, gettext_lazy("{count} d ago"), gettext_lazy("in {count} d")),
+    (3600, gettext_lazy("{count} h ago"), gettext_lazy("in {count} h")),
+    (60, gettext_lazy("{count} min ago"), gettext_lazy("in {count} min")),
+)
 # The one place that decides the colour of a state. Green: something was checked, or has just succeeded.
 # A state that is normal, or that nothing has exercised yet, has no colour, like every state not listed here.
 TONES = {
@@ -79,29 +89,30 @@ TONES = {
     }.items()
     for word in words
 }
-EFFECTS: dict[Effect, str] = {
-    "reads": "Only reads",
-    "changes": "Changes",
-    "destroys": "May destroy",
+EFFECTS = {
+    "reads": gettext_lazy("Only reads"),
+    "changes": gettext_lazy("Changes"),
+    "destroys": gettext_lazy("May destroy"),
 }
 EFFECT_ICONS: dict[Effect, str] = {"reads": "eye", "changes": "edit", "destroys": "trash"}
 ITEM_KINDS = dict(ItemKind.choices)
+# What a person did to a tool, by the action of the audit trail.
 DEEDS = {
-    "pin": "pinned",
-    "unpin": "unpinned",
-    "move": "moved",
-    "rename": "renamed",
-    "tune": "tuned",
-    "mark sensitive": "marked sensitive values of",
-    "show sensitive": "read sensitive values of a call of",
-    "revert": "reverted",
-    "restore": "restored",
-    "settle": "settled a stale text of",
-    "edit": "edited",
-    "define": "defined",
-    "change definition": "changed",
-    "withdraw": "withdrew",
-    "offer again": "again offered",
+    "pin": gettext_lazy("pinned it"),
+    "unpin": gettext_lazy("unpinned it"),
+    "move": gettext_lazy("moved it"),
+    "rename": gettext_lazy("renamed it"),
+    "tune": gettext_lazy("tuned it"),
+    "mark sensitive": gettext_lazy("marked sensitive values of it"),
+    "show sensitive": gettext_lazy("read sensitive values of a call of it"),
+    "revert": gettext_lazy("reverted it"),
+    "restore": gettext_lazy("restored it"),
+    "settle": gettext_lazy("settled a stale text of it"),
+    "edit": gettext_lazy("edited it"),
+    "define": gettext_lazy("defined it"),
+    "change definition": gettext_lazy("changed it"),
+    "withdraw": gettext_lazy("withdrew it"),
+    "offer again": gettext_lazy("again offered it"),
 }
 
 
@@ -170,7 +181,7 @@ def shown(text: object) -> SafeString:
         return _escaped(text)
     # The hidden characters that the inspection finds, with adjacent ones in one chip.
     runs: list[tuple[int, int]] = []
-    for _, start, stop in hidden(text):
+    for _name, start, stop in hidden(text):
         runs.append((runs.pop()[0] if runs and runs[-1][1] == start else start, stop))
     pieces, end = [], 0
     for start, stop in runs:
@@ -221,24 +232,25 @@ def without_markdown(text: str) -> str:
 
 def _chip(run: str) -> SafeString:
     if smuggled := decoded_tags(run):
-        return format_html('<span class="hidden-char">hidden text: {}</span>', smuggled)
+        return format_html('<span class="hidden-char">{} {}</span>', _("hidden text:"), smuggled)
     names = " ".join(f"U+{ord(character):04X}" for character in run[:CHIP_LIMIT])
-    more = f" and {len(run) - CHIP_LIMIT} more" if len(run) > CHIP_LIMIT else ""
+    if (more := len(run) - CHIP_LIMIT) > 0:
+        names = _("{names} and {count} more").format(names=names, count=more)
     title = unicodedata.name(run[0], "invisible character").lower()
-    return format_html('<span class="hidden-char" title="{}">{}{}</span>', title, names, more)
+    return format_html('<span class="hidden-char" title="{}">{}</span>', title, names)
 
 
 @register.filter
 def ago(moment: datetime | None) -> SafeString | str:
     """Render a time as in "3 min ago", with the exact time as a tooltip."""
     if moment is None:
-        return "never"
+        return _("never")
     words = _distance(timezone.now() - moment)
     exact = moment.astimezone(timezone.get_current_timezone())
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         exact.isoformat("T", "seconds"),
-        f"{exact:%d %b %Y, %H:%M %Z}",
+        f"{date_format(exact, 'DATETIME_FORMAT')} {exact:%Z}",
         words,
     )
 
@@ -260,10 +272,9 @@ def _distance(span: timedelta) -> str:
     seconds = abs(int(span.total_seconds()))
     is_past = span >= timedelta()
     if seconds < 45:
-        return "just now" if is_past else "in a moment"
-    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
-    amount = f"{max(1, round(seconds / size))} {unit}"
-    return f"{amount} ago" if is_past else f"in {amount}"
+        return _("just now") if is_past else _("in a moment")
+    size, past, future = next((row for row in UNITS if seconds >= row[0]), UNITS[-1])
+    return str(past if is_past else future).format(count=max(1, round(seconds / size)))
 
 
 @register.filter
@@ -272,26 +283,30 @@ def compact(number: int) -> str:
     if number < 1000:
         return str(number)
     if number < 1_000_000:
-        return f"{number / 1000:.1f}".removesuffix(".0") + "k"
-    return f"{number / 1_000_000:.1f}".removesuffix(".0") + "M"
+        return _decimal(number / 1000) + "k"
+    return _decimal(number / 1_000_000) + "M"
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0").replace(".", get_format("DECIMAL_SEPARATOR"))
 
 
 @register.filter
 def grouped(number: int) -> str:
-    return f"{number:,}"
+    return f"{number:,}".replace(",", get_format("THOUSAND_SEPARATOR"))
 
 
 @register.filter
 def signed(number: int) -> str:
     """A change of a number, with the sign that print uses: plus, minus, or plus-minus for none."""
     sign = "+" if number > 0 else "\N{MINUS SIGN}" if number < 0 else "±"
-    return f"{sign}{abs(number):,}"
+    return sign + grouped(abs(number))
 
 
 @register.filter
 def milliseconds(number: int) -> str:
     """Format a duration: 80 ms, 1.2 s."""
-    return f"{number} ms" if number < 1000 else f"{number / 1000:.1f} s"
+    return f"{number} ms" if number < 1000 else f"{_decimal(number / 1000)} s"
 
 
 @register.filter
@@ -313,9 +328,13 @@ def status_word(choice: Choices, progress: Progress | None = None) -> SafeString
 
 
 @register.simple_tag
-@cache
 def effect_word(effect: Effect, unknown: str = "") -> SafeString:
     """Describe the effect of a call (`Annotations.effect`). An unknown one is shown only beside another."""
+    return _effect_word(effect, unknown, get_language())
+
+
+@cache
+def _effect_word(effect: Effect, unknown: str, language: str) -> SafeString:
     if effect == "unknown":
         return format_html("{}", unknown)
     return format_html(
@@ -324,20 +343,14 @@ def effect_word(effect: Effect, unknown: str = "") -> SafeString:
 
 
 @register.filter
-def with_article(noun: str) -> str:
-    """Return “an endpoint”, “a user”, for the names of kinds."""
-    is_vowel = noun[:1].lower() in "aeiou" and not noun.lower().startswith(("user", "uni"))
-    return f"{'an' if is_vowel else 'a'} {noun}"
-
-
-@register.filter
 def did(action: str) -> str:
     """The verb of an audit row in the past: "pin" as "pinned it"."""
-    return f"{DEEDS[action]} it" if action in DEEDS else action
+    return str(DEEDS.get(action, action))
 
 
 @register.filter
 def tally(text: str | None) -> str:
     """Describe the length of a text, with the words that app.js uses while a user types."""
     length = len(text or "")
-    return f"{length} characters · ~{estimate_tokens(text or '')} tokens"
+    tokens = estimate_tokens(text or "")
+    return _("{length} characters · ~{tokens} tokens").format(length=length, tokens=tokens)

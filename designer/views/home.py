@@ -141,6 +141,16 @@ def guide_hide(request: HttpRequest) -> HttpResponse:
 
 @requires(write=Role.VIEWER)
 @require_POST
+def language(request: HttpRequest) -> HttpResponse:
+    code = request.POST.get("language", "")
+    user = person(request)
+    user.language = code if code in dict(settings.LANGUAGES) else ""
+    user.save(update_fields=["language"])
+    return redirect(next_path(request) or "home")
+
+
+@requires(write=Role.VIEWER)
+@require_POST
 def theme(request: HttpRequest) -> HttpResponse:
     # The choice of light or dark, for browsers without the script that does this in place.
     selected_theme = request.POST.get("theme", "")

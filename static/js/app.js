@@ -119,7 +119,7 @@ on("click", async (event) => {
     const source = button.dataset.copy ? document.querySelector(button.dataset.copy) : button.previousElementSibling;
     /* Chips stand for invisible characters; the copy has the characters. */
     await navigator.clipboard.writeText(source.dataset.exact ?? source.textContent);
-    toast("Copied");
+    toast(document.getElementById("toast").dataset.copied);
   }
   document.querySelectorAll("details.menu[open]").forEach((menu) => {
     if (!menu.contains(event.target)) menu.open = false;
@@ -156,7 +156,7 @@ on("htmx:beforeRequest", (event) => {
     unsent.dataset.sending = "true";
     unsent.addEventListener("htmx:afterRequest", () => event.target.click(), { once: true });
     unsent.dispatchEvent(new Event("refresh"));
-  } else if ((unsent || left.length) && !confirm("What you have typed here is not saved. Leave it behind?")) {
+  } else if ((unsent || left.length) && !confirm(document.getElementById("toast").dataset.unsaved)) {
     event.preventDefault();
     if (unsent) delete unsent.dataset.sending;
   } else {
@@ -164,12 +164,13 @@ on("htmx:beforeRequest", (event) => {
   }
 });
 
-/* Four characters are a token, as on the server. */
+/* Keeps the server's words. Four characters are a token. */
 const count = (field) => {
   const output = document.getElementById(`${field.id}-count`);
   const length = [...field.value].length;
   if (!output) return;
-  output.textContent = `${length} characters · ~${Math.ceil(length / 4)} tokens`;
+  const numbers = [length, Math.ceil(length / 4)];
+  output.textContent = output.textContent.replace(/\d+/g, () => numbers.shift());
   /* Nothing to restore where the text is that one. */
   const back = output.parentElement.querySelector("[data-restore]");
   if (back) back.hidden = field.value === back.dataset.text.replaceAll("\r\n", "\n");
@@ -214,7 +215,7 @@ const drawTray = () => {
   link.href = `${link.dataset.base}?${tools.map((tool) => `tool=${tool.id}`).join("&")}`;
   link.hidden = tools.length < 2 || tools.length > MAX_COMPARED;
   tray.querySelector("[data-tray-note]").textContent =
-    tools.length > MAX_COMPARED ? `${tools.length} tools; up to ${MAX_COMPARED} can be compared.` : "";
+    tools.length > MAX_COMPARED ? tray.dataset.tooMany : "";
 };
 on("submit", (event) => {
   if (event.target.id === "tray") localStorage.removeItem(KEY);

@@ -29,7 +29,7 @@ const load = async (query) => {
 const open = (isHelp) => {
   field.parentElement.hidden = isHelp;
   field.value = "";
-  box.setAttribute("aria-label", isHelp ? "Keys" : "Search and jump");
+  box.ariaLabel = isHelp ? box.dataset.keys : field.ariaLabel;
   if (!box.open) box.showModal();
   load(isHelp ? { keys: "" } : {});
 };

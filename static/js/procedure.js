@@ -9,7 +9,8 @@ const edit = (box, signal) => {
   const members = (card, kind) =>
     [...card.querySelectorAll(`[data-${kind}]`)].map((each) => ({
       name: each.dataset[kind],
-      says: ("required" in each.dataset ? "required · " : "") + says(each),
+      isRequired: "required" in each.dataset,
+      says: ("required" in each.dataset ? `${frame.dataset.required} · ` : "") + says(each),
     }));
   let tools = [];
   let named = new Map();
@@ -77,7 +78,7 @@ const edit = (box, signal) => {
       if (!reply?.ok) return;
       const found = (await reply.json()).tools;
       askedFor = typed;
-      inCatalog = found.map((each) => ({ ...each, says: `not pinned yet · ${each.says}` }));
+      inCatalog = found.map((each) => ({ ...each, says: `${frame.dataset.notPinned} · ${each.says}` }));
       const at = chosen;
       if (document.activeElement === box && found.length) {
         show();
@@ -104,7 +105,7 @@ const edit = (box, signal) => {
   /* Offers: what can be completed where the caret is. */
   const list = Object.assign(document.createElement("ul"), { className: "offers", id: "offers", hidden: true });
   list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", "Tools, inputs and outputs");
+  list.ariaLabel = frame.dataset.kinds;
   frame.append(list);
   box.setAttribute("aria-autocomplete", "list");
   box.setAttribute("aria-controls", "offers");
@@ -120,8 +121,8 @@ const edit = (box, signal) => {
   };
   const items = () => {
     const written = [...box.value.matchAll(/\{([A-Za-z_][\w-]*)\}/g)].map((match) => match[1]);
-    const required = tools.flatMap((tool) => tool.inputs.filter((each) => each.says.startsWith("required")).map((each) => each.name));
-    return [...new Set([...written, ...required])].map((name) => ({ name, says: "collected in the conversation" }));
+    const required = tools.flatMap((tool) => tool.inputs.filter((each) => each.isRequired).map((each) => each.name));
+    return [...new Set([...written, ...required])].map((name) => ({ name, says: frame.dataset.collected }));
   };
   const found = () => {
     const to = box.selectionStart;
@@ -138,7 +139,7 @@ const edit = (box, signal) => {
     let tool = match && named.get(match[1].toLowerCase());
     if (tool) {
       const closes = box.value[to] === ")" ? "" : ")";
-      const empty = match[2] === "" && match[0].endsWith("(") ? [{ name: ")", says: "just the tool", text: closes || "", from: to, to }] : [];
+      const empty = match[2] === "" && match[0].endsWith("(") ? [{ name: ")", says: frame.dataset.justTheTool, text: closes || "", from: to, to }] : [];
       return [...offer(match, tool.inputs, (row) => row.name + closes), ...empty];
     }
     match = before.match(/([A-Za-z_][\w-]*)\(\)\.([\w-]*)$/);

@@ -1,0 +1,76 @@
+"""The language of pages: the user's choice, else the browser's; programs always read English."""
+
+import pytest
+from django.utils import translation
+
+from catalog.templatetags.display import compact, grouped, milliseconds, signed
+from people.models import User
+from tests.factories import make_user
+
+
+@pytest.fixture
+def german(client, db) -> User:
+    user = make_user()
+    user.language = "de"
+    user.save()
+    client.force_login(user)
+    return user
+
+
+@pytest.mark.django_db
+def test_a_user_chooses_a_language_and_returns_to_the_page(client):
+    user = make_user()
+    client.force_login(user)
+
+    reply = client.post("/language/", {"language": "de", "next": "/tools/"})
+
+    assert reply["Location"] == "/tools/"
+    assert User.objects.get(pk=user.pk).language == "de"
+    page = client.get("/tools/")
+    assert page["Content-Language"] == "de"
+    assert '<html lang="de"' in page.content.decode()
+
+
+@pytest.mark.parametrize("code", ["", "xx", "x" * 300])
+def test_an_unknown_language_is_that_of_the_browser(client, german, code):
+    client.post("/language/", {"language": code})
+
+    assert User.objects.get(pk=german.pk).language == ""
+    assert client.get("/tools/")["Content-Language"] == "en"
+    assert client.get("/tools/", headers={"Accept-Language": "de-AT,de;q=0.9"})["Content-Language"] == "de"
+
+
+@pytest.mark.django_db
+def test_the_page_to_sign_in_speaks_the_language_of_the_browser(client):
+    page = client.get("/accounts/login/", headers={"Accept-Language": "de"})
+
+    assert page["Content-Language"] == "de"
+    assert "Accept-Language" in page["Vary"]
+    assert client.get("/accounts/login/", headers={"Accept-Language": "tlh"})["Content-Language"] == "en"
+
+
+def test_programs_read_english(client, german, program):
+    headers = {"Accept-Language": "de"}
+
+    by_session = client.get("/api/v1/tools/?status=wrong", headers=headers)
+    by_key = program(german).get("/api/v1/tools/?status=wrong", headers=headers)
+
+    assert by_session.json()["fields"] == by_key.json()["fields"]
+    assert by_key.headers.get("Content-Language", "en") == "en"
+
+
+def test_a_language_ends_with_its_request(client, german):
+    client.get("/tools/")
+
+    assert translation.get_language() == "en"
+
+
+def test_numbers_and_dates_follow_the_language():
+    with translation.override("de"):
+        assert [grouped(1_234_567), signed(-1234), compact(1_234), milliseconds(1_234)] == [
+            "1.234.567",
+            "\N{MINUS SIGN}1.234",
+            "1,2k",
+            "1,2 s",
+        ]
+    assert grouped(1_234_567) == "1,234,567"
