@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from catalog.models import Endpoint, Thread, WaitingDecision
+from core.compiled_queries import CompiledQuery, named_value
 from designer import exports
 from designer.models import Agent, Pin, Procedure, Rehearsal, Release
 from designer.news import following
@@ -184,7 +185,7 @@ def _is_followed(request: HttpRequest) -> bool:
 def _agent_tabs(request: HttpRequest) -> list[AgentTab]:
     """Return the tabs of the agent in the address. The page with the longest matching path is current."""
     slug = request.resolver_match.kwargs.get("slug", "") if request.resolver_match else ""
-    counts, root = _tab_counts(slug), reverse("agent", args=[slug])
+    counts, root = dict(_tab_counts().rows(agent=slug)), reverse("agent", args=[slug])
     urls = {page.url_name: reverse(page.url_name, args=[slug]) for tab in AGENT_TABS for page in tab.pages}
     matches = [
         (len(path), page.url_name)
@@ -219,9 +220,10 @@ def _agent_tabs(request: HttpRequest) -> list[AgentTab]:
     ]
 
 
-def _tab_counts(slug: str) -> dict[str, int]:
-    """Return the figures on the tabs of an agent."""
-    agent_rows = Agent.objects.live().filter(slug=slug)
+@cache
+def _tab_counts() -> CompiledQuery[tuple[str, int]]:
+    """Return the figures on the tabs of the agent whose slug is `agent`."""
+    agent_rows = Agent.objects.live().filter(slug=named_value("agent"))
     rows_by_tab: dict[str, QuerySet[Any]] = {
         "tools": Pin.objects.live().of_tools().filter(agent__in=agent_rows),
         "procedures": Procedure.objects.live().filter(agent__in=agent_rows),
@@ -239,7 +241,7 @@ def _tab_counts(slug: str) -> dict[str, int]:
         .values_list("part", "count")
         for part, rows in rows_by_tab.items()
     ]
-    return dict(count_queries[0].union(*count_queries[1:], all=True))
+    return CompiledQuery(count_queries[0].union(*count_queries[1:], all=True))
 
 
 def _navigation_groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from core.compiled_queries import CompiledQuery, named_keys
 from core.errors import DomainError
 from designer.models import Agent, Pin, Transfer
 from designer.signatures import model_names
@@ -71,9 +73,14 @@ def follow(child: Agent) -> None:
 
 def transfers_from(agents: Collection[Agent] | Collection[int]) -> list[Transfer]:
     """Return the transfers to active sub-agents; archived ones only if the agent was archived with them."""
-    rows = Transfer.objects.live().filter(agent__in=agents)
+    return _transfers().rows(agents=[row if isinstance(row, int) else row.pk for row in agents])
+
+
+@cache
+def _transfers() -> CompiledQuery[Transfer]:
+    rows = Transfer.objects.live().filter(agent__in=named_keys("agents"))
     is_available = Q(child__archived_at=None) | Q(child__archived_at=F("agent__archived_at"))
-    return list(rows.filter(is_available).select_related("agent", "child"))
+    return CompiledQuery(rows.filter(is_available).select_related("agent", "child"))
 
 
 def names_of(agent: Agent) -> list[str]:

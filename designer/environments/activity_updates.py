@@ -1,12 +1,13 @@
 """Newer versions of the activities that run for an agent's tools, and the changes that an update brings."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog.models import ActivityVersion
 from core.errors import DomainError
 from designer.environments import environments
 from designer.environments.environments import BoundTool
-from designer.models import Agent
+from designer.models import Agent, Pin
 from execution.activities import changes
 from execution.activities.changes import ActivityComparison
 
@@ -48,9 +49,10 @@ def update_of(bound: BoundTool) -> ActivityUpdate | None:
     return ActivityUpdate(bound, newest, change, refusal)
 
 
-def updates_of(agent: Agent) -> list[ActivityUpdate]:
-    """Return the updates of the activities that run for the agent's tools, in any environment or none."""
-    pins = environments.pins_of(agent)
+def updates_of(agent: Agent, pins: Sequence[Pin]) -> list[ActivityUpdate]:
+    """Return the updates of the activities that run for these tools of the agent, as `environments.pins_of`
+    returns them, in any environment or none.
+    """
     agent_environments = list(agent.environments.all())
     bound: list[BoundTool] = environments.unbound_in(agent, pins)
     for rows in (

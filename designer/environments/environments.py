@@ -25,6 +25,7 @@ from designer.agents import agent_vendors, agents
 from designer.environments.resolution import ACTIVITY_REPLACED, VENDOR, Facts, Resolution, resolve_facts
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Binding, Environment, NamedActivity, Pin, Place, Release
+from designer.pins import pinned_signatures
 from execution.activities import interfaces, kinds, operations, reach
 from people import audit
 from people.models import ApiKey, User
@@ -401,10 +402,10 @@ def pins_of(agent: Agent) -> list[Pin]:
 
 def items_of(agent: Agent) -> list[Pin]:
     """Return the pins that can be bound, and those of prompts and resources."""
-    agent_ids = [row.pk for row in agents.with_all_below([agent])[agent.pk]]
-    rows = Pin.objects.live().filter(agent__in=agent_ids)
-    rows = rows.select_related("agent", "version", "tool__endpoint__vendor")
-    return sorted(rows.defer("version__raw"), key=lambda pin: (agent_ids.index(pin.agent_id), pin.name))
+    tree = agents.with_all_below([agent])[agent.pk]
+    agent_ids = [row.pk for row in tree]
+    rows = pinned_signatures.read_items(tree)
+    return sorted(rows, key=lambda pin: (agent_ids.index(pin.agent_id), pin.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,8 +155,9 @@ def _test_facts(tests: AgentTests, figure: Figure, *, at_least: int | None = Non
 def _upgrades_of(pins: Collection[Pin]) -> list[Upgrade]:
     if not pins:
         return []
-    pins_behind = upgrades.behind_pins({pin.agent for pin in pins})
-    return upgrades.to_current(pins_behind.filter(pk__in=[pin.pk for pin in pins]))
+    selected = {pin.pk for pin in pins}
+    pins_behind = upgrades.read_behind({pin.agent for pin in pins})
+    return upgrades.to_current([pin for pin in pins_behind if pin.pk in selected])
 
 
 def _tools(pins: Sequence[Pin], newer: Iterable[Upgrade]) -> list[AgentTool]:

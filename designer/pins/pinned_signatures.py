@@ -1,12 +1,14 @@
 """The pins of agents as a model sees them: rows in, effective signatures out."""
 
 from collections.abc import Collection, Sequence
+from functools import cache
 
 from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import retries
 from catalog.rules.retries import Resolved
+from core.compiled_queries import CompiledQuery, named_keys
 from core.outbound.errors import printable
 from designer.models import Agent, Pin, PinQuerySet
 from designer.pins import tunings
@@ -25,6 +27,21 @@ def pinned(agents: Sequence[Agent]) -> PinQuerySet:
 def pinned_items(agents: Sequence[Agent]) -> PinQuerySet:
     """The same with the pins of prompts and resources."""
     return with_signatures(Pin.objects.live().filter(agent__in=agents))
+
+
+def read_items(agents: Collection[Agent]) -> list[Pin]:
+    """Return the agents' pins with all rows that their effective signatures need, and with their agents."""
+    agents_by_id = {agent.pk: agent for agent in agents}
+    pins = _items().rows(agents=list(agents_by_id))
+    for pin in pins:
+        pin.agent = agents_by_id[pin.agent_id]
+    return pins
+
+
+@cache
+def _items() -> CompiledQuery[Pin]:
+    rows = with_signatures(Pin.objects.live().filter(agent__in=named_keys("agents")))
+    return CompiledQuery(rows.defer("version__raw"))
 
 
 def with_signatures(pins: PinQuerySet) -> PinQuerySet:

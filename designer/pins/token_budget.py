@@ -20,7 +20,8 @@ _FRAME = '{"name":,"input_schema":{"type":"object","properties":{}}}'
 _DESCRIPTION, _REQUIRED = ',"description":', ',"required":[]'
 # Keywords that change the schema when they appear next to the properties, or that an export leaves out.
 _NOT_PLAIN = anthropic.LIMITS.contract.keywords_at_top() | {*json_schema.DERIVED, "nullable"}
-# Writing all tools in all formats takes longer than everything else that a page with these figures does.
+# Writing a tool takes longer than a digest of it, and writing all of them in all formats longer than a page.
+_tokens: ContentCache[int] = ContentCache()
 _tokens_by_format: ContentCache[dict[str, int]] = ContentCache(size=500)
 _PLAIN = {type_: len(f':{{"type":"{type_name}"}},') for type_, type_name in schema.TYPES.items()}
 
@@ -29,7 +30,7 @@ def tokens(tool: Effective) -> int:
     """Return the tokens in the usual format (`exports.USUAL`), which lists, page heads and the catalog
     show.
     """
-    return tokens_of_size(_size(exports.write_usual(tool)))
+    return _tokens.get(digest(tool), lambda: tokens_of_size(_size(exports.write_usual(tool))))
 
 
 def costs_as_written(fitting: ReleaseDocument, format_: Format, document: object) -> dict[str, int]:

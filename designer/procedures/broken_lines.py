@@ -1,7 +1,7 @@
 """Lines that a move of a pin has broken, until a user saves the text again."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from django.db.models import F
 
@@ -15,7 +15,7 @@ from designer.procedures import impact, vocabulary
 from designer.procedures.lint import Issue
 from designer.signatures import model_names
 from designer.signatures.effective import effective
-from protocols.signature import Signature
+from protocols.signature import Signature, from_json
 
 
 def move_between(
@@ -38,54 +38,52 @@ def move_between(
     )
 
 
-def remarks(texts: Mapping[int, str]) -> dict[int, list[Issue]]:
+def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Issue]]:
     """Return the issues of broken lines in stored texts, by the primary keys of their procedures.
 
-    One query if no pin has moved since the texts were saved.
+    One query if no pin has moved since the texts were saved. `pins`: those that the texts may name, with the
+    rows of `pinned_signatures.with_signatures`.
     """
     moved = _moved_since_saved(texts)
     if not moved:
         return {}
-    versions = ToolVersion.objects.defer("raw").in_bulk({version for _, *pair in moved for version in pair})
-    concerned = {}
-    for key in moved:
-        changes = diff.compare(*(versions[version].decoded() for version in key[1:])).changes
-        if impact.concerns_lines(changes):
-            concerned[key] = changes
-    rows = Pin.objects.filter(pk__in={pin for pin, *_ in concerned})
-    pins = {pin.pk: pin for pin in pinned_signatures.with_signatures(rows)} if concerned else {}
+    versions = ToolVersion.objects.filter(pk__in={version for _, version in moved})
+    signatures = {pk: from_json(text) for pk, text in versions.values_list("pk", "signature")}
+    pins_by_id = {pin.pk: pin for pin in pins}
     issues: defaultdict[int, list[Issue]] = defaultdict(list)
-    for key, changes in concerned.items():
-        pin, before, after = pins[key[0]], versions[key[1]], versions[key[2]]
-        move = move_between(pin, before.decoded(), after.decoded(), changes, version=after)
-        for procedure in moved[key]:
-            issues[procedure] += [
-                Issue(
-                    line=line.line,
-                    code="line_broken",
-                    severity="error",
-                    message=f"This line {line.message}",
-                    fix="Change the line. If it is right as it stands, save the text again.",
-                )
-                for line in impact.impacts(texts[procedure], move)
-                if line.breaks
-            ]
+    for (key, version), procedures in moved.items():
+        if (pin := pins_by_id.get(key)) is None:
+            continue
+        before, after = signatures[version], pin.version.decoded()
+        changes = diff.compare(before, after).changes
+        if impact.concerns_lines(changes):
+            move = move_between(pin, before, after, changes, version=pin.version)
+            for procedure in procedures:
+                issues[procedure] += [
+                    Issue(
+                        line=line.line,
+                        code="line_broken",
+                        severity="error",
+                        message=f"This line {line.message}",
+                        fix="Change the line. If it is right as it stands, save the text again.",
+                    )
+                    for line in impact.impacts(texts[procedure], move)
+                    if line.breaks
+                ]
     return issues
 
 
-def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int, int], list[int]]:
-    """Return, by pin, the version that texts were written for and that of the pin, the procedures with such
-    a text.
-    """
+def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
+    """Return, by pin and the version that texts were written for, the procedures with such a text."""
     rows = (
         ProcedureReference.objects.filter(procedure__in=procedures, pin__removed_at=None)
         .exclude(version=F("pin__version"))
         .exclude(version=None)
         .order_by("pin", "version", "procedure")
-        .values_list("pin", "version", "pin__version", "procedure")
+        .values_list("pin", "version", "procedure")
         .distinct()
     )
-    procedures_by_version: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
-    for *key, procedure in rows:
-        procedures_by_version[key[0], key[1], key[2]].append(procedure)
+    procedures_by_version: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for pin, version, procedure in rows:
+        procedures_by_version[pin, version].append(procedure)
     return procedures_by_version

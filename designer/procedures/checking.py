@@ -1,9 +1,10 @@
 """Parse and check the procedures of an agent. The number of queries does not grow with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from designer.models import Agent, Procedure
+from designer.models import Agent, Pin, Procedure
+from designer.pins import pinned_signatures
 from designer.procedures import broken_lines, lint, references, vocabulary
 from designer.procedures.lint import Issue
 from designer.procedures.references import Piece, Vocabulary
@@ -25,25 +26,33 @@ class Checked:
     of_agent: Sequence[Issue]
 
 
-def check_agent(agent: Agent, user: User, *, typed: Mapping[int, str] | None = None) -> Checked:
+def check_agent(
+    agent: Agent, user: User, *, typed: Mapping[int, str] | None = None, pins: Sequence[Pin] | None = None
+) -> Checked:
     """Check the agent's procedures. `typed` replaces the texts of these procedures; the key NEW is a new one.
 
-    Tools of other agents are named as far as `user` may see them.
+    Tools of other agents are named as far as `user` may see them. `pins`: those of
+    `pinned_signatures.read_items`, if they were read.
     """
+    pins = pinned_signatures.read_items([agent]) if pins is None else pins
     stored = {procedure.pk: procedure.text for procedure in Procedure.objects.live().filter(agent=agent)}
     texts = stored | dict(typed or {})
     # An edited text uses names for what the stored text refers to by id, including removed things.
-    names = vocabulary.vocabulary_of(agent, texts=[*stored.values(), *texts.values()])
-    return check_texts(agent, user, texts, names)
+    names = vocabulary.vocabulary_of(agent, texts=[*stored.values(), *texts.values()], pins=pins)
+    return check_texts(agent, user, texts, names, pins)
 
 
-def check_texts(agent: Agent, user: User, texts: Mapping[int, str], known: Vocabulary) -> Checked:
-    """Check texts, by the primary keys of their procedures, that may refer to what is `known`."""
+def check_texts(
+    agent: Agent, user: User, texts: Mapping[int, str], known: Vocabulary, pins: Iterable[Pin]
+) -> Checked:
+    """Check texts, by the primary keys of their procedures, that may refer to what is `known`. `pins`: those
+    of the agent, as `pinned_signatures.read_items` returns them.
+    """
     pieces = {key: references.parse(text, known) for key, text in texts.items()}
     names: set[str] = set().union(*(lint.unknown_names(text_pieces) for text_pieces in pieces.values()))
     elsewhere = vocabulary.find_elsewhere(names, agent, user)
     stored_texts = {key: references.stored(text_pieces) for key, text_pieces in pieces.items()}
-    broken_line_issues = broken_lines.remarks(stored_texts)
+    broken_line_issues = broken_lines.remarks(stored_texts, pins)
     return Checked(
         vocabulary=known,
         pieces=pieces,

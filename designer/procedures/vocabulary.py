@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from catalog.models import Tool
 from catalog.models.findings import FindingState
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ItemKind, ToolStatus
 from core.schema import spelling
 from designer.agents import transfers
 from designer.agents.agents import tree_of
@@ -39,11 +39,14 @@ MAX_DEPTH = 4
 MAX_NAMES_INSIDE = 200
 
 
-def vocabulary_of(agent: Agent, *, texts: Collection[str] = ()) -> Vocabulary:
+def vocabulary_of(
+    agent: Agent, *, texts: Collection[str] = (), pins: Iterable[Pin] | None = None
+) -> Vocabulary:
     """Return the vocabulary of an agent. `texts`: stored texts, whose removed pins and agents are included by
-    their last name.
+    their last name. `pins`: those of `pinned_signatures.read_items`, if they were read.
     """
-    pins = list(pinned_signatures.pinned([agent]))
+    items = pinned_signatures.read_items([agent]) if pins is None else pins
+    pins = [pin for pin in items if pin.tool.kind == ItemKind.TOOL]
     removed_ids = {int(pin_id) for text in texts for pin_id in _PINS_NAMED.findall(text)} - {
         pin.pk for pin in pins
     }

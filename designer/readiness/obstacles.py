@@ -7,6 +7,7 @@ conclusion.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from uuid import UUID
 
 from django.utils import timezone
@@ -18,6 +19,7 @@ from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, U
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
+from core.compiled_queries import CompiledQuery, named_keys
 from core.outbound.errors import printable
 from designer.agents import agent_vendors
 from designer.agents.agent_vendors import AllowedVendors
@@ -208,22 +210,13 @@ def _read_catalog(
     user: str,
 ) -> _Catalog:
     keys = {(tool.subject.tool, tool.subject.ordinal) for tool in tools}
-    version_rows = ToolVersion.objects.filter(
-        tool__in={pk for pk, _ in keys}, ordinal__in={ordinal for _, ordinal in keys}
-    )
-    version_rows = version_rows.defer("raw").select_related(
-        "tool__endpoint__vendor",
-        "tool__endpoint__credential__grant",
-        "tool__endpoint__circuit",
-        "tool__circuit",
-        "tool__stopped",
-    )
+    version_rows = _versions().rows(tools=[pk for pk, _ in keys], ordinals=[ordinal for _, ordinal in keys])
     versions = {key: row for row in version_rows if (key := (row.tool_id, row.ordinal)) in keys}
     keys_of_activities = {resolution.version for resolution in resolutions.values() if resolution.version}
     rows = ActivityVersion.objects.select_related("activity")
     activities = rows.in_bulk(keys_of_activities) if keys_of_activities else {}
     activity_reach = _ActivityReach.read(
-        activities.values(), sorted({agent.slug} | {tool.agent for tool in tools})
+        activities.values(), agent, {tool.agent for tool in tools} - {agent.slug}
     )
     unlisted = [row.tool.stopped for row in versions.values() if not row.label and row.tool.stopped]
     endpoints = {row.tool.endpoint for row in versions.values()}
@@ -246,6 +239,20 @@ def _read_catalog(
         },
         user_access=_UserAccess.read(agent, user, endpoints),
         calls=evidence.last_calls(ran, [agent.pk, *(row.pk for row in activity_reach.agents.values())]),
+    )
+
+
+@cache
+def _versions() -> CompiledQuery[ToolVersion]:
+    rows = ToolVersion.objects.filter(tool__in=named_keys("tools"), ordinal__in=named_keys("ordinals"))
+    return CompiledQuery(
+        rows.defer("raw").select_related(
+            "tool__endpoint__vendor",
+            "tool__endpoint__credential__grant",
+            "tool__endpoint__circuit",
+            "tool__circuit",
+            "tool__stopped",
+        )
     )
 
 
@@ -290,12 +297,15 @@ class _ActivityReach:
     allowed: dict[int, AllowedVendors]
 
     @classmethod
-    def read(cls, versions: Collection[ActivityVersion], slugs: Iterable[str]) -> "_ActivityReach":
+    def read(
+        cls, versions: Collection[ActivityVersion], root: Agent, slugs: Collection[str]
+    ) -> "_ActivityReach":
         # Mocks reach nothing.
         versions = [version for version in versions if kinds.get(version.kind).acts]
         reached = reach.reached(versions)
         tools = {tool for row in reached.values() for tool in row.tools}
-        agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)}
+        sub_agents = Agent.objects.live().filter(slug__in=slugs) if slugs else ()
+        agents = {row.slug: row for row in (root, *sub_agents)}
         allowed = agent_vendors.allowed_by_agent(agents.values()) if versions else {}
         return cls(reached, checks.whys_by_version(tools), agents, allowed)
 

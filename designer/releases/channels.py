@@ -9,12 +9,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
 
 from catalog.notifications import outbox
+from core.compiled_queries import CompiledQuery, named_value
 from core.errors import DomainError, invalid
 from designer.agents.agents import locked
 from designer.models import Agent, Channel, ChannelMove, Release, Retirement
@@ -53,15 +56,22 @@ class ChannelState:
 
 def states(agent: Agent) -> list[ChannelState]:
     """Return `live`, then the other channels that point to a release, by name."""
-    last_moves = {
-        row.channel_id: row for row in moves(agent).order_by("channel_id", "-pk").distinct("channel_id")
-    }
+    channel_rows, move_rows = _state_queries()
+    last_moves = {row.channel_id: row for row in move_rows.rows(agent=agent.pk)}
     states_by_name = {
         row.name: ChannelState(row.name, row.release, last_moves.get(row.pk))
-        for row in agent.channels.exclude(release=None).select_related("release").defer("release__document")
+        for row in channel_rows.rows(agent=agent.pk)
     }
     live = states_by_name.pop(LIVE, ChannelState(LIVE))
     return [live, *states_by_name.values()]
+
+
+@cache
+def _state_queries() -> tuple[CompiledQuery[Channel], CompiledQuery[ChannelMove]]:
+    agent = named_value("agent")
+    rows = Channel.objects.filter(agent=agent).exclude(release=None).select_related("release")
+    last_moves = moves(agent).order_by("channel_id", "-pk").distinct("channel_id")
+    return CompiledQuery(rows.defer("release__document")), CompiledQuery(last_moves)
 
 
 def state(agent: Agent, name: str) -> ChannelState:
@@ -82,7 +92,7 @@ def by_release(found: Iterable[ChannelState]) -> dict[int, list[str]]:
     return names
 
 
-def moves(agent: Agent) -> QuerySet[ChannelMove]:
+def moves(agent: Agent | RawSQL) -> QuerySet[ChannelMove]:
     """Return all moves of all channels, the newest first."""
     rows = ChannelMove.objects.filter(channel__agent=agent).select_related(
         "channel", "moved_by", "before", "release"

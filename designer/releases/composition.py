@@ -59,9 +59,7 @@ def trees(roots: Sequence[Agent]) -> dict[int, list[Node]]:
     procedure_rows = rendering.rows_of(rows.values())
     # One query reads all pins, and one each kind of row that procedures need.
     items: defaultdict[int, list[tuple[Pin, ReleasedTool]]] = defaultdict(list)
-    for pin in pinned_signatures.pinned_items(list(rows.values())):
-        # All pins share the agent's object, so that nothing is read per pin.
-        pin.agent = rows[pin.agent_id]
+    for pin in pinned_signatures.read_items(rows.values()):
         items[pin.agent_id].append((pin, released_tool(pin)))
     nodes = {pk: _node(agent, items[pk], procedure_rows[pk], rows) for pk, agent in rows.items()}
     return {root: [nodes[agent.pk] for agent in tree] for root, tree in agents_by_root.items()}

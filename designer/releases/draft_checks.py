@@ -25,6 +25,7 @@ from designer.releases import effective_versions, rehearsed
 from designer.releases.checks import Check, CheckedAgent, CheckedTool, TokenLimit, checks
 from designer.releases.composition import Node
 from people.models import User
+from protocols.signature import from_json
 
 # Each format with the part of one agent's draft that it carries.
 CarriedByFormat = list[tuple[Format, Carried]]
@@ -192,7 +193,7 @@ def _check_procedures(
         kept_out=blocked,
     )
     texts = {procedure.pk: procedure.text for procedure in node.rows.procedures}
-    checked = checking.check_texts(node.agent, reader, texts, names)
+    checked = checking.check_texts(node.agent, reader, texts, names, node.pins)
     is_clean = True
     for procedure in node.rows.procedures:
         where = reverse("procedure", args=[node.agent.slug, procedure.slug])
@@ -245,11 +246,12 @@ def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[in
     rows = ToolVersion.objects.filter(
         tool__in={pin.tool_id for pin, _ in moved}, ordinal__in={ordinal for _, ordinal in moved}
     )
-    version_rows = {(row.tool_id, row.ordinal): row for row in rows.defer("raw")} if moved else {}
+    signatures = rows.values_list("tool_id", "ordinal", "signature")
+    texts = {(tool, ordinal): text for tool, ordinal, text in signatures} if moved else {}
     breaks_by_pin = {}
     for pin, ordinal in moved:
-        if old_version := version_rows.get((pin.tool_id, ordinal)):
-            changes = signature_diff.compare(old_version.decoded(), pin.version.decoded()).changes
+        if text := texts.get((pin.tool_id, ordinal)):
+            changes = signature_diff.compare(from_json(text), pin.version.decoded()).changes
             sentences = (change.sentence for change in changes if change.class_ == "breaking")
             breaks_by_pin[pin.pk] = tuple(sentences)
     return breaks_by_pin

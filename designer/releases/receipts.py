@@ -7,12 +7,15 @@ Runtimes read all day, so a receipt is written at most once a minute. The gatewa
 import logging
 from collections import defaultdict
 from datetime import datetime, timedelta
+from functools import cache
 
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
+from core.compiled_queries import CompiledQuery, named_value
 from core.db_errors import outage
 from core.prepared_statements import run_prepared
 from designer.models import Agent, Channel, Receipt, Release
@@ -89,16 +92,22 @@ def readers(agent: Agent) -> dict[str, list[Receipt]]:
     days after which a release counts as unused. The newest first.
     """
     since = timezone.now() - timedelta(days=settings.RELEASE_IN_USE_DAYS)
-    rows = receipts_of_agent(agent).filter(last_at__gt=since, key__revoked_at=None)
-    # One row per key and channel, though a key may read several forms.
-    rows = rows.order_by("channel", "key_id", "-last_at", "-id").distinct("channel", "key_id")
+    rows = _readers().rows(agent=agent.pk, since=since)
     receipts_by_channel: defaultdict[str, list[Receipt]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.last_at, reverse=True):
         receipts_by_channel[row.channel].append(row)
     return receipts_by_channel
 
 
-def receipts_of_agent(agent: Agent) -> QuerySet[Receipt]:
+@cache
+def _readers() -> CompiledQuery[Receipt]:
+    rows = receipts_of_agent(named_value("agent"))
+    rows = rows.filter(last_at__gt=named_value("since"), key__revoked_at=None)
+    # One row per key and channel, though a key may read several forms.
+    return CompiledQuery(rows.order_by("channel", "key_id", "-last_at", "-id").distinct("channel", "key_id"))
+
+
+def receipts_of_agent(agent: Agent | RawSQL) -> QuerySet[Receipt]:
     """Return the agent's receipts, the newest first."""
     rows = Receipt.objects.filter(release__agent=agent).select_related("key__user", "release")
     return rows.defer("release__document").order_by("-last_at", "-id")

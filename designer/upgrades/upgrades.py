@@ -3,13 +3,16 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
 
 from catalog.models import Tool, ToolVersion
 from catalog.review import holds
 from catalog.rules import diff
 from catalog.tools import versions
+from core.compiled_queries import CompiledQuery, named_keys
 from core.errors import DomainError
 from designer.agents import agent_vendors, agents
 from designer.models import Agent, Pin, Procedure, ProcedureReference
@@ -77,7 +80,7 @@ class Upgrade:
 
 def upgrades_of_agent(agent: Agent) -> list[Upgrade]:
     """Return an upgrade for each pin of the agent that is behind, by name."""
-    return to_current(behind_pins([agent]))
+    return to_current(read_behind([agent]))
 
 
 def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
@@ -88,13 +91,27 @@ def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
     sub_agents = [row for row in agents.with_all_below([agent])[agent.pk] if row.pk != agent.pk]
     visible = set(Agent.objects.active().visible_to(reader).filter(pk__in=[row.pk for row in sub_agents]))
     upgrades_by_agent: dict[Agent, list[Upgrade]] = {row: [] for row in sub_agents if row in visible}
-    for upgrade in to_current(behind_pins(list(upgrades_by_agent))) if upgrades_by_agent else ():
+    for upgrade in to_current(read_behind(upgrades_by_agent)) if upgrades_by_agent else ():
         if upgrade.breaking or upgrade.is_felt:
             upgrades_by_agent[upgrade.pin.agent].append(upgrade)
     return {row: upgrades for row, upgrades in upgrades_by_agent.items() if upgrades}
 
 
-def behind_pins(owners: Collection[Agent]) -> QuerySet[Pin]:
+def read_behind(owners: Collection[Agent]) -> list[Pin]:
+    """Return the rows of `behind_pins`, each with its agent out of `owners`."""
+    agents_by_id = {agent.pk: agent for agent in owners}
+    rows = _behind().rows(agents=list(agents_by_id))
+    for pin in rows:
+        pin.agent = agents_by_id[pin.agent_id]
+    return rows
+
+
+@cache
+def _behind() -> CompiledQuery[Pin]:
+    return CompiledQuery(behind_pins(named_keys("agents")))
+
+
+def behind_pins(owners: Collection[Agent] | RawSQL) -> QuerySet[Pin]:
     """Return the agents' pins with a newer version of their vendor, with the rows for a comparison."""
     rows = Pin.objects.live().filter(agent__in=owners, tool__current__isnull=False)
     newer_offered = pending_work.only_behind(rows).order_by("name", "pk")

@@ -1,11 +1,14 @@
 """The side panel of an agent's pages: its tools and procedures."""
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.token_estimate import tokens_of
+from core.compiled_queries import CompiledQuery, named_value
 from designer.agents import agent_vendors, transfers
 from designer.agents.agent_vendors import AllowedVendors
 from designer.models import Agent, Pin, Procedure, Transfer
@@ -15,13 +18,29 @@ from designer.pins import pinned_signatures, token_budget
 from designer.upgrades import pending_work
 
 
-def pane_context(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -> dict[str, Any]:
-    """For `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`; "" for none."""
-    pins = list(
-        pending_work.with_newer(pinned_signatures.pinned_items([agent])).select_related(
-            "tool__current", "tool__stopped", "tool__tool_picture"
-        )
-    )
+def read_pins(agent: Agent) -> list[Pin]:
+    """Return the rows of `pinned_signatures.read_items` with all that the panes show of them."""
+    pins = _pins().rows(agent=agent.pk)
+    for pin in pins:
+        pin.agent = agent
+    return pins
+
+
+@cache
+def _pins() -> CompiledQuery[Pin]:
+    rows = pinned_signatures.with_signatures(Pin.objects.live().filter(agent=named_value("agent")))
+    joined = ("tool__current", "tool__stopped", "tool__tool_picture")
+    texts = (f"{version}__{name}" for version in joined[:2] for name in ("raw", "signature"))
+    return CompiledQuery(pending_work.with_newer(rows).select_related(*joined).defer("version__raw", *texts))
+
+
+def pane_context(
+    agent: Agent, *, chosen: str = "", in_format: Budget | None = None, pins: Sequence[Pin] | None = None
+) -> dict[str, Any]:
+    """For `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`; "" for none.
+    `pins`: those of `read_pins`, if they were read.
+    """
+    pins = read_pins(agent) if pins is None else pins
     reviews = pending_work.reviews(pins)
     allowed = agent_vendors.allowed_for(agent)
     every_line = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]

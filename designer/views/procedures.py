@@ -1,6 +1,6 @@
 """The pages of operating procedures: the list of an agent's, the editor, its history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog.models import Tool
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import listing
 from catalog.search.tool_query import Query
 from catalog.token_estimate import estimate_tokens
@@ -80,7 +80,8 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     actor = person(request)
     draft = row.drafts.filter(user=actor).first()
     started = draft if draft and request.method != "POST" else row
-    names = vocabulary.vocabulary_of(row.agent, texts=[row.text, started.text])
+    pin_rows = agent_panes.read_pins(row.agent)
+    names = vocabulary.vocabulary_of(row.agent, texts=[row.text, started.text], pins=pin_rows)
     form = ProcedureForm(
         request.POST or None,
         known=names,
@@ -101,14 +102,14 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
             messages.success(request, _("Saved. Publish the agent when you want runtimes to get it."))
             return redirect("procedure", slug, row.slug)
     body = form["body"].value() or ""
-    checked = checking.check_agent(row.agent, actor, typed={row.pk: body})
+    checked = checking.check_agent(row.agent, actor, typed={row.pk: body}, pins=pin_rows)
     context = {
-        **agent_panes.pane_context(row.agent, chosen=f"procedure-{row.pk}"),
+        **agent_panes.pane_context(row.agent, chosen=f"procedure-{row.pk}", pins=pin_rows),
         "procedure": row,
         "form": form,
         **_draft(draft if started is draft else None),
         "pins_offered": _pins_named(row.agent, request.GET.getlist("made")),
-        **_tools(row.agent, checked),
+        **_tools(pin_rows, checked),
         **_remarks(checked, row, actor),
         # Without the script, which loads them after the page.
         **(_proposals(row, actor) if "proposals" in request.GET and actor.can_design else {}),
@@ -335,8 +336,9 @@ def procedure_restore(request: HttpRequest, slug: str, procedure: str) -> HttpRe
 def _pins_changed(request: HttpRequest, row: Procedure, context: dict[str, Any]) -> HttpResponse:
     context |= {"agent": row.agent, "procedure": row}
     if "checked" in context:
-        context |= _tools(row.agent, context["checked"])
-        context |= agent_panes.pane_context(row.agent, chosen=f"procedure-{row.pk}")
+        pin_rows = agent_panes.read_pins(row.agent)
+        context |= _tools(pin_rows, context["checked"])
+        context |= agent_panes.pane_context(row.agent, chosen=f"procedure-{row.pk}", pins=pin_rows)
     return render(request, "designer/_procedure_pinned.html", context)
 
 
@@ -383,11 +385,10 @@ def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
     }
 
 
-def _tools(agent: Agent, checked: Checked) -> dict[str, Any]:
+def _tools(pins: Iterable[Pin], checked: Checked) -> dict[str, Any]:
     """The agent's tools and sub-agents for the side pane: required inputs first."""
-    rows = pinned_signatures.pinned([agent]).order_by("name")
     tools: list[Mapping[str, Any]] = []
-    for pin in rows:
+    for pin in (pin for pin in pins if pin.tool.kind == ItemKind.TOOL):
         signature = pinned_signatures.effective_of(pin)
         inputs = sorted(signature.inputs, key=lambda each: not each.is_required)
         names = checked.vocabulary.by_pin[pin.pk]

@@ -60,7 +60,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
         "refused": [row for row in upgrade_list if row.refusal],
         "breaking_below": upgrades.breaking_below(agent, person(request)),
         "ready": sorted(assessed.ready, key=lambda tool: SEVERITIES.index(tool.state.severity)),
-        "activity_updates": activity_updates.updates_of(agent),
+        "activity_updates": activity_updates.updates_of(agent, [pin for pin, _ in assessed.tools]),
         "refused_move": _refused_move(request, agent),
         "back": [(pin, _move_value(pin, earlier_versions[pin.pk].ordinal)) for pin in moved],
     }

@@ -6,7 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from catalog.models import ToolVersion
+from catalog.rules.diff import signatures
 from core.numbered_pages import PAGE_SIZE, page_of
+from designer.pins import token_budget
+from designer.procedures import editing
 from designer.releases import publishing
 from designer.views import upgrades
 from people.models import Role
@@ -65,6 +68,24 @@ def test_pages_with_many_changes_stay_short_and_begin_with_what_breaks(moved):
         assert f"of {TOOLS}</span>" in page, name
         first = page.index(keys[0])
         assert "sky_099" in page[first : page.index("</summary>", first)], name
+
+
+@pytest.mark.parametrize(
+    ("path", "budget"), [("publish/", 32), ("upgrades/", 20), ("procedures/refill/", 22)]
+)
+def test_pages_with_many_changes_keep_to_their_queries_and_compare_once(
+    moved, path, budget, django_assert_max_num_queries, monkeypatch
+):
+    editing.create_procedure(moved.agent, actor=moved.admin, title="Refill", body="Call sky_001().")
+    for pin in moved.agent.pins.filter(name__in=["sky_001", "sky_002"]):
+        pin.version = ToolVersion.objects.get(tool=pin.tool, ordinal=1)
+        pin.save()
+    read(moved, f"/agents/desk/{path}")  # compiles the queries and compares
+    for module, name in ((signatures, "_compare"), (token_budget, "_count_by_format")):
+        monkeypatch.setattr(module, name, lambda *_, name=name: pytest.fail(f"{name} ran again"))
+
+    with django_assert_max_num_queries(budget):
+        read(moved, f"/agents/desk/{path}")
 
 
 def test_the_details_of_a_change_are_loaded_alone_and_are_on_the_page_without_script(moved):
