@@ -178,13 +178,6 @@ def _in_libpq(sql: str) -> tuple[bytes, list[str]]:
     return _PLACEHOLDER.sub(number, sql).encode(), names
 
 
-def _prepared_on(line: psycopg.Connection[Any]) -> _Prepared:
-    prepared: _Prepared | None = vars(line).get("pegboard_prepared")
-    if prepared is None:
-        prepared = vars(line)["pegboard_prepared"] = _Prepared(line)
-    return prepared
-
-
 def _is_at_rest(libpq: PGconn) -> bool:
     is_active = libpq.transaction_status == TransactionStatus.ACTIVE
     return libpq.pipeline_status == PipelineStatus.OFF and not is_active
@@ -210,7 +203,10 @@ def _conversation(
 
 
 def _exchange(line: psycopg.Connection[Any], requests: Sequence[tuple[str, Values]]) -> PQGen[list[Rows]]:
-    prepared, libpq, session = _prepared_on(line), line.pgconn, session_of(line)
+    libpq, session = line.pgconn, session_of(line)
+    prepared: _Prepared | None = vars(line).get("pegboard_prepared")
+    if prepared is None:
+        prepared = vars(line)["pegboard_prepared"] = _Prepared(line)
     is_idle = libpq.transaction_status == TransactionStatus.IDLE
     if session.is_pooled:
         prepared.forget_all()

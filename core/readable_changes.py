@@ -210,19 +210,19 @@ def _parameter_lines(parameter: Mapping[str, Any]) -> Iterator[str]:
         if value in (None, "", [], ()):
             continue
         if name == "allowed_values":
-            value = ", ".join(map(_allowed_value, value))
+            value = ", ".join(
+                outline(item)
+                if not isinstance(item, Mapping)
+                else f"{item.get('name')} ({item['description']})"
+                if item.get("description")
+                else str(item.get("name"))
+                for item in value
+            )
         elif is_structure(value):
             value = outline(value).replace("\n", f"\n{label} / ")
             yield f"{label} / {value}"
             continue
         yield f"{label}: {outline(value)}"
-
-
-def _allowed_value(value: Any) -> str:
-    if not isinstance(value, Mapping):
-        return outline(value)
-    description = value.get("description")
-    return f"{value.get('name')} ({description})" if description else str(value.get("name"))
 
 
 def _fact_changes(label: str, before: Any, after: Any) -> Iterator[ReadableChange]:

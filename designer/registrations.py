@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from django.db.models import Count
 
 from catalog import token_estimate
-from catalog.review import inspector
+from catalog.review import similar_names
 from catalog.tools import effective_texts, versions
 from designer.environments import environments
 from designer.models import Agent, Pin
@@ -30,7 +30,7 @@ def _pinned_versions(tools: Collection[int]) -> Iterable[tuple[int, int, int]]:
     return pins.values_list("tool", "version").annotate(agents=Count("agent", distinct=True))
 
 
-inspector.USED_TOOLS.append(_used_tools)
+similar_names.USED_TOOLS.append(_used_tools)
 versions.PINNED.append(_pinned_versions)
 versions.MOVED.append(news.queue_behind_notices)
 news.register()

@@ -1,6 +1,6 @@
 """Decisions about findings. A decision about the bytes of a version is a decision about that version."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from django.db import transaction
@@ -8,9 +8,10 @@ from django.db.models import Q
 from django.utils import timezone
 
 from catalog.models import Finding, Tool, ToolVersion
-from catalog.models.findings import FindingState, Severity
-from catalog.review import holds
+from catalog.models.findings import FindingQuerySet, FindingState, Severity
+from catalog.review import holds, inbox
 from core.errors import DomainError
+from core.query_deadline import long_transaction
 from people import audit
 from people.models import AuditEntry, User
 
@@ -61,6 +62,17 @@ def decide(
     return finding, audit.record(actor, decision, finding, before=before, after=after, why=note)
 
 
+@long_transaction()
+def decide_all(
+    findings: FindingQuerySet, *, actor: User, decision: Decision, note_of: Callable[[Finding], str]
+) -> tuple[int, list[AuditEntry]]:
+    """Decide up to `inbox.AT_ONCE` findings. Return their number and the audit entries."""
+    # In the order in which a run locks tools, to avoid deadlocks.
+    rows = list(findings.order_by("tool", "pk")[: inbox.AT_ONCE])
+    entries = [decide(row, actor=actor, decision=decision, note=note_of(row))[1] for row in rows]
+    return len(rows), [entry for entry in entries if entry]
+
+
 @transaction.atomic
 def take_back(entry: AuditEntry, *, actor: User) -> Finding:
     """Take back the decision that an audit entry records, and return its finding.
@@ -98,6 +110,22 @@ def last_decision(finding: Finding) -> AuditEntry:
     if (entry := entries.first()) is None:
         raise DomainError("no_decision", "No decision about this finding was made yet.", status=409)
     return entry
+
+
+@long_transaction()
+def take_back_all(entries: Sequence[int], *, actor: User) -> tuple[list[Finding], list[str]]:
+    """Take back the decisions with these audit entries. Return their findings, and why others stay."""
+    rows = AuditEntry.objects.filter(pk__in=entries, kind=KIND).order_by("pk")
+    tools = dict(Finding.objects.filter(pk__in=[row.object_id for row in rows]).values_list("pk", "tool_id"))
+    findings, refusals = [], []
+    remaining = [row for row in rows if int(row.object_id) in tools]
+    # In the order in which a run locks tools, to avoid deadlocks.
+    for row in sorted(remaining, key=lambda row: (tools[int(row.object_id)], row.pk)):
+        try:
+            findings.append(take_back(row, actor=actor))
+        except DomainError as error:
+            refusals.append(error.message)
+    return findings, refusals
 
 
 def _lock(finding: Finding) -> tuple[Tool, Finding]:

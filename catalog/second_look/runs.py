@@ -48,7 +48,7 @@ from core.outbound.session import AGENT
 from people import audit
 from people.models import User
 from protocols import base, signature
-from protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
+from protocols.base import Item, NothingKnown, UnreadableItemError, identity
 from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
@@ -368,20 +368,17 @@ class _Look:
                     if tool in items and items[tool].digest != item.digest:
                         twofold.add(tool)
                     items[tool] = item if self._differs(tool, item) else structs.replace(item, document=None)
-                self._end(page, number, len(items))
+                if time.monotonic() - self.extended > EXTEND_EVERY:
+                    self._extend()
+                is_over = len(items) > self.endpoint.max_tools or time.monotonic() > self.ends
+                if page.next is not None and is_over:
+                    message = f"The list did not end in time ({number} pages were read)."
+                    raise UnavailableError("DEADLINE", message)
             if not session.bytes_read:
                 raise RefusedError(
                     "BY_HAND", "The list was entered here by hand, so no vendor is asked for it."
                 )
         return {tool: item for tool, item in items.items() if tool not in twofold}
-
-    def _end(self, page: Page, number: int, tool_count: int) -> None:
-        if time.monotonic() - self.extended > EXTEND_EVERY:
-            self._extend()
-        if page.next is None:
-            return
-        if tool_count > self.endpoint.max_tools or time.monotonic() > self.ends:
-            raise UnavailableError("DEADLINE", f"The list did not end in time ({number} pages were read).")
 
     def _extend(self) -> None:
         self.extended = time.monotonic()

@@ -214,7 +214,11 @@ def _explain(address: str, reply: Reply | None) -> dict[str, str]:
         return {"code": "NO_ANSWER", "message": message}
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if HTTPStatus.MULTIPLE_CHOICES <= reply.status < HTTPStatus.BAD_REQUEST:
-        destination = _destination_of(address, reply) or "another address"
+        # Without its query.
+        location = reply.headers.get("location", "").partition("?")[0]
+        destination = "another address"
+        with suppress(ValueError):
+            destination = printable(urljoin(address, location), 300) if location else destination
         message = f"{host} redirects to {destination}. Enter that address if it is the vendor's."
         return {"code": "REDIRECT", "message": message}
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -231,12 +235,3 @@ def _explain(address: str, reply: Reply | None) -> dict[str, str]:
     what = "JSON in a form" if "json" in kind else f"a reply ({reply.status}) in a form"
     message = f"{host} answered with {what} that belongs to no protocol of Pegboard. {WHERE_TO_LOOK}"
     return {"code": "UNKNOWN_REPLY", "message": message}
-
-
-def _destination_of(address: str, reply: Reply) -> str:
-    """Return the address that a reply redirects to, without its query; "" if it states none."""
-    location = reply.headers.get("location", "").partition("?")[0]
-    try:
-        return printable(urljoin(address, location), 300) if location else ""
-    except ValueError:
-        return ""

@@ -24,7 +24,31 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run, or only its changing part if the page requests that."""
     row = get_object_or_404(_runs(), pk=pk)
     template = "catalog/_run.html" if request.headers.get("HX-Request") else "catalog/run.html"
-    context = {"run": row, "progress": progress_of([row.endpoint_id]), **_results(row)}
+    context: dict[str, Any] = {"run": row, "progress": progress_of([row.endpoint_id])}
+    if row.is_active:
+        return render(request, template, context)
+    versions = ToolVersion.objects.filter(run=row).select_related("tool").order_by("pk")
+    # Notes are on the page of their tool.
+    findings = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
+    others = onboarding.other_protocols(row)
+    # The time of the automatic retry of a failed run. None without one, or if there was another run since.
+    endpoint = row.endpoint
+    is_last = not Run.objects.of_lists().filter(endpoint=endpoint, pk__gt=row.pk).exists()
+    is_waiting = row.status == RunStatus.FAILED and is_last and endpoint.is_live and not endpoint.is_paused
+    context |= {
+        "is_held": endpoint.held_run_id == row.pk,
+        "has_reply": LastReply.objects.filter(run=row).exists(),
+        "next_try": endpoint.next_due_at if is_waiting else None,
+        "other_protocols": others,
+        "recognized_protocol": next((choice for choice in others if choice[0] == row.spoken_protocol), None),
+        "added": versions.filter(ordinal=1)[:SHOWN] if row.added else [],
+        "changed": versions.filter(ordinal__gt=1)[:SHOWN] if row.changed else [],
+        "withdrawn": row.withdrawals.select_related("tool")[:SHOWN] if row.withdrawn else [],
+        "returned": row.returns.select_related("tool")[:SHOWN] if row.returned else [],
+        "rejections": row.rejections.all()[:SHOWN] if row.rejected else [],
+        "findings": findings.decisions().weighed().select_related("tool")[:SHOWN],
+        "shown": SHOWN,
+    }
     return render(request, template, context)
 
 
@@ -63,30 +87,3 @@ def run_protocol(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _runs() -> QuerySet[Run]:
     return Run.objects.select_related("endpoint__vendor", "requested_by")
-
-
-def _results(row: Run) -> dict[str, Any]:
-    if row.is_active:
-        return {}
-    versions = ToolVersion.objects.filter(run=row).select_related("tool").order_by("pk")
-    # Notes are on the page of their tool.
-    findings = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
-    others = onboarding.other_protocols(row)
-    # The time of the automatic retry of a failed run. None without one, or if there was another run since.
-    endpoint = row.endpoint
-    is_last = not Run.objects.of_lists().filter(endpoint=endpoint, pk__gt=row.pk).exists()
-    is_waiting = row.status == RunStatus.FAILED and is_last and endpoint.is_live and not endpoint.is_paused
-    return {
-        "is_held": row.endpoint.held_run_id == row.pk,
-        "has_reply": LastReply.objects.filter(run=row).exists(),
-        "next_try": endpoint.next_due_at if is_waiting else None,
-        "other_protocols": others,
-        "recognized_protocol": next((choice for choice in others if choice[0] == row.spoken_protocol), None),
-        "added": versions.filter(ordinal=1)[:SHOWN] if row.added else [],
-        "changed": versions.filter(ordinal__gt=1)[:SHOWN] if row.changed else [],
-        "withdrawn": row.withdrawals.select_related("tool")[:SHOWN] if row.withdrawn else [],
-        "returned": row.returns.select_related("tool")[:SHOWN] if row.returned else [],
-        "rejections": row.rejections.all()[:SHOWN] if row.rejected else [],
-        "findings": findings.decisions().weighed().select_related("tool")[:SHOWN],
-        "shown": SHOWN,
-    }

@@ -103,14 +103,8 @@ def _load(private: Secret) -> tuple[Any, str, str]:
     else:
         key = load_der_private_key(base64.b64decode(text), password=None)
     for kind, algorithm in _ALGORITHMS:
-        if isinstance(key, kind) and _fits(key, algorithm):
+        is_long = not isinstance(key, RSAPrivateKey) or key.key_size >= BITS
+        is_on_curve = not isinstance(key, EllipticCurvePrivateKey) or key.curve.name == _CURVES.get(algorithm)
+        if isinstance(key, kind) and is_long and is_on_curve:
             return key, algorithm, kid
     raise ValueError("no algorithm uses this key")
-
-
-def _fits(key: Any, algorithm: str) -> bool:
-    if isinstance(key, RSAPrivateKey):
-        return key.key_size >= BITS
-    if isinstance(key, EllipticCurvePrivateKey):
-        return key.curve.name == _CURVES[algorithm]
-    return True

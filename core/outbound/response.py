@@ -41,18 +41,17 @@ def _unsupported(header: str, value: str, budget: Budget) -> ProtocolViolationEr
 
 
 def _pieces(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
+    is_chunked = getattr(response, "chunked", False)
     # `read1` does not wait for more than has arrived, so that an error can state the size so far.
     arrivals = iter(partial(response.read1, _CHUNK, decode_content=False), b"")
-    for piece in _chunks(response, budget) if getattr(response, "chunked", False) else arrivals:
-        budget.body += len(piece)
-        yield piece
-
-
-def _chunks(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
     try:
-        yield from response.read_chunked(_CHUNK, decode_content=False)
-    except ValueError as exc:  # a negative size
-        raise _bad_chunk_size(budget) from exc
+        for piece in response.read_chunked(_CHUNK, decode_content=False) if is_chunked else arrivals:
+            budget.body += len(piece)
+            yield piece
+    except ValueError as exc:
+        if not is_chunked:
+            raise
+        raise _bad_chunk_size(budget) from exc  # it is negative
 
 
 def _bad_chunk_size(budget: Budget) -> ProtocolViolationError:

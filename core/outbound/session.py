@@ -335,8 +335,13 @@ class Session(RequestMethods):
             try:
                 return self._exchange(request, target)
             except UnavailableError as error:
-                wait = self._wait_before_retry(error, pause)
+                if error.code not in _PASSING and not error.code.startswith("HTTP_"):
+                    raise
+                wait = error.retry_after
                 if wait is None:
+                    wait = pause * random.uniform(0.5, 1.5)  # noqa: S311 - spreads retries, protects nothing
+                is_too_late = self._ends is not None and time.monotonic() + wait >= self._ends
+                if is_too_late or wait > self._limits.patience:
                     raise
             self.sleep(wait)
         return self._exchange(request, target)
@@ -511,13 +516,3 @@ class Session(RequestMethods):
             if is_enough and is_enough(b"".join(parts)):
                 return False
         return True
-
-    def _wait_before_retry(self, error: UnavailableError, pause: float) -> float | None:
-        """Return the seconds before the next try, or None if it would not help."""
-        if error.code not in _PASSING and not error.code.startswith("HTTP_"):
-            return None
-        pause *= random.uniform(0.5, 1.5)  # noqa: S311 - spreads retries, protects nothing
-        if error.retry_after is not None:
-            pause = error.retry_after
-        too_late = self._ends is not None and time.monotonic() + pause >= self._ends
-        return None if too_late or pause > self._limits.patience else pause

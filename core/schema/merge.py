@@ -171,26 +171,22 @@ def _join(one: Schema, other: Schema) -> tuple[Schema, Schema]:
         one_rule = {word: merged[word] for word in group if word in merged}
         other_rule = {word: other[word] for word in group if word in other}
         try:
-            joined = _join_rule(keyword, one_rule, other_rule)
+            if not one_rule or types.is_equal(one_rule, other_rule):
+                joined = other_rule
+            elif keyword in _GROUP_OF:
+                joined = _JOIN_GROUP[group[0]](one_rule, other_rule)
+            elif keyword == "const":
+                raise _NeverError
+            elif join_values := _JOIN_VALUE.get(keyword):
+                joined = {keyword: join_values(one_rule[keyword], other_rule[keyword])}
+            else:
+                # An annotation, or a keyword of the vendor's own: it is about the outer schema.
+                joined = one_rule
         except _ApartError:
             remainder |= other_rule
             continue
         merged = {word: value for word, value in merged.items() if word not in one_rule} | joined
     return merged, remainder
-
-
-def _join_rule(keyword: str, one: Schema, other: Schema) -> Schema:
-    if not one or types.is_equal(one, other):
-        return other
-    if keyword in _GROUP_OF:
-        return _JOIN_GROUP[_GROUP_OF[keyword][0]](one, other)
-    if keyword in ANNOTATIONS and keyword not in _FLAGS:
-        return one
-    if keyword == "const":
-        raise _NeverError
-    join = _JOIN_VALUE.get(keyword)
-    # A keyword of the vendor's own is about the outer schema.
-    return one if join is None else {keyword: join(one[keyword], other[keyword])}
 
 
 def _join_members(one: Schema, other: Schema) -> Schema:

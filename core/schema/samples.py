@@ -136,8 +136,12 @@ class _Maker:
             if not level["enum"]:
                 raise _NoValueError("A list of allowed values is empty.")
             return self.chance.choice(level["enum"])
-        if self.fullness and (examples := _examples_in(level)) and self.chance.random() < 0.2:
-            return self.chance.choice(examples)
+        if self.fullness:
+            # Those of the right type. The whole value is validated later.
+            stated = [*level.get("examples", ()), *(level[n] for n in ("default", "example") if n in level)]
+            examples = [value for value in stated if types.type_of(value) in types.types_of(level)]
+            if examples and self.chance.random() < 0.2:
+                return self.chance.choice(examples)
         make = {
             "string": self.text,
             "integer": self.number,
@@ -412,15 +416,6 @@ def _rule_for(level: Mapping[str, Any], name: str) -> Any:
             return rule
     rule = level.get("additionalProperties", True)
     return {"type": "string"} if rule is True else rule
-
-
-def _examples_in(level: Mapping[str, Any]) -> list[Any]:
-    """Return the examples and defaults of the right type. The whole value is validated later."""
-    examples = [
-        *level.get("examples", ()),
-        *(level[name] for name in ("default", "example") if name in level),
-    ]
-    return [value for value in examples if types.type_of(value) in types.types_of(level)]
 
 
 def _exact(bound: types.Bound) -> Fraction:

@@ -52,21 +52,14 @@ def _labelled_facts(entry: AuditEntry) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _labelled(kind: str, name: str, value: Any) -> tuple[str, Any]:
-    field = _field(kind, name)
-    if name in LABELS or field is None:
+    kind = KEY_KINDS[0] if kind in KEY_KINDS else kind
+    # The field of the changed row that an entry names, if there is one.
+    model = next((model for model in apps.get_models() if model._meta.model_name == kind), None)
+    try:
+        field = model._meta.get_field(name) if model else None
+    except FieldDoesNotExist:
+        field = None
+    if name in LABELS or not isinstance(field, Field):
         return LABELS.get(name, label_of(name)), value
     choices = dict(field.flatchoices) if isinstance(value, str) else {}
     return label_of(str(field.verbose_name)), str(choices.get(value, value)) if choices else value
-
-
-def _field(kind: str, name: str) -> "Field[Any, Any] | None":
-    """Return the field of the changed row that an entry names, if there is one."""
-    kind = KEY_KINDS[0] if kind in KEY_KINDS else kind
-    for model in apps.get_models():
-        if model._meta.model_name == kind:
-            try:
-                field = model._meta.get_field(name)
-            except FieldDoesNotExist:
-                return None
-            return field if isinstance(field, Field) else None
-    return None

@@ -9,7 +9,7 @@ from catalog import twins
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Finding, Vendor
 from catalog.models.runs import Trigger
-from catalog.review import inspector
+from catalog.review import inspector, similar_names
 from catalog.rules import policy
 from catalog.rules.inspection import Alarm
 from catalog.vendors import operations as vendor_operations
@@ -180,7 +180,7 @@ def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
         first = make_endpoint(vendor=make_vendor(name="One"), url=vendor.url)
         run_enumeration(first)
         used = list(first.tools.values_list("pk", flat=True))
-        monkeypatch.setattr(inspector, "USED_TOOLS", [lambda: used])
+        monkeypatch.setattr(similar_names, "USED_TOOLS", [lambda: used])
         copy = make_endpoint(vendor=make_vendor(name="Two"), url=f"{vendor.url}/tools")
         run_enumeration(copy)
     assert copy.tools.count() == 2
