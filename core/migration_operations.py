@@ -84,8 +84,13 @@ class AddFieldIfMissing(_RepeatableMixin, AddField):
         self, editor: BaseDatabaseSchemaEditor, model: type[Model], forwards: Callable[[], None]
     ) -> None:
         field: Any = model._meta.get_field(self.name)
-        if editor.collect_sql or field.column not in _column_names(editor, model._meta.db_table):
-            forwards()
+        if not editor.collect_sql:
+            with editor.connection.cursor() as cursor:
+                table = model._meta.db_table
+                columns = editor.connection.introspection.get_table_description(cursor, table)
+            if field.column in {column.name for column in columns}:
+                return
+        forwards()
 
 
 class AddIndexConcurrently(_RepeatableMixin, postgres_operations.AddIndexConcurrently):
@@ -135,12 +140,6 @@ class AddUniqueConstraintConcurrently(_RepeatableMixin, NotInTransactionMixin, A
         with _no_limits(editor):
             if _is_to_be_built(editor, model._meta.db_table, self.constraint.name):
                 editor.execute(statement, params=None)
-
-
-def _column_names(schema_editor: BaseDatabaseSchemaEditor, table: str) -> set[str]:
-    with schema_editor.connection.cursor() as cursor:
-        columns = schema_editor.connection.introspection.get_table_description(cursor, table)
-    return {column.name for column in columns}
 
 
 def _is_to_be_built(schema_editor: BaseDatabaseSchemaEditor, table: str, index: str) -> bool:

@@ -273,20 +273,17 @@ class _Pass:
         again = next(pages)
         if isinstance(pages, Generator):
             pages.close()  # ends what it has begun with the vendor
-        self.is_doubtful = again is not self.first and not self._has_same_content(again, self.first)
-
-    def _has_same_content(self, page: Page, other: Page) -> bool:
+        if again is self.first:
+            return
         # Documents are compared where digests differ: a vendor may write each of them anew for each reading.
         # A remembered page has none; it is recognised by its bytes.
         now = timezone.now()
-        items = {(item.tool_id, item.label): item for item in other.items}
-        if items.keys() != {(item.tool_id, item.label) for item in page.items}:
-            return False
-        return all(
+        items = {(item.tool_id, item.label): item for item in self.first.items}
+        self.is_doubtful = items.keys() != {(item.tool_id, item.label) for item in again.items} or not all(
             item.digest == (earlier := items[item.tool_id, item.label]).digest
             or (item.document and earlier.document and self._content_digest(item.document, now))
             == self._content_digest(earlier.document or {}, now)
-            for item in page.items
+            for item in again.items
         )
 
     def digest_content(self) -> str:

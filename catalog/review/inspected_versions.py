@@ -14,9 +14,6 @@ from catalog.tools.versions import predecessors
 from protocols import signature as normal_form
 from protocols.signature import Signature
 
-# Signatures that are in memory at once, and in one transaction.
-CHUNK = 300
-
 
 @dataclass(slots=True)
 class InspectedVersion:
@@ -31,17 +28,17 @@ class InspectedVersion:
     judged: int  # the number of alarms that the policy applied to when the version was recorded
 
 
-def read_versions(condition: str, values: Sequence[Any]) -> list[InspectedVersion]:
-    """Return up to CHUNK versions in the order of their keys. condition: SQL about `v`, a version."""
+def read_versions(condition: str, values: Sequence[Any], most: int) -> list[InspectedVersion]:
+    """Return up to `most` versions in the order of their keys. condition: SQL about `v`, a version."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
             SELECT v.id, v.tool_id, v.digest, v.label, v.rewrite, v.first_seen_at,
                 v.id IN (t.current_id, t.stopped_id), v.signature, v.alarms, t.version_count
             FROM catalog_toolversion v JOIN catalog_tool t ON t.id = v.tool_id
-            WHERE {condition} ORDER BY v.id LIMIT {CHUNK}
+            WHERE {condition} ORDER BY v.id LIMIT %s
             """,  # noqa: S608 - the conditions stand above
-            values,
+            [*values, most],
         )
         rows = cursor.fetchall()
     before = predecessors(row[0] for row in rows if row[-1] > 1)

@@ -20,13 +20,16 @@ from catalog.models.tools import ItemKind, item_kind, lock_in_order
 from catalog.notifications import outbox
 from catalog.review import holds, similar_names
 from catalog.review.holds import Caught
-from catalog.review.inspected_versions import CHUNK, InspectedVersion, read_versions
+from catalog.review.inspected_versions import InspectedVersion, read_versions
 from catalog.rules import policy
 from catalog.rules.inspection import REVISION, Alarm, links
 from catalog.rules.inspection.sinks import find_free_text
 from catalog.twins import twins_of
 from core.failpoints import failpoint
 from core.outbound.errors import printable
+
+# Signatures that are in memory at once, and in one transaction.
+CHUNK = 300
 
 
 def inspect_pending(endpoint_id: int | None = None, *, ends: float = math.inf) -> int:
@@ -75,7 +78,7 @@ def _inspect_chunk(run: Run, *, skip_locked: bool) -> _Step:
         return _Step.LEFT
     # An inspection that was begun with other rules starts again.
     last = row.inspected_through if row.inspecting == REVISION else 0
-    rows = read_versions("v.run_id = %s AND v.id > %s", [run.pk, last])
+    rows = read_versions("v.run_id = %s AND v.id > %s", [run.pk, last], CHUNK)
     noted = Run.objects.filter(pk=run.pk)
     if rows:
         _inspect(run.endpoint, run, rows, may_stop=row.inspected == 0)
@@ -91,7 +94,7 @@ def inspect_version(version: ToolVersion) -> None:
     """Inspect the run of this version now, for a designer who pins it, unless it was inspected."""
     run = version.run
     if run is not None and run.inspected == 0:
-        _inspect(run.endpoint, run, read_versions("v.id = %s", [version.pk]), may_stop=True)
+        _inspect(run.endpoint, run, read_versions("v.id = %s", [version.pk], CHUNK), may_stop=True)
 
 
 def inspect_older(tool: Tool, versions: Sequence[ToolVersion], rewritten: Collection[int] = ()) -> None:
@@ -100,7 +103,7 @@ def inspect_older(tool: Tool, versions: Sequence[ToolVersion], rewritten: Collec
     rewritten: the versions with the label of a stored version and another text.
     """
     if versions:
-        rows = read_versions("v.id = ANY(%s)", [[version.pk for version in versions]])
+        rows = read_versions("v.id = ANY(%s)", [[version.pk for version in versions]], CHUNK)
         _inspect(tool.endpoint, None, rows, may_stop=True, rewritten=rewritten)
 
 

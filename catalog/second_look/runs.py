@@ -331,20 +331,19 @@ class _Look:
                 again = self._list(client if is_other else None)
             except UnavailableError as error:
                 return steady if error.code == "DEADLINE" and number >= ENOUGH else []
+            revision = self.protocol.revision
             steady = [
                 difference
                 for difference in steady
-                if self._is_as_before(difference, again.get(difference.tool), is_other)
+                if (item := again.get(difference.tool))
+                and item.label == difference.version.label
+                and (
+                    item.digest == difference.item.digest
+                    if is_other
+                    else base.is_digest_of(difference.version.digest, item.digest, revision)
+                )
             ]
         return steady
-
-    def _is_as_before(self, difference: DifferentItem, again: Item | None, is_other: bool) -> bool:
-        version = difference.version
-        if again is None or again.label != version.label:
-            return False
-        if is_other:
-            return again.digest == difference.item.digest
-        return base.is_digest_of(version.digest, again.digest, self.protocol.revision)
 
     def _list(self, client: OtherClient | None) -> dict[str, Item]:
         """Return the listed items by identity, with documents for those that differ. None reads as Pegboard.

@@ -226,8 +226,6 @@ def update_endpoint(
     endpoint = locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = endpoint_facts(endpoint)
     stored_settings = endpoint.settings
-    if changes.get("protocol", endpoint.protocol) != endpoint.protocol:
-        _change_protocol(endpoint, changes["protocol"])
     _set_fields(endpoint, changes)
     _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=stored_settings)
     if (endpoint.url, endpoint.protocol) != (before["url"], before["protocol"]):
@@ -257,15 +255,13 @@ def update_endpoint(
     return endpoint
 
 
-def _change_protocol(endpoint: Endpoint, protocol: str) -> None:
-    """The settings are those of the new protocol, as it has them by default."""
-    if endpoint.tools.exists():
-        message = "Tools were read in this protocol. Connect the address once more in the other one."
-        raise DomainError("protocol_fixed", message, fields={"protocol": message}, status=409)
-    endpoint.protocol, endpoint.settings = protocol, {}
-
-
 def _set_fields(endpoint: Endpoint, changes: Mapping[str, Any]) -> None:
+    if changes.get("protocol", endpoint.protocol) != endpoint.protocol:
+        if endpoint.tools.exists():
+            message = "Tools were read in this protocol. Connect the address once more in the other one."
+            raise DomainError("protocol_fixed", message, fields={"protocol": message}, status=409)
+        # The settings are those of the new protocol, as it has them by default.
+        endpoint.protocol, endpoint.settings = changes["protocol"], {}
     if "policy" in changes:
         endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
     if "retry" in changes:

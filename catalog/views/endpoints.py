@@ -1,3 +1,4 @@
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -126,7 +127,8 @@ def _filled_in(
             data[kind.details[0].name] = name
         data["credential"] = NEW
         if not (data.get("vendor") or data.get("vendor_name")):
-            data["vendor_name"] = _host_of(request.POST.get("url", ""))
+            with suppress(ValueError):  # it is no address
+                data["vendor_name"] = urlsplit(request.POST.get("url", "")).hostname or ""
         if offers.decides_kind(request, chosen):
             data["secret"] = ""  # the server issues it, or there is none
     initial = _requested_values(request) | detections.initial_of(request, job)
@@ -160,14 +162,6 @@ def _kind_for(request: HttpRequest, chosen: dict[str, Any]) -> str:
     if offers.FILL in request.POST and stated in clients.KINDS:
         return stated
     return OAuthKind.CODE if chosen.get("authorization_url") else OAuthKind.CLIENT
-
-
-def _host_of(address: str) -> str:
-    # A first name for a vendor that was given none; "" for what is no address.
-    try:
-        return urlsplit(address).hostname or ""
-    except ValueError:
-        return ""
 
 
 @transaction.atomic

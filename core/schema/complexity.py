@@ -70,7 +70,13 @@ class _Count:
             raise TooComplexError
         self._open.add(key)
         below = self._below(schema, depth - 1) if depth else (0, 0)
-        counts = [(1, *below), *(self._of(branch, depth) for branch in self._in_place(schema))]
+        references = subschemas.own_references(schema)
+        try:
+            targets = [pointers.resolve_reference(self._document, reference) for reference in references]
+        except LookupError as exc:
+            raise TooComplexError from exc
+        branches = (*subschemas.in_place(schema), *targets)
+        counts = [(1, *below), *(self._of(branch, depth) for branch in branches)]
         # To find unevaluated parts, all schemas in place are evaluated again.
         times = 3 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         here, member, entry = (times * sum(count) for count in zip(*counts, strict=True))
@@ -80,15 +86,6 @@ class _Count:
             raise TooComplexError
         self._known[key] = meeting
         return meeting
-
-    def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
-        yield from subschemas.in_place(schema)
-        for reference in subschemas.own_references(schema):
-            try:
-                target = pointers.resolve_reference(self._document, reference)
-            except LookupError as exc:
-                raise TooComplexError from exc
-            yield target
 
     def _below(self, schema: dict[str, Any], depth: int) -> tuple[int, int]:
         """Return how many schemas apply to any one member, and to any one entry."""

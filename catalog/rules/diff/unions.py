@@ -117,14 +117,20 @@ class _Match:
 
     def changes(self) -> list[Change]:
         changes: list[Change] = []
+        path = self.place.path()
+        levels = [self.comparer.old.level(offer) for offer in self.all_offered] if not self.is_input else []
+        offered_types = frozenset[str]().union(*(types_of(level.schema) for level in levels))
         for branch in self.needed:
             similar = max(self.offered, key=lambda offer: self._likeness(branch, offer), default=None)
             if similar is not None and self._likeness(branch, similar):
                 self._use(similar)
                 changes += self._compare(branch, similar)
+            elif self.is_input:
+                changes.append(member_change("inputs", path, "narrowed", branch, None))
             else:
-                changes.append(self._lost_branch(branch))
-        path = self.place.path()
+                is_within = types_of(self.comparer.new.level(branch).schema) <= offered_types
+                kind: Kind = "widened" if is_within else "retyped"
+                changes.append(member_change("outputs", path, kind, None, branch))
         if self.is_input:
             return [*changes, *(member_change("inputs", path, "widened", None, new) for new in self.offered)]
         return [*changes, *(member_change("outputs", path, "narrowed", old, None) for old in self.offered)]
@@ -136,17 +142,6 @@ class _Match:
         old, new = (branch, offer) if self.is_input else (offer, branch)
         number = next((n for n, candidate in enumerate(self.all_offered) if candidate is offer), 0)
         return self.comparer.compare(old, new, self.place.to(str(number)))
-
-    def _lost_branch(self, branch: AnySchema) -> Change:
-        if self.is_input:
-            return member_change("inputs", self.place.path(), "narrowed", branch, None)
-        comparer = self.comparer
-        offered_types = frozenset[str]().union(
-            *(types_of(comparer.old.level(candidate).schema) for candidate in self.all_offered)
-        )
-        is_within = types_of(comparer.new.level(branch).schema) <= offered_types
-        kind: Kind = "widened" if is_within else "retyped"
-        return member_change("outputs", self.place.path(), kind, None, branch)
 
     def _likeness(self, branch: AnySchema, offer: AnySchema) -> int:
         """Return how surely two branches are the same one, changed; 0 when they are two different ones."""
