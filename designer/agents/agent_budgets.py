@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from core.errors import invalid
 from designer.agents.agents import locked
@@ -30,7 +31,11 @@ def set_limit(
 ) -> TokenLimit | None:
     """Set the limit. None removes it."""
     if limit is not None and not 0 < limit <= MAX_TOKENS:
-        raise invalid(limit=f"Enter a number of tokens from 1 to {MAX_TOKENS:,}, or none.")
+        raise invalid(
+            limit=_("Enter a number of tokens from 1 to {max_tokens}, or none.").format(
+                max_tokens=f"{MAX_TOKENS:,}"
+            )
+        )
     agent = locked(agent)
     row = limit_of(agent)
     before = facts(row)
@@ -38,7 +43,7 @@ def set_limit(
         TokenLimit.objects.filter(agent=agent).delete()
         row = None
     else:
-        row, _ = TokenLimit.objects.update_or_create(agent=agent, defaults={"tokens": limit, "stops": stops})
+        row = TokenLimit.objects.update_or_create(agent=agent, defaults={"tokens": limit, "stops": stops})[0]
     if facts(row) != before:
         audit.record(actor, "edit", agent, before=before, after=facts(row), why=why, agent=agent.pk)
     return row

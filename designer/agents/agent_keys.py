@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Prefetch, QuerySet
+from django.utils.translation import gettext as _
 
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
@@ -34,7 +35,7 @@ def issue(
     """
     key_agents = list(dict.fromkeys(agents))
     if len(key_agents) > MAX_AGENTS:
-        message = f"Choose at most {MAX_AGENTS} agents."
+        message = _("Choose at most {max_agents} agents.").format(max_agents=MAX_AGENTS)
         raise DomainError("invalid", message, fields={"agents": message})
     if environment:
         _check_environment(environment, key_agents)
@@ -63,8 +64,11 @@ def change_environment(key: ApiKey, *, actor: User, environment: str, expected: 
     row = ApiKey.objects.select_for_update(no_key=True).get(pk=key.pk)
     before = row.environment
     if expected is not None and expected != before:
-        current_state = f"runs tools in “{before}” now" if before else "has no environment now"
-        message = f"The key {current_state}. Check it, then decide again."
+        message = (
+            _("The key runs tools in “{environment}” now. Check it, then decide again.")
+            if before
+            else _("The key has no environment now. Check it, then decide again.")
+        ).format(environment=before)
         raise DomainError("changed_meanwhile", message, status=409)
     if environment:
         _check_environment(environment, [naming.agent for naming in row.named.select_related("agent")])
@@ -78,12 +82,16 @@ def change_environment(key: ApiKey, *, actor: User, environment: str, expected: 
 
 def _check_environment(name: str, agents: list[Agent]) -> None:
     if not agents:
-        raise invalid(environment="Choose the agents that have this environment.")
+        raise invalid(environment=_("Choose the agents that have this environment."))
     agents_with_it = set(
         Environment.objects.filter(agent__in=agents, name=name).values_list("agent", flat=True)
     )
     if agent_without_it := next((agent for agent in agents if agent.pk not in agents_with_it), None):
-        raise invalid(environment=f"“{agent_without_it}” has no environment “{printable(name, 60)}”.")
+        raise invalid(
+            environment=_("“{agent}” has no environment “{environment}”.").format(
+                agent=agent_without_it, environment=printable(name, 60)
+            )
+        )
 
 
 def environments_of(agents: Iterable[Agent]) -> list[str]:
@@ -115,7 +123,7 @@ def find_agents(owner: User, slugs: Iterable[str]) -> list[Agent]:
         agent.slug: agent for agent in Agent.objects.live().visible_to(owner).filter(slug__in=unique_slugs)
     }
     if missing := [slug for slug in unique_slugs if slug not in agents]:
-        message = f"There is no agent “{missing[0]}”."
+        message = _("There is no agent “{slug}”.").format(slug=missing[0])
         raise DomainError("invalid", message, fields={"agents": message})
     return [agents[slug] for slug in unique_slugs]
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from django.db import connection
+from django.utils.translation import gettext as _
 
 from catalog.models import ActivityVersion, Tool, Vendor
 from core.errors import DomainError
@@ -61,8 +62,10 @@ class AllowedVendors:
     @property
     def names(self) -> str:
         rows = list((self.vendors or {}).values())
-        more = f" and {len(rows) - MAX_NAMES} more" if len(rows) > MAX_NAMES else ""
-        return ", ".join(f"“{row}”" for row in rows[:MAX_NAMES]) + more
+        names = ", ".join(f"“{row}”" for row in rows[:MAX_NAMES])
+        if len(rows) <= MAX_NAMES:
+            return names
+        return _("{names} and {count} more").format(names=names, count=len(rows) - MAX_NAMES)
 
     def excluding_limit(self, vendor: Vendor) -> VendorLimit | None:
         """Return the nearest limit that excludes this vendor; None if it may be used."""
@@ -77,12 +80,24 @@ class AllowedVendors:
         limit = self.excluding_limit(vendor)
         if limit is None:
             return ""
-        parent_note = "" if limit.slug == agent.slug else f" (limited by its parent “{limit.name}”)"
-        alternative = f"Choose a tool of {self.names}" if self.names else "Choose another agent"
-        first = "Unpin it" if is_pinned else alternative
-        return (
-            f"“{tool}” is a tool of “{vendor}”, a vendor that “{agent}” may not use{parent_note}. "
-            f"{first}, or allow the vendor on the edit page of “{limit.name}”."
+        message = (
+            _("“{tool}” is a tool of “{vendor}”, a vendor that “{agent}” may not use.")
+            if limit.slug == agent.slug
+            else _(
+                "“{tool}” is a tool of “{vendor}”, a vendor that “{agent}” may not use (limited by its "
+                "parent “{limiting_agent}”)."
+            )
+        )
+        if is_pinned:
+            advice = _("Unpin it, or allow the vendor on the edit page of “{limiting_agent}”.")
+        elif self.names:
+            advice = _(
+                "Choose a tool of {vendors}, or allow the vendor on the edit page of “{limiting_agent}”."
+            )
+        else:
+            advice = _("Choose another agent, or allow the vendor on the edit page of “{limiting_agent}”.")
+        return f"{message} {advice}".format(
+            tool=tool, vendor=vendor, agent=agent, limiting_agent=limit.name, vendors=self.names
         )
 
     def refusal_of(self, agent: Agent, activity: Reached) -> str:
@@ -90,10 +105,15 @@ class AllowedVendors:
         for version in activity.versions if self.limits else ():
             for origin in kinds.get(version.kind).origins(version.config):
                 limiting_agent = self.limits[0].name
-                return (
-                    f"“{version.activity}” sends requests to {printable(origin, 100)}, which is no vendor's "
-                    f"address, and “{agent}” is limited to the vendors on the edit page of “{limiting_agent}”"
-                    ". Choose an implementation that calls one of their tools."
+                return _(
+                    "“{implementation}” sends requests to {address}, which is no vendor's address, and "
+                    "“{agent}” is limited to the vendors on the edit page of “{limiting_agent}”. "
+                    "Choose an implementation that calls one of their tools."
+                ).format(
+                    implementation=version.activity,
+                    address=printable(origin, 100),
+                    agent=agent,
+                    limiting_agent=limiting_agent,
                 )
         return next(filter(None, (self.refusal(agent, row.tool) for row in activity.tools)), "")
 

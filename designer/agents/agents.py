@@ -8,6 +8,8 @@ from typing import Any, Literal, TypedDict, Unpack
 from django.db import IntegrityError, connection, transaction
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from catalog.models import Tool, Vendor
 from catalog.rules import retries
@@ -142,7 +144,9 @@ def remove_agent(agent: Agent, *, actor: User) -> None:
     if agent.children.live().exists():
         raise DomainError(
             "has_sub_agents",
-            f"“{agent}” has sub-agents, some of them perhaps archived. Remove or move them first.",
+            _("“{agent}” has sub-agents, some of them perhaps archived. Remove or move them first.").format(
+                agent=agent
+            ),
             status=409,
         )
     agent.removed_at = timezone.now()
@@ -170,9 +174,11 @@ def restore_agent(agent: Agent, *, actor: User) -> Agent:
     transfers.lock_tree()
     agent = _locked_live(agent)
     if agent.archived_at is None:
-        raise DomainError("not_archived", f"“{agent}” is not archived.", status=409)
+        raise DomainError("not_archived", _("“{agent}” is not archived.").format(agent=agent), status=409)
     if agent.parent and agent.parent.archived_at:
-        message = f"The parent “{agent.parent}” is archived. Restore that agent first."
+        message = _("The parent “{parent}” is archived. Restore that agent first.").format(
+            parent=agent.parent
+        )
         raise DomainError("parent_archived", message, status=409)
     _set_archived(_with_all_below(agent, archived_at=agent.archived_at), None, actor, "restore", agent)
     agent.archived_at = None
@@ -187,8 +193,11 @@ def remove_team(team: Team, *, actor: User) -> None:
     team = teams.locked(team)
     count = Agent.objects.live().filter(team=team).count()
     if count:
-        agents_belong = "One agent belongs" if count == 1 else f"{count} agents belong"
-        message = f"{agents_belong} to “{team}”. Move {'it' if count == 1 else 'them'} to another team first."
+        message = ngettext(
+            "One agent belongs to “{team}”. Move it to another team first.",
+            "{count} agents belong to “{team}”. Move them to another team first.",
+            count,
+        ).format(count=count, team=team)
         raise DomainError("team_has_agents", message, status=409)
     teams.remove_team(team, actor=actor)
 
@@ -208,7 +217,7 @@ def _locked_live(agent: Agent) -> Agent:
     rows = Agent.objects.live().select_related("team", "parent__team")
     current = rows.select_for_update(of=("self",), no_key=True).filter(pk=agent.pk).first()
     if current is None:
-        raise DomainError("agent_removed", f"“{agent}” has been removed.", status=409)
+        raise DomainError("agent_removed", _("“{agent}” has been removed.").format(agent=agent), status=409)
     return current
 
 
@@ -298,7 +307,7 @@ def _apply(agent: Agent, changes: Changes) -> None:
     if "name" in changes:
         agent.name = changes["name"].strip()
         if name_error := display_names.name_problem(agent.name, MAX_NAME_LENGTH):
-            raise DomainError("invalid", "This name cannot be used.", fields={"name": name_error})
+            raise DomainError("invalid", _("This name cannot be used."), fields={"name": name_error})
     if "description" in changes:
         agent.description = checked(changes["description"], field="description", limit=MAX_DESCRIPTION_LENGTH)
     if "retry" in changes:
@@ -316,10 +325,10 @@ def _settle_team(agent: Agent, new_team: Team | None) -> None:
     # The parent was read before the lock, and its team may have changed since.
     agent.parent.refresh_from_db(fields=["team"])
     if new_team is not None and new_team != agent.parent.team:
-        message = (
-            f"A sub-agent has the team of its parent “{agent.parent}”. Move that agent, or remove the parent."
-        )
-        raise DomainError("invalid", "A sub-agent has its parent's team.", fields={"team": message})
+        message = _(
+            "A sub-agent has the team of its parent “{parent}”. Move that agent, or remove the parent."
+        ).format(parent=agent.parent)
+        raise DomainError("invalid", _("A sub-agent has its parent's team."), fields={"team": message})
     agent.team = agent.parent.team
 
 
@@ -360,15 +369,21 @@ def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
     # One query reads the whole tree; reading the path upwards would take one per step.
     tree = dict(Agent.objects.live().values_list("pk", "parent_id"))
     if Agent.objects.filter(pk=parent.pk).exclude(archived_at=None).exists():
-        raise _bad_parent(409, "parent_archived", f"“{parent}” is archived. Restore it first.")
+        raise _bad_parent(
+            409, "parent_archived", _("“{parent}” is archived. Restore it first.").format(parent=parent)
+        )
     ancestor: int | None = parent.pk
     while ancestor is not None:
         if ancestor == agent.pk:
             raise _bad_parent(
-                409, "circular_parent", f"“{parent}” is a sub-agent of “{agent}”, so it cannot be its parent."
+                409,
+                "circular_parent",
+                _("“{parent}” is a sub-agent of “{agent}”, so it cannot be its parent.").format(
+                    parent=parent, agent=agent
+                ),
             )
         if ancestor not in tree:
-            raise _bad_parent(400, "parent_removed", f"“{parent}” has been removed.")
+            raise _bad_parent(400, "parent_removed", _("“{parent}” has been removed.").format(parent=parent))
         ancestor = tree[ancestor]
     return parent
 
@@ -393,18 +408,22 @@ def _free_slug(name: str) -> str:
 
 def _save(agent: Agent) -> None:
     if agent.slug in RESERVED:
-        raise _slug_taken(f"“{agent.slug}” is an address of Pegboard itself. Choose another.")
+        raise _slug_taken(
+            _("“{slug}” is an address of Pegboard itself. Choose another.").format(slug=agent.slug)
+        )
     try:
         with transaction.atomic():
             agent.save()
     except IntegrityError as exc:
         if not unique_violations.is_taken(exc):
             raise
-        raise _slug_taken(f"Another agent has the address “{agent.slug}”.") from exc
+        raise _slug_taken(_("Another agent has the address “{slug}”.").format(slug=agent.slug)) from exc
     # Checked after the write, which waits for a transaction that releases this address.
     if not agent_addresses.claim(agent):
         raise _slug_taken(
-            f"Another agent has published at “{agent.slug}”, and runtimes may still use it. Choose another."
+            _(
+                "Another agent has published at “{slug}”, and runtimes may still use it. Choose another."
+            ).format(slug=agent.slug)
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core.compiled_queries import CompiledQuery, named_keys
 from core.errors import DomainError
@@ -92,8 +93,8 @@ def taken_names(agent: Agent, *, besides: Transfer) -> Mapping[str, str]:
     """Return the names that a transfer of the agent cannot have, in lower case, with what has each."""
     pins = Pin.objects.live().filter(agent=agent).values_list("name", flat=True)
     others = Transfer.objects.filter(agent=agent).exclude(pk=besides.pk).select_related("child")
-    return {name.lower(): f"a tool of “{agent}”" for name in pins} | {
-        other.name.lower(): f"the transfer to “{other.child}”" for other in others
+    return {name.lower(): _("a tool of “{agent}”").format(agent=agent) for name in pins} | {
+        other.name.lower(): _("the transfer to “{child}”").format(child=other.child) for other in others
     }
 
 
@@ -149,7 +150,9 @@ def _locked(transfer: Transfer) -> Transfer:
     # The agent is locked too, as by every edit of its pins.
     current = rows.select_for_update(of=("self", "agent"), no_key=True).first()
     if current is None:
-        message = f"“{transfer.agent}” does not transfer to “{transfer.child}” any more."
+        message = _("“{agent}” does not transfer to “{child}” any more.").format(
+            agent=transfer.agent, child=transfer.child
+        )
         raise DomainError("transfer_removed", message, status=409)
     if current.child.archived_at:
         raise archived(current.child)
@@ -161,12 +164,14 @@ def _checked_name(transfer: Transfer, name: str) -> str:
     used_names = taken_names(transfer.agent, besides=transfer)
     proposal = model_names.propose(name, used_names, vendor="transfer")
     if not model_names.is_legal(name):
-        message = (
-            "A name starts with a letter or an underscore and goes on with letters, digits, underscores "
-            f"and hyphens, 64 at most. Try “{proposal}”."
-        )
+        message = _(
+            "A name starts with a letter or an underscore and goes on with letters, digits, "
+            "underscores and hyphens, 64 at most. Try “{proposal}”."
+        ).format(proposal=proposal)
         raise DomainError("alias_illegal", message, fields={"name": message})
     if holder := used_names.get(name.lower()):
-        message = f"“{name}” is {holder} already. “{proposal}” is free."
+        message = _("“{name}” is {holder} already. “{proposal}” is free.").format(
+            name=name, holder=holder, proposal=proposal
+        )
         raise DomainError("alias_taken", message, fields={"name": message}, status=409)
     return name

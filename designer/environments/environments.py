@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 import protocols
 from catalog.models import Activity, ActivityVersion, Call, Tool, ToolVersion
@@ -81,9 +82,11 @@ def create(agent: Agent, *, actor: User, name: str, is_default: bool = False) ->
         raise invalid(name=NAME_RULE)
     names = list(agent.environments.values_list("name", flat=True))
     if name in names:
-        raise invalid(name=f"“{agent}” has an environment of this name.")
+        raise invalid(name=_("“{agent}” has an environment of this name.").format(agent=agent))
     if len(names) >= MAX_ENVIRONMENTS:
-        message = f"An agent has at most {MAX_ENVIRONMENTS} environments. Remove one first."
+        message = _("An agent has at most {max_environments} environments. Remove one first.").format(
+            max_environments=MAX_ENVIRONMENTS
+        )
         raise DomainError("too_many_environments", message, status=409)
     environment = Environment.objects.create(agent=agent, name=name)
     audit.record(actor, "create", environment, after={"name": name}, agent=agent.pk)
@@ -134,13 +137,15 @@ def _check_protection(environment: Environment, actor: User, version: ActivityVe
     if not environment.is_protected or actor.can_administer:
         return
     if version is None:
-        message = f"“{environment.name}” is protected. Only an administrator changes this."
+        message = _("“{name}” is protected. Only an administrator changes this.").format(
+            name=environment.name
+        )
         raise DomainError("environment_protected", message, status=403)
     if version.created_by_id == actor.pk:
-        message = (
-            f"“{environment.name}” is protected, and you have saved this version. Another designer or an "
+        message = _(
+            "“{name}” is protected, and you have saved this version. Another designer or an "
             "administrator has to choose it."
-        )
+        ).format(name=environment.name)
         raise DomainError("environment_protected", message, status=403)
 
 
@@ -152,10 +157,10 @@ def remove(environment: Environment, *, actor: User) -> None:
     """
     environment = _locked(environment)
     if environment.is_default:
-        message = (
-            f"Calls that name no environment run in “{environment.name}”. Make another one the default "
-            "first, or remove the default."
-        )
+        message = _(
+            "Calls that name no environment run in “{name}”. Make another one the default first, or "
+            "remove the default."
+        ).format(name=environment.name)
         raise DomainError("environment_is_default", message, status=409)
     _check_protection(environment, actor)
     before = {
@@ -193,13 +198,13 @@ def bind(
     _check_protection(environment, actor, version if activity else None)
     pin = next((pin for pin in pins_of(environment.agent) if pin.tool_id == tool.pk), None)
     if pin is None:
-        raise invalid(tool=f"“{environment.agent}” has no such tool.")
+        raise invalid(tool=_("“{agent}” has no such tool.").format(agent=environment.agent))
     if activity and version:
         check(pin, activity, version)
     before = _binding_facts(binding_before) if binding_before else {}
-    row, _ = Binding.objects.update_or_create(
+    row = Binding.objects.update_or_create(
         environment=environment, tool=tool, defaults={"activity": activity, "activity_version": version}
-    )
+    )[0]
     facts = {"environment": environment.name, "tool": pin.name, **_binding_facts(row)}
     audit.record(actor, "bind", row, before=before, after=facts, why=reason, agent=environment.agent_id)
     return row
@@ -215,15 +220,15 @@ def move_named(
     agent = agents.locked(agent)
     pin = next((pin for pin in pins_of(agent) if pin.tool_id == tool.pk), None)
     if pin is None:
-        raise invalid(tool=f"“{agent}” has no such tool.")
+        raise invalid(tool=_("“{agent}” has no such tool.").format(agent=agent))
     check(pin, activity, version)
     for environment in agent.environments.all():
         _check_protection(environment, actor, version)
     named_rows = NamedActivity.objects.filter(agent=agent, tool=tool, name=activity.name)
     before = named_rows.select_related("activity_version").first()
-    row, _ = NamedActivity.objects.update_or_create(
+    row = NamedActivity.objects.update_or_create(
         agent=agent, tool=tool, name=activity.name, defaults={"activity_version": version}
-    )
+    )[0]
     facts = {"tool": pin.name, "runs": f"implementation “{activity}”", "activity_version": version.number}
     facts_before = {"activity_version": before.activity_version.number} if before else {}
     audit.record(actor, "bind", row, before=facts_before, after=facts, why=reason, agent=agent.pk)
@@ -284,10 +289,10 @@ def _binding_facts(binding: Binding) -> dict[str, Any]:
 def check(pin: Pin, activity: Activity, version: ActivityVersion) -> None:
     """Raises DomainError if the activity's version cannot run for this tool."""
     if activity.removed_at:
-        message = f"“{activity}” was removed. Choose another implementation."
+        message = _("“{activity}” was removed. Choose another implementation.").format(activity=activity)
         raise DomainError("activity_removed", message, fields={"activity": message}, status=409)
     if activity.agent is not None and (activity.agent, activity.tool_id) != (pin.agent_id, pin.tool_id):
-        raise invalid(activity="This is the mock of another tool.")
+        raise invalid(activity=_("This is the mock of another tool."))
     signature, interface = pin.version.decoded(), version.interface
     if interface and (reason := interfaces.why_unfit(interface.decoded(), signature)):
         raise DomainError("activity_unfit", reason, fields={"activity": reason}, status=409)
@@ -304,9 +309,9 @@ def check_name(actor: User, name: str) -> None:
     Without a binding, a definition runs by the activity with its name, or with the name that it states.
     """
     if not actor.can_administer and _is_name_of_others(actor, name):
-        message = (
-            "Agents of other teams use a tool defined here that runs the implementation with this name. "
-            "Choose another name, or ask an administrator to save it."
+        message = _(
+            "Agents of other teams use a tool defined here that runs the implementation with this "
+            "name. Choose another name, or ask an administrator to save it."
         )
         raise DomainError("forbidden", message, fields={"name": message}, status=403)
 
@@ -323,9 +328,9 @@ def check_change(actor: User, activity: Activity) -> None:
     bindings_of_others = bound.exclude(environment__agent__in=Agent.objects.visible_to(actor))
     # The stored names count, not those that were just entered.
     if bindings_of_others.exists() or any(_is_name_of_others(actor, row.name) for row in dependents):
-        message = (
-            "Agents of other teams use this implementation. Ask an administrator to change it, or save "
-            "another one for your own agents."
+        message = _(
+            "Agents of other teams use this implementation. Ask an administrator to change it, or "
+            "save another one for your own agents."
         )
         raise DomainError("forbidden", message, status=403)
 
@@ -751,7 +756,7 @@ def _locked(environment: Environment) -> Environment:
     agent = agents.locked(environment.agent)
     current = Environment.objects.filter(pk=environment.pk).first()
     if current is None:
-        message = f"“{environment.name}” has been removed."
+        message = _("“{name}” has been removed.").format(name=environment.name)
         raise DomainError("environment_removed", message, status=409)
     current.agent = agent
     return current
@@ -762,9 +767,9 @@ def _find_binding(environment: Environment, tool: Tool, expected: str) -> Bindin
     binding = rows.filter(tool=tool).first()
     if expected not in (WHATEVER, state(binding)):
         current_binding = describe_binding(binding) if binding else "nothing"
-        message = (
-            f"The binding of “{tool}” in “{environment.name}” has changed since you opened this: it is "
-            f"{current_binding} now. Check it, then decide again."
-        )
+        message = _(
+            "The binding of “{tool}” in “{environment}” has changed since you opened this: it is "
+            "{implementation} now. Check it, then decide again."
+        ).format(tool=tool, environment=environment.name, implementation=current_binding)
         raise DomainError("binding_changed", message, status=409)
     return binding

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from catalog.models import Call
 from core.errors import DomainError
 from core.schema import samples
@@ -153,7 +155,9 @@ def run_all_steps(agent: Agent, procedure: Procedure, run: uuid.UUID, *, actor: 
     # Read before each step, because its arguments come from earlier results.
     while number := (rehearsal := read_rehearsal(agent, procedure, run)).next:
         if time.monotonic() > ends:
-            message = f"After {MAX_SECONDS:.0f} seconds no other step was begun. Run the others by hand."
+            message = _(
+                "After {max_seconds} seconds no other step was begun. Run the others by hand."
+            ).format(max_seconds=f"{MAX_SECONDS:.0f}")
             raise DomainError("too_slow", message, status=409)
         arguments = _complete_arguments(rehearsal.steps[number - 1], number)
         call = run_step(agent, procedure, run, number, actor=actor, arguments=arguments)
@@ -171,7 +175,9 @@ def _complete_arguments(step: MockRehearsalStep, seed: int) -> Mapping[str, Any]
     try:
         made_up = samples.generate(inputs_schema(step.signature), seed, fullness=0.0)
     except samples.UnmetSchemaError as error:
-        message = f"No inputs could be made up for “{step.pin.name}”: {error.why} Run this step by hand."
+        message = _("No inputs could be made up for “{name}”: {reason} Run this step by hand.").format(
+            name=step.pin.name, reason=error.why
+        )
         raise DomainError("inputs_unmet", message, status=409) from error
     return {**made_up, **known_arguments} if isinstance(made_up, dict) else known_arguments
 

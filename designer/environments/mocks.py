@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from catalog.models import Activity, ActivityVersion, Call
 from catalog.rules.sensitive_values import restore
@@ -167,7 +168,9 @@ def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool
     situation_names = [str(situation.__struct_config__.tag) for situation in SITUATIONS]
     if unknown := [name for name in switches if name not in situation_names]:
         raise invalid(
-            switch=f"There is no situation “{unknown[0]}”. Take one of: {', '.join(situation_names)}."
+            switch=_("There is no situation “{situation}”. Take one of: {choices}.").format(
+                situation=unknown[0], choices=", ".join(situation_names)
+            )
         )
 
     def switched(config: dict[str, Any]) -> dict[str, Any]:
@@ -201,7 +204,9 @@ def bind_all(environment: Environment, *, actor: User) -> int:
             fields[place.pin.name] = error.message
         count += 1
     if fields:
-        message = f"Nothing was bound: {', '.join(fields)} cannot have a mock as it is. Set it up first."
+        message = _("Nothing was bound: {names} cannot have a mock as it is. Set it up first.").format(
+            names=", ".join(fields)
+        )
         raise DomainError("mocks_unmet", message, fields=fields, status=409)
     return count
 
@@ -211,7 +216,7 @@ def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -
     signature = pin.version.decoded()
     mock = answers.read_mock(answers.check(config, signature))
     if refusal := outcomes.refusal(signature, arguments):
-        return MockReply(refusal, "The inputs do not fit, so no mock is asked.")
+        return MockReply(refusal, _("The inputs do not fit, so no mock is asked."))
     return answers.reply(mock, signature, arguments)
 
 
@@ -290,7 +295,11 @@ def assertions_of(agent: Agent) -> list[Assertion]:
 def read_assertions(agent: Agent, said: Sequence[Mapping[str, Any]]) -> list[Assertion]:
     """Parse assertions. Raises DomainError if one is invalid or names a tool that the agent does not have."""
     if len(said) > assertions.MAX_ASSERTIONS:
-        raise invalid(assertions=f"Give up to {assertions.MAX_ASSERTIONS} assertions.")
+        raise invalid(
+            assertions=_("Give up to {max_assertions} assertions.").format(
+                max_assertions=assertions.MAX_ASSERTIONS
+            )
+        )
     tool_names, parsed, faults = set(names(agent).values()), [], {}
     for number, document in enumerate(said):
         try:
@@ -300,7 +309,7 @@ def read_assertions(agent: Agent, said: Sequence[Mapping[str, Any]]) -> list[Ass
             continue
         parsed.append(assertion)
         if unknown := [name for name in assertion.tools if name not in tool_names]:
-            faults[f"assertions.{number}"] = f"The agent has no tool “{unknown[0]}”."
+            faults[f"assertions.{number}"] = _("The agent has no tool “{name}”.").format(name=unknown[0])
     if faults:
         raise invalid(**faults)
     return parsed
@@ -345,7 +354,9 @@ def _check_tool_names(assertion: Assertion, tool_names: Mapping[int, str]) -> Ve
     # A renamed or removed tool yields no statement about what the agent did.
     missing_tools = [name for name in assertion.tools if name not in tool_names.values()]
     return (
-        Verdict(assertion, False, f"The agent has no tool “{missing_tools[0]}” any more.", ())
+        Verdict(
+            assertion, False, _("The agent has no tool “{name}” any more.").format(name=missing_tools[0]), ()
+        )
         if missing_tools
         else None
     )

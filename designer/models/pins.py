@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Configuration, Tool, ToolVersion
 from catalog.models.tools import ItemKind
@@ -29,8 +30,8 @@ class PinQuerySet(models.QuerySet["Pin"]):
 class PinMode(models.TextChoices):
     """The signature that a runtime sees: the pinned one, or the current one."""
 
-    CACHED = "cached", "The signature of the release"
-    FRESH = "fresh", "The vendor's, while it only adds to that of the release"
+    CACHED = "cached", _("The signature of the release")
+    FRESH = "fresh", _("The vendor's, while it only adds to that of the release")
 
 
 class Pin(models.Model):

@@ -5,6 +5,7 @@ import uuid
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Tool
 from core.encryption import EncryptedField, KeyIdField
@@ -63,9 +64,9 @@ class RehearsalJudge(models.Model):
 
 
 class Gate(models.TextChoices):
-    OFF = "off", "Ignore"
-    WARN = "warn", "Warn"
-    REFUSE = "refuse", "Block publishing until accepted"
+    OFF = "off", _("Ignore")
+    WARN = "warn", _("Warn")
+    REFUSE = "refuse", _("Block publishing until accepted")
 
 
 class RehearsalPlan(models.Model):
@@ -95,10 +96,10 @@ class RehearsalPlan(models.Model):
 
 
 class RehearsalStatus(models.TextChoices):
-    QUEUED = "queued", "Queued"
-    RUNNING = "running", "Running"
-    SUCCEEDED = "succeeded", "Done"
-    FAILED = "failed", "Failed"
+    QUEUED = "queued", _("Queued")
+    RUNNING = "running", _("Running")
+    SUCCEEDED = "succeeded", _("Done")
+    FAILED = "failed", _("Failed")
 
 
 class RehearsalRun(models.Model):

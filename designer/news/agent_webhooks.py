@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Prefetch, QuerySet
+from django.utils.translation import gettext as _
 
 from catalog.notifications import kinds, webhooks
 from catalog.notifications.models import Webhook
@@ -72,14 +73,18 @@ def update(
 
 def _check(owner: User | None, events: Collection[str], agents: Collection[Agent]) -> None:
     if len(agents) > MAX_AGENTS:
-        raise invalid(agents=f"Choose at most {MAX_AGENTS} agents.")
+        raise invalid(agents=_("Choose at most {max_agents} agents.").format(max_agents=MAX_AGENTS))
     if owner and not agents:
-        raise invalid(agents="Choose at least one agent. Only administrators have webhooks for all agents.")
+        raise invalid(
+            agents=_("Choose at least one agent. Only administrators have webhooks for all agents.")
+        )
     others = [event for event in events if event in kinds.KINDS and event not in kinds.agent_kinds()]
     if agents and others:
         label = kinds.KINDS[others[0]].label
         raise invalid(
-            events=f"“{label}” is not about an agent. A webhook with agents is only notified about these."
+            events=_(
+                "“{label}” is not about an agent. A webhook with agents is only notified about these."
+            ).format(label=label)
         )
 
 

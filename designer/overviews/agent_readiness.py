@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from catalog.models.tools import ItemKind
 from designer.environments import environments
 from designer.models import Agent, Environment, Pin, Procedure, RehearsalStatus
@@ -114,7 +116,7 @@ def assess_procedures(
         lines: defaultdict[int, list[str]] = defaultdict(list)
         for impact in upgrade.lines:
             if impact.breaks:
-                lines[impact.procedure.pk].append(f"line {impact.line}")
+                lines[impact.procedure.pk].append(_("line {line}").format(line=impact.line))
         for procedure, broken in lines.items():
             updates[procedure].append(BreakingUpdate(upgrade.version.name, tuple(broken), upgrade.pin.name))
     states = {}
@@ -166,7 +168,9 @@ def _tools(pins: Sequence[Pin], newer: Iterable[Upgrade]) -> list[AgentTool]:
         for upgrade in newer
         if (
             lines := tuple(
-                f"“{impact.procedure}”, line {impact.line}" for impact in upgrade.lines if impact.breaks
+                _("“{procedure}”, line {line}").format(procedure=impact.procedure, line=impact.line)
+                for impact in upgrade.lines
+                if impact.breaks
             )
         )
     }

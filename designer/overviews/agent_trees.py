@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from catalog.token_estimate import estimate_tokens
 from designer.agents import agents, transfers
 from designer.models import Agent, Pin, Procedure, Transfer
@@ -158,28 +160,36 @@ def _find_procedure_problems(
                 holders = by_tool.get(tools.get(reference.target, 0))
                 name = names.by_pin[reference.target].name
             if holders:
-                agent_names = " and ".join(f"“{holder}”" for holder in holders[:MAX_NAMES])
+                agent_names = _(" and ").join(f"“{holder}”" for holder in holders[:MAX_NAMES])
                 yield Problem(
                     "other_agents_tool",
                     agent,
-                    f"“{procedure}”, line {piece.line}: “{name}()” is a tool of {agent_names}, and "
-                    f"“{agent}” does not have it.",
-                    "Move the tool here, pin it here too, or transfer to that agent.",
+                    _(
+                        "“{procedure}”, line {line}: “{tool}()” is a tool of {other_agents}, and “{agent}” "
+                        "does not have it."
+                    ).format(
+                        procedure=procedure, line=piece.line, tool=name, other_agents=agent_names, agent=agent
+                    ),
+                    _("Move the tool here, pin it here too, or transfer to that agent."),
                 )
 
 
 def _find_shared_tools(nodes: Sequence[TreeNode]) -> Iterator[Problem]:
     holders: defaultdict[int, list[Pin]] = defaultdict(list)
     for node in nodes:
-        for pin, _ in node.tools:
+        for pin, _tokens in node.tools:
             holders[pin.tool_id].append(pin)
     for pins in holders.values():
         if len(pins) > 1:
-            agent_names = " and ".join(f"“{pin.agent}”" for pin in pins)
-            differs = len({pin.version_id for pin in pins}) > 1
+            agent_names = _(" and ").join(f"“{pin.agent}”" for pin in pins)
+            message = (
+                _("{agents} both have “{tool}”, in different versions.")
+                if len({pin.version_id for pin in pins}) > 1
+                else _("{agents} both have “{tool}”.")
+            )
             yield Problem(
                 "tool_twice",
                 pins[-1].agent,
-                f"{agent_names} both have “{pins[0].tool}”{', in different versions' if differs else ''}.",
-                "Unpin it in one of them; or leave both, if both need it.",
+                message.format(agents=agent_names, tool=pins[0].tool),
+                _("Unpin it in one of them; or leave both, if both need it."),
             )

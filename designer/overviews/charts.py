@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from django.db import connection
 from django.db.models import Count
+from django.utils.translation import gettext as _
 
 from catalog.models import Tool, ToolVersion
 from catalog.review.holds import ReviewState
@@ -39,24 +40,32 @@ def tokens_by_release(agent: Agent, limit: int | None) -> Chart:
     newest = agent.releases.order_by("-number").values_list("number", "tokens")[:RELEASES]
     rows = list(reversed(newest))
     recorded = [(number, tokens) for number, tokens in rows if tokens is not None]
-    title = "Tokens by release"
+    title = _("Tokens by release")
     if len(recorded) < LEAST_POINTS:
-        return Chart(title=title, summary="Shown once two releases have recorded their tokens.")
-    labels = [f"Release {number}: {_count(tokens)} tokens" for number, tokens in rows]
+        return Chart(title=title, summary=_("Shown once two releases have recorded their tokens."))
+    labels = [
+        _("Release {number}: {tokens} tokens").format(number=number, tokens=_count(tokens))
+        for number, tokens in rows
+    ]
     columns = [
-        [] if tokens is None else [(tokens, "warn" if limit and tokens > limit else "")] for _, tokens in rows
+        [] if tokens is None else [(tokens, "warn" if limit and tokens > limit else "")]
+        for _number, tokens in rows
     ]
     marks, height = charts.bars(columns, labels, limit=limit)
     number, tokens = recorded[-1]
+    summary = (
+        _("Release {number} takes ~{tokens} tokens of the {limit} that the agent may take.")
+        if limit
+        else _("Release {number} takes ~{tokens} tokens; the agent has no limit.")
+    )
     return Chart(
         title=title,
-        summary=f"Release {number} takes ~{tokens:,} tokens"
-        + (f" of the {limit:,} that the agent may take." if limit else "; the agent has no limit."),
+        summary=summary.format(number=number, tokens=f"{tokens:,}", limit=_count(limit)),
         marks=marks,
         limit=height,
-        first=f"Release {rows[0][0]}",
-        last=f"Release {rows[-1][0]}",
-        columns=("Release", "Tokens", "Limit"),
+        first=_("Release {number}").format(number=rows[0][0]),
+        last=_("Release {number}").format(number=rows[-1][0]),
+        columns=(_("Release"), _("Tokens"), _("Limit")),
         rows=[(str(number), _count(tokens), _count(limit)) for number, tokens in reversed(rows)],
     )
 
@@ -66,30 +75,35 @@ def runtimes_by_release(receipts: Iterable[Receipt], live: int) -> Chart:
     keys: defaultdict[int, set[str]] = defaultdict(set)
     for receipt in receipts:
         keys[receipt.release.number].add(receipt.key.name)
-    title = "Runtimes by release"
+    title = _("Runtimes by release")
     if not keys:
-        return Chart(title=title, summary="No API key reads a release.")
+        return Chart(title=title, summary=_("No API key reads a release."))
     numbers = sorted({*keys, live} - {0})[-RELEASES:]
     counts = [len(keys[number]) for number in numbers]
-    labels = [f"Release {number}, API keys: {count}" for number, count in zip(numbers, counts, strict=True)]
-    marks, _ = charts.bars(
+    labels = [
+        _("Release {number}, API keys: {count}").format(number=number, count=count)
+        for number, count in zip(numbers, counts, strict=True)
+    ]
+    marks = charts.bars(
         [[(count, "warn" if number < live else "")] for number, count in zip(numbers, counts, strict=True)],
         labels,
-    )
+    )[0]
     reader_count = sum(map(len, keys.values()))
     behind = sum(len(names) for number, names in keys.items() if number < live)
     return Chart(
         title=title,
-        summary=f"API keys on a release before {live}, which is live: {behind} of {reader_count}."
+        summary=_("API keys on a release before {number}, which is live: {behind} of {count}.").format(
+            number=live, behind=behind, count=reader_count
+        )
         if live
-        else f"Nothing is live. API keys on a release: {reader_count}.",
+        else _("Nothing is live. API keys on a release: {count}.").format(count=reader_count),
         marks=marks,
-        first=f"Release {numbers[0]}",
-        last=f"Release {numbers[-1]}",
-        columns=("Release", "API keys", "Names"),
+        first=_("Release {number}").format(number=numbers[0]),
+        last=_("Release {number}").format(number=numbers[-1]),
+        columns=(_("Release"), _("API keys"), _("Names")),
         rows=[
             (
-                f"{number} (live)" if number == live else str(number),
+                _("{number} (live)").format(number=number) if number == live else str(number),
                 str(len(keys[number])),
                 ", ".join(sorted(keys[number])[:KEYS_NAMED]) or "—",
             )
@@ -103,26 +117,31 @@ def versions_with_pins(tool: Tool, versions: Sequence[tuple[ToolVersion, str, st
 
     versions: the newest first, with their `review_state`.
     """
-    title = "Versions and pins"
+    title = _("Versions and pins")
     if len(versions) < LEAST_POINTS:
-        return Chart(title=title, summary="Shown from the second version on.")
+        return Chart(title=title, summary=_("Shown from the second version on."))
     pins = Pin.objects.live().visible_to(user).filter(tool=tool).order_by().values_list("version")
     pin_counts = dict(pins.annotate(count=Count("pk")))
-    rows = [(version, HIDDEN.sub("", word)) for version, word, _ in reversed(versions)]
-    counts = [pin_counts.get(version.pk, 0) for version, _ in rows]
+    rows = [(version, HIDDEN.sub("", word)) for version, word, _address in reversed(versions)]
+    counts = [pin_counts.get(version.pk, 0) for version, _word in rows]
     pinned = sum(1 for count in counts if count)
     return Chart(
         title=title,
-        summary=f"Pinned: {pinned} of {len(rows)} versions. Pins: {sum(counts)}.",
+        summary=_("Pinned: {count} of {total} versions. Pins: {pin_count}.").format(
+            count=pinned, total=len(rows), pin_count=sum(counts)
+        ),
         marks=charts.timeline(
-            [version.first_seen_at.timestamp() for version, _ in rows],
+            [version.first_seen_at.timestamp() for version, _word in rows],
             counts,
-            [_TONES.get(getattr(version, "review_state"), "") for version, _ in rows],  # noqa: B009
-            [f"{word}, pins: {count}" for (_, word), count in zip(rows, counts, strict=True)],
+            [_TONES.get(getattr(version, "review_state"), "") for version, _word in rows],  # noqa: B009
+            [
+                _("{version}, pins: {count}").format(version=word, count=count)
+                for (_version, word), count in zip(rows, counts, strict=True)
+            ],
         ),
         first=f"{rows[0][0].first_seen_at:%-d %b %Y}",
         last=f"{rows[-1][0].first_seen_at:%-d %b %Y}",
-        columns=("Version", "First seen", "Pins"),
+        columns=(_("Version"), _("First seen"), _("Pins")),
         rows=[
             (word, f"{version.first_seen_at:%-d %b %Y}", str(count))
             for (version, word), count in zip(reversed(rows), reversed(counts), strict=True)
@@ -135,24 +154,35 @@ def calls_of_release(release: Release, document: ReleaseDocument) -> Chart:
     with connection.cursor() as cursor:
         cursor.execute(_CALLS, [release.agent_id, release.number, CALLS_READ])
         rows = cursor.fetchall()
-    title = "Calls since this release"
+    title = _("Calls since this release")
     if not rows:
-        return Chart(title=title, summary="No runtime has called a tool of this release.")
+        return Chart(title=title, summary=_("No runtime has called a tool of this release."))
     calls, refusals = sum(row[1] for row in rows), sum(row[2] for row in rows)
     names = {tool.id: HIDDEN.sub("", tool.signature.name) for tool in document.all_tools}
-    shown = [(names.get(tool, f"Tool {tool}"), *numbers) for tool, *numbers in rows[:TOOLS]]
-    marks, _ = charts.bars(
-        [[(calls - refused, ""), (refused, "bad")] for _, calls, refused, _ in shown],
-        [f"{name}: {calls:,} calls, {refused:,} refused" for name, calls, refused, _ in shown],
+    shown = [
+        (names.get(tool, _("Tool {number}").format(number=tool)), *numbers) for tool, *numbers in rows[:TOOLS]
+    ]
+    marks = charts.bars(
+        [[(calls - refused, ""), (refused, "bad")] for _name, calls, refused, _failed in shown],
+        [
+            _("{name}: {calls} calls, {refused} refused").format(
+                name=name, calls=f"{calls:,}", refused=f"{refused:,}"
+            )
+            for name, calls, refused, _failed in shown
+        ],
+    )[0]
+    summary = (
+        _("{refusals} of the newest {calls} calls were refused.")
+        if calls >= CALLS_READ
+        else _("{refusals} of the {calls} calls were refused.")
     )
-    newest = "newest " if calls >= CALLS_READ else ""
     return Chart(
         title=title,
-        summary=f"{refusals:,} of the {newest}{calls:,} calls were refused.",
+        summary=summary.format(refusals=f"{refusals:,}", calls=f"{calls:,}"),
         marks=marks,
         first=shown[0][0],
         last=shown[-1][0] if len(shown) > 1 else "",
-        columns=("Tool", "Calls", "Refused", "Failed"),
+        columns=(_("Tool"), _("Calls"), _("Refused"), _("Failed")),
         rows=[(name, *(f"{number:,}" for number in numbers)) for name, *numbers in shown],
         is_open=True,
     )

@@ -7,6 +7,7 @@ from typing import TypeVar
 from django.db.models import Model, QuerySet, Value
 from django.db.models.functions import Lower, NullIf, StrIndex
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from catalog.models import Vendor
 from catalog.search import Query, search
@@ -39,21 +40,21 @@ def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
     vendors = Vendor.objects.offering().filter(is_own=False)
     groups = (
         (
-            "Agents",
+            _("Agents"),
             [
                 JumpTarget(row.name, reverse("agent", args=[row.slug]), "agent")
                 for row in _named(agents, "name", text)
             ],
         ),
         (
-            "Tools",
+            _("Tools"),
             [
                 JumpTarget(row["name"], reverse("tool", args=[row["id"]]), "tool", row["vendor_name"])
                 for row in tools
             ],
         ),
         (
-            "Procedures",
+            _("Procedures"),
             [
                 JumpTarget(
                     row.title, reverse("procedure", args=[row.agent.slug, row.slug]), "audit", row.agent.name
@@ -61,9 +62,9 @@ def find_targets(text: str, user: User) -> list[tuple[str, list[JumpTarget]]]:
                 for row in _named(procedures, "title", text)
             ],
         ),
-        ("Releases", _releases(text, agents)),
+        (_("Releases"), _releases(text, agents)),
         (
-            "Vendors",
+            _("Vendors"),
             [
                 JumpTarget(row.name, reverse("vendor", args=[row.slug]), "vendor")
                 for row in _named(vendors, "name", text)
@@ -92,7 +93,7 @@ def _releases(text: str, agents: QuerySet[Agent]) -> list[JumpTarget]:
     )
     return [
         JumpTarget(
-            f"Release {row.number} of {row.agent.name}",
+            _("Release {number} of {agent}").format(number=row.number, agent=row.agent.name),
             reverse("release", args=[row.agent.slug, row.number]),
             "release",
         )

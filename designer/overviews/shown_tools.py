@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any, Literal
 
 import msgspec
+from django.utils.translation import gettext as _
 
 from catalog.models.tools import ItemKind
 from catalog.token_estimate import estimate_tokens
@@ -126,7 +127,9 @@ def find_text(name: str) -> Format:
     """Return the format. Raises DomainError if it does not exist or writes no text about tools."""
     format_ = publishing.find_format(name)
     if name not in TEXTS:
-        message = f"“{name}” is no text that holds tools. Take one of: {', '.join(TEXTS)}."
+        message = _("“{name}” is no text that holds tools. Take one of: {choices}.").format(
+            name=name, choices=", ".join(TEXTS)
+        )
         raise DomainError("unknown_format", message, fields={"format": message})
     return format_
 
@@ -138,7 +141,7 @@ def shown_tool(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTo
     Raises DomainError for a prompt or a resource, which no format writes.
     """
     if pin.tool.kind != ItemKind.TOOL:
-        message = "Formats write tools. Prompts and resources are served over MCP."
+        message = _("Formats write tools. Prompts and resources are served over MCP.")
         raise DomainError("not_a_tool", message, status=409)
     document = composition.tools_of(pin.agent, tried=None if tried is None else {pin.pk: tried})
     tool = next(tool.signature for tool in document.tools if tool.signature.name == pin.name)
@@ -214,29 +217,29 @@ def _check_limits(tool: Effective, limits: FormatLimits) -> Iterator[Limit]:
     if limits.tool_description is not None:
         is_met = length <= limits.tool_description
         yield Limit(
-            "Characters of the description", length, limits.tool_description, "ok" if is_met else "bad"
+            _("Characters of the description"), length, limits.tool_description, "ok" if is_met else "bad"
         )
     if limits.advised_description is not None:
         is_met = length <= limits.advised_description
-        label = "Characters of the description that are safe"
+        label = _("Characters of the description that are safe")
         yield Limit(label, length, limits.advised_description, "ok" if is_met else "warn")
     if limits.input_types != ALL_TYPES:
         wrong = [i.shown_name for i in tool.inputs if i.parameter.type not in limits.input_types]
-        yield Limit("Inputs of a type that it lacks", len(wrong), 0, "bad" if wrong else "ok")
+        yield Limit(_("Inputs of a type that it lacks"), len(wrong), 0, "bad" if wrong else "ok")
     if "outputs" in limits.carries and limits.output_types != ALL_TYPES:
         wrong = [o.parameter.name for o in tool.outputs if o.parameter.type not in limits.output_types]
-        yield Limit("Outputs of a type that it lacks", len(wrong), 0, "bad" if wrong else "ok")
+        yield Limit(_("Outputs of a type that it lacks"), len(wrong), 0, "bad" if wrong else "ok")
     if limits.enum_description is not None:
         values = [value for i in tool.inputs for value in i.parameter.allowed_values]
         max_length = max((len(value.description) for value in values), default=0)
         is_met = max_length <= limits.enum_description
-        label = "Characters of the longest meaning of a value"
+        label = _("Characters of the longest meaning of a value")
         yield Limit(label, max_length, limits.enum_description, "ok" if is_met else "warn")
     if (subset := limits.contract.subset) is not None:
         schema = inputs.write(tool, limits.contract).schema
         properties = len(spelling.properties_of(schema))
         yield Limit(
-            "Inputs of the strict schema",
+            _("Inputs of the strict schema"),
             properties,
             subset.properties,
             "ok" if properties <= subset.properties else "bad",

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+
 import protocols
 from catalog.models import Tool
 from designer.environments import mocks
@@ -122,12 +124,17 @@ def summarize_document(
 
 
 def _describe_runs(by_place: Mapping[str, Readiness]) -> list[tuple[str, str]]:
-    words = {"vendor": "its vendor", "latent": "simulated by the model", "nothing": "nothing"}
+    words = {"vendor": _("its vendor"), "latent": _("simulated by the model"), "nothing": _("nothing")}
     described = [
-        (place, f"implementation “{row.activity}”" if row.activity else words.get(row.runs, "nothing"))
+        (
+            place,
+            _("implementation “{implementation}”").format(implementation=row.activity)
+            if row.activity
+            else words.get(row.runs, words["nothing"]),
+        )
         for place, row in by_place.items()
     ]
-    return described if len({text for _, text in described}) > 1 else [("", described[0][1])]
+    return described if len({text for _place, text in described}) > 1 else [("", described[0][1])]
 
 
 def _destinations(tools: Iterable[SummarizedTool], rows: Mapping[int, Tool]) -> list[Destination]:
@@ -138,9 +145,9 @@ def _destinations(tools: Iterable[SummarizedTool], rows: Mapping[int, Tool]) -> 
             continue
         endpoint, needs = row.endpoint, summarized.tool.signature.requirements
         if needs.user or needs.secrets:
-            identity = "the end user"
+            identity = _("the end user")
         else:
-            identity = "this organisation" if endpoint.credential_id else "none"
+            identity = _("this organisation") if endpoint.credential_id else _("none")
         key = (
             urlsplit(endpoint.url).netloc,
             protocols.get(endpoint.protocol).label,

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from catalog.models import Configuration, Tool, ToolVersion
 from catalog.models.findings import FindingState
@@ -53,16 +54,21 @@ def pin_tool(
     agent = locked(agent)
     tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=tool.pk)
     if tool.endpoint.removed_at or tool.endpoint.vendor.removed_at:
-        message = f"“{tool}” belongs to a vendor that has been removed. Choose another tool."
+        message = _("“{tool}” belongs to a vendor that has been removed. Choose another tool.").format(
+            tool=tool
+        )
         raise DomainError("tool_withdrawn", message, fields={"tool": message}, status=409)
     if tool.status == ToolStatus.WITHDRAWN:
-        event = (
-            f"“{tool}” was withdrawn" if tool.endpoint.vendor.is_own else f"The vendor has withdrawn “{tool}”"
-        )
-        message = f"{event}. Choose another tool."
+        message = (
+            _("“{tool}” was withdrawn. Choose another tool.")
+            if tool.endpoint.vendor.is_own
+            else _("The vendor has withdrawn “{tool}”. Choose another tool.")
+        ).format(tool=tool)
         raise DomainError("tool_withdrawn", message, fields={"tool": message}, status=409)
     if agent.pins.live().filter(tool=tool).exists():
-        message = f"“{agent}” has “{tool}” already. Move that pin to change its version."
+        message = _("“{agent}” has “{tool}” already. Move that pin to change its version.").format(
+            agent=agent, tool=tool
+        )
         raise DomainError("already_pinned", message, fields={"tool": message}, status=409)
     _refuse_taken_address(agent, tool)
     agent_vendors.check(agent, tool)
@@ -83,7 +89,9 @@ def _refuse_taken_address(agent: Agent, tool: Tool) -> None:
     if tool.kind in (ItemKind.RESOURCE, ItemKind.RESOURCE_TEMPLATE):
         others = agent.pins.live().filter(tool__kind=tool.kind, tool__tool_id=tool.tool_id)
         if other := others.select_related("tool__endpoint__vendor").first():
-            message = f"“{agent}” has a resource of {other.tool.endpoint.vendor} with this address already."
+            message = _("“{agent}” has a resource of {vendor} with this address already.").format(
+                agent=agent, vendor=other.tool.endpoint.vendor
+            )
             raise DomainError("address_taken", message, fields={"tool": message}, status=409)
 
 
@@ -268,7 +276,9 @@ def _find_configuration(
         chosen if chosen and name == str(chosen) else configurations.find_configuration(pin.tool, name)
     )
     if reason := configurations.why_not(pin.version, configuration.values):
-        message = f"“{configuration}” does not fit version {printable(pin.version.name, 60)}. {reason}"
+        message = _("“{configuration}” does not fit version {version}. {reason}").format(
+            configuration=configuration, version=printable(pin.version.name, 60), reason=reason
+        )
         raise invalid(configuration=message)
     return configuration
 
@@ -305,13 +315,17 @@ def move_to_agent(
             pin, expected, now=before, wanted=before | {"agent": target.slug, "alias": new_alias}
         )
         if target == pin.agent:
-            message = f"“{pin.name}” is in “{target}” already."
+            message = _("“{name}” is in “{agent}” already.").format(name=pin.name, agent=target)
             raise DomainError("same_agent", message, fields={"agent": message}, status=409)
         if target.pk not in agents.tree_of(pin.agent):
-            message = f"“{target}” is not in the tree of “{pin.agent}”. Pin the tool there instead."
+            message = _(
+                "“{agent}” is not in the tree of “{pinning_agent}”. Pin the tool there instead."
+            ).format(agent=target, pinning_agent=pin.agent)
             raise DomainError("other_tree", message, fields={"agent": message})
         if target.pins.live().filter(tool=pin.tool_id).exists():
-            message = f"“{target}” has “{pin.tool}” already. Unpin it in one of the two."
+            message = _("“{agent}” has “{tool}” already. Unpin it in one of the two.").format(
+                agent=target, tool=pin.tool
+            )
             raise DomainError("already_pinned", message, fields={"agent": message}, status=409)
         agent_vendors.check(target, pin.tool)
         moved.append(_move_row(pin, target, actor, new_alias))
@@ -400,7 +414,9 @@ def _locked(pin: Pin) -> Pin:
         .first()
     )
     if current is None:
-        raise DomainError("pin_removed", f"“{pin.name}” is not pinned any more.", status=409)
+        raise DomainError(
+            "pin_removed", _("“{name}” is not pinned any more.").format(name=pin.name), status=409
+        )
     current.agent = agent
     return current
 
@@ -420,10 +436,14 @@ def _find_version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
 def review_refusal(tool: Tool, version: ToolVersion, state: FindingState) -> DomainError:
     """Return why review does not let this version be pinned."""
     if state == FindingState.BLOCKED:
-        code, reason = "version_blocked", "has been blocked in review. Choose another version."
+        code = "version_blocked"
+        message = _("Version {version} of “{tool}” has been blocked in review. Choose another version.")
     else:
-        code, reason = "version_held", "waits for review. Choose another version, or ask an administrator."
-    message = f"Version {printable(version.name, 60)} of “{tool}” {reason}"
+        code = "version_held"
+        message = _(
+            "Version {version} of “{tool}” waits for review. Choose another version, or ask an administrator."
+        )
+    message = message.format(version=printable(version.name, 60), tool=tool)
     return DomainError(code, message, fields={"version": message}, status=409)
 
 
@@ -444,18 +464,22 @@ def _choose_name(
     name = alias or model_names.derive(version.decoded().name)
     proposal = propose_name(agent, tool, name, besides=besides)
     if alias and not model_names.is_legal(alias):
-        message = (
-            "A name starts with a letter or an underscore and goes on with letters, digits, underscores "
-            f"and hyphens, 64 at most. Try “{proposal}”."
-        )
+        message = _(
+            "A name starts with a letter or an underscore and goes on with letters, digits, "
+            "underscores and hyphens, 64 at most. Try “{proposal}”."
+        ).format(proposal=proposal)
         raise DomainError("alias_illegal", message, fields={"alias": message})
     # Models read names, so a user has to choose another name for one that is taken.
     if proposal != name:
         proposal = propose_name(agent, tool, name, besides=besides, proposed=proposed)
-        question = "" if alias else " Say what this one is called:"
-        is_transfer = name.lower() in (name.lower() for name in transfers.names_of(agent))
-        owner = f"A transfer of “{agent}”" if is_transfer else f"Another tool of “{agent}”"
-        message = f"{owner} is called “{name}”.{question} “{proposal}” is free."
+        message = (
+            _("A transfer of “{agent}” is called “{name}”.")
+            if name.lower() in (name.lower() for name in transfers.names_of(agent))
+            else _("Another tool of “{agent}” is called “{name}”.")
+        ).format(agent=agent, name=name)
+        if not alias:
+            message += " " + _("Say what this one is called:")
+        message += " " + _("“{proposal}” is free.").format(proposal=proposal)
         raise NameTakenError("alias_taken" if alias else "name_taken", message, proposal)
     return name
 

@@ -8,6 +8,7 @@ import msgspec
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from msgspec import UNSET
 
 from catalog.models import Tool, ToolVersion
@@ -133,7 +134,7 @@ def restore(
     else:
         change = None
     if change is None or change.pk != entry:
-        message = "There is no such change of these words. Their history lists them all."
+        message = _("There is no such change of these words. Their history lists them all.")
         raise DomainError("no_such_entry", message, status=404)
     tool = target.tool if isinstance(target, Pin) else target
     versions_by_name = (row for row in tool.versions.all() if row.name == texts["against"])
@@ -161,7 +162,9 @@ def settle(
     old, vendors = tuning_of(target), of_vendor(version.decoded())
     stale_member = next((row for row in stale_of(old, version.decoded()) if row.member == member), None)
     if old is None or stale_member is None:
-        message = f"“{printable(member, 200)}” is not stale. It may have been settled already."
+        message = _("“{member}” is not stale. It may have been settled already.").format(
+            member=printable(member, 200)
+        )
         raise DomainError("not_stale", message, status=409)
     texts, replaced = members(words_of(old)), members(replaced_of(old))
     replaced.pop(stale_member.path, None)
@@ -173,7 +176,7 @@ def settle(
             texts[stale_member.path] = stale_member.now
     elif take == "merged":
         if stale_member.merged is None:
-            message = "Both changed the same place, so there is no merged text. Take a side, or write one."
+            message = _("Both changed the same place, so there is no merged text. Take a side, or write one.")
             raise DomainError("cannot_merge", message, status=409)
         texts[stale_member.path] = stale_member.merged
     if stale_member.path in texts and stale_member.now is not None:
@@ -255,13 +258,15 @@ def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
             .get(pk=target.pk)
         )
         if tool.current is None:
-            raise DomainError("no_version", f"“{tool}” has no version yet.", status=409)
+            raise DomainError("no_version", _("“{tool}” has no version yet.").format(tool=tool), status=409)
         return tool, tool.current
     # A pin has no lock of its own: every edit of an agent's pins locks the agent.
     agent = locked(target.agent)
     pin = agent.pins.live().select_related("version", "tool").filter(pk=target.pk).first()
     if pin is None:
-        raise DomainError("pin_removed", f"“{target.name}” is not pinned any more.", status=409)
+        raise DomainError(
+            "pin_removed", _("“{name}” is not pinned any more.").format(name=target.name), status=409
+        )
     pin.agent = agent
     return pin, pin.version
 

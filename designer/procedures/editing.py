@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Max, OuterRef, QuerySet, Subquery
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core import display_names, slugs
 from core.errors import DomainError
@@ -52,7 +53,9 @@ def create_procedure(
     body = _checked_body(TEMPLATE if body is None else body)
     count = agent.procedures.live().count()
     if count >= MAX_PROCEDURES:
-        message = f"“{agent}” has {count} procedures, and {MAX_PROCEDURES} is the most. Remove one first."
+        message = _(
+            "“{agent}” has {count} procedures, and {max_procedures} is the most. Remove one first."
+        ).format(agent=agent, count=count, max_procedures=MAX_PROCEDURES)
         raise DomainError("too_many_procedures", message, status=409)
     pieces = references.parse(body, vocabulary.vocabulary_of(agent, texts=[body]))
     last = agent.procedures.live().aggregate(last=Max("position"))["last"] or 0
@@ -138,7 +141,11 @@ def save_procedure(
     before = facts(procedure)
     why = why.strip()
     if problem := why_not(why, MAX_REASON_LENGTH):
-        raise DomainError("invalid", f"The reason cannot be kept: {problem}", fields={"why": problem})
+        raise DomainError(
+            "invalid",
+            _("The reason cannot be kept: {reason}").format(reason=problem),
+            fields={"why": problem},
+        )
     title = procedure.title if title is None else _checked_title(title)
     body = procedure.text if body is None else _checked_body(body)
     names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
@@ -167,7 +174,7 @@ def restore_version(
     """Save an earlier text as the newest version. Raises DomainError for an unknown number."""
     version = procedure.versions.filter(number=number).first()
     if version is None:
-        message = f"“{procedure}” has no version {number}."
+        message = _("“{procedure}” has no version {number}.").format(procedure=procedure, number=number)
         raise DomainError("unknown_version", message, fields={"version": message})
     return save_procedure(
         procedure,
@@ -222,16 +229,17 @@ def keep_draft(procedure: Procedure, *, user: User, title: str, body: str, based
     title.
     """
     if reason := why_not(title, MAX_TITLE_LENGTH):
-        raise DomainError("invalid", f"The title cannot be kept: {reason}", fields={"title": reason})
+        raise DomainError(
+            "invalid", _("The title cannot be kept: {reason}").format(reason=reason), fields={"title": reason}
+        )
     body = _checked_body(body)
     names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
     text = references.stored(references.parse(body, names))
-    draft, _ = ProcedureDraft.objects.update_or_create(
+    return ProcedureDraft.objects.update_or_create(
         procedure=procedure,
         user=user,
         defaults={"title": title, "text": text, "based_on": based_on, "saved_at": timezone.now()},
-    )
-    return draft
+    )[0]
 
 
 def pins_made_for(draft: ProcedureDraft) -> QuerySet[Pin]:
@@ -280,7 +288,9 @@ def _locked(procedure: Procedure) -> Procedure:
     agent = locked(procedure.agent)
     current = agent.procedures.live().filter(pk=procedure.pk).first()
     if current is None:
-        raise DomainError("procedure_removed", f"“{procedure}” has been removed.", status=409)
+        raise DomainError(
+            "procedure_removed", _("“{procedure}” has been removed.").format(procedure=procedure), status=409
+        )
     current.agent = agent
     return current
 
@@ -324,14 +334,16 @@ def _confirm_lines(procedure: Procedure, actor: User) -> None:
 def _checked_title(title: str) -> str:
     title = title.strip()
     if reason := display_names.name_problem(title, MAX_TITLE_LENGTH):
-        raise DomainError("invalid", "A procedure cannot be called so.", fields={"title": reason})
+        raise DomainError("invalid", _("A procedure cannot be called so."), fields={"title": reason})
     return title
 
 
 def _checked_body(body: str) -> str:
     body = body.replace("\r\n", "\n").replace("\r", "\n")
     if reason := why_not(body, MAX_TEXT_LENGTH):
-        raise DomainError("invalid", f"The text cannot be kept: {reason}", fields={"body": reason})
+        raise DomainError(
+            "invalid", _("The text cannot be kept: {reason}").format(reason=reason), fields={"body": reason}
+        )
     return body
 
 
@@ -340,7 +352,9 @@ def _free_slug(agent: Agent, title: str, proposal: str) -> str:
     if proposal:
         proposal = slugs.parse_slug(proposal)
         if proposal in used_slugs:
-            message = f"“{agent}” has a procedure at “{proposal}” already."
+            message = _("“{agent}” has a procedure at “{proposal}” already.").format(
+                agent=agent, proposal=proposal
+            )
             raise DomainError("slug_taken", message, fields={"slug": message}, status=409)
         return proposal
     # Leaves room for a hyphen and a number.

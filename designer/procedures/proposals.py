@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
@@ -135,7 +136,7 @@ def accept(
     text = references.display_text(pieces)
     row = next((row for row in find_open_sentences(pieces) if row.text.strip() == sentence.strip()), None)
     if row is None:
-        message = "This sentence was changed or removed. Choose from the new proposals."
+        message = _("This sentence was changed or removed. Choose from the new proposals.")
         raise DomainError("sentence_changed", message, fields={"sentence": message}, status=409)
     pin = None
     if isinstance(target, Agent):

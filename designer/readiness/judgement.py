@@ -11,6 +11,9 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from core.outbound.errors import printable
 from designer.environments.resolution import Resolution
 
@@ -156,44 +159,58 @@ def judge_procedure(facts: ProcedureFacts) -> tuple[State, ...]:
     """Return all statements about the procedure, the worst first; it is proven only if each of them is."""
     states = [judge_tests(facts.tests)]
     if facts.error_count:
-        states.append(State("text_errors", "error", f"{_count(facts.error_count, 'error')} in its text."))
+        message = ngettext("{count} error in its text.", "{count} errors in its text.", facts.error_count)
+        states.append(State("text_errors", "error", message.format(count=facts.error_count)))
     if facts.warning_count:
-        message = f"{_count(facts.warning_count, 'warning')} about its text."
-        states.append(State("text_warnings", "warning", message))
+        message = ngettext(
+            "{count} warning about its text.", "{count} warnings about its text.", facts.warning_count
+        )
+        states.append(State("text_warnings", "warning", message.format(count=facts.warning_count)))
     states += [_update_state(update) for update in facts.updates]
     counts = summarize(state.severity for state in facts.tools)
     total = len(facts.tools)
     if count := counts.get("error", 0):
-        states.append(State("tools_stopped", "error", f"{count} of {_count(total, 'tool')} cannot run."))
+        message = ngettext(
+            "{count} of {total} tool cannot run.", "{count} of {total} tools cannot run.", total
+        )
+        states.append(State("tools_stopped", "error", message.format(count=count, total=total)))
     if count := counts.get("warning", 0):
-        message = f"{count} of {_count(total, 'tool')} with a warning."
-        states.append(State("tools_warned", "warning", message))
+        message = ngettext(
+            "{count} of {total} tool with a warning.", "{count} of {total} tools with a warning.", total
+        )
+        states.append(State("tools_warned", "warning", message.format(count=count, total=total)))
     if count := counts.get("neutral", 0):
-        message = f"{count} of {_count(total, 'tool')} not tested yet."
-        states.append(State("tools_unproven", "neutral", message))
+        message = ngettext(
+            "{count} of {total} tool not tested yet.", "{count} of {total} tools not tested yet.", total
+        )
+        states.append(State("tools_unproven", "neutral", message.format(count=count, total=total)))
     if not total:
-        states.append(State("tools_missing", "neutral", "The text names no tool."))
+        states.append(State("tools_missing", "neutral", _("The text names no tool.")))
     return _worst_first(states)
 
 
 def judge_tests(facts: RehearsalFacts) -> State:
     if not facts.total:
-        return State("tests_missing", "neutral", "Not tested yet.")
-    judge = f"by “{printable(facts.judge, 60)}”" if facts.judge else "by comparing words"
-    message = f"{facts.right} of {_count(facts.total, 'test')} as expected, {judge}"
-    message += "" if facts.is_current else ", before the last change"
-    if facts.at_least is not None and facts.right < min(facts.at_least, facts.total):
-        message += f", below the threshold of {facts.at_least}."
+        return State("tests_missing", "neutral", _("Not tested yet."))
+    message = ngettext(
+        "{right} of {total} test as expected", "{right} of {total} tests as expected", facts.total
+    )
+    judge = printable(facts.judge, 60)
+    parts = [message.format(right=facts.right, total=facts.total)]
+    parts.append(_("by “{judge}”").format(judge=judge) if judge else _("by comparing words"))
+    if not facts.is_current:
+        parts.append(_("before the last change"))
+    is_below = facts.at_least is not None and facts.right < min(facts.at_least, facts.total)
+    if is_below:
+        parts.append(_("below the threshold of {count}").format(count=facts.at_least))
+    message = f"{', '.join(parts)}."
+    if is_below:
         return State("tests_below_threshold", "warning", message)
     if facts.right < facts.total:
-        return State("tests_unexpected", "warning", f"{message}.")
+        return State("tests_unexpected", "warning", message)
     if not facts.is_current:
-        return State("tests_outdated", "neutral", f"{message}.")
-    return State("tests_passed", "proven", f"{message}.")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+        return State("tests_outdated", "neutral", message)
+    return State("tests_passed", "proven", message)
 
 
 def _worst_first(states: Iterable[State]) -> tuple[State, ...]:
@@ -203,10 +220,17 @@ def _worst_first(states: Iterable[State]) -> tuple[State, ...]:
 def _update_state(update: BreakingUpdate) -> State:
     lines = ", ".join(update.lines[:LINES_SHOWN])
     more = len(update.lines) - LINES_SHOWN
-    lines += f" and {more} more" if more > 0 else ""
-    tool = f" of “{printable(update.tool, 64)}”" if update.tool else ""
-    message = f"Version {printable(update.version, 60)}{tool} breaks {lines}."
-    return State(UPDATE_BREAKS, "warning", message, "Change the text before you update the pin.")
+    if more > 0:
+        lines = _("{lines} and {count} more").format(lines=lines, count=more)
+    message = (
+        _("Version {version} of “{tool}” breaks {lines}.")
+        if update.tool
+        else _("Version {version} breaks {lines}.")
+    )
+    message = message.format(
+        version=printable(update.version, 60), tool=printable(update.tool, 64), lines=lines
+    )
+    return State(UPDATE_BREAKS, "warning", message, _("Change the text before you update the pin."))
 
 
 def _runner_states(facts: ToolFacts, now: datetime) -> Iterator[State]:
@@ -215,38 +239,45 @@ def _runner_states(facts: ToolFacts, now: datetime) -> Iterator[State]:
         return  # nothing runs, and the obstacle states why
     if resolution.runs == "latent":
         if resolution.why == "no_activity":
-            message = "No implementation: the model would invent the answer."
-            to_do = "Choose an implementation under Environments, or create one with its name."
+            message = _("No implementation: the model would invent the answer.")
+            to_do = _("Choose an implementation under Environments, or create one with its name.")
             yield State("not_connected", "error", message, to_do, stops_publishing=True)
         else:
-            yield State("simulated", "warning", "Simulated by the model.")
+            yield State("simulated", "warning", _("Simulated by the model."))
         return
     runner = printable(facts.runner, 60)
     if facts.invents:
-        yield State("mock", "neutral", f"The mock “{runner}” answers.")
+        yield State("mock", "neutral", _("The mock “{runner}” answers.").format(runner=runner))
         return
-    runs = f"Runs at {runner}" if resolution.runs == "vendor" else f"Runs by “{runner}”"
+    runs = _("Runs at {runner}") if resolution.runs == "vendor" else _("Runs by “{runner}”")
+    runs = runs.format(runner=runner)
     if last_call is None:
-        yield State("not_tested", "neutral", f"{runs}, not tested yet.")
+        yield State("not_tested", "neutral", _("{runs}, not tested yet.").format(runs=runs))
     elif now - last_call.finished_at > EVIDENCE_AGE:
-        yield State("not_tested", "neutral", f"{runs}, not tested since {last_call.finished_at:%d %b %Y}.")
+        message = _("{runs}, not tested since {day}.")
+        message = message.format(runs=runs, day=f"{last_call.finished_at:%d %b %Y}")
+        yield State("not_tested", "neutral", message)
     elif last_call.succeeded:
         elapsed = format_elapsed(now - last_call.finished_at)
-        yield State("answered", "proven", f"{runs}, answered {elapsed}.")
+        yield State("answered", "proven", _("{runs}, answered {elapsed}.").format(runs=runs, elapsed=elapsed))
     else:
         elapsed = format_elapsed(now - last_call.finished_at)
-        code = printable(last_call.error_code or "no code", 60)
-        message = f"{runs}, but its last call failed {elapsed} ({code})."
-        yield State("last_call_failed", "warning", message, "Run it under “Try it”, and check the answer.")
+        code = printable(last_call.error_code or _("no code"), 60)
+        message = _("{runs}, but its last call failed {elapsed} ({code}).")
+        message = message.format(runs=runs, elapsed=elapsed, code=code)
+        yield State("last_call_failed", "warning", message, _("Run it under “Try it”, and check the answer."))
 
 
 def format_elapsed(elapsed: timedelta) -> str:
     """Return the time since an event in words: “3 minutes ago”."""
     seconds = max(int(elapsed.total_seconds()), 0)
-    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if count := seconds // length:
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "just now"
+    if count := seconds // 86_400:
+        return ngettext("{count} day ago", "{count} days ago", count).format(count=count)
+    if count := seconds // 3_600:
+        return ngettext("{count} hour ago", "{count} hours ago", count).format(count=count)
+    if count := seconds // 60:
+        return ngettext("{count} minute ago", "{count} minutes ago", count).format(count=count)
+    return _("just now")
 
 
 def summarize(severities: Iterable[Severity]) -> dict[Severity, int]:

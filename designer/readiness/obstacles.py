@@ -11,6 +11,7 @@ from functools import cache
 from uuid import UUID
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from catalog.credentials import circuit_breaker, status
 from catalog.credentials.oauth import token_replies
@@ -273,14 +274,14 @@ def _without_vendor(
     activity_reach: "_ActivityReach",
 ) -> Iterator[Obstacle]:
     if runs.fault:
-        to_do = "Choose an implementation in the environment."
+        to_do = _("Choose an implementation in the environment.")
         yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do, stops_publishing=True)
     elif runs.runs == "latent":
-        message = "Nothing runs for it here, so the model gives its output itself."
-        yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
+        message = _("Nothing runs for it here, so the model gives its output itself.")
+        yield Obstacle("latent", "asks", message, _("Send the output with the call, or after it."))
     elif activity and kinds.get(activity.kind).acts:
         if reason := activity_reach.refusal(slugs, activity):
-            to_do = "Choose another implementation, or allow the vendor for the agent."
+            to_do = _("Choose another implementation, or allow the vendor for the agent.")
             yield Obstacle(agent_vendors.CODE, "stops", reason, to_do, stops_publishing=True)
         reached = activity_reach.reached[activity.pk]
         destroys = checks.why_confirm_reached(reached, tool.effects, activity_reach.whys)
@@ -321,9 +322,9 @@ def _effect_obstacles(
     tool: AgentTool, row: ToolVersion, *, is_destructive: bool = False
 ) -> Iterator[Obstacle]:
     if is_destructive or tool.effects.destructive or row.decoded().annotations.destructive:
-        message = "It may destroy something, so each call has to be confirmed."
+        message = _("It may destroy something, so each call has to be confirmed.")
         yield Obstacle(
-            "confirm_needed", "asks", message, "Let the runtime confirm it once a person has agreed."
+            "confirm_needed", "asks", message, _("Let the runtime confirm it once a person has agreed.")
         )
 
 
@@ -336,16 +337,16 @@ def _obstacles(
 ) -> Iterator[Obstacle]:
     endpoint = row.tool.endpoint
     if endpoint.removed_at or endpoint.vendor.removed_at:
-        message = "Its vendor was removed from Pegboard."
-        to_do = "Pin another tool, and publish."
+        message = _("Its vendor was removed from Pegboard.")
+        to_do = _("Pin another tool, and publish.")
         yield Obstacle("endpoint_removed", "stops", message, to_do, checked_by="tool_withdrawn")
         return
     yield from _review_obstacles(row, reviewed)
     if note := endpoint.speak().why_not_run(row.decoded()):
-        yield Obstacle(note.code, "stops", note.message, "Pin another tool, and publish.")
+        yield Obstacle(note.code, "stops", note.message, _("Pin another tool, and publish."))
     if row.tool.status == ToolStatus.WITHDRAWN:
-        message = "Its vendor does not list it any more, so calls may fail."
-        to_do = "Ask the vendor, or pin another tool."
+        message = _("Its vendor does not list it any more, so calls may fail.")
+        to_do = _("Ask the vendor, or pin another tool.")
         yield Obstacle("tool_withdrawn", "warns", message, to_do, checked_by="tool_withdrawn")
     yield from _connection_obstacles(row, endpoint, states)
     yield from _effect_obstacles(tool, row)
@@ -355,29 +356,37 @@ def _obstacles(
 def _need_obstacles(row: ToolVersion, endpoint: Endpoint, user_access: _UserAccess) -> Iterator[Obstacle]:
     needs = endpoint.speak().needs(row.decoded())
     for name in context.missing_secrets(needs, user_access.secrets.get(endpoint.pk, ())):
-        message = f"It needs the secret “{printable(name, 100)}”, which is not in the vault of its vendor."
-        page = Page("endpoint-secrets", endpoint.pk, "Enter the secret")
-        yield Obstacle("secret_missing", "stops", message, "Ask an administrator to enter it there.", page)
+        message = _("It needs the secret “{secret}”, which is not in the vault of its vendor.").format(
+            secret=printable(name, 100)
+        )
+        page = Page("endpoint-secrets", endpoint.pk, _("Enter the secret"))
+        yield Obstacle("secret_missing", "stops", message, _("Ask an administrator to enter it there."), page)
     if needs.user and not user_access.user:
-        message = "It has to know who its user is."
-        yield Obstacle("user_needed", "asks", message, "Let the runtime say in each call who the user is.")
+        message = _("It has to know who its user is.")
+        yield Obstacle("user_needed", "asks", message, _("Let the runtime say in each call who the user is."))
     for provider, scopes in needs.providers.items():
         grant = user_access.grants.get((endpoint.pk, provider))
         if grant and grant.covers(scopes):
             continue
-        whom = "The user has" if user_access.user else "Each user has"
-        message = f"{whom} to authorize it at “{printable(provider, 100)}” first."
+        message = (
+            _("The user has to authorize it at “{provider}” first.")
+            if user_access.user
+            else _("Each user has to authorize it at “{provider}” first.")
+        ).format(provider=printable(provider, 100))
         lacking = [scope for scope in scopes if grant and scope in grant.refused_scopes]
         if lacking:
-            message = (
-                f"The user did not grant {token_replies.scope_names(lacking)} at "
-                f"“{printable(provider, 100)}”."
+            message = _("The user did not grant {scopes} at “{provider}”.").format(
+                scopes=token_replies.scope_names(lacking), provider=printable(provider, 100)
             )
         elif grant and grant.held_scopes:
-            message = f"The user has to authorize more at “{printable(provider, 100)}” than before."
+            message = _("The user has to authorize more at “{provider}” than before.").format(
+                provider=printable(provider, 100)
+            )
         elif grant:
-            message = f"The user was asked to authorize it at “{printable(provider, 100)}”, and has not yet."
-        to_do = "Call it: the answer says where the user does that."
+            message = _("The user was asked to authorize it at “{provider}”, and has not yet.").format(
+                provider=printable(provider, 100)
+            )
+        to_do = _("Call it: the answer says where the user does that.")
         yield Obstacle("grant_missing", "asks", message, to_do)
 
 
@@ -388,14 +397,14 @@ def _review_obstacles(row: ToolVersion, reviewed: dict[int, FindingState]) -> It
     # The check of the pin reads the pinned version alone.
     pinned_state = reviewed.get(row.pk)
     if FindingState.BLOCKED in states:
-        message = "An administrator blocked it in review."
-        to_do = "Pin another version, and publish."
+        message = _("An administrator blocked it in review.")
+        to_do = _("Pin another version, and publish.")
         checked_by = "version_blocked" if pinned_state == FindingState.BLOCKED else ""
         yield Obstacle("version_blocked", "stops", message, to_do, checked_by=checked_by)
     elif FindingState.OPEN in states:
-        message = "It waits for review in Pegboard."
-        page = Page("tool-findings", row.tool_id, "Decide on it")
-        to_do = "Ask an administrator to decide under Review."
+        message = _("It waits for review in Pegboard.")
+        page = Page("tool-findings", row.tool_id, _("Decide on it"))
+        to_do = _("Ask an administrator to decide under Review.")
         yield Obstacle(
             "waits_for_review",
             "stops",
@@ -411,14 +420,17 @@ def _connection_obstacles(
 ) -> Iterator[Obstacle]:
     credential: Credential | None = endpoint.credential
     if credential and (state := states[credential.pk].state) in _ENDED:
-        ended = "needs a sign-in" if state == State.NEEDS_SIGN_IN else "is refused by the vendor"
-        message = f"The credential for its vendor {ended}."
-        page = Page("credential", credential.pk, "Renew the credential")
-        to_do = "Ask an administrator to renew the credential."
+        message = (
+            _("The credential for its vendor needs a sign-in.")
+            if state == State.NEEDS_SIGN_IN
+            else _("The credential for its vendor is refused by the vendor.")
+        )
+        page = Page("credential", credential.pk, _("Renew the credential"))
+        to_do = _("Ask an administrator to renew the credential.")
         yield Obstacle("credential_ended", "stops", message, to_do, page)
     waits = [circuit_breaker.unavailable_until(part) for part in (endpoint, row.tool)]
     if until := max((end for end in waits if end), default=None):
-        message = (
-            f"Its vendor did not answer, or asked us to wait: nothing is sent until {until:%H:%M:%S} UTC."
-        )
-        yield Obstacle("unavailable", "stops", message, "Wait until then; it is tried again by itself.")
+        message = _(
+            "Its vendor did not answer, or asked us to wait: nothing is sent until {time} UTC."
+        ).format(time=f"{until:%H:%M:%S}")
+        yield Obstacle("unavailable", "stops", message, _("Wait until then; it is tried again by itself."))

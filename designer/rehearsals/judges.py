@@ -6,6 +6,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core import display_names, encryption
 from core.encryption import Secret
@@ -34,7 +35,7 @@ def find(pk: str | UUID) -> RehearsalJudge:
     except ValueError:
         judge = None
     if judge is None:
-        message = "No such evaluation model. Choose one that an administrator has set up, or “built-in”."
+        message = _("No such evaluation model. Choose one that an administrator has set up, or “built-in”.")
         raise DomainError("unknown_judge", message, fields={"judge": message})
     return judge
 
@@ -48,7 +49,9 @@ def create(
     """
     if live().count() >= MAX_JUDGES:
         raise DomainError(
-            "too_many_judges", f"There are {MAX_JUDGES} evaluation models. Remove one first.", status=409
+            "too_many_judges",
+            _("There are {max_judges} evaluation models. Remove one first.").format(max_judges=MAX_JUDGES),
+            status=409,
         )
     judge = RehearsalJudge()
     _apply(judge, {"name": name, "url": url, "model": model, "tries": tries, "seconds": seconds})
@@ -83,7 +86,9 @@ def remove(judge: RehearsalJudge, *, actor: User) -> None:
     agents = [str(plan.agent) for plan in judge.plans.select_related("agent").order_by("agent__name")]
     if agents:
         agent_names = ", ".join(f"“{name}”" for name in agents[:5])
-        message = f"{agent_names} use this evaluation model. Choose another one there first."
+        message = _("{agent_names} use this evaluation model. Choose another one there first.").format(
+            agent_names=agent_names
+        )
         raise DomainError("judge_in_use", message, status=409)
     audit.record(actor, "remove", judge, before=facts(judge))
     judge.sealed, judge.fingerprint, judge.removed_at = "", "", timezone.now()
@@ -113,7 +118,7 @@ def facts(judge: RehearsalJudge) -> dict[str, Any]:
 def _locked(judge: RehearsalJudge) -> RehearsalJudge:
     current = live().select_for_update().filter(pk=judge.pk).first()
     if current is None:
-        raise DomainError("not_found", "Another user removed this evaluation model.", status=404)
+        raise DomainError("not_found", _("Another user removed this evaluation model."), status=404)
     return current
 
 
@@ -125,18 +130,22 @@ def _apply(judge: RehearsalJudge, changes: dict[str, Any]) -> None:
     if name_error := display_names.name_problem(judge.name, 100):
         fields["name"] = name_error
     elif live().filter(name=judge.name).exclude(pk=judge.pk).exists():
-        fields["name"] = "Another evaluation model has this name."
+        fields["name"] = _("Another evaluation model has this name.")
     if not judge.model or len(judge.model) > MAX_MODEL_LENGTH or not judge.model.isprintable():
-        fields["model"] = f"Enter the model, in at most {MAX_MODEL_LENGTH} characters."
+        fields["model"] = _("Enter the model, in at most {max_model_length} characters.").format(
+            max_model_length=MAX_MODEL_LENGTH
+        )
     if not 1 <= judge.tries <= MAX_TRIES:
-        fields["tries"] = f"Enter a number from 1 to {MAX_TRIES}."
+        fields["tries"] = _("Enter a number from 1 to {max_tries}.").format(max_tries=MAX_TRIES)
     if not 1 <= judge.seconds <= MAX_SECONDS:
-        fields["seconds"] = f"Enter a number of seconds from 1 to {MAX_SECONDS}."
+        fields["seconds"] = _("Enter a number of seconds from 1 to {max_seconds}.").format(
+            max_seconds=MAX_SECONDS
+        )
     try:
         judge.origin = origin_of(judge.url[: MAX_URL_LENGTH + 1])
         judge.url = judge.url.rstrip("/")
         if judge.url.endswith("/chat/completions"):
-            fields["url"] = "Enter the address without “/chat/completions”, which is added."
+            fields["url"] = _("Enter the address without “/chat/completions”, which is added.")
     except ProtocolError as exc:
         fields["url"] = exc.message
     if fields:
@@ -146,9 +155,9 @@ def _apply(judge: RehearsalJudge, changes: dict[str, Any]) -> None:
 def _store_key(judge: RehearsalJudge, key: str) -> None:
     key = key.strip()
     if len(key) > MAX_KEY_LENGTH or any(not " " < character < "\x7f" for character in key):
-        message = (
-            f"A key has at most {MAX_KEY_LENGTH} characters and no spaces. Enter it as the service issued it."
-        )
+        message = _(
+            "A key has at most {max_key_length} characters and no spaces. Enter it as the service issued it."
+        ).format(max_key_length=MAX_KEY_LENGTH)
         raise DomainError("invalid", message, fields={"key": message})
     judge.sealed = encryption.encrypt(Secret(key), row=judge.pk, field=FIELD) if key else ""
     judge.fingerprint = encryption.fingerprint(Secret(key)) if key else ""

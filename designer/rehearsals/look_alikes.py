@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from catalog.search import stemming
 from core.errors import DomainError
@@ -60,7 +61,7 @@ def _with_sentences(pair: Pair, confusion: Confusion, shown_tools: ShownTools) -
 def _refuse_unless_shown(shown_tools: ShownTools, tool: str, other: str) -> None:
     names = {signature.name for signature in shown_tools.signatures}
     if tool == other or not {tool, other} <= names:
-        message = "The agent does not show both of these tools. Reload the page."
+        message = _("The agent does not show both of these tools. Reload the page.")
         raise DomainError("tool_not_shown", message, status=409)
 
 
@@ -77,11 +78,15 @@ def add_contrast(agent: Agent, *, actor: User, tool: str, other: str) -> None:
     _refuse_unless_shown(shown_tools, tool, other)
     pin = pinned([agent]).filter(name=tool).first()
     if pin is None:
-        message = f"“{tool}” is a transfer to a sub-agent. Edit its description on the agent's page."
+        message = _(
+            "“{tool}” is a transfer to a sub-agent. Edit its description on the agent's page."
+        ).format(tool=tool)
         raise DomainError("transfer_worded_elsewhere", message, status=409)
     sentence = _confusion(shown_tools).sentence(tool, other)
     if not sentence:
-        message = f"Nothing in the texts of “{tool}” and “{other}” separates them. Write your own sentence."
+        message = _(
+            "Nothing in the texts of “{tool}” and “{other}” separates them. Write your own sentence."
+        ).format(tool=tool, other=other)
         raise DomainError("nothing_tells_apart", message, status=409)
     pin.agent = agent
     description = effective_of(pin).description

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from core.errors import invalid
 from designer.agents import agents
@@ -40,9 +41,13 @@ def set_gate(
     judge: “built-in”, the id of an evaluation model, or "" to leave it unchanged.
     """
     if gate not in Gate.values:
-        raise invalid(gate=f"Choose one of these: {', '.join(Gate.values)}.")
+        raise invalid(gate=_("Choose one of these: {choices}.").format(choices=", ".join(Gate.values)))
     if at_least is not None and not 1 <= at_least <= sentences.MAX_SENTENCES:
-        raise invalid(at_least=f"Enter a number of sentences from 1 to {sentences.MAX_SENTENCES}, or none.")
+        raise invalid(
+            at_least=_("Enter a number of sentences from 1 to {max_sentences}, or none.").format(
+                max_sentences=sentences.MAX_SENTENCES
+            )
+        )
     agent = agents.locked(agent)
     row = plan_of(agent)
     before = facts(row)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from django.db import connection
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from catalog.search import stemming
 from core.errors import DomainError
@@ -46,12 +47,12 @@ def run_built_in(agent: Agent, *, actor: User | None) -> RehearsalRun:
 
 
 def nothing_to_run() -> DomainError:
-    message = "This agent has no tests. Add one: what a user says, and the tool that you expect."
+    message = _("This agent has no tests. Add one: what a user says, and the tool that you expect.")
     return DomainError("no_rehearsals", message, status=409)
 
 
 def never_run() -> DomainError:
-    return DomainError("no_rehearsal_run", "The tests have not been run yet. Run them.", status=404)
+    return DomainError("no_rehearsal_run", _("The tests have not been run yet. Run them."), status=404)
 
 
 def run_and_store(

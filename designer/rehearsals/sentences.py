@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from catalog.rules.sensitive_values import restore
 from core.canonical_json import canonical
@@ -60,9 +61,11 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
     agent = agents.locked(agent)
     additions = list(new_sentences)
     if not additions:
-        raise invalid(says="Enter a phrase that a user may say.")
+        raise invalid(says=_("Enter a phrase that a user may say."))
     if agent.rehearsals.count() + len(additions) > MAX_SENTENCES:
-        message = f"An agent has at most {MAX_SENTENCES} tests. Remove some first."
+        message = _("An agent has at most {max_sentences} tests. Remove some first.").format(
+            max_sentences=MAX_SENTENCES
+        )
         raise DomainError("too_many_rehearsals", message, status=409)
     targets = _find_targets(agent)
     rows = []
@@ -74,7 +77,9 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
             if len(additions) == 1:
                 raise
             sentence = " ".join(error.fields.values()) or error.message
-            raise invalid(lines=f"Line {number}: {sentence}") from error
+            raise invalid(
+                lines=_("Line {number}: {reason}").format(number=number, reason=sentence)
+            ) from error
         row.save()
         audit.record(actor, "create", row, after=_masked_facts(row), agent=agent.pk)
         rows.append(row)
@@ -113,14 +118,16 @@ def read_lines(text: str, tools: Mapping[str, Signature]) -> list[NewSentence]:
         if not line.strip():
             continue
         says, *remainder = _ARROW.split(line.strip(), maxsplit=1)
-        name, _, inputs = (remainder[0] if remainder else "").partition(" ")
+        name, inputs = (remainder[0] if remainder else "").partition(" ")[::2]
         if not says or not name:
-            message = f"Line {number} names no tool. Write: what a user says => tool_name"
+            message = _("Line {number} names no tool. Write: what a user says => tool_name").format(
+                number=number
+            )
             raise invalid(lines=message)
         try:
             input_values = _parse_inputs(inputs.strip(), tools.get(name))
         except ValueError as error:
-            raise invalid(lines=f"Line {number}: {error}") from error
+            raise invalid(lines=_("Line {number}: {reason}").format(number=number, reason=error)) from error
         new_sentences.append(NewSentence(says, name, input_values))
     return new_sentences
 
@@ -130,7 +137,7 @@ def _parse_inputs(text: str, tool: Signature | None) -> dict[str, Any]:
         try:
             return msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError as exc:
-            raise ValueError(f"“{text[:100]}” is not a JSON object.") from exc
+            raise ValueError(_("“{text}” is not a JSON object.").format(text=text[:100])) from exc
     if not text or tool is None:
         return {}  # The unknown tool is reported for the sentence.
     input_values: dict[str, Any] = {}
@@ -138,13 +145,21 @@ def _parse_inputs(text: str, tool: Signature | None) -> dict[str, Any]:
     for part in _PART.finditer(f"{text},"):
         name, quoted, plain = part["name"].strip(), part["quoted"], part["plain"]
         if plain is None and quoted is None:
-            raise ValueError(f"“{part[0][:100].rstrip(',')}” is not an input. Write: city: Paris, days: 3")
+            raise ValueError(
+                _("“{text}” is not an input. Write: city: Paris, days: 3").format(
+                    text=part[0][:100].rstrip(",")
+                )
+            )
         if name not in inputs:
-            raise ValueError(f"“{tool.name}” has no input “{name}”. It has: {', '.join(inputs) or 'none'}.")
+            raise ValueError(
+                _("“{tool}” has no input “{name}”. It has: {choices}.").format(
+                    tool=tool.name, name=name, choices=", ".join(inputs) or _("none")
+                )
+            )
         try:
             input_values[name] = converted(plain.strip() if quoted is None else quoted, inputs[name])
         except UnfitValueError as error:
-            raise ValueError(f"“{name}” {error}.") from error
+            raise ValueError(_("“{name}” {reason}.").format(name=name, reason=error)) from error
     return input_values
 
 
@@ -180,7 +195,7 @@ def _locked(row: Rehearsal) -> Rehearsal:
     agent = agents.locked(row.agent)
     current = sentences_of([agent]).filter(pk=row.pk).first()
     if current is None:
-        raise DomainError("rehearsal_removed", "Another user removed this test.", status=409)
+        raise DomainError("rehearsal_removed", _("Another user removed this test."), status=409)
     current.agent = agent
     return current
 
@@ -189,12 +204,14 @@ def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
     if "says" in changes:
         row.says = checked(" ".join(changes["says"].split()), field="says", limit=MAX_LENGTH)
         if not row.says:
-            raise invalid(says="Enter a phrase that a user may say.")
+            raise invalid(says=_("Enter a phrase that a user may say."))
     stored_inputs, target = row.inputs, (row.tool_id, row.child_id)
     if "tool" in changes:
         name = changes["tool"].strip()
         if name not in targets:
-            message = f"The agent has no tool “{name}”. It has: {', '.join(sorted(targets)) or 'none'}."
+            message = _("The agent has no tool “{name}”. It has: {choices}.").format(
+                name=name, choices=", ".join(sorted(targets)) or _("none")
+            )
             raise invalid(tool=message[:MAX_LENGTH])
         row.tool_id, row.child_id = targets[name]
         # A mask stands for a value of the same tool.
@@ -203,5 +220,7 @@ def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
         row.inputs = restore(dict(changes["inputs"]), stored_inputs)
         if len(canonical(row.inputs)) > MAX_INPUTS_LENGTH or "\\u0000" in canonical(row.inputs).decode():
             raise invalid(
-                inputs=f"Enter a JSON object of at most {MAX_INPUTS_LENGTH} characters, without NUL."
+                inputs=_(
+                    "Enter a JSON object of at most {max_inputs_length} characters, without NUL."
+                ).format(max_inputs_length=MAX_INPUTS_LENGTH)
             )

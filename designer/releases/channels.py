@@ -15,6 +15,7 @@ from typing import Literal
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
+from django.utils.translation import gettext as _
 
 from catalog.notifications import outbox
 from core.compiled_queries import CompiledQuery, named_value
@@ -141,17 +142,23 @@ def move(
     if not action:
         return current_state
     if release is None and name == LIVE:
-        raise DomainError("live_stays", "“live” cannot be closed. Point it to another release.", status=409)
+        raise DomainError(
+            "live_stays", _("“live” cannot be closed. Point it to another release."), status=409
+        )
     # `retiring.retire` acquires the agent's lock too, so that a release cannot be retired while a channel
     # moves to it.
     if release and Retirement.objects.filter(release=release).exists():
-        message = f"Release {release.number} is retired. Take it back on its page, or choose another release."
+        message = _(
+            "Release {number} is retired. Take it back on its page, or choose another release."
+        ).format(number=release.number)
         raise DomainError("release_retired", message, status=409)
     if current_state.release is None and agent.channels.exclude(release=None).count() >= MAX_CHANNELS:
         raise DomainError(
-            "too_many_channels", f"An agent has {MAX_CHANNELS} channels at most. Close one.", status=409
+            "too_many_channels",
+            _("An agent has {max_channels} channels at most. Close one.").format(max_channels=MAX_CHANNELS),
+            status=409,
         )
-    row, _ = Channel.objects.update_or_create(agent=agent, name=name, defaults={"release": release})
+    row = Channel.objects.update_or_create(agent=agent, name=name, defaults={"release": release})[0]
     channel_move = ChannelMove.objects.create(
         channel=row, before=current_state.release, release=release, note=note, moved_by=actor
     )
@@ -170,11 +177,18 @@ def move(
 
 
 def _moved_since(current_state: ChannelState) -> DomainError:
-    target = f"release {current_state.number}" if current_state.release else "no release"
-    message = f"“{current_state.name}” now points to {target}"
-    if current_state.last_move:
-        mover = current_state.last_move.moved_by
-        message = f"{mover} has moved “{current_state.name}” since you opened this: it leads to {target} now"
-    return DomainError(
-        "channel_moved", f"{message}. Look at what is different, then decide again.", status=409
+    target = (
+        _("release {number}").format(number=current_state.number)
+        if current_state.release
+        else _("no release")
     )
+    name, move = current_state.name, current_state.last_move
+    if move:
+        message = _(
+            "{user} has moved “{channel}” since you opened this: it leads to {target} now. "
+            "Look at what is different, then decide again."
+        ).format(user=move.moved_by, channel=name, target=target)
+    else:
+        message = _("“{channel}” now points to {target}. Look at what is different, then decide again.")
+        message = message.format(channel=name, target=target)
+    return DomainError("channel_moved", message, status=409)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from catalog.models import ToolVersion
 from catalog.models.findings import FindingState, Severity
@@ -96,9 +97,9 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
             limit = usable.excluding_limit(pin.tool.endpoint.vendor)
             endpoint, gone = pin.tool.endpoint, ""
             if endpoint.removed_at or endpoint.vendor.removed_at:
-                gone = "its vendor was removed from Pegboard."
+                gone = _("its vendor was removed from Pegboard.")
             elif pin.tool.status == ToolStatus.WITHDRAWN:
-                gone = f"{endpoint.vendor} does not list it any more."
+                gone = _("{vendor} does not list it any more.").format(vendor=endpoint.vendor)
             tools.append(
                 CheckedTool(
                     name=pin.name,
@@ -143,10 +144,10 @@ def _shared_names(node: Node) -> Iterator[Check]:
     slugs = {procedure.slug for procedure in node.released.procedures}
     for pin, item in node.context:
         if item.signature.kind == "prompt" and pin.name in slugs:
-            message = (
-                f"The prompt “{pin.name}” and a procedure have the same name. MCP clients would get the "
+            message = _(
+                "The prompt “{name}” and a procedure have the same name. MCP clients would get the "
                 "procedure. Give the prompt another name."
-            )
+            ).format(name=pin.name)
             where = reverse("pin", args=[node.agent.slug, pin.pk])
             yield Check(
                 code="prompt_name_taken",
@@ -179,7 +180,7 @@ def readiness_checks(pins: Iterable[Pin], root: Agent, ready: Sequence[Readiness
                 accepted_by="designer" if stops else "",
             )
     if ready and all(tool.state.severity == "proven" for tool in ready):
-        yield Check(code="readiness", severity="ok", message="Every tool answered a call recently.")
+        yield Check(code="readiness", severity="ok", message=_("Every tool answered a call recently."))
 
 
 def _check_procedures(
@@ -198,10 +199,10 @@ def _check_procedures(
     for procedure in node.rows.procedures:
         where = reverse("procedure", args=[node.agent.slug, procedure.slug])
         if procedure.pk in unsaved:
-            message = (
-                f"“{procedure}”: what you have typed there is not saved, so the release does not hold it. "
+            message = _(
+                "“{procedure}”: what you have typed there is not saved, so the release does not hold it. "
                 "Save or discard it."
-            )
+            ).format(procedure=procedure)
             yield Check(code="unsaved_text", severity="warning", message=message, where=where)
         for issue in checked.remarks[procedure.pk]:
             if issue.code in _CHECKED_AT_PIN:
@@ -211,7 +212,9 @@ def _check_procedures(
             yield Check(
                 code=issue.code,
                 severity=issue.severity,
-                message=f"“{procedure}”, line {issue.line}: {issue.message}",
+                message=_("“{procedure}”, line {line}: {issue}").format(
+                    procedure=procedure, line=issue.line, issue=issue.message
+                ),
                 where=where,
                 accepted_by="designer" if is_error else "",
             )
@@ -225,7 +228,7 @@ def _check_procedures(
             about=issue.about,
         )
     if is_clean:
-        yield Check(code="procedures", severity="ok", message="The procedures name tools that are there.")
+        yield Check(code="procedures", severity="ok", message=_("The procedures name tools that are there."))
 
 
 def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:

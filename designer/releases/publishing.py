@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from django.http import Http404
 from django.utils.http import parse_etags
+from django.utils.translation import gettext as _
+from django.utils.translation import override
 from msgspec import structs
 
 from catalog.models import ToolVersion
@@ -75,8 +77,9 @@ def publish(
         agent = _lock_tree_of(agent)
         tree = composition.trees([agent])[agent.pk]
         document = _compose_changed(agent, tree)
-        draft_facts = draft_checks.read_facts(tree, document, channels.baseline(agent))
-        check_rows = draft_checks.checks_of(draft_facts, actor)
+        with override("en"):  # the release and the audit trail store the sentences
+            draft_facts = draft_checks.read_facts(tree, document, channels.baseline(agent))
+            check_rows = draft_checks.checks_of(draft_facts, actor)
         if failed_checks := not_accepted(check_rows, accept, is_admin=actor.can_administer):
             raise ChecksFailedError(_describe_failed_checks(agent, failed_checks), check_rows)
         accepted = [
@@ -124,12 +127,12 @@ def _compose_changed(agent: Agent, tree: Sequence[Node]) -> ReleaseDocument:
         tree, number=composition.number_after(agent, newest.number if newest else 0)
     )
     if document.is_empty:
-        message = f"“{agent}” has no tools. Pin one, then publish."
+        message = _("“{agent}” has no tools. Pin one, then publish.").format(agent=agent)
         raise DomainError("nothing_to_publish", message, status=409)
     is_same = newest is not None and composition.is_same(document, release_document.decode(newest.document))
     # The bindings belong to the release, although the digest only covers what a model sees.
     if newest and is_same and not binding_snapshots.list_moved_bindings(agent.pk, newest, document):
-        message = f"Nothing has changed since release {newest.number}."
+        message = _("Nothing has changed since release {number}.").format(number=newest.number)
         raise DomainError("nothing_changed", message, status=409)
     return document
 
@@ -148,7 +151,9 @@ def _store_release(
     digest = release_document.digest(text)
     # The digest covers the bytes that would be written, so it detects any change.
     if seen not in ("", digest):
-        message = f"“{agent}” has changed since this page was opened. Look at what differs now, then publish."
+        message = _(
+            "“{agent}” has changed since this page was opened. Look at what differs now, then publish."
+        ).format(agent=agent)
         raise DomainError("draft_changed", message, status=409)
     return Release.objects.create(
         agent=agent,

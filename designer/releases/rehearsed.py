@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from core import wakes
 from designer.exports import document as release_document
@@ -29,10 +31,10 @@ from designer.releases.composition import Node
 from people.models import User
 
 # A judge over the network costs money, so only a user starts it.
-NOT_STARTED = "“{}” has not tested the draft. Run the tests, then reload this page."
-RUNNING = "“{}” is testing the draft. Reload this page in a moment."
-FAILED = "“{}” could not test the draft: {} Run the tests again."
-PENDING = (
+NOT_STARTED = gettext_noop("“{judge}” has not tested the draft. Run the tests, then reload this page.")
+RUNNING = gettext_noop("“{judge}” is testing the draft. Reload this page in a moment.")
+FAILED = gettext_noop("“{judge}” could not test the draft: {reason} Run the tests again.")
+PENDING = gettext_noop(
     "The tests of the draft have not finished yet, which takes a few seconds. Reload this page in "
     "a moment, or run them now on the page of the tests."
 )
@@ -228,9 +230,9 @@ def _explain_missing(question: _TestSet, run: RehearsalRun | None) -> str:
     if question.judge is None:
         release = [question.release.pk] if question.release else []
         wakes.wake_worker(schedule.TASK, question.agent.pk, *release)
-        return PENDING
+        return _(PENDING)
     if run is None:
-        return NOT_STARTED.format(question.judge)
+        return _(NOT_STARTED).format(judge=question.judge)
     if run.status == RehearsalStatus.FAILED:
-        return FAILED.format(question.judge, run.message)
-    return RUNNING.format(question.judge)
+        return _(FAILED).format(judge=question.judge, reason=run.message)
+    return _(RUNNING).format(judge=question.judge)

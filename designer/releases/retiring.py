@@ -9,6 +9,8 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from core.errors import DomainError, invalid
 from designer.agents.agents import locked
@@ -30,22 +32,27 @@ def retire(
     """Retire the release, or change the reason or date of a retirement. Raises DomainError."""
     reason = checked(reason, field="reason", limit=MAX_REASON_LENGTH)
     if not reason:
-        raise invalid(reason="Say why: designers read it beside the release, and builds in their check.")
+        raise invalid(reason=_("Say why: designers read it beside the release, and builds in their check."))
     # Moves of a channel acquire the same lock, so that none moves here in the meantime.
     agent = locked(release.agent)
     row = Retirement.objects.filter(release=release).first()
     if row and row.sunset_at and sunset_at and abs(row.sunset_at - sunset_at) < FORM_PRECISION:
         sunset_at = row.sunset_at  # kept even if it is past: only the reason changes
     elif sunset_at and sunset_at <= timezone.now():
-        raise invalid(sunset_at="Give a moment that is still to come, or none: then it goes on answering.")
+        raise invalid(sunset_at=_("Give a moment that is still to come, or none: then it goes on answering."))
     if channel_rows := [row.name for row in agent.channels.filter(release=release)]:
         names = " and ".join(f"“{channel}”" for channel in channel_rows)
-        verb, pronoun = ("leads", "it") if len(channel_rows) == 1 else ("lead", "them")
-        message = f"{names} {verb} to release {release.number}. Move {pronoun} to another release first."
+        message = ngettext(
+            "{names} leads to release {number}. Move it to another release first.",
+            "{names} lead to release {number}. Move them to another release first.",
+            len(channel_rows),
+        ).format(names=names, number=release.number)
         raise DomainError("release_on_channel", message, status=409)
     # Checked for each change of a retirement too: an earlier date affects the same runtimes.
     if name != str(release) and (in_use := list(receipts.recent_receipts(release))):
-        message_in_use = f"{describe_use(in_use)} Give its name, “{release}”, to retire it all the same."
+        message_in_use = _("{use} Give its name, “{release}”, to retire it all the same.").format(
+            use=describe_use(in_use), release=release
+        )
         raise DomainError("release_in_use", message_in_use, fields={"name": message_in_use}, status=409)
     before = facts(row)
     if row is None:

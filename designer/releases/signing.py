@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core import encryption
 from core.encryption import Secret, UndecryptableError
@@ -34,7 +35,9 @@ def signature_of(release: Release) -> ReleaseSignature:
     if signature := rows.first():
         return signature
     if release_document.digest(release.document.encode()) != release.digest:
-        message = f"Release {release.number} does not match its digest, so it is not signed."
+        message = _("Release {number} does not match its digest, so it is not signed.").format(
+            number=release.number
+        )
         raise DomainError("release_damaged", message, status=409)
     return sign(release)
 
@@ -47,16 +50,15 @@ def sign(release: Release) -> ReleaseSignature:
     try:
         private_key = encryption.decrypt(key.sealed, row=key.pk, field=FIELD, name=NAME).reveal()
     except UndecryptableError as exc:
-        message = f"The release cannot be signed. {exc.remedy}"
+        message = _("The release cannot be signed. {remedy}").format(remedy=exc.remedy)
         raise DomainError("signing_locked", message, status=409) from exc
     signature = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private_key)).sign(
         bytes.fromhex(release.digest)
     )
     # Two concurrent callers get the signature that was stored first.
-    row, _ = ReleaseSignature.objects.get_or_create(
+    return ReleaseSignature.objects.get_or_create(
         release=release, key=key, defaults={"signature": _encode(signature)}
-    )
-    return row
+    )[0]
 
 
 @transaction.atomic

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from catalog.models import Tool, Vendor
 from catalog.models.translations import TranslationOrigin
@@ -51,7 +52,7 @@ def start_run(*, actor: User, language: str, vendor: Vendor, judge: RehearsalJud
     find_language(language)
     Vendor.objects.select_for_update(no_key=True).get(pk=vendor.pk)
     if TranslationRun.objects.filter(vendor=vendor, language=language, status__in=ACTIVE).exists():
-        message = (
+        message = _(
             "The texts of this vendor are being translated into this language. Wait, or cancel that run."
         )
         raise DomainError("translation_running", message, status=409)
@@ -75,7 +76,7 @@ def cancel_run(run: TranslationRun, *, actor: User) -> None:
     if not TranslationRun.objects.filter(pk=run.pk, status__in=ACTIVE).update(
         status=RehearsalStatus.FAILED, message="Cancelled.", due_at=None, finished_at=Now()
     ):
-        raise DomainError("translation_over", "This run is over.", status=409)
+        raise DomainError("translation_over", _("This run is over."), status=409)
     audit.record(actor, "cancel", run)
 
 

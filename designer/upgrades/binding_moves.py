@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from catalog.models import Activity, ActivityVersion, Tool
 from core.errors import invalid
@@ -157,4 +158,4 @@ def _refuse_failed(checks: Sequence[Check], actor: User, acceptance: Acceptance)
         message = f"Nothing was changed: {reasons} To change it anyway, accept the check with a reason."
         raise ChecksFailedError(message, checks)
     if any(check.severity == "error" for check in checks) and not acceptance.reason.strip():
-        raise invalid(reason="Enter the reason why the failed checks are accepted.")
+        raise invalid(reason=_("Enter the reason why the failed checks are accepted."))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext as _
 
 from catalog.models import Finding, ToolVersion
 from catalog.models.findings import FindingState, Severity
@@ -70,14 +71,16 @@ def reviews(pins: Sequence[Pin]) -> dict[int, Review]:
         change = waiting.get(pin.tool.stopped_id or 0)
         if pin.pk in reasons:
             state, message = reasons[pin.pk]
-            word = "Blocked in review" if state == FindingState.BLOCKED else "Waits for review"
+            word = _("Blocked in review") if state == FindingState.BLOCKED else _("Waits for review")
             review_by_pin[pin.pk] = Review("bad", word, message, finding.pk if finding else None)
         elif finding and finding.severity != Severity.LOW:
-            review_by_pin[pin.pk] = Review("warn", "Under review", finding.message, finding.pk)
+            review_by_pin[pin.pk] = Review("warn", _("Under review"), finding.message, finding.pk)
         elif change and pin.tool.stopped:
             version = printable(pin.tool.stopped.name, 60)
-            message = f"Version {version} of the vendor waits for review. The agent keeps its pinned version."
-            review_by_pin[pin.pk] = Review("warn", "Change in review", message, change.pk)
+            message = _(
+                "Version {version} of the vendor waits for review. The agent keeps its pinned version."
+            ).format(version=version)
+            review_by_pin[pin.pk] = Review("warn", _("Change in review"), message, change.pk)
     return review_by_pin
 
 

@@ -7,6 +7,7 @@ from functools import cache
 
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
+from django.utils.translation import gettext as _
 
 from catalog.models import Tool, ToolVersion
 from catalog.review import holds
@@ -166,7 +167,7 @@ def move(
     moves: list[tuple[Pin, ToolVersion]] = []
     for pk, requested in moves_by_pin.items():
         if (pin := pin_by_id.get(pk)) is None:
-            message = f"“{agent}” has no pin {pk}. Read its upgrades again."
+            message = _("“{agent}” has no pin {pin}. Read its upgrades again.").format(agent=agent, pin=pk)
             raise DomainError("unknown_pin", message, fields={"moves": message})
         version = versions.find_version(pin.tool, version=requested.version, ordinal=requested.ordinal)
         if version is None:
