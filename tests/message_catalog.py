@@ -44,7 +44,8 @@ def messages_of_pages() -> Catalog:
         for _line, function, message, _comments in extract_python(
             io.BytesIO(source.encode()), FUNCTIONS, [], {"encoding": "utf-8"}
         ):
-            _add(catalog, str(path), function, message)
+            if message:  # a function called with a variable has none
+                _add(catalog, str(path), function, message)
     return catalog
 
 
