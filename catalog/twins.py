@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from django.utils.translation import gettext as _
+
 import protocols
 from catalog.models import Endpoint
 from core.outbound.addresses import check_url
@@ -44,14 +46,15 @@ class Connected(NamedTuple):
     @property
     def message(self) -> str:
         name = f" ({self.endpoint.name})" if self.endpoint.name else ""
-        summary = f"Already connected as {self.endpoint.vendor}{name}."
+        summary = _("Already connected as {vendor}.").format(vendor=f"{self.endpoint.vendor}{name}")
         if self.is_same:
-            return (
-                f"{summary} It is read with this credential and these settings: use that endpoint, or "
-                "connect "
-                "the address a second time with another credential."
+            advice = _(
+                "It is read with this credential and these settings: use that endpoint, or connect the "
+                "address a second time with another credential."
             )
-        return f"{summary} Use that endpoint, or connect the address a second time on purpose."
+        else:
+            advice = _("Use that endpoint, or connect the address a second time on purpose.")
+        return f"{summary} {advice}"
 
 
 def already_connected(endpoint: Endpoint) -> list[Connected]:

@@ -6,11 +6,13 @@ versions and the audit trail.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, Protocol
 
 from core.numbered_pages import NumberedPage
+from core.translatable import Wording
+from core.translatable import mark as _
 
 MAX_LINES = 40  # of an outline; the whole value is under “Raw”
 MAX_DEPTH = 12
@@ -54,6 +56,7 @@ class TextLine(Protocol):
 class ReadableChange:
     """A change of one subject, or of a part of it.
 
+    wording: the sentence for pages, which translate it.
     subject, kind: the changed thing and what it is, as in “forecast”, “tool”; "" if the page names it.
     effect: of a vendor's change, by its name in `catalog.rules.diff`, or "undecided".
     call_effects: what a call does; before and after, where the two differ.
@@ -66,6 +69,7 @@ class ReadableChange:
     """
 
     sentence: str = ""
+    wording: Wording | None = field(default=None, compare=False)
     mark: Literal["added", "removed", "changed", ""] = ""
     subject: str = ""
     kind: str = ""
@@ -91,19 +95,39 @@ def describe_change(label: str, before: Any, after: Any) -> ReadableChange:
     if _is_plain_list(before) and _is_plain_list(after):
         added = [quote(item) for item in after if item not in before]
         removed = [quote(item) for item in before if item not in after]
-        phrases = [f"{', '.join(added)} added"] if added else []
-        phrases += [f"{', '.join(removed)} removed"] if removed else []
-        return ReadableChange(sentence=f"{label}: {', '.join(phrases) or 'another order'}.")
+        values: dict[str, Any] = {"label": label, "added": ", ".join(added), "removed": ", ".join(removed)}
+        if added and removed:
+            return _worded(_("{label}: {added} added, {removed} removed."), values)
+        if added or removed:
+            return _worded(
+                _("{label}: {added} added.") if added else _("{label}: {removed} removed."), values
+            )
+        return _worded(_("{label}: another order."), values)
     if not all(map(_is_short, (before, after))):
-        verb = "added" if before is None else "removed" if after is None else "changed"
-        return ReadableChange(sentence=f"{label} {verb}.", before=texts[0], after=texts[1], raw=raw)
+        template = _("{label} changed.")
+        if before is None or after is None:
+            template = _("{label} added.") if before is None else _("{label} removed.")
+        change = _worded(template, {"label": label})
+        return replace(change, before=texts[0], after=texts[1], raw=raw)
+    values = {"label": label, "before": _worded_value(before), "after": _worded_value(after)}
     if before is None:
-        return ReadableChange(sentence=f"{label} set to {quote(after)}.")
+        return _worded(_("{label} set to {after}."), values)
     if after is None:
-        return ReadableChange(sentence=f"{label} removed. It was {quote(before)}.")
+        return _worded(_("{label} removed. It was {before}."), values)
     old_text, new_text = texts if is_text else (None, None)
-    sentence = f"{label} changed from {quote(before)} to {quote(after)}."
-    return ReadableChange(sentence=sentence, before=old_text, after=new_text)
+    change = _worded(_("{label} changed from {before} to {after}."), values)
+    return replace(change, before=old_text, after=new_text)
+
+
+def _worded(template: str, values: dict[str, Any]) -> ReadableChange:
+    wording = Wording(template, values)
+    return ReadableChange(sentence=str(wording), wording=wording)
+
+
+def _worded_value(value: Any) -> str | Wording:
+    if isinstance(value, bool):
+        return Wording(_("yes") if value else _("no"))
+    return Wording(_("nothing")) if value is None or value in ([], ()) else quote(value)
 
 
 def describe_facts(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[ReadableChange]:
@@ -113,11 +137,12 @@ def describe_facts(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
     """
     if before and after:
         return list(_fact_changes("", before, after))
-    suffix = " before" if before else ""
+    short = _("{label} before: {value}.") if before else _("{label}: {value}.")
+    long = _("{label} before:") if before else _("{label}:")
     return [
-        ReadableChange(sentence=f"{label}{suffix}: {quote(value)}.")
+        _worded(short, {"label": label, "value": _worded_value(value)})
         if _is_short(value)
-        else ReadableChange(sentence=f"{label}{suffix}:", after=outline(value), raw=raw_values(None, value))
+        else replace(_worded(long, {"label": label}), after=outline(value), raw=raw_values(None, value))
         for label, value in _leaves("", before or after or {})
         if value not in _EMPTY
     ]
@@ -246,7 +271,7 @@ def _is_record(value: Any) -> bool:
     """Return whether each member of a value deserves a sentence; one is enough for a row with a name."""
     if not isinstance(value, Mapping) or any(name in value for name in _IDENTITIES):
         return False
-    return 0 < sum(1 for _ in islice(_leaves("", value), MAX_MEMBERS + 1)) <= MAX_MEMBERS
+    return 0 < sum(1 for _leaf in islice(_leaves("", value), MAX_MEMBERS + 1)) <= MAX_MEMBERS
 
 
 def _leaves(label: str, value: Any) -> Iterator[tuple[str, Any]]:

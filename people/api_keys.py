@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core import display_names, unique_violations
 from core.errors import DomainError
@@ -140,7 +141,7 @@ def admit(user: User, *, name: str, digest: str) -> ApiKey | None:
 def restore(key: ApiKey, *, actor: User) -> None:
     """Reactivate a revoked key of signed-in clients. Raises DomainError for a key with a secret."""
     if not key.is_of_signed_in:
-        message = "A key that was revoked may be known to others. Make another one."
+        message = _("A key that was revoked may be known to others. Make another one.")
         raise DomainError("key_revoked", message, status=409)
     with transaction.atomic():
         rows = ApiKey.objects.filter(pk=key.pk).exclude(revoked_at=None)
@@ -164,8 +165,8 @@ def limit_calls(key: ApiKey, *, actor: User, calls_at_once: int) -> None:
 
 def _check_limit(calls_at_once: int) -> None:
     if not 1 <= calls_at_once <= MAX_CALLS_AT_ONCE:
-        message = f"Choose a number from 1 to {MAX_CALLS_AT_ONCE}."
-        raise DomainError("invalid", "The key cannot have this limit.", fields={"calls_at_once": message})
+        message = _("Choose a number from 1 to {maximum}.").format(maximum=MAX_CALLS_AT_ONCE)
+        raise DomainError("invalid", _("The key cannot have this limit."), fields={"calls_at_once": message})
 
 
 def revoke(key: ApiKey, *, actor: User | None, why: str = "") -> None:
@@ -184,15 +185,15 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
     if fault := display_names.name_problem(name.strip(), 100):
         fields["name"] = fault
     if not scopes or not set(scopes) <= set(Scope.values):
-        fields["scopes"] = f"Choose at least one of {', '.join(Scope.values)}."
+        fields["scopes"] = _("Choose at least one of {scopes}.").format(scopes=", ".join(Scope.values))
     elif is_narrowed and not set(scopes) <= RUNTIME_SCOPES:
-        fields["agents"] = "Only a key with no other scopes than runtime and invoke can name agents."
+        fields["agents"] = _("Only a key with no other scopes than runtime and invoke can name agents.")
     elif Scope.INVOKE in scopes and not is_narrowed:
-        fields["agents"] = "A key that runs tools names the agents whose tools it runs."
+        fields["agents"] = _("A key that runs tools names the agents whose tools it runs.")
     if not now < expires_at <= now + MAX_LIFE:
-        fields["expires_at"] = "Choose a time within the next 366 days."
+        fields["expires_at"] = _("Choose a time within the next 366 days.")
     if fields:
-        raise DomainError("invalid", "The key could not be made.", fields=fields)
+        raise DomainError("invalid", _("The key could not be made."), fields=fields)
 
 
 def _facts(key: ApiKey) -> dict[str, object]:
@@ -212,7 +213,7 @@ def _random(length: int) -> str:
 
 def _checksum(body: str) -> str:
     number, digits = zlib.crc32(body.encode()), ""
-    for _ in range(6):
+    for _digit in range(6):
         number, remainder = divmod(number, len(ALPHABET))
         digits = ALPHABET[remainder] + digits
     return digits

@@ -9,6 +9,7 @@ import time
 
 import redis
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from core import rate_limits, redis_client
 from core.errors import DomainError
@@ -43,7 +44,7 @@ def create(*, code: str, username: str, password: str, address: str = "") -> Use
     """
     limits = {f"first-administrator:{address}": TRIES_PER_MINUTE, "first-administrator": ALL_TRIES_PER_MINUTE}
     if not all(rate_limits.spend({name: limit}, time.time()) for name, limit in limits.items()):
-        raise DomainError("rate_limited", "Too many tries. Wait a minute, then try again.", status=429)
+        raise DomainError("rate_limited", _("Too many tries. Wait a minute, then try again."), status=429)
     expected = _hash(code)
     broker = redis_client.client()
     try:
@@ -51,19 +52,19 @@ def create(*, code: str, username: str, password: str, address: str = "") -> Use
             raise _wrong_code()
         with transaction.atomic():
             if User.objects.exists():
-                raise DomainError("not_first", "An account exists already. Sign in.", status=409)
+                raise DomainError("not_first", _("An account exists already. Sign in."), status=409)
             user = users.add_user(actor=None, username=username, password=password, role=Role.ADMIN, why=WHY)
             # Only one request gets the value; the account of any other is rolled back.
             if broker.getdel(_KEY) != expected:
                 raise _wrong_code()
     except redis.RedisError as exc:
-        message = "The code cannot be checked right now. Try again in a minute."
+        message = _("The code cannot be checked right now. Try again in a minute.")
         raise DomainError("unavailable", message, status=503) from exc
     return user
 
 
 def _wrong_code() -> DomainError:
-    message = "This is not the current code. The terminal prints a new one when Pegboard starts."
+    message = _("This is not the current code. The terminal prints a new one when Pegboard starts.")
     return DomainError("wrong_code", message, fields={"code": message}, status=403)
 
 

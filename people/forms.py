@@ -8,7 +8,10 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.http import HttpRequest, QueryDict
+from django.utils.functional import Promise
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from core.errors import DomainError
 from people import audit, login_lockout, users
@@ -85,7 +88,7 @@ def _set_value(data: QueryDict, name: str, value: object) -> None:
             data[name] = "on"
         case list():
             data[name] = "\n".join(map(str, value))
-        case _:
+        case _unused:
             data[name] = str(value)
 
 
@@ -116,7 +119,7 @@ class ModelOperationForm(OperationForm, forms.ModelForm):  # type: ignore[type-a
 class SignInForm(AuthenticationForm):
     error_messages = {
         **AuthenticationForm.error_messages,
-        "invalid_login": "There is no active account with this name and password.",
+        "invalid_login": gettext_lazy("There is no active account with this name and password."),
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -130,26 +133,32 @@ class ExplainedChoiceField(forms.ChoiceField):
 
     widget = forms.RadioSelect
 
-    def __init__(self, explained: Sequence[tuple[str, str, str]], **kwargs: Any) -> None:
-        super().__init__(choices=[(value, word) for value, word, _ in explained], **kwargs)
+    def __init__(self, explained: Sequence[tuple[str, str | Promise, str | Promise]], **kwargs: Any) -> None:
+        super().__init__(choices=[(value, word) for value, word, _unused in explained], **kwargs)
         self.explained = explained
 
 
 ROLES = [
-    (Role.VIEWER, "Viewer", "Reads everything, changes nothing."),
-    (Role.DESIGNER, "Designer", "Also builds agents: pins, words, releases."),
-    (Role.ADMIN, "Administrator", "Also connects vendors, reviews changes and looks after people."),
+    (Role.VIEWER, Role.VIEWER.label, gettext_lazy("Reads everything, changes nothing.")),
+    (Role.DESIGNER, Role.DESIGNER.label, gettext_lazy("Also builds agents: pins, words, releases.")),
+    (
+        Role.ADMIN,
+        Role.ADMIN.label,
+        gettext_lazy("Also connects vendors, reviews changes and looks after people."),
+    ),
 ]
 
 
-def password_field(label: str) -> Any:
+def password_field(label: str | Promise) -> Any:
     widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
     return form_field(users.PASSWORD, label=label, strip=False, widget=widget)
 
 
 class FirstAdministratorForm(ModelOperationForm):
     code = forms.CharField(
-        max_length=40, label="Code", widget=forms.TextInput(attrs={"autocomplete": "off", "autofocus": True})
+        max_length=40,
+        label=gettext_lazy("Code"),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "autofocus": True}),
     )
     password = forms.CharField(
         max_length=256, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
@@ -164,7 +173,7 @@ class FirstAdministratorForm(ModelOperationForm):
 
 class PersonForm(ModelOperationForm):
     role = ExplainedChoiceField(ROLES, initial=Role.VIEWER)
-    password = password_field("First password")
+    password = password_field(gettext_lazy("First password"))
 
     class Meta:
         model = User
@@ -181,14 +190,14 @@ class PersonChangeForm(ModelOperationForm):
 
 
 class PasswordForm(OperationForm):
-    password = password_field("New password")
+    password = password_field(gettext_lazy("New password"))
 
 
 class LinkForm(OperationForm):
     """A form that requires the user's own password: an unlocked screen is not enough. Tries are limited."""
 
     old = forms.CharField(
-        label="Your password",
+        label=gettext_lazy("Your password"),
         strip=False,
         max_length=200,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
@@ -204,18 +213,18 @@ class LinkForm(OperationForm):
             raise forms.ValidationError(login_lockout.WAIT)
         if not self.user.check_password(password):
             login_lockout.note_failure(self.request, self.user.username)
-            raise forms.ValidationError("This is not your password.")
+            raise forms.ValidationError(_("This is not your password."))
         return password
 
 
 class OwnPasswordForm(LinkForm):
     """A form for a new password, which requires the old one."""
 
-    password = password_field("New password")
+    password = password_field(gettext_lazy("New password"))
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
-        self.fields["old"].label = "Password now"
+        self.fields["old"].label = _("Password now")
 
 
 DOER = ":"  # no user name begins with it
@@ -238,10 +247,10 @@ class AuditFilterForm(OperationForm):
         self.is_filtered = any(data.get(name) for name in self.base_fields)
         chosen = self.base_fields.keys() & data.keys()
         super().__init__(data if chosen else {"actor": f"{DOER}{Doer.PEOPLE}"})
-        self.fields["kind"].choices = [("", "Anything"), *kinds]  # type: ignore[attr-defined]
+        self.fields["kind"].choices = [("", _("Anything")), *kinds]  # type: ignore[attr-defined]
         people = [(user.username, str(user)) for user in User.objects.all()]
         doers = [(f"{DOER}{doer.value}", doer.label) for doer in Doer]
-        actors = [("", "Anyone"), ("All together", doers), ("One person", people)]
+        actors = [("", _("Anyone")), (_("All together"), doers), (_("One person"), people)]
         self.fields["actor"].choices = actors  # type: ignore[attr-defined]
 
     @property
@@ -252,7 +261,7 @@ class AuditFilterForm(OperationForm):
     def clean(self) -> dict[str, Any]:
         first_day, last_day = self.cleaned_data.get("first_day"), self.cleaned_data.get("last_day")
         if first_day and last_day and first_day > last_day:
-            self.add_error("last_day", "Choose a day that is not before the first one.")
+            self.add_error("last_day", _("Choose a day that is not before the first one."))
         return self.cleaned_data
 
     def filters(self) -> dict[str, Any]:

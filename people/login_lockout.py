@@ -15,6 +15,7 @@ from django.core import signing
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from core.client_ip import client_address
 from people.models import FailedSignIn, User
@@ -25,7 +26,7 @@ MAX_FAILURES = 10
 MAX_PER_ADDRESS = 50
 MAX_PER_ACCOUNT = 50
 WINDOW = timedelta(minutes=15)
-WAIT = "Too many wrong passwords. Wait 15 minutes, then try again."
+WAIT = _("Too many wrong passwords. Wait 15 minutes, then try again.")
 KNOWN_BROWSER = "known_browser"
 # After half a year without a sign-in, a browser counts as a new one.
 KNOWN_FOR = timedelta(days=180)

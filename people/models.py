@@ -27,9 +27,9 @@ from core.encryption import EncryptedField, KeyIdField
 class Role(models.TextChoices):
     """A role includes the rights of the roles before it."""
 
-    VIEWER = "viewer", "Viewer"
-    DESIGNER = "designer", "Designer"
-    ADMIN = "admin", "Administrator"
+    VIEWER = "viewer", _("Viewer")
+    DESIGNER = "designer", _("Designer")
+    ADMIN = "admin", _("Administrator")
 
     def includes(self, other: "Role") -> bool:
         order = list(Role)
@@ -85,7 +85,7 @@ class User(AbstractBaseUser):
             models.UniqueConstraint(
                 Lower("username"),
                 name="one_user_per_name",
-                violation_error_message="Another user already signs in with this name.",
+                violation_error_message=_("Another user already signs in with this name."),
             ),
         ]
 
@@ -243,11 +243,11 @@ class FailedSignIn(models.Model):
 class Scope(models.TextChoices):
     """A set of API calls that a key may make."""
 
-    READ = "read", "Read everything its owner may read"
-    DESIGN = "design", "Read, and edit agents, pins, tunings and releases"
-    ADMIN = "admin", "Everything its owner may do"
-    RUNTIME = "runtime", "Read releases only"
-    INVOKE = "invoke", "Run the tools in the releases of the agents that are named for it"
+    READ = "read", _("Read everything its owner may read")
+    DESIGN = "design", _("Read, and edit agents, pins, tunings and releases")
+    ADMIN = "admin", _("Everything its owner may do")
+    RUNTIME = "runtime", _("Read releases only")
+    INVOKE = "invoke", _("Run the tools in the releases of the agents that are named for it")
 
 
 # The scopes of runtimes: a key that names agents has no others.

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
@@ -58,11 +59,18 @@ def key_of(request: HttpRequest | Request) -> ApiKey | None:
     return auth if isinstance(auth, ApiKey) else None
 
 
+_NEEDED_ROLES = {
+    Role.VIEWER: _("You need the viewer role. An administrator can give it to you."),
+    Role.DESIGNER: _("You need the designer role. An administrator can give it to you."),
+    Role.ADMIN: _("You need the administrator role. An administrator can give it to you."),
+}
+
+
 def reason_against(user: Any, role: Role) -> str:
     """Return why the user may not do what needs this role; empty if the user has it."""
     if user.is_authenticated and user.has_role(role):
         return ""
-    return f"You need the {role.label.lower()} role. An administrator can give it to you."
+    return str(_NEEDED_ROLES[role])
 
 
 class RolePermission(BasePermission):

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core import display_names, slugs, unique_violations
 from core.errors import DomainError
@@ -27,7 +28,7 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
     except IntegrityError as error:
         if not unique_violations.is_taken(error):
             raise
-        message = f"There is a team “{team.slug}” already."
+        message = _("There is a team “{team}” already.").format(team=team.slug)
         raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from error
     audit.record(actor, "create", team, after=facts(team))
     return team
@@ -51,7 +52,9 @@ def remove_team(team: Team, *, actor: User) -> None:
     """Remove the team. The caller ensures that no agent belongs to it. The members stay users."""
     team = locked(team)
     if team.is_everyone:
-        raise DomainError("everyone_stays", f"“{team}” is the team of all users and stays.", status=409)
+        raise DomainError(
+            "everyone_stays", _("“{team}” is the team of all users and stays.").format(team=team), status=409
+        )
     team.removed_at = timezone.now()
     team.save(update_fields=["removed_at"])
     # Only the audit trail still lists the members.
@@ -65,8 +68,10 @@ def add_member(team: Team, user: User, *, actor: User) -> None:
     """Add `user` to the team, effective with the user's next request. A second call changes nothing."""
     team = locked(team)
     if team.is_everyone:
-        raise DomainError("everyone_is_in", f"All users are in “{team}” already.", status=409)
-    _, is_new = Membership.objects.get_or_create(team=team, user=user)
+        raise DomainError(
+            "everyone_is_in", _("All users are in “{team}” already.").format(team=team), status=409
+        )
+    _membership, is_new = Membership.objects.get_or_create(team=team, user=user)
     if is_new:
         audit.record(actor, "add member", team, after={"person": user.username})
 
@@ -76,8 +81,10 @@ def remove_member(team: Team, user: User, *, actor: User) -> None:
     """Remove `user` from the team, effective with the next request. A second call changes nothing."""
     team = locked(team)
     if team.is_everyone:
-        raise DomainError("everyone_is_in", f"All users are in “{team}”, and stay in it.", status=409)
-    deleted_count, _ = Membership.objects.filter(team=team, user=user).delete()
+        raise DomainError(
+            "everyone_is_in", _("All users are in “{team}”, and stay in it.").format(team=team), status=409
+        )
+    deleted_count, _by_model = Membership.objects.filter(team=team, user=user).delete()
     if deleted_count:
         audit.record(actor, "remove member", team, before={"person": user.username})
 
@@ -86,7 +93,9 @@ def locked(team: Team) -> Team:
     """Return the current team, locked until the transaction ends. Raises DomainError if it was removed."""
     live_team = Team.objects.live().select_for_update(no_key=True).filter(pk=team.pk).first()
     if live_team is None:
-        raise DomainError("team_removed", f"The team “{team}” has been removed.", status=409)
+        raise DomainError(
+            "team_removed", _("The team “{team}” has been removed.").format(team=team), status=409
+        )
     return live_team
 
 
@@ -103,4 +112,4 @@ def facts(team: Team) -> dict[str, Any]:
 
 def _check_name(name: str) -> None:
     if fault := display_names.name_problem(name, MAX_TEAM_NAME_LENGTH):
-        raise DomainError("invalid", "A team cannot have this name.", fields={"name": fault})
+        raise DomainError("invalid", _("A team cannot have this name."), fields={"name": fault})

@@ -5,7 +5,8 @@ from typing import Any
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, models, transaction
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from core import display_names, unique_violations
 from core.errors import DomainError
@@ -14,7 +15,7 @@ from people.audit import edit_conflicts
 from people.models import Role, User
 
 PASSWORD: "models.CharField[str, str]" = models.CharField(
-    max_length=200, help_text=_("At least 10 characters, and not one of the common ones.")
+    max_length=200, help_text=gettext_lazy("At least 10 characters, and not one of the common ones.")
 )
 CHANGEABLE = ("name", "role", "is_active")
 
@@ -43,7 +44,7 @@ def add_user(
     except IntegrityError as error:
         if not unique_violations.is_taken(error):
             raise
-        message = "Another user already signs in with this name."
+        message = _("Another user already signs in with this name.")
         raise DomainError("taken", message, fields={"username": message}, status=409) from error
     return user
 
@@ -68,7 +69,9 @@ def update_user(
         _check(user)
         edit_conflicts.check(user, expected, now=before, wanted=facts(user))
         if was_administrator and not user.can_administer and not others:
-            raise DomainError("last_administrator", "Pegboard needs at least one administrator.", status=409)
+            raise DomainError(
+                "last_administrator", _("Pegboard needs at least one administrator."), status=409
+            )
         if facts(user) == before:
             return
         if (before["role"], before["is_active"]) != (user.role, user.is_active):
@@ -112,4 +115,4 @@ def _check(user: User, password: str | None = None) -> None:
     if "__all__" in fields:  # users can violate only the constraint on the username
         fields["username"] = fields.pop("__all__")
     if fields:
-        raise DomainError("invalid", "Some fields are not valid.", fields=fields)
+        raise DomainError("invalid", _("Some fields are not valid."), fields=fields)

@@ -17,6 +17,7 @@ from msgspec import structs
 from core.canonical_json import canonical
 from core.outbound.errors import RefusedError, printable
 from core.schema import error_messages, spelling, subschemas, validation
+from core.translatable import mark as _
 from core.value_descriptions import describe_value
 from protocols import members
 from protocols import parameters as json_schema
@@ -50,8 +51,8 @@ class Parts:
 class Definition(Protocol):
     name = "definition"
     label = "Defined here"
-    summary = "A tool that you define: its description, inputs and output. An activity runs it."
-    url_hint = "A defined tool has no address."
+    summary = _("A tool that you define: its description, inputs and output. An activity runs it.")
+    url_hint = _("A defined tool has no address.")
     is_own = True
     fetches_alone = True
 

@@ -18,7 +18,7 @@ from django.utils.translation.template import templatize
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = ("de",)
-PACKAGES = ("core", "people", "catalog", "execution", "designer", "serving", "pegboard")
+PACKAGES = ("core", "people", "protocols", "catalog", "execution", "designer", "serving", "pegboard")
 # In place of the time at which a file was made: it changes only with its messages.
 NO_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 FUNCTIONS = [

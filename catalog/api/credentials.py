@@ -64,13 +64,13 @@ def detail_fields(*, is_change: bool = False) -> dict[str, serializers.Field[Any
 def _detail_field(detail: Detail, *, is_change: bool) -> serializers.Field[Any, Any, Any, Any]:
     if detail.is_number:
         return serializers.IntegerField(
-            min_value=detail.minimum, max_value=detail.maximum, required=False, help_text=detail.help
+            min_value=detail.minimum, max_value=detail.maximum, required=False, help_text=str(detail.help)
         )
     return serializers.CharField(
         max_length=detail.max_length,
         required=False,
         allow_blank=not (is_change and detail.is_required),
-        help_text=detail.help,
+        help_text=str(detail.help),
     )
 
 

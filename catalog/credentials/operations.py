@@ -10,7 +10,8 @@ from typing import Any
 
 from django.db import models, transaction
 from django.utils import timezone
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.credentials import kinds, sessions
 from catalog.credentials.kinds.base import Kind
@@ -27,10 +28,10 @@ from people.audit import edit_conflicts
 from people.models import User
 
 SECRET: "models.CharField[str, str]" = models.CharField(
-    _("Secret"),
+    gettext_lazy("Secret"),
     max_length=8_000,
     blank=True,
-    help_text=_("Stored encrypted and never shown again, not even to you."),
+    help_text=gettext_lazy("Stored encrypted and never shown again, not even to you."),
 )
 
 
@@ -104,7 +105,11 @@ def update_credential(
     allowed_names = {"name", *details_of(credential), *clients.REGISTERED}
     if others := [name for name in changes if name not in allowed_names and changes[name] is not None]:
         kind = kinds.label_of(credential.kind)
-        raise invalid(**dict.fromkeys(others, f"A credential of the kind “{kind}” does not have this."))
+        raise invalid(
+            **dict.fromkeys(
+                others, _("A credential of the kind “{kind}” does not have this.").format(kind=kind)
+            )
+        )
     credential.name = changes.get("name", credential.name).strip()
     revoked = _change_details(credential, changes, has_new_secret=bool(secret))
     _check_credential(credential)
@@ -218,14 +223,17 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
     if used := credential.endpoints.filter(removed_at=None).first():
         raise DomainError(
             "credential_in_use",
-            f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
+            _("The endpoint “{endpoint}” uses it. Give that endpoint another credential first.").format(
+                endpoint=used
+            ),
             status=409,
         )
     if provider_client := credential.provider_clients.select_related("endpoint").first():
         raise DomainError(
             "credential_in_use",
-            f"Users authorize with it at “{provider_client}” for “{provider_client.endpoint}”. Choose "
-            "another there first.",
+            _("Users authorize with it at “{provider}” for “{endpoint}”. Choose another there first.").format(
+                provider=provider_client, endpoint=provider_client.endpoint
+            ),
             status=409,
         )
     before = sessions.facts(credential)
@@ -243,9 +251,13 @@ def _check_credential(credential: Credential) -> None:
         return
     kind = kinds.KINDS.get(credential.kind)
     if kind is None:
-        raise invalid(kind=f"Choose one of: {', '.join(name for name, _ in kinds.CHOICES)}.")
+        raise invalid(
+            kind=_("Choose one of: {choices}.").format(
+                choices=", ".join(name for name, _unused in kinds.CHOICES)
+            )
+        )
     if kind.needs_https and not credential.origin.startswith("https:"):
-        raise invalid(url="This kind of credential needs an address that begins with https://.")
+        raise invalid(url=_("This kind of credential needs an address that begins with https://."))
     credential.details = kind.check(credential.details)
 
 
@@ -253,7 +265,7 @@ def _encrypt(credential: Credential, secret: str) -> None:
     if clients.uses_oauth(credential) and not clients.has_secret(credential.grant):
         # A public client has no secret. One that is entered anyway is refused, not stored.
         if secret:
-            raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
+            raise invalid(secret=_("A client without authentication has no secret. Leave this empty."))
         return
     if clients.uses_oauth(credential) and clients.has_key(credential.grant):
         sessions.encrypt(credential, clients.new_key(credential.grant, secret))

@@ -4,6 +4,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
 from catalog.credentials import kinds, sessions
 from catalog.credentials.oauth import clients, grant_status
 from catalog.credentials.oauth.errors import moment
@@ -12,9 +15,9 @@ from catalog.models import Credential
 from core.encryption import UndecryptableError
 from core.outbound import secret_echo
 
-TOO_SHORT = (
-    f"Its secret has fewer than {secret_echo.MIN_SECRET_LENGTH} characters: too few to tell it from ordinary "
-    "words, so a reply that repeats it is not refused. Ask the vendor for a longer one."
+TOO_SHORT = gettext_lazy(
+    "Its secret has fewer than {count} characters: too few to tell it from ordinary words, so a reply that "
+    "repeats it is not refused. Ask the vendor for a longer one."
 )
 
 
@@ -40,21 +43,27 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
         return _locked(f"is of a kind that is not known here: {credential.kind}.")
     # What is sent in place of a secret is long.
     is_short = kind.sends_secret and secret_echo.is_too_short(secret)
-    warning = f" {TOO_SHORT}" if is_short else ""
+    warning = f" {TOO_SHORT.format(count=secret_echo.MIN_SECRET_LENGTH)}" if is_short else ""
     if credential.refused_at:
         host = urlsplit(credential.origin).netloc
-        message = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized).{warning}"
-        return _plain(State.REFUSED, message, Remedy.ENTER_SECRET, credential.refused_at)
+        message = _("{host} has refused it since {date} (401 Unauthorized).").format(
+            host=host, date=moment(credential.refused_at)
+        )
+        return _plain(State.REFUSED, f"{message}{warning}", Remedy.ENTER_SECRET, credential.refused_at)
     expires_at = kind.expires_at(credential.details)
     if expires_at and expires_at - now < EXPIRES_SOON:
         is_over = expires_at <= now
-        message = f"It {'ended' if is_over else 'ends'} on {moment(expires_at)}. Enter its replacement."
+        if is_over:
+            message = _("It ended on {date}. Enter its replacement.")
+        else:
+            message = _("It ends on {date}. Enter its replacement.")
+        message = message.format(date=moment(expires_at))
         state = State.REFUSED if is_over else State.EXPIRING
         return replace(_plain(state, message, Remedy.EDIT), expires_at=expires_at)
     if credential.used_at is None:
-        usual_status = _plain(State.NEW, f"No vendor has been sent it yet.{warning}", None)
+        usual_status = _plain(State.NEW, f"{_('No vendor has been sent it yet.')}{warning}", None)
     else:
-        usual_status = _plain(State.OK, f"The vendor took it when it was last sent.{warning}", None)
+        usual_status = _plain(State.OK, f"{_('The vendor took it when it was last sent.')}{warning}", None)
     return replace(usual_status, expires_at=expires_at)
 
 

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from catalog.credentials import circuit_breaker
 from catalog.enumeration import runs
@@ -58,7 +59,6 @@ def says_when(moment: datetime) -> str:
     time_text = (
         f"{moment:%H:%M:%S} UTC" if moment.date() == timezone.now().date() else f"{moment:%d %b, %H:%M} UTC"
     )
-    return (
-        f"You can have it read again from {time_text}, at the pace of this endpoint. An administrator "
-        "can at once."
-    )
+    return _(
+        "You can have it read again from {time}, at the pace of this endpoint. An administrator can at once."
+    ).format(time=time_text)

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from catalog import worker_audit
 from catalog.credentials import circuit_breaker, sessions
@@ -175,7 +176,7 @@ def confirm_held(run: Run, *, actor: User) -> Run:
     if endpoint.held_run_id != run.pk:
         raise DomainError(
             "not_held",
-            "This run does not wait for a decision any more. Look at the endpoint's newest run.",
+            _("This run does not wait for a decision any more. Look at the endpoint's newest run."),
             status=409,
         )
     return request_run(endpoint, trigger=Trigger.PERSON, actor=actor, may_withdraw=run.would_withdraw)

@@ -7,6 +7,9 @@ from django import forms
 from django.forms import BoundField
 from django.http import QueryDict
 from django.template.defaultfilters import filesizeformat
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 import protocols
 from catalog.credentials import kinds
@@ -25,13 +28,13 @@ from people.audit.edit_conflicts import Difference
 from people.forms import ModelOperationForm, OperationForm, form_field
 from protocols.base import Protocol
 
-INTERVALS = {
-    5: "Every 5 minutes",
-    15: "Every 15 minutes",
-    60: "Every hour",
-    360: "Every 6 hours",
-    1_440: "Once a day",
-    10_080: "Once a week",
+INTERVALS: dict[int, str | Promise] = {
+    5: gettext_lazy("Every 5 minutes"),
+    15: gettext_lazy("Every 15 minutes"),
+    60: gettext_lazy("Every hour"),
+    360: gettext_lazy("Every 6 hours"),
+    1_440: gettext_lazy("Once a day"),
+    10_080: gettext_lazy("Once a week"),
 }
 NEW = "new"
 NEW_SECRET = forms.PasswordInput(attrs={"autocomplete": "new-password"})
@@ -49,7 +52,10 @@ class VendorForm(ModelOperationForm):
 def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
     """Return the field for the usual intervals, and for `minutes` if REST has set another one."""
     declared_field = Endpoint._meta.get_field("interval_minutes")
-    choices = {minutes: "Every minute" if minutes == 1 else f"Every {minutes} minutes"} | INTERVALS
+    choices: dict[int, str | Promise] = {
+        minutes: _("Every minute") if minutes == 1 else _("Every {minutes} minutes").format(minutes=minutes),
+        **INTERVALS,
+    }
     return forms.TypedChoiceField(
         choices=sorted(choices.items()),
         coerce=int,
@@ -61,7 +67,7 @@ def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
 
 class CredentialChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # not generic at run time
     def label_from_instance(self, obj: Credential) -> str:
-        return f"{obj.name} (for {obj.origin})"
+        return _("{credential} (for {origin})").format(credential=obj.name, origin=obj.origin)
 
 
 class AddressInput(forms.URLInput):
@@ -89,7 +95,7 @@ class SourceInput(forms.Textarea):
 class EndpointForm(ReachForm):
     """The settings of an endpoint. Its protocol declares the fields named "setting-..."."""
 
-    credential = CredentialChoice(queryset=FOR_ENDPOINTS, required=False, empty_label="None")
+    credential = CredentialChoice(queryset=FOR_ENDPOINTS, required=False, empty_label=gettext_lazy("None"))
     again = form_field(vendor_operations.AGAIN)
 
     class Meta(ReachForm.Meta):
@@ -112,10 +118,11 @@ class EndpointForm(ReachForm):
             self.fields[f"setting-{setting.name}"] = setting_field(setting)
             if setting.kind == "document" and setting.name in self.stored:
                 name = setting.name
-                stored_document = f"One of {filesizeformat(self.stored[name]['bytes'])} is stored."
-                self.fields[f"setting-{name}"].help_text = f"{stored_document} Enter another to replace it."
+                self.fields[f"setting-{name}"].help_text = _(
+                    "One of {size} is stored. Enter another to replace it."
+                ).format(size=filesizeformat(self.stored[name]["bytes"]))
                 self.fields[f"forget-{name}"] = forms.BooleanField(
-                    required=False, label="Delete the stored one"
+                    required=False, label=_("Delete the stored one")
                 )
         self.add_policy(endpoint.policy)
         self.add_retry(endpoint.retry, retries.resolve_policy(endpoint={}))
@@ -166,7 +173,7 @@ class CredentialDetailsForm(OperationForm):
     def credential_kinds(self) -> Iterator[tuple[str, list[tuple[Detail, BoundField]]]]:
         """Yield the help text of the secret and the details with their fields, in the order of the kinds."""
         for kind in kinds.ALL:
-            yield kind.secret_help, [(detail, self[detail.name]) for detail in kind.details]
+            yield str(kind.secret_help), [(detail, self[detail.name]) for detail in kind.details]
 
     def details(self) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in kinds.DETAILS}
@@ -203,9 +210,11 @@ class CredentialChangeForm(CredentialDetailsForm, ModelOperationForm):
 class CredentialForm(CredentialDetailsForm, ModelOperationForm):
     url = forms.CharField(
         max_length=2048,
-        label="Address of the vendor",
+        label=gettext_lazy("Address of the vendor"),
         widget=AddressInput,
-        help_text="The secret, and tokens that are derived from it, are sent only to this address.",
+        help_text=gettext_lazy(
+            "The secret, and tokens that are derived from it, are sent only to this address."
+        ),
     )
     kind = forms.ChoiceField(choices=kinds.CHOICES)
     secret = form_field(credential_operations.SECRET, widget=NEW_SECRET)
@@ -221,7 +230,7 @@ class CredentialForm(CredentialDetailsForm, ModelOperationForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if not self.is_oauth and not cleaned.get("secret"):
-            self.add_error("secret", "Enter the secret.")
+            self.add_error("secret", _("Enter the secret."))
         return cleaned
 
 
@@ -231,7 +240,11 @@ class KeyForm(OperationForm):
 
 class SecretForm(OperationForm):
     secret = form_field(
-        credential_operations.SECRET, required=True, label="New secret", help_text="", widget=NEW_SECRET
+        credential_operations.SECRET,
+        required=True,
+        label=gettext_lazy("New secret"),
+        help_text="",
+        widget=NEW_SECRET,
     )
 
 
@@ -255,9 +268,14 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         return self["credential"].value() == NEW and self["kind"].value() in clients.KINDS
 
     vendor = forms.ModelChoiceField(
-        queryset=Vendor.objects.live(), required=False, empty_label="A new vendor", to_field_name="slug"
+        queryset=Vendor.objects.live(),
+        required=False,
+        empty_label=gettext_lazy("A new vendor"),
+        to_field_name="slug",
     )
-    vendor_name = forms.CharField(max_length=120, required=False, label="Name of the new vendor")
+    vendor_name = forms.CharField(
+        max_length=120, required=False, label=gettext_lazy("Name of the new vendor")
+    )
     detection = forms.UUIDField(required=False, widget=forms.HiddenInput)
     again = form_field(vendor_operations.AGAIN)
     vendor_request = forms.ModelChoiceField(
@@ -267,12 +285,12 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     kind = forms.ChoiceField(
         choices=[choice for choice in kinds.CHOICES if choice[0] != OAuthKind.USERS],
         required=False,
-        label="Kind",
-        help_text="Not sure? “Preview the tools” shows the kind that the vendor requires.",
+        label=gettext_lazy("Kind"),
+        help_text=gettext_lazy("Not sure? “Preview the tools” shows the kind that the vendor requires."),
     )
     secret = form_field(
         credential_operations.SECRET,
-        help_text="Stored encrypted, and sent only to this address.",
+        help_text=gettext_lazy("Stored encrypted, and sent only to this address."),
         widget=NEW_SECRET,
     )
 
@@ -285,9 +303,12 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         self.fields["interval_minutes"] = interval_field()
         stored = FOR_ENDPOINTS.all()
         cast(forms.ChoiceField, self.fields["credential"]).choices = [
-            ("", "None: the tools are public"),
-            *((str(row.pk), f"{row.name} (for {row.origin})") for row in stored),
-            (NEW, "A new one"),
+            ("", _("None: the tools are public")),
+            *(
+                (str(row.pk), _("{credential} (for {origin})").format(credential=row.name, origin=row.origin))
+                for row in stored
+            ),
+            (NEW, _("A new one")),
         ]
         self.fields["credential"].required = False
         cast(forms.ChoiceField, self.fields["protocol"]).choices = protocols.connectable()
@@ -308,9 +329,9 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if self.requires_vendor and not cleaned.get("vendor") and not cleaned.get("vendor_name"):
-            self.add_error("vendor_name", "Enter the name of the vendor, or choose one above.")
+            self.add_error("vendor_name", _("Enter the name of the vendor, or choose one above."))
         if cleaned.get("credential") == NEW and not self.is_oauth and not cleaned.get("secret"):
-            self.add_error("secret", "Enter the secret, or choose “None” above.")
+            self.add_error("secret", _("Enter the secret, or choose “None” above."))
         return cleaned
 
     def vendor_request_context(self) -> dict[str, Any]:

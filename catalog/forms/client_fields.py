@@ -4,6 +4,8 @@ from typing import Any, cast
 
 from django import forms
 from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.credentials.oauth.clients import DETAILS
 from catalog.forms.setting_fields import LinesField
@@ -14,17 +16,27 @@ from people.forms import ExplainedChoiceField, ModelOperationForm, form_field
 AUTHENTICATION_METHODS = [
     (
         ClientAuthentication.BASIC,
-        "In a header",
-        "client_secret_basic. Most servers accept it.",
+        gettext_lazy("In a header"),
+        gettext_lazy("client_secret_basic. Most servers accept it."),
     ),
-    (ClientAuthentication.POST, "In the body", "client_secret_post. For servers that require it."),
+    (
+        ClientAuthentication.POST,
+        gettext_lazy("In the body"),
+        gettext_lazy("client_secret_post. For servers that require it."),
+    ),
     (
         ClientAuthentication.KEY,
-        "With a key of Pegboard",
-        "private_key_jwt. Pegboard creates the key and shows its public part, which you register at the "
-        "server.",
+        gettext_lazy("With a key of Pegboard"),
+        gettext_lazy(
+            "private_key_jwt. Pegboard creates the key and shows its public part, which you register at the "
+            "server."
+        ),
     ),
-    (ClientAuthentication.NONE, "Not at all", "A public client. It has an id and no secret."),
+    (
+        ClientAuthentication.NONE,
+        gettext_lazy("Not at all"),
+        gettext_lazy("A public client. It has an id and no secret."),
+    ),
 ]
 
 
@@ -36,9 +48,9 @@ class ParametersField(LinesField):
 
     def to_python(self, value: Any) -> Any:
         pairs = [line.partition("=") for line in super().to_python(value)]
-        if any(not name.strip() or not equals for name, equals, _ in pairs):
-            raise forms.ValidationError("Write one name=value on each line.")
-        return {name.strip(): text.strip() for name, _, text in pairs}
+        if any(not name.strip() or not equals for name, equals, _unused in pairs):
+            raise forms.ValidationError(_("Write one name=value on each line."))
+        return {name.strip(): text.strip() for name, _unused, text in pairs}
 
     def prepare_value(self, value: Any) -> Any:
         return (

@@ -13,6 +13,8 @@ from typing import Any, cast
 from django import forms
 from django.forms import BaseFormSet, formset_factory
 from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.models import Activity
 from catalog.tools import definitions
@@ -45,22 +47,25 @@ class RowForm(forms.Form):
     """A row for one input or output. `original`: its name and schema in the rendered definition."""
 
     name = forms.CharField(max_length=200, required=False)
-    kind = forms.ChoiceField(choices=[], label="Kind of value")
+    kind = forms.ChoiceField(choices=[], label=gettext_lazy("Kind of value"))
     description = forms.CharField(
-        max_length=4_000, required=False, widget=forms.Textarea(attrs={"rows": 1}), label="What it means"
+        max_length=4_000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 1}),
+        label=gettext_lazy("What it means"),
     )
-    is_required = forms.BooleanField(required=False, label="Required")
+    is_required = forms.BooleanField(required=False, label=gettext_lazy("Required"))
     values = forms.CharField(
         max_length=20_000,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        label="Values, one on a line",
+        label=gettext_lazy("Values, one on a line"),
     )
     default = forms.CharField(
         max_length=4_000,
         required=False,
         widget=forms.Textarea(attrs={"rows": 1}),
-        label="Default value",
+        label=gettext_lazy("Default value"),
     )
 
     def __init__(self, *args: Any, original: tuple[str, Any] | None = None, **kwargs: Any) -> None:
@@ -92,13 +97,15 @@ class RowForm(forms.Form):
         row = self.row(cleaned)
         if not row.name:
             if row.description or row.values or row.default:
-                self.add_error("name", "Enter a name, or clear the whole row.")
+                self.add_error("name", _("Enter a name, or clear the whole row."))
             return cleaned
         if row.name.startswith("_"):
-            message = "A name that begins with an underscore belongs to the Tool System. Choose another one."
+            message = _(
+                "A name that begins with an underscore belongs to the Tool System. Choose another one."
+            )
             self.add_error("name", message)
         if row.kind == "choice" and not row.values:
-            self.add_error("values", "List the values, one on a line.")
+            self.add_error("values", _("List the values, one on a line."))
         try:
             rows.schema_of(row, self.original[1] if self.original else None)
         except RowError as error:
@@ -138,7 +145,9 @@ class _Rows(BaseFormSet):  # type: ignore[type-arg] # not generic at run time
         for form in self.forms:
             name = form.cleaned_data.get("name", "").strip() if form.is_valid() else ""
             if name and name in names:
-                form.add_error("name", f"A row above has the name “{printable(name, 60)}” too.")
+                form.add_error(
+                    "name", _("A row above has the name “{name}” too.").format(name=printable(name, 60))
+                )
             names.add(name)
 
     def changed_schema(self) -> dict[str, Any]:
@@ -160,7 +169,7 @@ class DefinitionForm(OperationForm):
     name = form_field(definitions.NAME)
     title = form_field(definitions.TITLE)
     description = form_field(definitions.DESCRIPTION, widget=forms.Textarea(attrs={"rows": 3}))
-    activity = forms.ChoiceField(required=False, label="What runs a call")
+    activity = forms.ChoiceField(required=False, label=gettext_lazy("What runs a call"))
 
     def __init__(self, data: QueryDict | None, *, parts: Parts) -> None:
         selected_activity = DECIDED_ELSEWHERE if parts.activity is None else parts.activity
@@ -168,12 +177,19 @@ class DefinitionForm(OperationForm):
         super().__init__(data, initial={**initial, "activity": selected_activity})
         activity_names = Activity.objects.shared().order_by("name").values_list("name", flat=True)
         choices = [
-            (DECIDED_ELSEWHERE, "Decided in the environments of each agent"),
-            ("", "The model itself writes the output"),
-            *((name, f"The implementation “{name}”") for name in activity_names),
+            (DECIDED_ELSEWHERE, _("Decided in the environments of each agent")),
+            ("", _("The model itself writes the output")),
+            *((name, _("The implementation “{name}”").format(name=name)) for name in activity_names),
         ]
         if parts.activity and parts.activity not in dict(choices):
-            choices.append((parts.activity, f"The implementation “{parts.activity}”, which does not exist"))
+            choices.append(
+                (
+                    parts.activity,
+                    _("The implementation “{activity}”, which does not exist").format(
+                        activity=parts.activity
+                    ),
+                )
+            )
         cast(forms.ChoiceField, self.fields["activity"]).choices = choices
 
     def field_for(self, path: str) -> str:
@@ -185,10 +201,12 @@ class JsonForm(OperationForm):
         max_length=MAX_JSON_LENGTH,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "false", "class": "mono"}),
-        label="The whole definition",
-        help_text="In the format of the Tool System: properties that begin with an underscore belong to "
-        "it, all "
-        "others are inputs.",
+        label=gettext_lazy("The whole definition"),
+        help_text=gettext_lazy(
+            "In the format of the Tool System: properties that begin with an underscore belong to "
+            "it, all "
+            "others are inputs."
+        ),
     )
 
 
@@ -210,7 +228,7 @@ def parts_in(text: str) -> Parts:
 
 def _parse_parts(document: Any) -> Parts:
     if not isinstance(document, dict):
-        raise UnreadableItemError("SHAPE", "A definition must be a JSON object, in braces.")
+        raise UnreadableItemError("SHAPE", _("A definition must be a JSON object, in braces."))
     # The page also shows a definition without a name, which only a saved definition needs.
     if definition.name_in(document) == "":
         return replace(definition.parts_of(definition.with_name(document, _UNNAMED)), name="")

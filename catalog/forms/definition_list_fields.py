@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.tools import definition_import
 from core import strict_json
@@ -40,12 +43,14 @@ class DefinitionListForm(OperationForm):
     # Without a maximum length, because a browser would silently truncate the pasted text.
     text = forms.CharField(
         strip=False,
-        label="Tools, as JSON",
-        help_text="A JSON array. Each tool has name, description, inputs and output, and optionally title "
-        "and "
-        "activity, or it has the format of the Tool System. A schema of calls is accepted too.",
+        label=gettext_lazy("Tools, as JSON"),
+        help_text=gettext_lazy(
+            "A JSON array. Each tool has name, description, inputs and output, and optionally title "
+            "and "
+            "activity, or it has the format of the Tool System. A schema of calls is accepted too."
+        ),
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "false", "class": "mono"}),
-        error_messages={"required": "Paste the tools first."},
+        error_messages={"required": gettext_lazy("Paste the tools first.")},
     )
     faults: tuple[Fault, ...] = ()
 
@@ -62,8 +67,11 @@ class DefinitionListForm(OperationForm):
         """Parse the text of the valid form. Raises DomainError."""
         text = self.cleaned_data["text"].encode(errors="surrogatepass")
         if len(text) > MAX_BYTES:
-            message = (
-                f"The text has {len(text):,} bytes. The limit is {MAX_BYTES:,}. Define the tools in parts."
+            message = _(
+                "The text has {size} bytes. The limit is {maximum}. Define the tools in parts."
+            ).format(
+                size=number_format(len(text), force_grouping=True),
+                maximum=number_format(MAX_BYTES, force_grouping=True),
             )
             raise DomainError("too_large", message, fields={"text": message})
         try:
@@ -91,7 +99,7 @@ class DefinitionListForm(OperationForm):
 
     def _line_at(self, match: re.Match[str]) -> str:
         before = self.cleaned_data["text"][: int(match[1])]
-        return "in line " + str(before.count("\n") + 1)
+        return _("in line {number}").format(number=before.count("\n") + 1)
 
 
 def name_of(tool: Any) -> str:
@@ -112,7 +120,7 @@ def lines_of(text: str, path: tuple[str, ...]) -> Iterator[int]:
             offset = _skip_separators(text, offset)
             if name == member:
                 break
-            _, offset = decoder.raw_decode(text, offset)
+            _unused, offset = decoder.raw_decode(text, offset)
             offset = _skip_separators(text, offset)
     if text[offset] != "[":
         yield text.count("\n", 0, offset) + 1
@@ -121,7 +129,7 @@ def lines_of(text: str, path: tuple[str, ...]) -> Iterator[int]:
     while text[offset] != "]":
         line, counted_to = line + text.count("\n", counted_to, offset), offset
         yield line
-        _, offset = decoder.raw_decode(text, offset)
+        _unused, offset = decoder.raw_decode(text, offset)
         offset = _skip_separators(text, offset)
 
 

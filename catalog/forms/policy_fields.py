@@ -4,12 +4,19 @@ from typing import Any
 
 from django import forms
 from django.forms import BoundField
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.forms.retry_fields import RetryForm
 from catalog.rules import policy, retries
 
 PREFIX = "policy-"
 PRESET = "preset"
+PRESET_NAMES = {
+    "trusting": gettext_lazy("Trusting"),
+    "careful": gettext_lazy("Careful"),
+    "strict": gettext_lazy("Strict"),
+}
 
 
 class PolicyForm(RetryForm):
@@ -20,17 +27,26 @@ class PolicyForm(RetryForm):
 
     def add_policy(self, stated: policy.Policy) -> None:
         actions = policy.with_defaults(stated)
-        current = policy.preset_of(actions) or "own choice"
-        presets = [(name, f"{name.capitalize()}: {says}") for name, (says, _) in policy.PRESETS.items()]
+        current = policy.preset_of(actions)
+        presets = [
+            (name, f"{PRESET_NAMES[name]}: {_(says)}") for name, (says, _actions) in policy.PRESETS.items()
+        ]
+        name = PRESET_NAMES[current] if current else _("own choice")
         self.fields[PRESET] = forms.ChoiceField(
-            choices=[("", f"As in the table below (now {current})"), *presets],
+            choices=[
+                ("", _("As in the table below (now {preset})").format(preset=str(name).lower())),
+                *presets,
+            ],
             widget=forms.RadioSelect,
-            label="When a tool changes",
+            label=_("When a tool changes"),
             required=False,
         )
-        for name, (label, _) in policy.CLASSES.items():
+        for name, (label, _reason) in policy.CLASSES.items():
             self.fields[f"{PREFIX}{name}"] = forms.ChoiceField(
-                choices=list(policy.ACTIONS.items()), label=label, required=False, initial=actions[name]
+                choices=[(action, _(words)) for action, words in policy.ACTIONS.items()],
+                label=_(label),
+                required=False,
+                initial=actions[name],
             )
 
     def policy_rows(self) -> list[tuple[BoundField, list[str]]]:
@@ -38,7 +54,7 @@ class PolicyForm(RetryForm):
         return [
             (
                 self[f"{PREFIX}{name}"],
-                [policy.ACTIONS[actions[name]] for _, actions in policy.PRESETS.values()],
+                [_(policy.ACTIONS[actions[name]]) for _says, actions in policy.PRESETS.values()],
             )
             for name in policy.CLASSES
         ]

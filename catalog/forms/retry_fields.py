@@ -4,19 +4,21 @@ from typing import Any
 
 from django import forms
 from django.forms import BoundField
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.rules import retries
 from catalog.rules.retries import Resolved, Stated
 from people.forms import OperationForm
 
 _LEVELS = {
-    "agent": "set by the agent",
-    "endpoint": "set by the endpoint",
-    "default": "the default",
+    "agent": gettext_lazy("set by the agent"),
+    "endpoint": gettext_lazy("set by the endpoint"),
+    "default": gettext_lazy("the default"),
 }
 _NUMBERS = {
-    "give_up_after_seconds": ("Give up after, in seconds", retries.MAX_GIVE_UP_SECONDS),
-    "attempts": ("Attempts, at most", retries.MAX_ATTEMPTS),
+    "give_up_after_seconds": (gettext_lazy("Give up after, in seconds"), retries.MAX_GIVE_UP_SECONDS),
+    "attempts": (gettext_lazy("Attempts, at most"), retries.MAX_ATTEMPTS),
 }
 
 
@@ -29,18 +31,19 @@ class RetryForm(OperationForm):
         if below:
             for name, level in below.levels.items():
                 value = getattr(below.policy, name)
-                label = retries.WHENS[value] if name == "retry" else str(value)
+                label = _(retries.WHENS[value]) if name == "retry" else str(value)
                 inherited[name] = f"{label}{' s' if 'seconds' in name else ''}, {_LEVELS[level]}"
-        empty = inherited.get("retry", "As set by each endpoint")
+        empty = inherited.get("retry", _("As set by each endpoint"))
         self.fields |= {
             "retry": forms.ChoiceField(
-                choices=[("", empty), *retries.WHENS.items()],
+                choices=[("", empty), *((when, _(words)) for when, words in retries.WHENS.items())],
                 required=False,
-                label="Retry a failed call",
+                label=_("Retry a failed call"),
                 initial=stated.get("retry", ""),
-                help_text="A retry is safe if the vendor rejected the call or reports that it failed, or "
-                "if the"
-                " tool only reads or is idempotent.",
+                help_text=_(
+                    "A retry is safe if the vendor rejected the call or reports that it failed, or if the "
+                    "tool only reads or is idempotent."
+                ),
             ),
             **{name: self._number_field(name, stated.get(name), inherited.get(name)) for name in _NUMBERS},
         }
@@ -66,5 +69,7 @@ class RetryForm(OperationForm):
             required=False,
             label=label,
             initial=value,
-            help_text=f"Empty: {inherited or 'as set by each endpoint'}.",
+            help_text=_("Empty: {setting}.").format(setting=inherited)
+            if inherited
+            else _("Empty: as set by each endpoint."),
         )

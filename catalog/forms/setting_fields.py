@@ -3,6 +3,8 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.vendors.setting_values import MAX_DOCUMENT_BYTES
 from protocols.base import Setting
@@ -30,11 +32,14 @@ class DocumentWidget(forms.MultiWidget):
         pasted = {
             "rows": 1,
             "spellcheck": "false",
-            "placeholder": "Or paste it here",
-            "aria-label": "Text",
+            "placeholder": gettext_lazy("Or paste it here"),
+            "aria-label": gettext_lazy("Text"),
         }
         super().__init__(
-            {"file": forms.FileInput(attrs={"aria-label": "A file"}), "text": forms.Textarea(attrs=pasted)}
+            {
+                "file": forms.FileInput(attrs={"aria-label": gettext_lazy("A file")}),
+                "text": forms.Textarea(attrs=pasted),
+            }
         )
 
     def decompress(self, value: Any) -> list[Any]:
@@ -53,16 +58,22 @@ class DocumentField(forms.MultiValueField):
 
 def _decode_file(file: Any) -> str:
     if file.size > MAX_DOCUMENT_BYTES:
-        raise forms.ValidationError(f"The file is larger than {MAX_DOCUMENT_BYTES // 1024**2} MB.")
+        raise forms.ValidationError(
+            _("The file is larger than {maximum} MB.").format(maximum=MAX_DOCUMENT_BYTES // 1024**2)
+        )
     try:
         text: str = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        raise forms.ValidationError("The file is not a text in UTF-8.") from exc
+        raise forms.ValidationError(_("The file is not a text in UTF-8.")) from exc
     return text
 
 
 def setting_field(setting: Setting) -> forms.Field:
-    facts: dict[str, Any] = {"label": setting.label, "help_text": setting.help, "initial": setting.default}
+    facts: dict[str, Any] = {
+        "label": _(setting.label),
+        "help_text": _(setting.help),
+        "initial": setting.default,
+    }
     match setting.kind:
         case "integer":
             return forms.IntegerField(
@@ -71,7 +82,11 @@ def setting_field(setting: Setting) -> forms.Field:
         case "boolean":
             return forms.BooleanField(required=False, **facts)
         case "choice":
-            return forms.ChoiceField(choices=setting.choices, required=setting.required, **facts)
+            return forms.ChoiceField(
+                choices=[(value, _(words)) for value, words in setting.choices],
+                required=setting.required,
+                **facts,
+            )
         case "lines":
             return LinesField(required=setting.required, **facts)
         case "document":

@@ -1,6 +1,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from catalog.search import word_groups
 from people.forms import OperationForm
@@ -10,7 +11,7 @@ class WordGroupForm(OperationForm):
     words = forms.CharField(
         max_length=word_groups.MAX_WORDS * (word_groups.MAX_WORD_LENGTH + 2),
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text="Separated by commas: PTO, vacation, time off.",
+        help_text=_("Separated by commas: PTO, vacation, time off."),
     )
 
     def clean_words(self) -> list[str]:

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce, Now
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.activities import ActivityVersion
 from catalog.models.threads import MadeInTeams, Thread
@@ -20,18 +21,18 @@ OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
 
 
 class CallStatus(models.TextChoices):
-    QUEUED = "queued", "Waiting for a worker"
-    RUNNING = "running", "Running"
-    FINISHED = "finished", "Done"
+    QUEUED = "queued", _("Waiting for a worker")
+    RUNNING = "running", _("Running")
+    FINISHED = "finished", _("Done")
 
 
 class Mode(models.TextChoices):
     """How a call runs. `wait`: in the process that received it. The others run in a worker, for up to a
     day."""
 
-    WAIT = "wait", "Waited for"
-    ASYNC = "async", "In the background"
-    STREAM = "stream", "Followed as it goes"
+    WAIT = "wait", _("Waited for")
+    ASYNC = "async", _("In the background")
+    STREAM = "stream", _("Followed as it goes")
 
 
 ACTIVE_CALLS = [CallStatus.QUEUED, CallStatus.RUNNING]

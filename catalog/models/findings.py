@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.runs import Run
 from catalog.models.tools import Tool, ToolVersion
@@ -11,18 +12,18 @@ from catalog.rules import causes
 
 
 class Severity(models.TextChoices):
-    LOW = "low", "Low"
-    MEDIUM = "medium", "Medium"
-    HIGH = "high", "High"
+    LOW = "low", _("Low")
+    MEDIUM = "medium", _("Medium")
+    HIGH = "high", _("High")
 
 
 class FindingState(models.TextChoices):
     """A noted finding waits for no decision: it is not severe, or its endpoint was removed."""
 
-    OPEN = "open", "Waiting for review"
-    ACCEPTED = "accepted", "Accepted"
-    BLOCKED = "blocked", "Blocked"
-    NOTED = "noted", "Noted"
+    OPEN = "open", _("Waiting for review")
+    ACCEPTED = "accepted", _("Accepted")
+    BLOCKED = "blocked", _("Blocked")
+    NOTED = "noted", _("Noted")
 
 
 # Means that the policy or a user has held or blocked a version; see `review.holds`.

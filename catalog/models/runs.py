@@ -5,15 +5,16 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import MD5, Now
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.vendors import Endpoint
 
 
 class RunStatus(models.TextChoices):
-    QUEUED = "queued", "Waiting to start"
-    RUNNING = "running", "Reading"
-    SUCCEEDED = "succeeded", "Done"
-    FAILED = "failed", "Failed"
+    QUEUED = "queued", _("Waiting to start")
+    RUNNING = "running", _("Reading")
+    SUCCEEDED = "succeeded", _("Done")
+    FAILED = "failed", _("Failed")
 
 
 class RunState(models.TextChoices):
@@ -23,15 +24,15 @@ class RunState(models.TextChoices):
     RUNNING = RunStatus.RUNNING.value, RunStatus.RUNNING.label
     SUCCEEDED = RunStatus.SUCCEEDED.value, RunStatus.SUCCEEDED.label
     FAILED = RunStatus.FAILED.value, RunStatus.FAILED.label
-    HELD = "held", "Waiting for your decision"
-    WAS_HELD = "was_held", "Held back"
+    HELD = "held", _("Waiting for your decision")
+    WAS_HELD = "was_held", _("Held back")
 
 
 class Trigger(models.TextChoices):
-    SCHEDULE = "schedule", "On schedule"
-    PERSON = "person", "Started by a user"
-    COMMAND = "command", "Started from the command line"
-    RUNTIME = "runtime", "Requested by a runtime, one tool"
+    SCHEDULE = "schedule", _("On schedule")
+    PERSON = "person", _("Started by a user")
+    COMMAND = "command", _("Started from the command line")
+    RUNTIME = "runtime", _("Requested by a runtime, one tool")
 
 
 HELD_CODES = ("EMPTY_HELD", "SHRINK_HELD")  # the errors of a run that a person decides about

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.findings import Finding
 from catalog.models.vendors import Endpoint
@@ -14,16 +15,16 @@ from protocols.signature import Signature, from_json
 class OtherClient(models.TextChoices):
     """As which client an endpoint is read a second time; the labels are for the middle of a sentence."""
 
-    ANONYMOUS = "stranger", "a client without our credential"
-    OTHER_PROGRAM = "client", "another client than Pegboard"
+    ANONYMOUS = "stranger", _("a client without our credential")
+    OTHER_PROGRAM = "client", _("another client than Pegboard")
 
 
 class LookResult(models.TextChoices):
-    SAME = "same", "Same for other clients"
-    OTHER = "other", "Different for other clients"
-    UNSURE = "unsure", "Not clear"
-    NOTHING = "nothing", "Nothing to compare"
-    FAILED = "failed", "Failed"
+    SAME = "same", _("Same for other clients")
+    OTHER = "other", _("Different for other clients")
+    UNSURE = "unsure", _("Not clear")
+    NOTHING = "nothing", _("Nothing to compare")
+    FAILED = "failed", _("Failed")
 
 
 class SecondLook(models.Model):

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.tools import Tool, ToolVersion
 from people import audit
@@ -41,10 +42,10 @@ class MadeInTeams(models.QuerySet[Row]):
 class ThreadStatus(models.TextChoices):
     """The status that the vendor reports."""
 
-    IDLE = "idle", "Idle"
-    BUSY = "busy", "Busy"
-    INTERRUPTED = "interrupted", "Waits for an answer"
-    ERROR = "error", "Failed"
+    IDLE = "idle", _("Idle")
+    BUSY = "busy", _("Busy")
+    INTERRUPTED = "interrupted", _("Waits for an answer")
+    ERROR = "error", _("Failed")
 
 
 class Thread(models.Model):

@@ -8,6 +8,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models.functions import Left, Lower
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models.runs import Run
 from catalog.models.vendors import Endpoint
@@ -19,17 +20,17 @@ from protocols.signature import CONTEXT_KINDS, Signature, from_json
 
 
 class ToolStatus(models.TextChoices):
-    ACTIVE = "active", "Active"
-    WITHDRAWN = "withdrawn", "Withdrawn"
+    ACTIVE = "active", _("Active")
+    WITHDRAWN = "withdrawn", _("Withdrawn")
 
 
 class ItemKind(models.TextChoices):
     """The kinds of items of vendors: a tool, or a text for the context of a model."""
 
-    TOOL = "tool", "Tool"
-    PROMPT = "prompt", "Prompt"
-    RESOURCE = "resource", "Resource"
-    RESOURCE_TEMPLATE = "resource_template", "Resource template"
+    TOOL = "tool", _("Tool")
+    PROMPT = "prompt", _("Prompt")
+    RESOURCE = "resource", _("Resource")
+    RESOURCE_TEMPLATE = "resource_template", _("Resource template")
 
 
 def item_kind(signature: Signature) -> ItemKind:

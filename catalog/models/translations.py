@@ -5,14 +5,16 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.models.tools import Tool, ToolVersion
 
 
 class TranslationOrigin(models.TextChoices):
-    PERSON = "person", "Entered by hand"
-    IMPORT = "import", "Imported"
-    MODEL = "model", "Made by a model"
+    PERSON = "person", gettext_lazy("Entered by hand")
+    IMPORT = "import", gettext_lazy("Imported")
+    MODEL = "model", gettext_lazy("Made by a model")
 
 
 class Translation(models.Model):
@@ -53,7 +55,7 @@ class Translation(models.Model):
 
     @property
     def author_name(self) -> str:
-        return str(self.author) if self.author else self.model or "Another user"
+        return str(self.author) if self.author else self.model or _("Another user")
 
 
 class ToolTexts(models.Model):

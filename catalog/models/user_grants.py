@@ -44,10 +44,10 @@ class EndUser(models.Model):
 
 
 class GrantState(models.TextChoices):
-    PENDING = "pending", "Waiting for the user"
-    COMPLETED = "completed", "Authorized"
-    FAILED = "failed", "Refused"
-    EXPIRED = "expired", "Not answered in time"
+    PENDING = "pending", _("Waiting for the user")
+    COMPLETED = "completed", _("Authorized")
+    FAILED = "failed", _("Refused")
+    EXPIRED = "expired", _("Not answered in time")
 
 
 class UserGrant(TokenColumns):

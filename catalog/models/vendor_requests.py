@@ -11,9 +11,9 @@ MAX_TEXT_LENGTH = 2_000
 
 
 class RequestState(models.TextChoices):
-    WAITING = "waiting", "Waiting"
-    APPROVED = "approved", "Connected"
-    DECLINED = "declined", "Declined"
+    WAITING = "waiting", _("Waiting")
+    APPROVED = "approved", _("Connected")
+    DECLINED = "declined", _("Declined")
 
 
 class VendorRequest(models.Model):

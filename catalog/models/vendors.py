@@ -69,9 +69,9 @@ class Vendor(models.Model):
 class OAuthKind(models.TextChoices):
     """The kinds of credential with a grant. catalog/credentials/kinds has the others."""
 
-    CLIENT = "oauth_client", "OAuth 2, as ourselves (client credentials)"
-    CODE = "oauth_code", "OAuth 2, after a sign-in (authorization code)"
-    USERS = "oauth_users", "OAuth 2, for each user of an agent (authorization code)"
+    CLIENT = "oauth_client", _("OAuth 2, as ourselves (client credentials)")
+    CODE = "oauth_code", _("OAuth 2, after a sign-in (authorization code)")
+    USERS = "oauth_users", _("OAuth 2, for each user of an agent (authorization code)")
 
 
 class Credential(models.Model):
@@ -151,13 +151,13 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 
 
 class EndpointStatus(models.TextChoices):
-    NEW = "new", "Not synced yet"
-    OK = "ok", "Synced"
-    FAILING = "failing", "Failing"
-    HELD = "held", "Waiting for your decision"
-    NEEDS_SIGN_IN = "needs_sign_in", "Waiting for a sign-in"
-    PAUSED = "paused", "Paused"
-    REMOVED = "removed", "Removed"
+    NEW = "new", _("Not synced yet")
+    OK = "ok", _("Synced")
+    FAILING = "failing", _("Failing")
+    HELD = "held", _("Waiting for your decision")
+    NEEDS_SIGN_IN = "needs_sign_in", _("Waiting for a sign-in")
+    PAUSED = "paused", _("Paused")
+    REMOVED = "removed", _("Removed")
 
 
 class Endpoint(models.Model):

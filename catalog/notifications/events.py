@@ -7,6 +7,8 @@ from datetime import UTC
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import (
     Credential,
@@ -309,39 +311,39 @@ def readers_of_answer(subject: str) -> QuerySet[User]:
 def register() -> None:
     if kinds.KINDS:
         return  # Django calls `ready` again for another list of apps; higher layers have set recipients since
-    descriptions: dict[Event, tuple[Callable[[str], NotificationText | None], str]] = {
+    descriptions: dict[Event, tuple[Callable[[str], NotificationText | None], str | Promise]] = {
         Event.BROKEN: (
             tell_broken,
-            "An enumeration run failed, and did not succeed within a minute and a half.",
+            _("An enumeration run failed, and did not succeed within a minute and a half."),
         ),
-        Event.RECOVERED: (tell_recovered, "After a notification that it cannot be synced."),
+        Event.RECOVERED: (tell_recovered, _("After a notification that it cannot be synced.")),
         Event.HELD: (
             tell_held,
-            "So many tools are missing that Pegboard withdraws them only after your confirmation.",
+            _("So many tools are missing that Pegboard withdraws them only after your confirmation."),
         ),
-        Event.REVIEW: (tell_review, "New findings, or new versions that are held."),
-        Event.SIGN_IN: (tell_sign_in, "Until an administrator signs in, its endpoints cannot be synced."),
-        Event.WEBHOOK_PAUSED: (tell_webhook_paused, "Its receiver failed again and again."),
+        Event.REVIEW: (tell_review, _("New findings, or new versions that are held.")),
+        Event.SIGN_IN: (tell_sign_in, _("Until an administrator signs in, its endpoints cannot be synced.")),
+        Event.WEBHOOK_PAUSED: (tell_webhook_paused, _("Its receiver failed again and again.")),
         Event.KEY_REPORTED: (
             tell_key_reported,
-            "Pegboard revoked it. You are always notified of your own keys, administrators of all keys.",
+            _("Pegboard revoked it. You are always notified of your own keys, administrators of all keys."),
         ),
         Event.KEY_ENDING: (
             tell_key_ending,
-            "14 and 3 days before. You are always notified of your own keys, administrators of all keys.",
+            _("14 and 3 days before. You are always notified of your own keys, administrators of all keys."),
         ),
-        Event.VENDOR_REQUESTED: (tell_vendor_requested, "For administrators, who connect it or decline."),
+        Event.VENDOR_REQUESTED: (tell_vendor_requested, _("For administrators, who connect it or decline.")),
         Event.TOOLS_CHANGED: (
             tell_changed,
-            "Tools that you follow, or that are pinned by agents that you follow. One message per run.",
+            _("Tools that you follow, or that are pinned by agents that you follow. One message per run."),
         ),
         Event.TOOLS_WITHDRAWN: (
             tell_withdrawn,
-            "The same for withdrawn tools. Calls of them may fail from now on.",
+            _("The same for withdrawn tools. Calls of them may fail from now on."),
         ),
         Event.VENDOR_ANSWERED: (
             tell_vendor_answered,
-            "You are always notified of your own requests, administrators of all requests.",
+            _("You are always notified of your own requests, administrators of all requests."),
         ),
     }
     readers_by_event = {
@@ -351,14 +353,14 @@ def register() -> None:
         Event.VENDOR_ANSWERED: readers_of_answer,
     }
     # The texts for webhooks, which do not follow tools: a webhook covers its agents, or everything.
-    to_webhooks = {
-        Event.RECOVERED: "After a delivery that the endpoint cannot be synced.",
-        Event.KEY_REPORTED: "Sent for every key. Pegboard revoked it.",
-        Event.KEY_ENDING: "Sent for every key, 14 and 3 days before.",
+    to_webhooks: dict[Event, str | Promise] = {
+        Event.RECOVERED: _("After a delivery that the endpoint cannot be synced."),
+        Event.KEY_REPORTED: _("Sent for every key. Pegboard revoked it."),
+        Event.KEY_ENDING: _("Sent for every key, 14 and 3 days before."),
         Event.TOOLS_CHANGED: (
-            "Tools that its agents pin, or all tools if it names no agent. One message per run."
+            _("Tools that its agents pin, or all tools if it names no agent. One message per run.")
         ),
-        Event.VENDOR_ANSWERED: "Sent for every request for a vendor.",
+        Event.VENDOR_ANSWERED: _("Sent for every request for a vendor."),
     }
     for event, (tell, description) in descriptions.items():
         readers = readers_by_event.get(event)

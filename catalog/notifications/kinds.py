@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.utils.functional import Promise
 
 from people.models import User
 
@@ -40,9 +41,9 @@ class Kind:
     """
 
     name: str
-    label: str
-    explained: str
-    to_webhooks: str = ""
+    label: str | Promise
+    explained: str | Promise
+    to_webhooks: str | Promise = ""
     tell: Callable[[str], NotificationText | None]
     readers: Callable[[str], QuerySet[User]] | None = None
     mails_all: bool = False
@@ -64,7 +65,7 @@ def set_recipients(
     KINDS[name] = replace(KINDS[name], readers=readers, receivers=receivers)
 
 
-def choices() -> list[tuple[str, str]]:
+def choices() -> list[tuple[str, str | Promise]]:
     return [(kind.name, kind.label) for kind in KINDS.values()]
 
 

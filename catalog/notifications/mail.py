@@ -104,7 +104,7 @@ def _digest(mail: Mail, to: str) -> EmailMessage:
     if len(notices) > MAX_SHOWN:
         lines += [f"… and {len(notices) - MAX_SHOWN:,} more.", ""]
     page = public_url(reverse("notifications"))
-    labels = {event: label[:1].lower() + label[1:] for event, label in kinds.choices()}
+    labels = {event: str(label)[:1].lower() + str(label)[1:] for event, label in kinds.choices()}
     counts = Tally(notice.event for notice in notices)
     parts = [f"{count:,} times {labels.get(event, event)}" for event, count in counts.most_common()]
     subject = notices[0].title if len(notices) == 1 else ", ".join(parts)

@@ -16,18 +16,18 @@ from core.encryption import EncryptedField, KeyIdField
 class Event(models.TextChoices):
     """The kinds of events of the catalog. `kinds` contains all kinds."""
 
-    BROKEN = "endpoint.broken", "An endpoint cannot be synced"
-    RECOVERED = "endpoint.recovered", "An endpoint can be synced again"
-    HELD = "endpoint.held", "A sync waits for a decision"
-    REVIEW = "review.waiting", "New items in review"
-    SIGN_IN = "credential.sign_in", "A credential needs a sign-in"
-    WEBHOOK_PAUSED = "webhook.paused", "A webhook was paused after failures"
-    KEY_REPORTED = "key.reported", "An API key was reported as leaked"
-    KEY_ENDING = "key.ending", "An API key expires soon"
-    VENDOR_REQUESTED = "vendor.requested", "A designer requests a vendor"
-    VENDOR_ANSWERED = "vendor.answered", "A vendor request was answered"
-    TOOLS_CHANGED = "tool.changed", "A vendor changed tools"
-    TOOLS_WITHDRAWN = "tool.withdrawn", "A vendor withdrew tools"
+    BROKEN = "endpoint.broken", _("An endpoint cannot be synced")
+    RECOVERED = "endpoint.recovered", _("An endpoint can be synced again")
+    HELD = "endpoint.held", _("A sync waits for a decision")
+    REVIEW = "review.waiting", _("New items in review")
+    SIGN_IN = "credential.sign_in", _("A credential needs a sign-in")
+    WEBHOOK_PAUSED = "webhook.paused", _("A webhook was paused after failures")
+    KEY_REPORTED = "key.reported", _("An API key was reported as leaked")
+    KEY_ENDING = "key.ending", _("An API key expires soon")
+    VENDOR_REQUESTED = "vendor.requested", _("A designer requests a vendor")
+    VENDOR_ANSWERED = "vendor.answered", _("A vendor request was answered")
+    TOOLS_CHANGED = "tool.changed", _("A vendor changed tools")
+    TOOLS_WITHDRAWN = "tool.withdrawn", _("A vendor withdrew tools")
 
 
 TEST = "test"
@@ -93,7 +93,7 @@ class Subscription(models.Model):
         ]
 
     def __str__(self) -> str:
-        return kinds.KINDS[self.event].label
+        return str(kinds.KINDS[self.event].label)
 
 
 class MailAddress(models.Model):
@@ -115,9 +115,9 @@ class MailAddress(models.Model):
 
 
 class SendingState(models.TextChoices):
-    WAITING = "waiting", "Waiting"
-    SENT = "sent", "Sent"
-    FAILED = "failed", "Given up"
+    WAITING = "waiting", _("Waiting")
+    SENT = "sent", _("Sent")
+    FAILED = "failed", _("Given up")
 
 
 class Sending(models.Model):

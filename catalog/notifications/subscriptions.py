@@ -7,6 +7,8 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.notifications import kinds, mail
 from catalog.notifications.models import Mail, MailAddress, Subscription
@@ -14,7 +16,11 @@ from core.errors import DomainError
 from people import audit
 from people.models import User
 
-PAUSES = {5: "At once, at most every 5 minutes", 60: "Once an hour", 1_440: "Once a day"}
+PAUSES = {
+    5: gettext_lazy("At once, at most every 5 minutes"),
+    60: gettext_lazy("Once an hour"),
+    1_440: gettext_lazy("Once a day"),
+}
 # Limits the mails to an address that belongs to another person: this many per hour.
 MAX_QUESTIONS = 5
 WITHIN = timedelta(hours=1)
@@ -25,7 +31,7 @@ def choose(user: User, events: Iterable[str]) -> None:
     """Replace the user's subscriptions."""
     chosen_events = set(events)
     if unknown := chosen_events - set(kinds.KINDS):
-        raise DomainError("invalid", f"There is no event “{sorted(unknown)[0][:60]}”.")
+        raise DomainError("invalid", _("There is no event “{event}”.").format(event=sorted(unknown)[0][:60]))
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     current_events = set(user.subscriptions.values_list("event", flat=True))
     for event in sorted(chosen_events - current_events):
@@ -53,11 +59,13 @@ def set_address(user: User, address: str, pause_minutes: int) -> MailAddress:
     """Store the address and the pause. A new address must be confirmed."""
     address = address.strip()
     if pause_minutes not in PAUSES:
-        raise DomainError("invalid", "Choose one of the pauses.", fields={"pause_minutes": "Choose one."})
+        raise DomainError(
+            "invalid", _("Choose one of the pauses."), fields={"pause_minutes": _("Choose one.")}
+        )
     try:
         validate_email(address)
     except ValidationError as exc:
-        message = "Enter a mail address, such as name@example.com."
+        message = _("Enter a mail address, such as name@example.com.")
         raise DomainError("invalid", message, fields={"address": message}) from exc
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     row = MailAddress.objects.filter(user=user).first() or MailAddress(user=user)
@@ -80,9 +88,9 @@ def ask_to_confirm(user: User) -> None:
         return
     recent_mails = Mail.objects.filter(user=user, created_at__gt=Now() - WITHIN).exclude(confirms="")
     if recent_mails.count() >= MAX_QUESTIONS:
-        message = (
-            f"{MAX_QUESTIONS} such mails were sent within an hour. Look for one of them, or try again later."
-        )
+        message = _(
+            "{count} such mails were sent within an hour. Look for one of them, or try again later."
+        ).format(count=MAX_QUESTIONS)
         raise DomainError("too_many_mails", message, status=429)
     Mail.objects.create(user=user, confirms=row.address)
 
@@ -94,7 +102,7 @@ def confirm(user: User, token: str) -> MailAddress:
     if not address or row is None:
         raise DomainError(
             "link_expired",
-            "This link is too old, or was sent to another user. Ask for a new one.",
+            _("This link is too old, or was sent to another user. Ask for a new one."),
             status=409,
         )
     if row.confirmed_at is None:
@@ -116,5 +124,5 @@ def _facts(row: MailAddress) -> dict[str, object]:
 
 
 def _mask(address: str) -> str:
-    mailbox, _, host = address.rpartition("@")
+    mailbox, _unused, host = address.rpartition("@")
     return f"{mailbox[:1]}…@{host}"

@@ -24,6 +24,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from catalog.notifications import events, kinds, outbox
 from catalog.notifications.mail import SENT
@@ -77,7 +78,10 @@ def create(
 ) -> tuple[Webhook, Secret]:
     """Create a webhook. Return it with the secret that signs its deliveries, which is not shown again."""
     if live().count() >= MAX_WEBHOOKS:
-        raise DomainError("too_many_webhooks", f"There are {MAX_WEBHOOKS} webhooks. Remove one first.")
+        raise DomainError(
+            "too_many_webhooks",
+            _("There are {maximum} webhooks. Remove one first.").format(maximum=MAX_WEBHOOKS),
+        )
     webhook = Webhook(name=name.strip(), events=_sort_events(events), owner=owner, is_narrowed=is_narrowed)
     _check(webhook, url.strip())
     _encrypt(webhook, url.strip())
@@ -170,7 +174,7 @@ def send_test(webhook: Webhook, *, actor: User) -> Delivery:
             webhook=webhook, notice=notice, state=SendingState.FAILED, attempts=1, error="It was not sent."
         )
         audit.record(actor, "test", webhook, after={"delivery": str(delivery.pk)})
-    error, status, _ = _post(delivery)
+    error, status, _unused = _post(delivery)
     _record_attempt(delivery, error, status, SendingState.FAILED)
     if not error:
         live().filter(pk=webhook.pk).update(last_sent_at=Now())
@@ -326,7 +330,7 @@ def _pause(webhook: Webhook, actor: User | None, why: str) -> None:
 def _locked(webhook: Webhook) -> Webhook:
     locked_webhook = live().select_for_update().filter(pk=webhook.pk).first()
     if locked_webhook is None:
-        raise DomainError("not_found", "This webhook was removed meanwhile.", status=404)
+        raise DomainError("not_found", _("This webhook was removed meanwhile."), status=404)
     return locked_webhook
 
 
@@ -348,7 +352,7 @@ def _check(webhook: Webhook, url: str) -> None:
         except ProtocolError as exc:
             fields["url"] = exc.message
     if not webhook.events or not set(webhook.events) <= set(kinds.KINDS):
-        fields["events"] = "Choose at least one of the events."
+        fields["events"] = _("Choose at least one of the events.")
     if fields:
         raise DomainError("invalid", next(iter(fields.values())), fields=fields)
 

@@ -6,6 +6,8 @@ from typing import Any, Literal
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingQuerySet, FindingState, Severity
@@ -38,9 +40,14 @@ def decide(
     if the same was decided before.
     """
     if decision not in STATES:
-        raise _invalid("decision", "Say “accept” or “block”.")
+        raise _invalid("decision", _("Say “accept” or “block”."))
     if len(note) > MAX_NOTE_LENGTH:
-        raise _invalid("note", f"A note has up to {MAX_NOTE_LENGTH:,} characters.")
+        raise _invalid(
+            "note",
+            _("A note has up to {maximum} characters.").format(
+                maximum=number_format(MAX_NOTE_LENGTH, force_grouping=True)
+            ),
+        )
     tool, finding = _lock(finding)
     state = STATES[decision]
     if (finding.state, finding.note) == (state, note):
@@ -82,10 +89,10 @@ def take_back(entry: AuditEntry, *, actor: User) -> Finding:
     `actor`, or if the finding was decided again.
     """
     if entry.kind != KIND or entry.action not in STATES or entry.actor_id != actor.pk:
-        raise DomainError("not_your_decision", "You can take back only your own decisions.", status=409)
+        raise DomainError("not_your_decision", _("You can take back only your own decisions."), status=409)
     tool, finding = _lock(Finding.objects.get(pk=entry.object_id))
     if AuditEntry.objects.filter(kind=KIND, object_id=entry.object_id, pk__gt=entry.pk).exists():
-        message = f"The decision about “{tool}” was changed or taken back already."
+        message = _("The decision about “{tool}” was changed or taken back already.").format(tool=tool)
         raise DomainError("decision_changed", message, status=409)
     earlier = entry.before or {}
     # A finding that somebody has decided by itself since stays as it is.
@@ -108,7 +115,7 @@ def last_decision(finding: Finding) -> AuditEntry:
     """Return the entry of the last decision about a finding. Raises DomainError if there is none."""
     entries = AuditEntry.objects.filter(kind=KIND, object_id=str(finding.pk), action__in=STATES)
     if (entry := entries.first()) is None:
-        raise DomainError("no_decision", "No decision about this finding was made yet.", status=409)
+        raise DomainError("no_decision", _("No decision about this finding was made yet."), status=409)
     return entry
 
 

@@ -13,6 +13,7 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db import connection
 from django.db.models import Case, Exists, OuterRef, QuerySet, TextChoices, Value, When
 from django.db.models.functions import JSONArray, Now
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState, Severity
@@ -114,7 +115,7 @@ def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
     for version in versions:
         by_bytes.setdefault((version.tool_id, version.digest), set()).add(version.pk)
     pks = set().union(*by_bytes.values())
-    rows = Finding.objects.filter(state=FindingState.OPEN, tool__in={tool for tool, _ in by_bytes})
+    rows = Finding.objects.filter(state=FindingState.OPEN, tool__in={tool for tool, _unused in by_bytes})
     findings: dict[int, Finding] = {}
     for row in sorted(
         rows, key=lambda version: (Severity.values.index(version.severity), version.code != HELD)
@@ -125,9 +126,9 @@ def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
 
 
 class ReviewState(TextChoices):
-    OFFERED = "offered", "May be pinned"
-    HELD = "held", "Waits for review"
-    BLOCKED = "blocked", "Blocked"
+    OFFERED = "offered", _("May be pinned")
+    HELD = "held", _("Waits for review")
+    BLOCKED = "blocked", _("Blocked")
 
 
 def with_review_state(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:

@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 from catalog.rules.diff import Effect
 from catalog.rules.inspection import Alarm, Severity
+from core.translatable import mark as _
 
 Action = Literal["accept", "hold", "block"]
 Class = Literal[
@@ -28,27 +29,27 @@ Policy = Mapping[str, str]
 Actions = Mapping[Class, Action]
 
 ACTIONS: dict[Action, str] = {
-    "accept": "Accept",
-    "hold": "Hold for review",
-    "block": "Block",
+    "accept": _("Accept"),
+    "hold": _("Hold for review"),
+    "block": _("Block"),
 }
 # Label of each class, and its reason in a message about a held version.
 CLASSES: dict[Class, tuple[str, str]] = {
-    "new_tool": ("New tool", "no person has looked at this tool yet"),
+    "new_tool": (_("New tool"), "no person has looked at this tool yet"),
     "drift": (
-        "Changed without a new version",
+        _("Changed without a new version"),
         "the vendor rewrote a version that it had published",
     ),
-    "breaks_callers": ("Breaking for agents", "calls that worked may fail"),
-    "breaks_readers": ("Outputs may be missing", "outputs that were there may be missing"),
+    "breaks_callers": (_("Breaking for agents"), "calls that worked may fail"),
+    "breaks_readers": (_("Outputs may be missing"), "outputs that were there may be missing"),
     "widens_risk": (
-        "More risk, or an unclear change",
+        _("More risk, or an unclear change"),
         "a call may do more or asks for less caution than before, or it is unclear what changed",
     ),
-    "text": ("Changed text", "words that a model reads have changed"),
-    "compatible": ("Compatible changes", "it has changed, if only a little"),
-    "alarm_medium": ("Finding of medium severity", "its text raised an alarm"),
-    "alarm_high": ("Finding of high severity", "its text raised a severe alarm"),
+    "text": (_("Changed text"), "words that a model reads have changed"),
+    "compatible": (_("Compatible changes"), "it has changed, if only a little"),
+    "alarm_medium": (_("Finding of medium severity"), "its text raised an alarm"),
+    "alarm_high": (_("Finding of high severity"), "its text raised a severe alarm"),
 }
 # Pins never move by themselves, so most changes may be offered at once. Exceptions are hidden text, and a new
 # text under the label of a version that users have approved.
@@ -58,16 +59,19 @@ DEFAULT: dict[Class, Action] = {
 }
 # Each preset, from the least strict to the strictest one, with its actions. The first one is the default.
 PRESETS: dict[str, tuple[str, dict[Class, Action]]] = {
-    "trusting": ("Changes are offered at once. Only rewritten versions and severe findings wait.", DEFAULT),
+    "trusting": (
+        _("Changes are offered at once. Only rewritten versions and severe findings wait."),
+        DEFAULT,
+    ),
     "careful": (
-        "Changes that may break an agent, ask for more or raise a finding wait for a decision.",
+        _("Changes that may break an agent, ask for more or raise a finding wait for a decision."),
         {
             **dict.fromkeys(CLASSES, "hold"),
             **dict.fromkeys(("new_tool", "text", "compatible"), "accept"),
         },
     ),
     "strict": (
-        "Every new tool and every change waits. Severe findings are blocked.",
+        _("Every new tool and every change waits. Severe findings are blocked."),
         {**dict.fromkeys(CLASSES, "hold"), "alarm_high": "block"},
     ),
 }
@@ -101,7 +105,7 @@ class Stop:
 
 def preset_of(actions: Actions) -> str:
     """Return the name of the preset with these actions, "" if there is none."""
-    return next((name for name, (_, preset) in PRESETS.items() if preset == actions), "")
+    return next((name for name, (_says, preset) in PRESETS.items() if preset == actions), "")
 
 
 def with_defaults(stated: Policy) -> dict[Class, Action]:

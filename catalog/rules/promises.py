@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from catalog.rules.diff import Comparison
+from core.translatable import mark as _
 from protocols.signature import Parameter, Signature
 
 Promise = Literal["locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"]
@@ -16,13 +17,13 @@ Severity = Literal["low", "medium", "high"]
 
 # The text of each promise, and the codes of the findings that report a breach.
 PROMISES: dict[Promise, tuple[str, tuple[str, ...]]] = {
-    "locked_versions": ("A published version never changes", ("DRIFT",)),
-    "growing_versions": ("Versions only go up", ("VERSION_BACK",)),
-    "additive_changes": ("A new version only adds", ("BREAKING",)),
-    "unique_names": ("No two tools share a name", ("SAME_NAME",)),
-    "stable_ids": ("A tool with the same name keeps its id", ("NEW_TOOL_ID", "NEW_PARAMETER_ID")),
+    "locked_versions": (_("A published version never changes"), ("DRIFT",)),
+    "growing_versions": (_("Versions only go up"), ("VERSION_BACK",)),
+    "additive_changes": (_("A new version only adds"), ("BREAKING",)),
+    "unique_names": (_("No two tools share a name"), ("SAME_NAME",)),
+    "stable_ids": (_("A tool with the same name keeps its id"), ("NEW_TOOL_ID", "NEW_PARAMETER_ID")),
 }
-CODES: tuple[str, ...] = tuple(code for _, codes in PROMISES.values() for code in codes)
+CODES: tuple[str, ...] = tuple(code for _text, codes in PROMISES.values() for code in codes)
 
 SHOWN = 3
 

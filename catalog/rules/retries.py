@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from core.errors import invalid
+from core.translatable import mark as _
 from protocols.base import Outcome
 from protocols.signature import Annotations
 
@@ -20,9 +21,9 @@ Stated = Mapping[str, Any]
 
 # Labels, in the order of increasing risk.
 WHENS: dict[When, str] = {
-    "none": "Never",
-    "safe": "Only when safe",
-    "all": "Always, even if the tool may run twice",
+    "none": _("Never"),
+    "safe": _("Only when safe"),
+    "all": _("Always, even if the tool may run twice"),
 }
 MAX_GIVE_UP_SECONDS = 120
 MAX_ATTEMPTS = 10

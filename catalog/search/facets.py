@@ -8,6 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
 import protocols
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import facet_counts, tags
@@ -27,18 +31,31 @@ LABELS = {
     "changed_since": "changed_since",
 }
 FACETS = (*LABELS, "used")
-VALUE_LABELS: dict[str, dict[str, str]] = {
-    "kind": {kind.value: f"{kind.label}s" for kind in ItemKind},
+VALUE_LABELS: dict[str, dict[str, str | Promise]] = {
+    "kind": {
+        ItemKind.TOOL: gettext_lazy("Tools"),
+        ItemKind.PROMPT: gettext_lazy("Prompts"),
+        ItemKind.RESOURCE: gettext_lazy("Resources"),
+        ItemKind.RESOURCE_TEMPLATE: gettext_lazy("Resource templates"),
+    },
     "status": dict(ToolStatus.choices),
     "protocol": dict(protocols.choices()),
     "effect": {
-        "reads": "Only reads",
-        "changes": "Changes",
-        "destroys": "May destroy",
-        "unknown": "Not stated",
+        "reads": gettext_lazy("Only reads"),
+        "changes": gettext_lazy("Changes"),
+        "destroys": gettext_lazy("May destroy"),
+        "unknown": gettext_lazy("Not stated"),
     },
-    "changed_since": {"day": "Day", "week": "Week", "month": "Month"},
-    "requirement": {"scopes": "Permissions", "secrets": "A secret", "user": "A user's consent"},
+    "changed_since": {
+        "day": gettext_lazy("Day"),
+        "week": gettext_lazy("Week"),
+        "month": gettext_lazy("Month"),
+    },
+    "requirement": {
+        "scopes": gettext_lazy("Permissions"),
+        "secrets": gettext_lazy("A secret"),
+        "user": gettext_lazy("A user's consent"),
+    },
 }
 
 
@@ -102,7 +119,7 @@ def _values(
         }
     counts = dict.fromkeys(chosen_values, 0) | counts
     facet_values = [
-        FacetValue(value, labels.get(value, value), count, value in chosen_values)
+        FacetValue(value, str(labels.get(value, value)), count, value in chosen_values)
         for value, count in counts.items()
     ]
     if facet == "changed_since":
@@ -125,8 +142,8 @@ def _used(query: Query, endpoints: Sequence[EndpointRow], matches: Matches | Non
     among_used = scope.among_only(list(query.use_counts))
     used = _total(count_values(("endpoint",), among_used, matches)) if query.use_counts else 0
     return [
-        FacetValue("true", "Used by an agent", used, "true" in query.used),
-        FacetValue("false", "Not used yet", every - used, "false" in query.used),
+        FacetValue("true", _("Used by an agent"), used, "true" in query.used),
+        FacetValue("false", _("Not used yet"), every - used, "false" in query.used),
     ]
 
 

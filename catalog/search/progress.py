@@ -7,6 +7,8 @@ from typing import Any
 
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from catalog.search import changes, meanings
 from catalog.search.changes import NOT_INDEXED, IndexState
@@ -40,15 +42,24 @@ class Progress:
     def label(self) -> str:
         """The step that is running, with its count, as in "Indexing 3,200 of 8,600"."""
         if self.searchable < self.tools:
-            return f"Indexing {self.searchable:,} of {self.tools:,}"
-        return f"Inspecting {self.inspected:,} of {self.tools:,}"
+            return _("Indexing {searchable} of {tools}").format(
+                searchable=number_format(self.searchable, force_grouping=True),
+                tools=number_format(self.tools, force_grouping=True),
+            )
+        return _("Inspecting {inspected} of {tools}").format(
+            inspected=number_format(self.inspected, force_grouping=True),
+            tools=number_format(self.tools, force_grouping=True),
+        )
 
     @property
     def label_of_meanings(self) -> str:
         """Return how many tools have a vector, "" if all have one or none is made."""
         if self.compared is None or self.compared >= self.tools:
             return ""
-        return f"Meaning: {self.compared:,} of {self.tools:,} tools"
+        return _("Meaning: {compared} of {tools} tools").format(
+            compared=number_format(self.compared, force_grouping=True),
+            tools=number_format(self.tools, force_grouping=True),
+        )
 
 
 def progress_of(endpoints: Collection[int] | None = None) -> Progress:

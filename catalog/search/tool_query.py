@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple, get_args
 
+from django.utils.translation import gettext as _
+
 import protocols
 from catalog.models import Vendor
 from catalog.models.tools import ItemKind, ToolStatus
@@ -89,18 +91,20 @@ def check(query: Query) -> None:
             start_of_changes(text)
         except ValueError:
             raise invalid(
-                changed_since=f"Give one of: {', '.join(CHANGE_SPANS)}, or a date such as 2026-11-01."
+                changed_since=_("Give one of: {spans}, or a date such as 2026-11-01.").format(
+                    spans=", ".join(CHANGE_SPANS)
+                )
             ) from None
     for name, texts in {"vendor": query.vendor, "tag": query.tag, "version": (query.version,)}.items():
         # PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair.
         if any("\0" in text or text.encode(errors="ignore").decode() != text for text in texts):
-            raise invalid(**{name: "This holds a character that no text here has."})
-    _refuse_unknown("protocol", query.protocol, [name for name, _ in protocols.choices()])
+            raise invalid(**{name: _("This holds a character that no text here has.")})
+    _refuse_unknown("protocol", query.protocol, [name for name, _unused in protocols.choices()])
 
 
 def _refuse_unknown(name: str, values: Sequence[str], known: Sequence[str]) -> None:
     if not set(values) <= set(known):
-        raise invalid(**{name: f"Give one of: {', '.join(known)}."})
+        raise invalid(**{name: _("Give one of: {choices}.").format(choices=", ".join(known))})
 
 
 class EndpointRow(NamedTuple):
@@ -160,7 +164,7 @@ def _endpoints(query: Query, rows: Sequence[EndpointRow]) -> list[int]:
         rows = [row for row in rows if row.endpoint == query.endpoint]
     known_slugs = {row.slug for row in rows}
     if missing := [slug for slug in query.vendor if slug not in known_slugs]:
-        raise invalid(vendor=f"There is no vendor “{missing[0][:60]}”.")
+        raise invalid(vendor=_("There is no vendor “{vendor}”.").format(vendor=missing[0][:60]))
     return [
         row.endpoint
         for row in rows

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from django.db import connection, transaction
+from django.utils.translation import gettext as _
 
 from catalog.locking import locked
 from catalog.models import CustomWordGroup
@@ -46,7 +47,9 @@ def create_group(*, actor: User, words: Sequence[str]) -> CustomWordGroup:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     if CustomWordGroup.objects.count() >= MAX_GROUPS:
-        message = f"There are {MAX_GROUPS} groups, which is the limit. Remove one first."
+        message = _("There are {maximum} groups, which is the limit. Remove one first.").format(
+            maximum=MAX_GROUPS
+        )
         raise DomainError("too_many_groups", message, status=409)
     group.save()
     audit.record(actor, "create", group, after=group_facts(group))
@@ -95,16 +98,22 @@ def normalize_group(terms: Sequence[str]) -> list[str]:
 
 def _find_problem(group: Sequence[str]) -> str:
     if len(group) < 2:
-        return "Give at least two different words that mean the same."
+        return _("Give at least two different words that mean the same.")
     if len(group) > MAX_WORDS:
-        return f"A group has up to {MAX_WORDS} words. This one has {len(group)}."
+        return _("A group has up to {maximum} words. This one has {word_count}.").format(
+            maximum=MAX_WORDS, word_count=len(group)
+        )
     for term in group:
         if len(term) > MAX_WORD_LENGTH:
-            return f"“{term[:20]}…” has {len(term)} characters. A word has up to {MAX_WORD_LENGTH}."
+            return _("“{word}…” has {length} characters. A word has up to {maximum}.").format(
+                word=term[:20], length=len(term), maximum=MAX_WORD_LENGTH
+            )
         if not term.isprintable() or "," in term or "|" in term:
-            return f"“{term[:20]}” contains a separator or a control character. Give each word by itself."
+            return _(
+                "“{word}” contains a separator or a control character. Give each word by itself."
+            ).format(word=term[:20])
         if not split_words(term):
-            return f"“{term[:20]}” has no letter or digit, so no search can contain it."
+            return _("“{word}” has no letter or digit, so no search can contain it.").format(word=term[:20])
     return ""
 
 
@@ -135,8 +144,8 @@ def current_groups() -> Groups:
     if _cached[0] != revisions:
         rows = list(CustomWordGroup.objects.order_by("pk").values_list("pk", "revision", "words"))
         # Another change may have come between the two queries: these are the revisions of the words.
-        read = tuple((pk, revision) for pk, revision, _ in rows)
-        _cached = read, tuple(tuple(terms) for _, _, terms in rows)
+        read = tuple((pk, revision) for pk, revision, _unused in rows)
+        _cached = read, tuple(tuple(terms) for _unused, _unused, terms in rows)
     return _cached[1]
 
 

@@ -24,6 +24,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from msgspec import structs
 
 from catalog import worker_audit
@@ -107,10 +108,10 @@ def request(endpoint: Endpoint, *, actor: User) -> SecondLook:
     """Request a look as soon as a worker is free. While a look is running, no other is requested."""
     look = _lock_row(endpoint)
     if not look.is_on:
-        message = "The second look at this endpoint is off. An administrator turns it on first."
+        message = _("The second look at this endpoint is off. An administrator turns it on first.")
         raise DomainError("second_look_off", message, status=409)
     if endpoint.last_success_at is None:
-        message = "There is nothing to compare with yet. Read this endpoint first, then look again."
+        message = _("There is nothing to compare with yet. Read this endpoint first, then look again.")
         raise DomainError("not_read", message, status=409)
     if not look.is_under_way:
         look.due_at, look.requested_by, look.tries = Now(), actor, 0
@@ -130,9 +131,9 @@ def switch(
     look.is_on = look.is_on if is_on is None else is_on
     look.other_name = look.other_name if other_name is None else other_name.strip()
     if look.other_name and not _NAME.fullmatch(look.other_name):
-        raise invalid(other_name="Enter up to 100 letters, digits and signs of ASCII.")
+        raise invalid(other_name=_("Enter up to 100 letters, digits and signs of ASCII."))
     if look.is_on and not endpoint.credential_id and not look.other_name:
-        message = "Without a credential only another name makes Pegboard another client. Enter one."
+        message = _("Without a credential only another name makes Pegboard another client. Enter one.")
         raise invalid(other_name=message)
     if (after := _audited_values(look)) != before:
         if not look.is_on:
@@ -152,7 +153,7 @@ def _audited_values(look: SecondLook) -> dict[str, Any]:
 
 def _lock_row(endpoint: Endpoint) -> SecondLook:
     if not endpoint.is_live:
-        message = "This endpoint was removed, so it is not read any more."
+        message = _("This endpoint was removed, so it is not read any more.")
         raise DomainError("endpoint_removed", message, status=409)
     SecondLook.objects.bulk_create([SecondLook(endpoint=endpoint, due_at=Now())], ignore_conflicts=True)
     return SecondLook.objects.select_for_update(of=("self",), no_key=True).get(pk=endpoint.pk)
@@ -255,7 +256,7 @@ class _Look:
         every: list[DifferentItem] = []
         for client in self.clients:
             self.ends = time.monotonic() + MAX_SECONDS / len(self.clients)
-            sight = Sight(client.label, listed_count=len(self.own_tools))
+            sight = Sight(str(client.label), listed_count=len(self.own_tools))
             try:
                 differences = self._find_differences(client, sight)
             except ProtocolError as error:
@@ -317,7 +318,7 @@ class _Look:
             comparison = diff.compare(other_signature, own_signature)
             if not cloaking.is_same_for_models(other_signature, own_signature, comparison):
                 verdict = cloaking.verdict(
-                    comparison, name=own_signature.name, label=own_tool.label, client=client.label
+                    comparison, name=own_signature.name, label=own_tool.label, client=str(client.label)
                 )
                 yield DifferentItem(tool, client, version, item, other_signature, *verdict)
 
@@ -434,7 +435,7 @@ def _raise_findings(endpoint: Endpoint, differences: Sequence[DifferentItem]) ->
     Finding.objects.bulk_create(rows, ignore_conflicts=True)
     about = {(difference.version.tool_id, difference.subject): difference for difference in differences}
     raised = Finding.objects.filter(
-        endpoint=endpoint, code=CODE, tool__in=[tool for tool, _ in about], other_answer=None
+        endpoint=endpoint, code=CODE, tool__in=[tool for tool, _unused in about], other_answer=None
     )
     other_answers = [
         OtherAnswer(

@@ -10,7 +10,10 @@ from urllib.parse import urlsplit
 from django import template
 from django.template.context import Context
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import clients
@@ -23,27 +26,29 @@ from protocols.signature import Parameter
 register = template.Library()
 
 OUTCOMES = {
-    "ok": "Succeeded",
-    "tool_error": "The tool failed",
-    "invalid_arguments": "Invalid inputs",
-    "needs_authorization": "Needs permission",
-    "needs_input": "Needs an answer",
-    "unavailable": "Not available",
-    "refused": "Refused",
-    "cancelled": "Cancelled",
-    "latent": "Waits for output",
-    "unknown": "Unknown result",
+    "ok": gettext_lazy("Succeeded"),
+    "tool_error": gettext_lazy("The tool failed"),
+    "invalid_arguments": gettext_lazy("Invalid inputs"),
+    "needs_authorization": gettext_lazy("Needs permission"),
+    "needs_input": gettext_lazy("Needs an answer"),
+    "unavailable": gettext_lazy("Not available"),
+    "refused": gettext_lazy("Refused"),
+    "cancelled": gettext_lazy("Cancelled"),
+    "latent": gettext_lazy("Waits for output"),
+    "unknown": gettext_lazy("Unknown result"),
 }
 NEXT_STEPS = {
-    "tool_error": "The vendor reports an error. Read it, then change the inputs.",
-    "invalid_arguments": "Correct the inputs, then run the tool again.",
-    "unavailable": "Try again later. If it fails again, check the endpoint.",
-    "refused": "A retry does not help. Ask an administrator to check the endpoint and its credential.",
-    "needs_authorization": "A person must grant access before the call can continue.",
-    "needs_input": "Answer below to continue the call.",
-    "latent": "Enter the output below, or wait for the model to send it.",
-    "unknown": "Check whether it had an effect before you run it again.",
-    "cancelled": "Run the tool again if you need the result.",
+    "tool_error": gettext_lazy("The vendor reports an error. Read it, then change the inputs."),
+    "invalid_arguments": gettext_lazy("Correct the inputs, then run the tool again."),
+    "unavailable": gettext_lazy("Try again later. If it fails again, check the endpoint."),
+    "refused": gettext_lazy(
+        "A retry does not help. Ask an administrator to check the endpoint and its credential."
+    ),
+    "needs_authorization": gettext_lazy("A person must grant access before the call can continue."),
+    "needs_input": gettext_lazy("Answer below to continue the call."),
+    "latent": gettext_lazy("Enter the output below, or wait for the model to send it."),
+    "unknown": gettext_lazy("Check whether it had an effect before you run it again."),
+    "cancelled": gettext_lazy("Run the tool again if you need the result."),
 }
 MAX_TEXT_LENGTH = 4_000
 MAX_DOCUMENT_LENGTH = 20_000
@@ -57,12 +62,12 @@ def call_state(call: Call) -> str:
 
 @register.filter
 def call_word(call: Call) -> str:
-    return OUTCOMES[call.outcome] if call.outcome else str(call.get_status_display())
+    return str(OUTCOMES[call.outcome]) if call.outcome else str(call.get_status_display())
 
 
 @register.filter
 def outcome_word(outcome: str) -> str:
-    return OUTCOMES.get(outcome, outcome)
+    return str(OUTCOMES.get(outcome, outcome))
 
 
 @register.filter
@@ -82,18 +87,22 @@ def on_a_time_line(attempts: list[Attempt]) -> list[dict[str, Any]]:
 @register.filter
 def next_step(call: Call, retry: Retry | None = None) -> str:
     if call.error_code == "AUTH":
-        return "Ask an administrator to check the endpoint's credential."
-    after = "" if retry is None or not retry.after_ms else f", after {milliseconds(retry.after_ms)}"
+        return _("Ask an administrator to check the endpoint's credential.")
+    wait = milliseconds(retry.after_ms) if retry and retry.after_ms else ""
     if retry and retry.can_retry and call.outcome == "tool_error":
-        return f"The vendor allows a retry{after}."
-    if retry and after and call.outcome == "unavailable":
-        again = (
-            "Try again"
-            if retry.can_retry
-            else "The tool may have run already. If it can safely run twice, try again"
-        )
-        return f"{again}{after}. If it fails again, check the endpoint."
-    return NEXT_STEPS.get(call.outcome, "")
+        if wait:
+            return _("The vendor allows a retry, after {duration}.").format(duration=wait)
+        return _("The vendor allows a retry.")
+    if retry and wait and call.outcome == "unavailable":
+        if retry.can_retry:
+            says = _("Try again, after {duration}. If it fails again, check the endpoint.")
+        else:
+            says = _(
+                "The tool may have run already. If it can safely run twice, try again, after {duration}. "
+                "If it fails again, check the endpoint."
+            )
+        return says.format(duration=wait)
+    return str(NEXT_STEPS.get(call.outcome, ""))
 
 
 @register.inclusion_tag("catalog/_wider_sign_in.html", takes_context=True)
@@ -130,15 +139,15 @@ def output_value(value: Any) -> dict[str, Any]:
     """A value as a person reads it: text, a table where rows are alike, else a line for each member."""
     match value:
         case str():
-            return {"text": shown(_cut(value, MAX_TEXT_LENGTH))} if value else {"plain": "empty text"}
+            return {"text": shown(_cut(value, MAX_TEXT_LENGTH))} if value else {"plain": _("empty text")}
         case None:
-            return {"plain": "nothing"}
+            return {"plain": _("nothing")}
         case bool():
-            return {"plain": "yes" if value else "no"}
+            return {"plain": _("yes") if value else _("no")}
         case int() | float():
             return {"plain": str(value)}
     if not value:
-        return {"plain": "empty"}
+        return {"plain": _("empty")}
     if isinstance(value, list) and len(value) <= MAX_ROWS and _are_plain(value):
         return {"items": [_cell(item) for item in value]}
     if columns := _columns(value):
@@ -182,7 +191,7 @@ def request_text(sent: Sent) -> SafeString:
 
 @register.filter
 def reply_text(sent: Sent) -> SafeString:
-    first = str(sent.status) if sent.status else "No reply."
+    first = str(sent.status) if sent.status else _("No reply.")
     return shown(_message(first, sent.reply_headers, sent.reply))
 
 
@@ -194,4 +203,7 @@ def _message(first: str, headers: dict[str, str], body: str) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} more characters)"
+    if len(text) <= longest:
+        return text
+    count = number_format(len(text) - longest, force_grouping=True)
+    return f"{text[:longest]}… {_('({count} more characters)').format(count=count)}"

@@ -6,8 +6,11 @@ from typing import Any
 
 from django import template
 from django.urls import reverse
+from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from catalog.models import ToolVersion
 from catalog.rules import word_diff
@@ -18,6 +21,7 @@ from catalog.rules.word_diff import Pieces
 from catalog.templatetags.display import shown
 from core.numbered_pages import NumberedPage, page_of
 from core.readable_changes import ReadableChange, outline
+from core.translating import translated
 
 register = template.Library()
 
@@ -25,21 +29,37 @@ MAX_RAW = 4_000  # characters of a page; the API returns the whole value
 
 # Label, state and explanation of each effect.
 EFFECTS = {
-    "breaks_callers": ("breaking", "breaking", "A call that worked before may now be refused."),
-    "breaks_readers": (
-        "outputs may be missing",
+    "breaks_callers": (
+        gettext_lazy("breaking"),
         "breaking",
-        "Outputs that an agent used may be missing or different.",
+        gettext_lazy("A call that worked before may now be refused."),
     ),
-    "widens_risk": ("more risk", "warning", "A call may do more, or ask for more, than before."),
-    "compatible": ("compatible", "compatible", "Everything that worked before still works."),
-    "text": ("wording", "info", "A text that people and models read."),
-    "cosmetic": ("no effect", "idle", "A different notation with the same meaning."),
+    "breaks_readers": (
+        gettext_lazy("outputs may be missing"),
+        "breaking",
+        gettext_lazy("Outputs that an agent used may be missing or different."),
+    ),
+    "widens_risk": (
+        gettext_lazy("more risk"),
+        "warning",
+        gettext_lazy("A call may do more, or ask for more, than before."),
+    ),
+    "compatible": (
+        gettext_lazy("compatible"),
+        "compatible",
+        gettext_lazy("Everything that worked before still works."),
+    ),
+    "text": (gettext_lazy("wording"), "info", gettext_lazy("A text that people and models read.")),
+    "cosmetic": (
+        gettext_lazy("no effect"),
+        "idle",
+        gettext_lazy("A different notation with the same meaning."),
+    ),
 }
 UNDECIDED = (
-    "compare",
+    gettext_lazy("compare"),
     "warning",
-    "It is unclear what still works. Compare both versions.",
+    gettext_lazy("It is unclear what still works. Compare both versions."),
 )
 
 
@@ -47,7 +67,7 @@ UNDECIDED = (
 def effect(name: str) -> dict[str, str]:
     """A label for what a change does, in words."""
     word, state, explanation = UNDECIDED if name == "undecided" else EFFECTS[name]
-    return {"word": word, "state": state, "meaning": explanation}
+    return {"word": str(word), "state": str(state), "meaning": str(explanation)}
 
 
 @register.filter
@@ -55,6 +75,11 @@ def readable(changes: Sequence[Change] | NumberedPage[Change]) -> NumberedPage[R
     """Return a page of the changes of a vendor's tool for `_changes.html`; by default the first."""
     page = changes if isinstance(changes, NumberedPage) else page_of(changes)
     return page.with_rows([read_change(change) for change in page])
+
+
+@register.filter
+def sentence_of(change: ReadableChange) -> str:
+    return translated(change.wording) if change.wording else change.sentence
 
 
 @register.simple_tag
@@ -68,10 +93,12 @@ def folded(changes: Sequence[Change], key: object) -> list[ReadableChange]:
     """Return the gravest change, which stands for all until they are loaded."""
     if not changes:
         return []
-    count = len(changes) - 1
-    more = f" {count:,} more change{'s' * (count > 1)}." if count else ""
+    more = ""
+    if count := len(changes) - 1:
+        says = ngettext("{count} more change.", "{count} more changes.", count)
+        more = f" {says.format(count=number_format(count, force_grouping=True))}"
     first = read_change(min(changes, key=lambda change: EFFECT_ORDER.index(change.effect)))
-    return [ReadableChange(sentence=f"{first.sentence}{more}", effect=first.effect, key=str(key))]
+    return [ReadableChange(sentence=f"{sentence_of(first)}{more}", effect=first.effect, key=str(key))]
 
 
 @register.inclusion_tag("_status.html")
@@ -79,31 +106,31 @@ def verdict(comparison: Comparison) -> dict[str, str]:
     """Summarize all changes, for a user who decides about the new version."""
     effects, class_ = comparison.effects, comparison.class_
     if {"breaks_callers", "breaks_readers"} <= effects:
-        return {"state": "breaking", "word": "Breaking for agents"}
+        return {"state": "breaking", "word": _("Breaking for agents")}
     for name, word in (
-        ("breaks_callers", "Breaking for agents"),
-        ("breaks_readers", "Outputs may be missing"),
+        ("breaks_callers", _("Breaking for agents")),
+        ("breaks_readers", _("Outputs may be missing")),
     ):
         if name in effects:
             return {"state": "breaking", "word": word}
     if class_ == "breaking":
-        return {"state": "breaking", "word": "Needs more rights"}
+        return {"state": "breaking", "word": _("Needs more rights")}
     if "widens_risk" in effects:
         is_undecided = all(c.is_undecided for c in comparison.changes if c.effect == "widens_risk")
-        return {"state": "warning", "word": "Compare first" if is_undecided else "More risk"}
+        return {"state": "warning", "word": _("Compare first") if is_undecided else _("More risk")}
     if not effects - {"cosmetic"}:
-        return {"state": "none", "word": "No effect" if effects else "No changes"}
+        return {"state": "none", "word": _("No effect") if effects else _("No changes")}
     if class_ == "notice":
-        return {"state": "warning", "word": "Read first"}
-    return {"state": "safe", "word": "Safe"}
+        return {"state": "warning", "word": _("Read first")}
+    return {"state": "safe", "word": _("Safe")}
 
 
 @register.simple_tag
 def changed_words(before: str | None, after: str | None) -> SafeString:
     """Render two texts side by side with the words that differ marked; None: there is no such text."""
-    sides = (("old", "Before", before), ("new", "After", after))
+    sides = (("old", _("Before"), before), ("new", _("After"), after))
     present = [(name, word, text) for name, word, text in sides if text is not None]
-    marked = word_diff.mark_differences([text for _, _, text in present])
+    marked = word_diff.mark_differences([text for _name, _word, text in present])
     rendered = [
         (
             format_html(
@@ -113,7 +140,7 @@ def changed_words(before: str | None, after: str | None) -> SafeString:
                 _joined(pieces, "del" if name == "old" else "ins"),
             )
         )
-        for (name, word, _), pieces in zip(present, marked, strict=True)
+        for (name, word, _text), pieces in zip(present, marked, strict=True)
     ]
     return format_html('<div class="split">{}{}</div>', *rendered) if len(rendered) > 1 else rendered[0]
 

@@ -3,8 +3,10 @@
 import re
 
 from django import template
+from django.utils.formats import number_format
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from core.invisible_characters import HIDDEN, decoded_tags, name_of
 
@@ -33,7 +35,12 @@ def exactly(text: str) -> SafeString:
             drawn.append(format_html('<span class="blank">{}</span>', DRAWN.get(blank, "·" * len(blank))))
     drawn.append(escape(text[end:]))
     if more > 0:
-        drawn.append(format_html(' <span class="hidden-char">and {} characters more</span>', f"{more:,}"))
+        drawn.append(
+            format_html(
+                ' <span class="hidden-char">{}</span>',
+                _("and {count} characters more").format(count=number_format(more, force_grouping=True)),
+            )
+        )
     return mark_safe("".join(drawn))  # noqa: S308 - every piece is escaped above
 
 
@@ -42,7 +49,9 @@ def _chips(run: str) -> SafeString:
         "", '<span class="hidden-char">{}</span>', ((name_of(c),) for c in run[:MAX_CHIPS])
     )
     hidden_text = decoded_tags(run)
-    spelling = format_html('<span class="hidden-char">spells “{}”</span>', hidden_text) if hidden_text else ""
+    spells = _("spells “{text}”").format(text=hidden_text)
+    spelling = format_html('<span class="hidden-char">{}</span>', spells) if hidden_text else ""
     more = len(run) - MAX_CHIPS
-    more_chip = format_html('<span class="hidden-char">and {} more</span>', f"{more:,}") if more > 0 else ""
+    others = _("and {count} more").format(count=number_format(more, force_grouping=True))
+    more_chip = format_html('<span class="hidden-char">{}</span>', others) if more > 0 else ""
     return format_html("{}{}{}", chips, more_chip, spelling)

@@ -5,8 +5,11 @@ from typing import Any
 
 import msgspec
 from django import template
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.templatetags.display import shown
 from core.readable_changes import is_structure, outline
@@ -15,9 +18,9 @@ from protocols.signature import Annotations, Parameter
 register = template.Library()
 
 CLAIMS = {
-    "destructive": ("Danger", "May destroy", "Does not destroy"),
-    "idempotent": ("Calling twice", "Harmless", "Acts twice"),
-    "open_world": ("Reach", "Outside systems", "The vendor's own"),
+    "destructive": (gettext_lazy("Danger"), gettext_lazy("May destroy"), gettext_lazy("Does not destroy")),
+    "idempotent": (gettext_lazy("Calling twice"), gettext_lazy("Harmless"), gettext_lazy("Acts twice")),
+    "open_world": (gettext_lazy("Reach"), gettext_lazy("Outside systems"), gettext_lazy("The vendor's own")),
 }
 
 
@@ -33,13 +36,21 @@ def default_value(parameter: Parameter) -> SafeString | str:
 def limits(parameter: Parameter) -> str:
     """Describe limits as in "1 to 100" or "at most 40 characters", "" without any."""
     if parameter.max_length is not None:
-        return f"at most {parameter.max_length:,} characters"
+        return _("at most {maximum} characters").format(
+            maximum=number_format(parameter.max_length, force_grouping=True)
+        )
     low, high = parameter.min, parameter.max
     if low is not None and high is not None:
-        return f"{low:,} to {high:,}"
+        return _("{minimum} to {maximum}").format(
+            minimum=number_format(low, force_grouping=True), maximum=number_format(high, force_grouping=True)
+        )
     if high is not None and not parameter.max_defaulted:
-        return f"at most {high:,}"
-    return f"{low:,} or more" if low is not None else ""
+        return _("at most {maximum}").format(maximum=number_format(high, force_grouping=True))
+    return (
+        _("{minimum} or more").format(minimum=number_format(low, force_grouping=True))
+        if low is not None
+        else ""
+    )
 
 
 @register.filter
@@ -48,7 +59,9 @@ def claims(annotations: Annotations) -> list[tuple[str, str]]:
     not false."""
     declared = msgspec.to_builtins(annotations)
     return [
-        (word, yes if declared[name] else no) for name, (word, yes, no) in CLAIMS.items() if name in declared
+        (str(word), str(yes if declared[name] else no))
+        for name, (word, yes, no) in CLAIMS.items()
+        if name in declared
     ]
 
 
@@ -58,7 +71,7 @@ def worded(value: str | bool | None) -> SafeString:
     if isinstance(value, str) and value:
         return shown(value)
     return format_html(
-        '<span class="faint">{}</span>', "Yes" if value else "No" if value is False else "Nothing"
+        '<span class="faint">{}</span>', _("Yes") if value else _("No") if value is False else _("Nothing")
     )
 
 

@@ -8,6 +8,9 @@ tool.
 
 from typing import Any
 
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
 from catalog.models import Tool
 from catalog.tools import definitions
 from core.errors import DomainError, invalid
@@ -44,9 +47,8 @@ def define_all(document: Any, *, actor: User) -> list[Tool]:
             faults |= {_path_of(number, member): message for member, message in error.fields.items()}
         name = tool_parts.name.strip()
         if numbers_by_name.setdefault(name, number) != number:
-            message = (
-                f"Tool {numbers_by_name[name] + 1} of these is called “{printable(name, 64)}” as "
-                "well. Rename one."
+            message = _("Tool {number} of these is called “{name}” as well. Rename one.").format(
+                number=numbers_by_name[name] + 1, name=printable(name, 64)
             )
             faults.setdefault(_path_of(number, "name"), message)
     endpoint = definitions.locked_home()
@@ -58,7 +60,7 @@ def define_all(document: Any, *, actor: User) -> list[Tool]:
         raise invalid(**{**name_faults, **faults})
     if name_faults:
         raise DomainError(
-            "name_taken", "Some of these names are taken already.", fields=name_faults, status=409
+            "name_taken", _("Some of these names are taken already."), fields=name_faults, status=409
         )
     return [definitions.record_new(endpoint, document, actor=actor) for document in documents.values()]
 
@@ -79,12 +81,16 @@ def tools_in(document: Any) -> list[Any]:
         tools = document.get("tools")
     if not isinstance(tools, list):
         raise invalid(
-            tools="Enter the tools as a JSON array, or as a schema of calls in the format of the Tool System."
+            tools=_(
+                "Enter the tools as a JSON array, or as a schema of calls in the format of the Tool System."
+            )
         )
     if not tools:
-        raise invalid(tools="Enter at least one tool.")
+        raise invalid(tools=_("Enter at least one tool."))
     if len(tools) > MAX_TOOLS:
-        message = f"There are {len(tools):,} tools. The limit is {MAX_TOOLS}. Send them in parts."
+        message = _("There are {count} tools. The limit is {maximum}. Send them in parts.").format(
+            count=number_format(len(tools), force_grouping=True), maximum=MAX_TOOLS
+        )
         raise DomainError("too_many_definitions", message, fields={"tools": message})
     return tools
 
@@ -104,19 +110,24 @@ def _parse_all(tools: list[Any], *, is_composed: bool) -> tuple[dict[int, Parts]
 
 def _parse_tool(tool: Any, *, is_composed: bool) -> Parts:
     if not isinstance(tool, dict):
-        raise UnreadableItemError("SHAPE", "A tool must be a JSON object, in braces.")
+        raise UnreadableItemError("SHAPE", _("A tool must be a JSON object, in braces."))
     if not is_composed and not definition.is_document(tool):
         unknown = [member for member in tool if member not in MEMBERS][:MAX_UNKNOWN_SHOWN]
-        faults = dict.fromkeys(unknown, f"This member does not exist. The members are: {', '.join(MEMBERS)}.")
+        faults = dict.fromkeys(
+            unknown,
+            _("This member does not exist. The members are: {members}.").format(members=", ".join(MEMBERS)),
+        )
         members: dict[str, Any] = {**OPTIONAL, **tool}
         for member, kind in MEMBERS.items():
             if member not in members:
-                faults[member] = "It is missing."
+                faults[member] = _("It is missing.")
             elif not isinstance(members[member], kind) and not (
                 member == "activity" and members[member] is None
             ):
                 faults[member] = (
-                    "Enter a text in quotes." if kind is str else "Enter a JSON Schema, which is an object."
+                    _("Enter a text in quotes.")
+                    if kind is str
+                    else _("Enter a JSON Schema, which is an object.")
                 )
         if faults:
             raise invalid(**faults)

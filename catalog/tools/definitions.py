@@ -14,7 +14,9 @@ from typing import Any
 from django.db import models, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.utils.translation import gettext_lazy as _
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor, Withdrawal
 from catalog.models.tools import ToolStatus
@@ -38,20 +40,20 @@ SLUG = "defined-here"
 MAX_TITLE_LENGTH = 200
 MAX_DESCRIPTION_LENGTH = 4_000
 NAME: "models.CharField[str, str]" = models.CharField(
-    _("Name"),
+    gettext_lazy("Name"),
     max_length=64,
-    help_text=_("Letters, digits, hyphens and underscores, such as send_email."),
+    help_text=gettext_lazy("Letters, digits, hyphens and underscores, such as send_email."),
 )
 TITLE: "models.CharField[str, str]" = models.CharField(
-    _("Title"),
+    gettext_lazy("Title"),
     max_length=MAX_TITLE_LENGTH,
     blank=True,
-    help_text=_("For people, such as “Send an e-mail”."),
+    help_text=gettext_lazy("For people, such as “Send an e-mail”."),
 )
 DESCRIPTION: "models.CharField[str, str]" = models.CharField(
-    _("Description"),
+    gettext_lazy("Description"),
     max_length=MAX_DESCRIPTION_LENGTH,
-    help_text=_("What the tool does and when to use it. A model chooses the tool by this text."),
+    help_text=gettext_lazy("What the tool does and when to use it. A model chooses the tool by this text."),
 )
 DEFINE, CHANGE, WITHDRAW, OFFER = "define", "change definition", "withdraw", "offer again"
 
@@ -69,11 +71,11 @@ def home() -> Endpoint:
         is_slug_taken = Vendor.objects.offering().filter(slug=SLUG).exists()
         slug = f"{SLUG}-{uuid.uuid4().hex[:8]}" if is_slug_taken else SLUG
         # If two requests create it at once, the unique index makes the second one use the first one's row.
-        vendor, _ = Vendor.objects.get_or_create(
+        vendor, _unused = Vendor.objects.get_or_create(
             is_own=True, defaults={"slug": slug, "name": Definition.label}
         )
         Vendor.objects.select_for_update(no_key=True).get(pk=vendor.pk)
-        endpoint, _ = Endpoint.objects.get_or_create(
+        endpoint, _unused = Endpoint.objects.get_or_create(
             vendor=vendor,
             protocol=Definition.name,
             defaults={"url": "", "name": Definition.label, "is_paused": True},
@@ -84,7 +86,7 @@ def home() -> Endpoint:
 def parts_of(tool: Tool) -> Parts:
     """Return the parts of the tool's current version. Raises DomainError without a version."""
     if tool.current is None:
-        raise DomainError("no_version", f"“{tool}” has no version.", status=409)
+        raise DomainError("no_version", _("“{tool}” has no version.").format(tool=tool), status=409)
     # The signature knows the order of the inputs, which a canonical document does not.
     return definition.parts_of(Definition().write(tool.current.decoded(), tool.tool_id, tool.current.label))
 
@@ -138,7 +140,7 @@ def change(
     new_parts = definition.parts_of(document)
     edit_conflicts.check(tool, expected, now=before, wanted=_facts(new_parts))
     if tool.status == ToolStatus.WITHDRAWN:
-        message = f"“{tool}” was withdrawn. Offer it again before you change it."
+        message = _("“{tool}” was withdrawn. Offer it again before you change it.").format(tool=tool)
         raise DomainError("definition_withdrawn", message, status=409)
     if _facts(new_parts) == before:
         return tool
@@ -231,18 +233,21 @@ def checked(parts: Parts) -> dict[str, Any]:
     if parts.title and (reason := display_names.name_problem(parts.title, MAX_TITLE_LENGTH)):
         faults["title"] = reason
     if not parts.description:
-        faults["description"] = (
+        faults["description"] = _(
             "Describe what it does and when to use it. A model chooses the tool by this text."
         )
     elif len(parts.description) > MAX_DESCRIPTION_LENGTH:
-        faults["description"] = (
-            f"It has {len(parts.description):,} characters. The limit is {MAX_DESCRIPTION_LENGTH:,}."
+        faults["description"] = _("It has {length} characters. The limit is {maximum}.").format(
+            length=number_format(len(parts.description), force_grouping=True),
+            maximum=number_format(MAX_DESCRIPTION_LENGTH, force_grouping=True),
         )
     if parts.activity is not None and len(parts.activity) > definition.MAX_ACTIVITY_LENGTH:
-        faults["activity"] = f"Enter a name of up to {definition.MAX_ACTIVITY_LENGTH} characters."
+        faults["activity"] = _("Enter a name of up to {maximum} characters.").format(
+            maximum=definition.MAX_ACTIVITY_LENGTH
+        )
     for member in ("description", "activity", "inputs", "output"):
         if member not in faults and (unstorable := strict_json.unstorable(getattr(parts, member))):
-            faults[member] = f"It contains {unstorable[1]}."
+            faults[member] = _("It contains {character}.").format(character=unstorable[1])
     with _collect_fault(faults, "inputs"):
         definition.check_inputs(parts.inputs)
     with _collect_fault(faults, "output"):
@@ -279,7 +284,9 @@ def _locked(tool: Tool) -> Tool:
     locked_tool = rows.select_for_update(of=("self",), no_key=True).filter(pk=tool.pk).first()
     if locked_tool is None:
         raise DomainError(
-            "not_defined_here", f"“{tool}” is a vendor's tool, and not defined here.", status=409
+            "not_defined_here",
+            _("“{tool}” is a vendor's tool, and not defined here.").format(tool=tool),
+            status=409,
         )
     return locked_tool
 
@@ -297,4 +304,6 @@ def taken_names(names: Collection[str]) -> set[str]:
 
 
 def why_taken(name: str) -> str:
-    return f"There is a definition “{printable(name, 64)}” already. Change that one, or choose another name."
+    return _("There is a definition “{name}” already. Change that one, or choose another name.").format(
+        name=printable(name, 64)
+    )

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from catalog.models import SensitiveValues, Tool
 from catalog.rules.sensitive_values import MAX_MEMBERS
@@ -26,7 +27,7 @@ def mark(tool: Tool, *, actor: User, inputs: Iterable[str], outputs: Iterable[st
     tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
     wanted = {"inputs": _checked("inputs", inputs), "outputs": _checked("outputs", outputs)}
     before = facts(SensitiveValues.objects.filter(pk=tool.pk).first() or NONE)
-    row, _ = SensitiveValues.objects.update_or_create(tool=tool, defaults=wanted)
+    row, _unused = SensitiveValues.objects.update_or_create(tool=tool, defaults=wanted)
     if facts(row) != before:
         audit.record(actor, "mark sensitive", tool, before=before, after=facts(row))
     return row
@@ -39,12 +40,12 @@ def facts(row: SensitiveValues) -> dict[str, Any]:
 def _checked(side: str, members: Iterable[str]) -> list[str]:
     unique = sorted(set(members))
     if len(unique) > MAX_MEMBERS:
-        raise invalid(**{side: f"Mark up to {MAX_MEMBERS} members."})
+        raise invalid(**{side: _("Mark up to {maximum} members.").format(maximum=MAX_MEMBERS)})
     for pointer in unique:
         try:
             is_member = bool(pointers.split(pointer))
         except pointers.PointerError:
             is_member = False
         if not is_member or len(pointer) > 500:
-            raise invalid(**{side: "Name each member by its JSON pointer, such as /customer/ssn."})
+            raise invalid(**{side: _("Name each member by its JSON pointer, such as /customer/ssn.")})
     return unique

@@ -5,6 +5,7 @@ from functools import cache
 
 from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext as _
 
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingQuerySet
@@ -106,12 +107,15 @@ def names(tools: Collection[int]) -> dict[tuple[int, int], str]:
 def unknown_version_message(tool: Tool, *, version: str = "", ordinal: int | None = None) -> str:
     """Return an error message for an unknown version, with the versions that exist."""
     if version:
-        which = f"“{tool}” has no version “{printable(version, 60)}”."
+        which = _("“{tool}” has no version “{version}”.").format(tool=tool, version=printable(version, 60))
     elif ordinal is not None:
-        which = f"“{tool}” has no version with the ordinal {ordinal}."
+        which = _("“{tool}” has no version with the ordinal {ordinal}.").format(tool=tool, ordinal=ordinal)
     else:
-        return f"“{tool}” has no version yet."
+        return _("“{tool}” has no version yet.").format(tool=tool)
     rows = tool.versions.defer("signature", "raw")[:4]
     existing = [f"“{printable(row.name, 60)}”" for row in rows[:3]]
-    more = " and others" if len(rows) > 3 else ""
-    return f"{which} It has {', '.join(existing)}{more}." if existing else which
+    if not existing:
+        return which
+    names = ", ".join(existing)
+    has = _("It has {versions} and others.") if len(rows) > 3 else _("It has {versions}.")
+    return f"{which} {has.format(versions=names)}"

@@ -3,6 +3,8 @@
 import csv
 import io
 
+from django.utils.translation import gettext as _
+
 from catalog.translations.exchange import FileContents, FileRow, unreadable
 from core.csv_cells import guard_cell, unguard_cell
 
@@ -25,7 +27,9 @@ def read_csv(body: bytes, language: str) -> FileContents:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        raise unreadable(f"The file is not UTF-8 (byte {exc.start}). Save it as “CSV UTF-8”.") from exc
+        raise unreadable(
+            _("The file is not UTF-8 (byte {position}). Save it as “CSV UTF-8”.").format(position=exc.start)
+        ) from exc
     header = text.partition("\n")[0]
     # Spreadsheets of some countries separate by semicolons.
     rows = csv.DictReader(io.StringIO(text), delimiter=";" if header.count(";") > header.count(",") else ",")
@@ -33,13 +37,19 @@ def read_csv(body: bytes, language: str) -> FileContents:
     try:
         columns = {*(rows.fieldnames or ())}
         if "translation" not in columns or not columns & {"digest", "source"}:
-            raise unreadable("The first line must name the columns “digest” or “source”, and “translation”.")
+            raise unreadable(
+                _("The first line must name the columns “digest” or “source”, and “translation”.")
+            )
         for row in rows:
             cells = {name: unguard_cell(row.get(name) or "") for name in COLUMNS}
             if cells["language"].strip() not in ("", language):
-                contents.refuse(rows.line_num, f"This line is not for “{language}”.")
+                contents.refuse(
+                    rows.line_num, _("This line is not for “{language}”.").format(language=language)
+                )
                 continue
             contents.add(rows.line_num, cells["digest"], cells["source"], cells["translation"])
     except csv.Error as exc:
-        contents.refuse(rows.line_num, f"The file cannot be read from this line on: {exc}.")
+        contents.refuse(
+            rows.line_num, _("The file cannot be read from this line on: {reason}.").format(reason=exc)
+        )
     return contents

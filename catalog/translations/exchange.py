@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
 from catalog.translations.tool_texts import digest_of, normalize_translation
 from core.errors import DomainError
 
@@ -47,7 +50,9 @@ class FileContents:
             self.refuse(line, next(iter(error.fields.values()), error.message))
             return
         if self.texts.setdefault(digest, text) != text:
-            self.refuse(line, "An earlier line has another translation of the same text. That one is used.")
+            self.refuse(
+                line, _("An earlier line has another translation of the same text. That one is used.")
+            )
         if len(self.texts) > MAX_ROWS:
             raise too_large()
 
@@ -58,15 +63,16 @@ class FileContents:
 
 def _check_digest(digest: str) -> str:
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-        raise DomainError("invalid", "The digest of this line has been changed. Leave it as it was exported.")
+        raise DomainError(
+            "invalid", _("The digest of this line has been changed. Leave it as it was exported.")
+        )
     return digest
 
 
 def too_large() -> DomainError:
-    message = (
-        f"A file has up to {MAX_ROWS:,} texts and {MAX_FILE_BYTES // 1_000_000} MB. Choose one vendor, or "
-        "divide the file."
-    )
+    message = _(
+        "A file has up to {count} texts and {size} MB. Choose one vendor, or divide the file."
+    ).format(count=number_format(MAX_ROWS, force_grouping=True), size=MAX_FILE_BYTES // 1_000_000)
     return DomainError("too_large", message, status=413, fields={"file": message})
 
 

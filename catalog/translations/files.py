@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from django.db.models import QuerySet, TextChoices
+from django.utils.translation import gettext as _
 
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
@@ -51,7 +52,7 @@ _WRITERS: dict[FileFormat, Writer] = {
 
 def find_format(name: str) -> FileFormat:
     if name not in FileFormat.values:
-        raise invalid(type=f"Choose one of {', '.join(FileFormat.values)}.")
+        raise invalid(type=_("Choose one of {formats}.").format(formats=", ".join(FileFormat.values)))
     return FileFormat(name)
 
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from django.conf.locale import LANG_INFO
+from django.utils.translation import gettext as _
 
 from core.errors import DomainError
 
@@ -47,8 +48,8 @@ def find_language(code: str) -> Language:
     """Return the language. Raises DomainError if texts cannot be translated into it."""
     language = BY_CODE.get(code)
     if language is None:
-        message = (
-            f"Texts cannot be translated into “{code[:20]}”. Use one of these codes: {', '.join(CODES)}."
+        message = _("Texts cannot be translated into “{code}”. Use one of these codes: {codes}.").format(
+            code=code[:20], codes=", ".join(CODES)
         )
         raise DomainError("unknown_language", message, status=404, fields={"language": message})
     return language

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from catalog.models import Tool, Translation
 from catalog.models.translations import TranslationOrigin
@@ -102,7 +103,7 @@ def find_text(tool: Tool, digest: str) -> ToolText:
     texts = tool_texts.texts_of(tool.current.decoded()) if tool.current else []
     text = next((text for text in texts if text.digest == digest), None)
     if text is None:
-        message = "The current version of this tool has no such text. Open the tool again for its texts."
+        message = _("The current version of this tool has no such text. Open the tool again for its texts.")
         raise DomainError("unknown_text", message, status=404)
     return text
 
@@ -148,7 +149,7 @@ def check_state(translation: Translation | None, expected: str, wanted: str) -> 
         raise LateEditError(
             state,
             [Difference("text", None, facts["text"], wanted)],
-            who=translation.author_name if translation else "Another user",
+            who=translation.author_name if translation else _("Another user"),
             at=translation.changed_at if translation else None,
             knows_before=False,
         )
@@ -162,7 +163,7 @@ def remove_translation(
     lock_translations()
     row = translations_of([digest], language).get(digest)
     if row is None:
-        raise DomainError("not_found", "This text has no translation.", status=404)
+        raise DomainError("not_found", _("This text has no translation."), status=404)
     check_state(row, expected, "")
     audit.record(actor, "remove", row, before=_audit_facts(row))
     row.delete()

@@ -5,6 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
 from core.errors import invalid
 from core.invisible_characters import hidden, name_of
 
@@ -93,12 +96,17 @@ def normalize_translation(text: str) -> str:
     """Return the translation as it is stored. Raises DomainError for one that is not a visible text."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SPACES).strip()
     if not text:
-        raise invalid(text="The translation is empty. Enter a text, or remove the translation.")
+        raise invalid(text=_("The translation is empty. Enter a text, or remove the translation."))
     if len(text) > MAX_TRANSLATION:
-        message = f"The translation has {len(text):,} characters. It may have up to {MAX_TRANSLATION:,}."
+        message = _("The translation has {length} characters. It may have up to {maximum}.").format(
+            length=number_format(len(text), force_grouping=True),
+            maximum=number_format(MAX_TRANSLATION, force_grouping=True),
+        )
         raise invalid(text=message)
     for match in hidden(text):
         character = name_of(text[match.start])
-        message = f"Remove the character {character}: it is invisible, or it changes how others look."
+        message = _(
+            "Remove the character {character}: it is invisible, or it changes how others look."
+        ).format(character=character)
         raise invalid(text=message)
     return text

@@ -9,6 +9,8 @@ from typing import NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
+from django.utils.translation import gettext as _
+
 from catalog.translations.exchange import FileContents, FileRow, unreadable
 
 NAMESPACE = "urn:oasis:names:tc:xliff:document:2.0"
@@ -48,13 +50,15 @@ def read_xliff(body: bytes, language: str) -> FileContents:
     try:
         reader.parser.Parse(body, True)
     except expat.ExpatError as exc:
-        message = f"The file is not XML from line {exc.lineno} on: {expat.ErrorString(exc.code)}."
+        message = _("The file is not XML from line {line} on: {reason}.").format(
+            line=exc.lineno, reason=expat.ErrorString(exc.code)
+        )
         if not reader.is_xliff:
             raise unreadable(message) from exc
         reader.contents.refuse(exc.lineno, message)
     except (LookupError, ValueError) as exc:
         # The parser's errors for an encoding that it cannot read.
-        raise unreadable("The file declares an encoding that cannot be read. Save it as UTF-8.") from exc
+        raise unreadable(_("The file declares an encoding that cannot be read. Save it as UTF-8.")) from exc
     return reader.contents
 
 
@@ -74,13 +78,13 @@ class _Reader:
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.add_text
 
-    def refuse_document_type(self, *_: object) -> NoReturn:
-        raise unreadable("The file declares a document type. Remove it: XLIFF has none.")
+    def refuse_document_type(self, *_unused: object) -> NoReturn:
+        raise unreadable(_("The file declares a document type. Remove it: XLIFF has none."))
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise unreadable(f"The file is nested more than {MAX_DEPTH} deep.")
+            raise unreadable(_("The file is nested more than {depth} deep.").format(depth=MAX_DEPTH))
         tag = name.removeprefix(f"{NAMESPACE} ")
         if not self.is_xliff:
             self._check_root(tag, attributes)
@@ -94,9 +98,11 @@ class _Reader:
 
     def _check_root(self, tag: str, attributes: dict[str, str]) -> None:
         if tag != "xliff" or not attributes.get("version", "").startswith("2."):
-            raise unreadable("The file is not XLIFF 2. Export it in this version.")
+            raise unreadable(_("The file is not XLIFF 2. Export it in this version."))
         if attributes.get("trgLang") != self.language:
-            raise unreadable(f"The file's target language (trgLang) is not “{self.language}”.")
+            raise unreadable(
+                _("The file's target language (trgLang) is not “{language}”.").format(language=self.language)
+            )
         self.is_xliff = True
 
     def _add_element(self, tag: str, attributes: dict[str, str]) -> None:
@@ -104,7 +110,9 @@ class _Reader:
         if tag == "cp" and self.member == "source" and re.fullmatch("[0-9A-Fa-f]{1,4}", code):
             self.add_text(chr(int(code, 16)))
         else:
-            self.problem = f"The {self.member} contains the element “{tag[:40]}”. Write plain text."
+            self.problem = _("The {member} contains the element “{element}”. Write plain text.").format(
+                member=self.member, element=tag[:40]
+            )
 
     def end(self, name: str) -> None:
         self.depth -= 1

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import connection
-from django.utils import timezone
+from django.utils import dateformat, timezone
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from catalog.models import Endpoint, Finding, Vendor
 from catalog.models.runs import HELD_CODES
@@ -48,7 +50,7 @@ WHERE e.vendor_id = %s AND e.removed_at IS NULL AND r.finished_at IS NOT NULL GR
 def sync_strips(endpoints: Iterable[Endpoint]) -> dict[int, Chart]:
     """Return the last syncs of each endpoint as ticks. Endpoints without a finished sync are left out."""
     strips: defaultdict[int, list[tuple[str, datetime]]] = defaultdict(list)
-    for pk, tone, finished_at, _ in _syncs([endpoint.pk for endpoint in endpoints]):
+    for pk, tone, finished_at, _ms in _syncs([endpoint.pk for endpoint in endpoints]):
         strips[pk].append((tone, finished_at))
     return {pk: _strip(syncs) for pk, syncs in strips.items()}
 
@@ -59,23 +61,25 @@ def syncs_of_endpoint(endpoint: Endpoint) -> list[Chart]:
     if len(rows) < LEAST_POINTS:
         return []
     # The line has gaps at failed syncs, which end early.
-    times = [None if tone else milliseconds for _, tone, _, milliseconds in rows]
+    times = [None if tone else milliseconds for _pk, tone, _moment, milliseconds in rows]
     measured = sorted(time for time in times if time is not None)
-    latency = Chart(title="Time of a sync", summary="Shown after two successful syncs.")
+    latency = Chart(title=_("Time of a sync"), summary=_("Shown after two successful syncs."))
     if len(measured) >= LEAST_POINTS:
         latency = Chart(
-            title="Time of a sync",
-            summary=f"Median {_duration(measured[len(measured) // 2])}, longest {_duration(measured[-1])}.",
+            title=_("Time of a sync"),
+            summary=_("Median {median}, longest {longest}.").format(
+                median=_duration(measured[len(measured) // 2]), longest=_duration(measured[-1])
+            ),
             lines=charts.line(times),
-            first=f"{rows[0][2]:%-d %b, %H:%M}",
-            last=f"{rows[-1][2]:%-d %b, %H:%M}",
-            columns=("Ended", "Time"),
+            first=_date(rows[0][2]),
+            last=_date(rows[-1][2]),
+            columns=(_("Ended"), _("Time")),
             rows=[
-                (f"{row[2]:%-d %b %Y, %H:%M}", "—" if time is None else _duration(time))
+                (dateformat.format(row[2], "j M Y, H:i"), "—" if time is None else _duration(time))
                 for row, time in zip(reversed(rows), reversed(times), strict=True)
             ],
         )
-    return [_strip([(tone, moment) for _, tone, moment, _ in rows]), latency]
+    return [_strip([(tone, moment) for _pk, tone, moment, _ms in rows]), latency]
 
 
 def changes_per_week(vendor: Vendor) -> Chart:
@@ -86,31 +90,36 @@ def changes_per_week(vendor: Vendor) -> Chart:
         rows = cursor.fetchall()
     weeks = _weeks_of(vendor, now)
     run_counts = Counter[int]()
-    for endpoint, _, run_count, *_ in rows:
+    for endpoint, _week, run_count, *_numbers in rows:
         run_counts[endpoint] += run_count
     # The oldest week of an endpoint with more runs was not read completely.
     for endpoint in (endpoint for endpoint, count in run_counts.items() if count >= RUNS_READ):
         weeks = min(weeks, max(row[1] for row in rows if row[0] == endpoint))
     totals = [(0, 0, 0)] * weeks
-    for _, week, _, *numbers in rows:
+    for _endpoint, week, _run_count, *numbers in rows:
         if 0 <= week < weeks:
             totals[week] = tuple(map(sum, zip(totals[week], numbers, strict=True)))  # type: ignore[assignment]
     totals.reverse()
-    title = "Changes per week"
+    title = _("Changes per week")
     if weeks < LEAST_POINTS:
-        return Chart(title=title, summary="Shown from the second week on.")
+        return Chart(title=title, summary=_("Shown from the second week on."))
     labels = _labels_of_weeks(weeks, now)
     added, changed, withdrawn = (sum(column) for column in zip(*totals, strict=True))
-    marks, _ = charts.bars([[(row[1], ""), (row[2], "warn")] for row in totals], labels)
+    marks, _lines = charts.bars([[(row[1], ""), (row[2], "warn")] for row in totals], labels)
     return Chart(
         title=title,
-        summary=f"{changed:,} changed, {withdrawn:,} withdrawn and {added:,} new tools in {weeks} weeks.",
+        summary=_("{changed} changed, {withdrawn} withdrawn and {added} new tools in {weeks} weeks.").format(
+            changed=number_format(changed, force_grouping=True),
+            withdrawn=number_format(withdrawn, force_grouping=True),
+            added=number_format(added, force_grouping=True),
+            weeks=weeks,
+        ),
         marks=marks,
         first=labels[0],
-        last="this week",
-        columns=("Week from", "Changed", "Withdrawn", "New"),
+        last=_("this week"),
+        columns=(_("Week from"), _("Changed"), _("Withdrawn"), _("New")),
         rows=[
-            (label, f"{row[1]:,}", f"{row[2]:,}", f"{row[0]:,}")
+            (label, *(number_format(row[place], force_grouping=True) for place in (1, 2, 0)))
             for label, row in zip(labels, totals, strict=True)
         ],
     )
@@ -119,13 +128,13 @@ def changes_per_week(vendor: Vendor) -> Chart:
 def breaches_per_week(vendor: Vendor, promises: Iterable[Kept]) -> Chart | None:
     """Return how many of the promises were broken in each of the last weeks. None without promises."""
     now, promise_names = timezone.now(), [promise.promise for promise in promises]
-    weeks, title = _weeks_of(vendor, now), "Broken promises per week"
+    weeks, title = _weeks_of(vendor, now), _("Broken promises per week")
     if not promise_names:
         return None
     if weeks < LEAST_POINTS:
-        return Chart(title=title, summary="Shown from the second week on.")
+        return Chart(title=title, summary=_("Shown from the second week on."))
     promise_of = {
-        code: name for name, (_, codes) in PROMISES.items() if name in promise_names for code in codes
+        code: name for name, (_sentence, codes) in PROMISES.items() if name in promise_names for code in codes
     }
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None)
     findings = Finding.objects.filter(
@@ -134,20 +143,20 @@ def breaches_per_week(vendor: Vendor, promises: Iterable[Kept]) -> Chart | None:
         raised_at__date__gt=now.date() - weeks * WEEK,
         raised_at__lte=now,
     )
-    broken: list[Counter[str]] = [Counter() for _ in range(weeks)]
+    broken: list[Counter[str]] = [Counter() for _week in range(weeks)]
     # The time is cut to days in the database, so that the rows are bounded by weeks and codes.
     for code, day in findings.order_by().values_list("code", "raised_at__date").distinct():
         broken[weeks - 1 - (now.date() - day) // WEEK][promise_of[code]] += 1
     labels = _labels_of_weeks(weeks, now)
     clean = sum(not names for names in broken)
-    marks, _ = charts.bars([[(len(names), "bad")] for names in broken], labels, limit=len(promise_names))
+    marks, _lines = charts.bars([[(len(names), "bad")] for names in broken], labels, limit=len(promise_names))
     return Chart(
         title=title,
-        summary=f"No breach was found in {clean} of {weeks} weeks.",
+        summary=_("No breach was found in {clean} of {weeks} weeks.").format(clean=clean, weeks=weeks),
         marks=marks,
         first=labels[0],
-        last="this week",
-        columns=("Week from", "Broken", "Promises"),
+        last=_("this week"),
+        columns=(_("Week from"), _("Broken"), _("Promises")),
         rows=[
             (label, str(len(names)), str(len(promise_names)))
             for label, names in zip(labels, broken, strict=True)
@@ -162,26 +171,34 @@ def _syncs(pks: list[int]) -> list[tuple[int, str, datetime, float | None]]:
 
 
 def _strip(syncs: list[tuple[str, datetime]]) -> Chart:
-    succeeded = sum(not tone for tone, _ in syncs)
+    succeeded = sum(not tone for tone, _moment in syncs)
     failures = [moment for tone, moment in syncs if tone == "bad"]
-    summary = f"{succeeded} of {len(syncs)} syncs succeeded"
-    words = {"": "Succeeded", "warn": "Held", "bad": "Failed"}
+    if failures:
+        summary = _("{succeeded} of {sync_count} syncs succeeded; the last failure was on {date}.")
+    else:
+        summary = _("{succeeded} of {sync_count} syncs succeeded.")
+    date = _date(failures[-1]) if failures else ""
+    words = {"": _("Succeeded"), "warn": _("Held"), "bad": _("Failed")}
     return Chart(
-        title="Last syncs",
-        summary=f"{summary}; the last failure was on {failures[-1]:%-d %b, %H:%M}."
-        if failures
-        else f"{summary}.",
-        marks=charts.strip([tone for tone, _ in syncs]),
+        title=_("Last syncs"),
+        summary=summary.format(succeeded=succeeded, sync_count=len(syncs), date=date),
+        marks=charts.strip([tone for tone, _moment in syncs]),
         is_strip=True,
-        first=f"{syncs[0][1]:%-d %b, %H:%M}",
-        last=f"{syncs[-1][1]:%-d %b, %H:%M}",
-        columns=("Ended", "Result"),
-        rows=[(f"{moment:%-d %b %Y, %H:%M}", words[tone]) for tone, moment in reversed(syncs)],
+        first=_date(syncs[0][1]),
+        last=_date(syncs[-1][1]),
+        columns=(_("Ended"), _("Result")),
+        rows=[(dateformat.format(moment, "j M Y, H:i"), words[tone]) for tone, moment in reversed(syncs)],
     )
 
 
 def _duration(milliseconds: float) -> str:
-    return f"{milliseconds:,.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:,.1f} s"
+    if milliseconds < 1000:
+        return f"{number_format(round(milliseconds))} ms"
+    return f"{number_format(round(milliseconds / 1000, 1), 1, force_grouping=True)} s"
+
+
+def _date(moment: datetime) -> str:
+    return dateformat.format(moment, "j M, H:i")
 
 
 def _weeks_of(vendor: Vendor, now: datetime) -> int:
@@ -189,4 +206,6 @@ def _weeks_of(vendor: Vendor, now: datetime) -> int:
 
 
 def _labels_of_weeks(weeks: int, now: datetime) -> list[str]:
-    return [f"{now - (weeks - index) * WEEK + timedelta(days=1):%-d %b}" for index in range(weeks)]
+    return [
+        dateformat.format(now - (weeks - index) * WEEK + timedelta(days=1), "j M") for index in range(weeks)
+    ]

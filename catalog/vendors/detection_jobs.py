@@ -12,6 +12,8 @@ from uuid import UUID, uuid4
 
 import msgspec
 import redis
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from catalog.vendors import detection
 from catalog.vendors.detection import Detection
@@ -67,10 +69,12 @@ def begin(source: str, *, actor: User) -> UUID:
     """Start to detect what an address or a pasted document offers. Raises DomainError."""
     text = source.strip()
     if not text:
-        raise invalid(url="Enter an address, or paste a document.")
+        raise invalid(url=_("Enter an address, or paste a document."))
     is_document = text[0] in "{[" or "\n" in text
     if is_document and len(text.encode()) > MAX_DOCUMENT_BYTES:
-        raise invalid(url=f"The document is larger than {MAX_DOCUMENT_BYTES // 1024**2} MB.")
+        raise invalid(
+            url=_("The document is larger than {maximum} MB.").format(maximum=MAX_DOCUMENT_BYTES // 1024**2)
+        )
     address = "" if is_document else _checked_address(text)
     job_id = uuid4()
     try:
@@ -128,7 +132,11 @@ def perform(job_id: UUID) -> None:
 def _checked_address(text: str) -> str:
     address = in_ascii(text if "://" in text else f"https://{text}")
     if len(address) > MAX_URL_LENGTH:
-        raise invalid(url=f"An address has at most {MAX_URL_LENGTH:,} characters.")
+        raise invalid(
+            url=_("An address has at most {maximum} characters.").format(
+                maximum=number_format(MAX_URL_LENGTH, force_grouping=True)
+            )
+        )
     try:
         check_url(address, policy_for(Door.PREVIEW, AddressSource.ADMINISTRATOR), may_ask=True)
     except RefusedError as error:
@@ -137,8 +145,10 @@ def _checked_address(text: str) -> str:
 
 
 def _unavailable() -> DomainError:
-    message = "No worker can inspect the address right now. Try again in a minute, or "
-    return DomainError("no_worker", f"{message}choose the protocol yourself.", status=503)
+    message = _(
+        "No worker can inspect the address right now. Try again in a minute, or choose the protocol yourself."
+    )
+    return DomainError("no_worker", message, status=503)
 
 
 def _save(job_id: UUID, job: Job) -> None:

@@ -16,6 +16,8 @@ from django.db import IntegrityError, connection, models, transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 import protocols
 from catalog import bounds
@@ -69,8 +71,11 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
     except IntegrityError as exc:
         if not unique_violations.is_taken(exc):
             raise
-        way_out = "Choose another short name." if slug else "Choose that one, or give this one another name."
-        message = f"There is a vendor “{vendor.slug}” already. {way_out}"
+        if slug:
+            says = _("There is a vendor “{vendor}” already. Choose another short name.")
+        else:
+            says = _("There is a vendor “{vendor}” already. Choose that one, or give this one another name.")
+        message = says.format(vendor=vendor.slug)
         raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from exc
     audit.record(actor, "connect", vendor, after=vendor_facts(vendor))
     return vendor
@@ -118,12 +123,12 @@ def _check_vendor(vendor: Vendor) -> None:
     check_name(vendor.name, 120)
     vendor.slug = slugs.parse_slug(vendor.slug)
     if len(vendor.homepage) > 500:
-        raise invalid(homepage="Give a web address of up to 500 characters.")
+        raise invalid(homepage=_("Give a web address of up to 500 characters."))
     if vendor.homepage:
         try:
             URLValidator(["http", "https"])(vendor.homepage)
         except ValidationError as exc:
-            raise invalid(homepage="Give a web address that starts with https://.") from exc
+            raise invalid(homepage=_("Give a web address that starts with https://.")) from exc
 
 
 def vendor_facts(vendor: Vendor) -> dict[str, Any]:
@@ -258,7 +263,7 @@ def update_endpoint(
 def _set_fields(endpoint: Endpoint, changes: Mapping[str, Any]) -> None:
     if changes.get("protocol", endpoint.protocol) != endpoint.protocol:
         if endpoint.tools.exists():
-            message = "Tools were read in this protocol. Connect the address once more in the other one."
+            message = _("Tools were read in this protocol. Connect the address once more in the other one.")
             raise DomainError("protocol_fixed", message, fields={"protocol": message}, status=409)
         # The settings are those of the new protocol, as it has them by default.
         endpoint.protocol, endpoint.settings = changes["protocol"], {}
@@ -316,13 +321,13 @@ def _check_endpoint(
     endpoint: Endpoint, *, keeps_credential: bool = True, kept: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
     if endpoint.protocol not in dict(protocols.connectable()):
-        protocol_names = ", ".join(name for name, _ in protocols.connectable())
-        raise invalid(protocol=f"Choose one of: {protocol_names}.")
+        protocol_names = ", ".join(name for name, _unused in protocols.connectable())
+        raise invalid(protocol=_("Choose one of: {protocols}.").format(protocols=protocol_names))
     origin_of(endpoint.url)
     if endpoint.name:
         check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= bounds.highest("interval_minutes"):
-        raise invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
+        raise invalid(interval_minutes=_("Read between once a minute and once a week (1 to 10,080 minutes)."))
     _check_reach(endpoint)
     settings = protocols.get(endpoint.protocol).settings
     endpoint.take_settings(setting_values.checked(settings, endpoint.settings, kept))
@@ -332,11 +337,19 @@ def _check_endpoint(
         return
     credential = locked(endpoint.credential, Credential.objects.filter(removed_at=None))
     if credential.kind == OAuthKind.USERS:
-        raise invalid(credential=f"“{credential}” is for users of agents, and not for the endpoint itself.")
+        raise invalid(
+            credential=_("“{credential}” is for users of agents, and not for the endpoint itself.").format(
+                credential=credential
+            )
+        )
     if credential.origin == origin:
         return
     if keeps_credential:
-        raise invalid(credential=f"“{credential}” was entered for {credential.origin} and stays there.")
+        raise invalid(
+            credential=_("“{credential}” was entered for {origin} and stays there.").format(
+                credential=credential, origin=credential.origin
+            )
+        )
     endpoint.credential = None
 
 
@@ -355,7 +368,8 @@ def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
 def _check_reach(endpoint: Endpoint) -> None:
     for field in _NUMBERS:
         if not 1 <= getattr(endpoint, field) <= bounds.highest(field):
-            raise invalid(**{field: f"Choose a number from 1 to {bounds.highest(field):,}."})
+            maximum = number_format(bounds.highest(field), force_grouping=True)
+            raise invalid(**{field: _("Choose a number from 1 to {maximum}.").format(maximum=maximum)})
     endpoint.authorities = endpoint.authorities.strip()
     if complaint := authorities_problem(endpoint.authorities):
         raise invalid(authorities=complaint)
@@ -365,9 +379,13 @@ def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict
     # Only differences from the default, so that a new class of change has its default everywhere.
     for name, action in changes.items():
         if name not in policies.CLASSES:
-            raise invalid(policy=f"There is no class of change “{name[:60]}”.")
+            raise invalid(policy=_("There is no class of change “{change}”.").format(change=name[:60]))
         if action not in policies.ACTIONS:
-            raise invalid(policy=f"For “{name}”, choose one of: {', '.join(policies.ACTIONS)}.")
+            raise invalid(
+                policy=_("For “{change}”, choose one of: {actions}.").format(
+                    change=name, actions=", ".join(policies.ACTIONS)
+                )
+            )
     stated = {**held, **changes}
     return {
         name: stated[name] for name, action in policies.DEFAULT.items() if stated.get(name, action) != action

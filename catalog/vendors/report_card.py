@@ -10,6 +10,7 @@ from datetime import datetime
 
 from django.db import connection
 from django.db.models import Count, Max, OuterRef, Subquery
+from django.utils.translation import gettext
 
 import protocols
 from catalog.models import Endpoint, Finding, Run, Vendor
@@ -148,5 +149,5 @@ def _promises(vendor: Vendor, list_count: int, changed_tool_count: int) -> tuple
             last = max((time for _, time in breaches_of_promise), default=None)
             breach_count = sum(count for count, _ in breaches_of_promise)
             exercised = is_exercised(promise, list_count=list_count, changed_tool_count=changed_tool_count)
-            promises.append(Kept(promise, text, breach_count, last, exercised))
+            promises.append(Kept(promise, gettext(text), breach_count, last, exercised))
     return tuple(promises)

@@ -5,6 +5,8 @@ import time
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from catalog.locking import check_name
 from catalog.models import Endpoint, VendorRequest
@@ -26,7 +28,9 @@ MAX_PREVIEWS = 10
 
 class TooManyPreviewsError(DomainError):
     def __init__(self, wait: int) -> None:
-        message = f"You have checked {MAX_PREVIEWS} addresses in this minute. Try again in {wait} seconds."
+        message = _("You have checked {count} addresses in this minute. Try again in {wait} seconds.").format(
+            count=MAX_PREVIEWS, wait=wait
+        )
         super().__init__("too_many_previews", message, status=429)
         self.retry_after = wait
 
@@ -51,16 +55,20 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
         url=draft.url,
         address=address_of(draft),
         vendor_name=vendor_name.strip(),
-        reason=_checked(reason, "reason", "Enter what the tools are needed for."),
+        reason=_checked(reason, "reason", _("Enter what the tools are needed for.")),
         asked_by=actor,
     )
     if existing := already_connected(draft):
         endpoint = existing[0].endpoint
-        message = f"“{endpoint.vendor}” is connected at this address already. Look for its tools."
+        message = _("“{vendor}” is connected at this address already. Look for its tools.").format(
+            vendor=endpoint.vendor
+        )
         raise DomainError("already_connected", message, fields={"url": message}, status=409)
     User.objects.select_for_update(no_key=True).get(pk=actor.pk)
     if waiting().filter(asked_by=actor).count() >= MAX_WAITING:
-        message = f"{MAX_WAITING} of your vendor requests are not answered yet. Ask an administrator first."
+        message = _(
+            "{count} of your vendor requests are not answered yet. Ask an administrator first."
+        ).format(count=MAX_WAITING)
         raise DomainError("too_many_requests", message, status=409)
     try:
         with transaction.atomic():
@@ -68,7 +76,7 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
     except IntegrityError as exc:
         if not unique_violations.is_taken(exc):
             raise
-        message = "This address was requested already. An administrator will answer."
+        message = _("This address was requested already. An administrator will answer.")
         raise DomainError("already_asked", message, fields={"url": message}, status=409) from exc
     audit.record(actor, "ask", row, after=facts(row))
     outbox.vendor_requested(row.pk)
@@ -78,7 +86,7 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
 @transaction.atomic
 def decline(row: VendorRequest, *, actor: User, answer: str) -> VendorRequest:
     row = _locked(row)
-    row.answer = _checked(answer, "answer", "Enter a reason for the user who requested it.")
+    row.answer = _checked(answer, "answer", _("Enter a reason for the user who requested it."))
     return _answered(row, RequestState.DECLINED, actor)
 
 
@@ -87,7 +95,9 @@ def take_back(row: VendorRequest, *, actor: User) -> None:
     """Withdraw a request that waits for an answer. Only the audit trail keeps it."""
     row = _locked(row)
     if row.asked_by_id != actor.pk:
-        message = f"“{row}” was requested by another user. Only that user can withdraw it."
+        message = _("“{vendor}” was requested by another user. Only that user can withdraw it.").format(
+            vendor=row
+        )
         raise DomainError("not_yours", message, status=403)
     audit.record(actor, "take back", row, before=facts(row))
     row.delete()
@@ -128,10 +138,12 @@ def facts(row: VendorRequest) -> dict[str, object]:
 def _locked(row: VendorRequest) -> VendorRequest:
     locked_request = VendorRequest.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
     if locked_request is None:
-        message = f"“{row}” was withdrawn by the user who requested it."
+        message = _("“{vendor}” was withdrawn by the user who requested it.").format(vendor=row)
         raise DomainError("request_answered", message, status=409)
     if not locked_request.is_waiting:
-        message = f"“{locked_request}” was answered already: {locked_request.get_state_display().lower()}."
+        message = _("“{vendor}” was answered already: {state}.").format(
+            vendor=locked_request, state=locked_request.get_state_display().lower()
+        )
         raise DomainError("request_answered", message, status=409)
     return locked_request
 
@@ -151,5 +163,11 @@ def _checked(text: str, field: str, missing: str) -> str:
     if not text:
         raise invalid(**{field: missing})
     if len(text) > MAX_TEXT_LENGTH:
-        raise invalid(**{field: f"Use up to {MAX_TEXT_LENGTH:,} characters."})
+        raise invalid(
+            **{
+                field: _("Use up to {maximum} characters.").format(
+                    maximum=number_format(MAX_TEXT_LENGTH, force_grouping=True)
+                )
+            }
+        )
     return text

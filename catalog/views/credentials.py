@@ -9,6 +9,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST, require_safe
@@ -36,10 +39,10 @@ from people.permissions import person, public, requires
 # The key of a session that contains the page to which a sign-in returns.
 AFTER_SIGN_IN = "after_sign_in"
 IN_USE = Count("endpoints", filter=Q(endpoints__removed_at=None, endpoints__vendor__removed_at=None))
-CHOOSE_IT = "Choose it where an endpoint asks for a credential."
-NEXT_STEPS: dict[str, str] = {
-    OAuthKind.CODE: "Sign in at the vendor, and it can be used.",
-    OAuthKind.USERS: "Register the redirect address there, and choose it for an endpoint.",
+CHOOSE_IT = gettext_lazy("Choose it where an endpoint asks for a credential.")
+NEXT_STEPS: dict[str, str | Promise] = {
+    OAuthKind.CODE: gettext_lazy("Sign in at the vendor, and it can be used."),
+    OAuthKind.USERS: gettext_lazy("Register the redirect address there, and choose it for an endpoint."),
 }
 ROWS = Credential.objects.filter(removed_at=None).select_related("set_by", "grant__signed_in_by")
 
@@ -85,7 +88,7 @@ def credential_new(request: HttpRequest) -> HttpResponse:
         else:
             if run := _read_with(row, request):
                 return redirect("run", run.pk)
-            messages.success(request, f"Saved. {NEXT_STEPS.get(row.kind, CHOOSE_IT)}")
+            messages.success(request, f"{_('Saved.')} {NEXT_STEPS.get(row.kind, CHOOSE_IT)}")
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_new.html", context)
 
@@ -134,8 +137,8 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            new_key = "Another key was created. Register its public part at the server now."
-            message = "The secret was replaced. The next sync uses it."
+            new_key = _("Another key was created. Register its public part at the server now.")
+            message = _("The secret was replaced. The next sync uses it.")
             messages.success(request, new_key if creates_key else message)
             return redirect("credential", row.pk)
     context = {
@@ -216,7 +219,7 @@ def _is_changed(
     except DomainError as error:
         form.refuse(error)
         return False
-    messages.success(request, "Saved.")
+    messages.success(request, _("Saved."))
     return True
 
 
@@ -228,7 +231,7 @@ def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
     if row.kind == OAuthKind.CLIENT and row.grant.wanted_scope:
         credential_operations.widen(row, actor=person(request))
-        return _go_on(request, row, "Saved. The next token is asked for with these scopes.")
+        return _go_on(request, row, _("Saved. The next token is asked for with these scopes."))
     if clients.uses_oauth(row) and row.grant.issuer and (row.grant.ended_at or row.grant.refused_at):
         discovered = _discover(request, row, row.grant.resource)
         if discovered.get("has_moved"):
@@ -262,7 +265,7 @@ def callback(request: HttpRequest) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential-list")
-    return _go_on(request, row, f"Signed in. “{row}” can be used now.")
+    return _go_on(request, row, _("Signed in. “{credential}” can be used now.").format(credential=row))
 
 
 def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
@@ -301,7 +304,7 @@ def client_document(request: HttpRequest) -> HttpResponse:
 def credential_sign_out(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
     revoked = credential_operations.sign_out(row, actor=person(request))
-    messages.success(request, _and_there("Its tokens were deleted.", revoked))
+    messages.success(request, _and_there(_("Its tokens were deleted."), revoked))
     return redirect("credential", row.pk)
 
 
@@ -314,7 +317,12 @@ def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("credential", row.pk)
-    messages.success(request, _and_there(f"“{row}” was removed, and its secret was deleted.", revoked))
+    messages.success(
+        request,
+        _and_there(
+            _("“{credential}” was removed, and its secret was deleted.").format(credential=row), revoked
+        ),
+    )
     return redirect("credential-list")
 
 

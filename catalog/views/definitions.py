@@ -6,6 +6,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from catalog.forms.definition_fields import BLANK, SIDES, Editor
@@ -36,8 +38,12 @@ def definition_import_page(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse_all(error, document)
         else:
-            what = f"{len(tools)} tools are" if len(tools) > 1 else f"“{tools[0]}” is"
-            messages.success(request, f"{what} defined. Pin them to an agent, as you pin a vendor's tools.")
+            says = ngettext(
+                "“{tool}” is defined. Pin them to an agent, as you pin a vendor's tools.",
+                "{count} tools are defined. Pin them to an agent, as you pin a vendor's tools.",
+                len(tools),
+            )
+            messages.success(request, says.format(tool=tools[0], count=len(tools)))
             return redirect(f"{reverse('tool-list')}?protocol=definition")
     return render(request, "catalog/definition_import.html", {"form": form})
 
@@ -52,7 +58,7 @@ def definition_change(request: HttpRequest, pk: int) -> HttpResponse:
 def definition_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_definition(pk)
     definitions.withdraw(row, actor=person(request))
-    messages.success(request, f"“{row}” was withdrawn. Existing pins and releases stay.")
+    messages.success(request, _("“{tool}” was withdrawn. Existing pins and releases stay.").format(tool=row))
     return redirect("tool", row.pk)
 
 
@@ -65,7 +71,7 @@ def definition_restore(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"“{row}” can be pinned again.")
+        messages.success(request, _("“{tool}” can be pinned again.").format(tool=row))
     return redirect("tool", row.pk)
 
 
@@ -101,7 +107,10 @@ def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts
     try:
         if tool is None:
             tool = definitions.define(actor=actor, parts=typed)
-            messages.success(request, f"“{tool}” is defined. Pin it to an agent, as you pin a vendor's tool.")
+            messages.success(
+                request,
+                _("“{tool}” is defined. Pin it to an agent, as you pin a vendor's tool.").format(tool=tool),
+            )
             return tool
         changes = {name: getattr(typed, name) for name in Parts.__slots__}
         changed = definitions.change(tool, actor=actor, changes=changes, expected=editor.head.expected)
@@ -109,8 +118,8 @@ def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts
         editor.refuse(error)
         return None
     if changed.current == tool.current:
-        messages.info(request, "No changes, so there is no new version.")
+        messages.info(request, _("No changes, so there is no new version."))
     else:
-        message = "Agents keep their pinned version until you update them."
-        messages.success(request, f"Saved as version {changed.current}. {message}")
+        says = _("Saved as version {version}. Agents keep their pinned version until you update them.")
+        messages.success(request, says.format(version=changed.current))
     return changed

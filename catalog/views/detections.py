@@ -5,6 +5,9 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.http import HttpRequest, QueryDict
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 import protocols
 from catalog.forms import ConnectForm
@@ -90,12 +93,15 @@ def sentence_of(detected: Detection) -> str:
     parts = [f"{detected.label} {detected.name}".strip()]
     preview = detected.preview
     if preview and (preview.tools or not preview.error):
-        over = "" if preview.is_complete else "over "
-        parts.append(f"{over}{preview.tools:,} tool{'' if preview.tools == 1 else 's'}")
+        if preview.is_complete:
+            says = ngettext("{count} tool", "{count} tools", preview.tools)
+        else:
+            says = ngettext("over {count} tool", "over {count} tools", preview.tools)
+        parts.append(says.format(count=number_format(preview.tools, force_grouping=True)))
     if detected.wants_sign_in:
-        parts.append("wants a sign-in")
+        parts.append(_("wants a sign-in"))
     elif preview and preview.wanted:
-        parts.append("calls need a credential")
+        parts.append(_("calls need a credential"))
     return ", ".join(parts)
 
 

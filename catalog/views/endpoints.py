@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
@@ -120,7 +121,7 @@ def _filled_in(
     if data is not None and READ_AS in data:
         data["protocol"] = request.POST.get(READ_AS, "")
     if data is not None and (chosen or ENTER in data):
-        entered, _, name = request.POST.get(ENTER, "").partition(":")
+        entered, _unused, name = request.POST.get(ENTER, "").partition(":")
         data["kind"] = _kind_for(request, chosen) if chosen else entered
         kind = kinds.KINDS.get(entered)
         if name and kind and kind.details:
@@ -260,7 +261,7 @@ def endpoint(request: HttpRequest, pk: int) -> HttpResponse:
             if error.code == "already_connected":
                 more["already"] = already(row.protocol, form["url"].value(), instead_of=row)
         else:
-            messages.success(request, "Saved. The next sync uses these settings.")
+            messages.success(request, _("Saved. The next sync uses these settings."))
             return redirect("endpoint", row.pk)
     asked = None if request.method == "POST" else request.GET
     context = endpoint_context(row, form, asked) | more
@@ -287,9 +288,9 @@ def endpoint_pause(request: HttpRequest, pk: int) -> HttpResponse:
     row = vendor_operations.update_endpoint(row, actor=person(request), is_paused=not row.is_paused)
     messages.success(
         request,
-        "Paused. It is synced only when a user presses “Sync now”."
+        _("Paused. It is synced only when a user presses “Sync now”.")
         if row.is_paused
-        else "Synced on schedule again.",
+        else _("Synced on schedule again."),
     )
     return redirect("endpoint", row.pk)
 

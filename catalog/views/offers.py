@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 
 import protocols
 from catalog.credentials.oauth import client_registration, discovery, sign_in
@@ -119,8 +120,11 @@ def to_sign_in(request: HttpRequest, row: Credential, *, otherwise: str) -> Http
         if is_open_elsewhere(request):
             raise DomainError(
                 "sign_in_elsewhere",
-                f"A sign-in comes back to {public_url('/')}, and this browser is signed in to Pegboard at "
-                "another address. Open Pegboard there and begin the sign-in again.",
+                _(
+                    "A sign-in comes back to {address}, and this browser is signed in to "
+                    "Pegboard at another address. Open Pegboard there and begin the "
+                    "sign-in again."
+                ).format(address=public_url("/")),
             )
         address = sign_in.begin(
             row,

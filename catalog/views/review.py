@@ -1,6 +1,9 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from catalog.models import Finding
 from catalog.models.findings import FindingQuerySet, Severity
@@ -56,22 +59,34 @@ def _decide(request: HttpRequest, asked: Question) -> None:
         messages.error(request, error.message)
         return
     if remaining:
-        what = (
-            "One finding of high severity was"
-            if remaining == 1
-            else f"{remaining:,} findings of high severity were"
+        says = ngettext(
+            "One finding of high severity was left. Read the text, and accept each one with its own button.",
+            "{count} findings of high severity were left. Read the text, and accept each one with its own "
+            "button.",
+            remaining,
         )
-        messages.warning(request, f"{what} left. Read the text, and accept each one with its own button.")
+        messages.warning(request, says.format(count=number_format(remaining, force_grouping=True)))
     if not count and not remaining:
-        messages.error(request, "Nothing was selected.")
+        messages.error(request, _("Nothing was selected."))
     if not count:
         return
-    did = {"accept": "accepted", "block": "blocked"}[decision]
-    what = "One finding was" if count == 1 else f"{count:,} findings were"
-    more = f" Press again for the next {inbox.AT_ONCE}." if is_bulk and count == inbox.AT_ONCE else ""
+    if decision == "accept":
+        says = ngettext(
+            "One finding was accepted. You can change decisions under “Accepted”.",
+            "{count} findings were accepted. You can change decisions under “Accepted”.",
+            count,
+        )
+    else:
+        says = ngettext(
+            "One finding was blocked. You can change decisions under “Blocked”.",
+            "{count} findings were blocked. You can change decisions under “Blocked”.",
+            count,
+        )
+    says = says.format(count=number_format(count, force_grouping=True))
+    if is_bulk and count == inbox.AT_ONCE:
+        says = f"{says} {_('Press again for the next {count}.').format(count=count)}"
     # `_messages.html` offers to take these decisions back.
     undo = ",".join(str(entry.pk) for entry in entries)
-    says = f"{what} {did}. You can change decisions under “{did.capitalize()}”.{more}"
     messages.success(request, says, extra_tags=undo)
 
 
@@ -97,13 +112,20 @@ def _take_back(request: HttpRequest, asked: Question) -> str:
         messages.error(request, message)
     if not findings:
         if not refusals:
-            messages.error(request, "There is no decision to take back.")
+            messages.error(request, _("There is no decision to take back."))
         return review_list.address(asked, None)
-    decided = "The decision was" if len(findings) == 1 else f"{len(findings):,} decisions were"
+    says = ngettext(
+        "The decision was taken back.", "{count} decisions were taken back.", len(findings)
+    ).format(count=number_format(len(findings), force_grouping=True))
     about = {(row.tool_id, row.version_id) for row in findings}
     users = versions.pinned({row.tool_id for row in findings})
     agents = sum(count for tool, version, count in users if (tool, version) in about)
-    they = "agent that pins the version keeps" if agents == 1 else "agents that pin the versions keep"
-    stays = f" {agents:,} {they} it." if agents else ""
-    messages.success(request, f"{decided} taken back.{stays}")
+    if agents:
+        stays = ngettext(
+            "{count} agent that pins the version keeps it.",
+            "{count} agents that pin the versions keep it.",
+            agents,
+        )
+        says = f"{says} {stays.format(count=number_format(agents, force_grouping=True))}"
+    messages.success(request, says)
     return review_list.address(asked, None, item=str(findings[0].pk))

@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import QueryDict
+from django.utils.formats import number_format
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Finding
 from catalog.models.findings import FindingState, Severity
@@ -17,7 +19,22 @@ from catalog.rules import causes
 from catalog.views.asked import number
 
 MAX_PAGES = 10_000  # of decided findings, which are not counted
-EVERY = {"severity": "Any severity", "vendor": "All vendors", "cause": "Any cause"}
+CAUSES = {
+    "cloaking": _("Different for other clients"),
+    "hidden": _("Hidden text"),
+    "orders": _("Instructions to a model"),
+    "names": _("Misleading name"),
+    "markup": _("Markup, links, encoded text"),
+    "drift": _("Changed without a new version"),
+    "promises": _("Reliability"),
+    "refuses": _("Refuses valid inputs"),
+    "changes": _("Breaking change"),
+    "held": _("Held by policy"),
+    "shape": _("Unusual signature"),
+    causes.OTHER: _("Other"),
+}
+FILTERS = {"severity": _("Severity"), "vendor": _("Vendor"), "cause": _("Cause")}
+EVERY = {"severity": _("Any severity"), "vendor": _("All vendors"), "cause": _("Any cause")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,10 @@ class Section:
     cause: str = ""
     count: int = 0
     address: str = ""
+
+    @property
+    def severity_word(self) -> str:
+        return str(Severity(self.severity).label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +192,7 @@ def _sections(rows: Iterable[Finding], waiting: Waiting, asked: Question) -> Ite
             rows=list(members),
             severity=group.severity,
             vendor=waiting.names.get(group.vendor, group.vendor),
-            cause=causes.label_of(group.cause),
+            cause=str(CAUSES[group.cause]),
             count=waiting.groups[group].count if group in waiting.groups else 0,
             address="" if alone == asked else address(alone),
         )
@@ -180,17 +201,21 @@ def _sections(rows: Iterable[Finding], waiting: Waiting, asked: Question) -> Ite
 def _filters(asked: Question, waiting: Waiting, *, is_open: bool) -> list[Filter]:
     # The filters, with counts of waiting findings. Decided findings are not counted.
     labels = {
-        "severity": dict(reversed(Severity.choices)),
+        "severity": {value: str(label) for value, label in reversed(Severity.choices)},
         "vendor": dict(sorted(waiting.names.items(), key=lambda item: item[1].casefold())),
-        "cause": {cause: label for cause, (label, _) in causes.CAUSES.items()},
+        "cause": {cause: str(label) for cause, label in CAUSES.items()},
     }
     filters = []
     for part, words in labels.items():
         counts, selected = waiting.counts(asked, part), getattr(asked, part)
         choices = [
-            (value, f"{label} ({counts[value]:,})" if is_open else label, value == selected)
+            (
+                value,
+                f"{label} ({number_format(counts[value], force_grouping=True)})" if is_open else label,
+                value == selected,
+            )
             for value, label in words.items()
             if not is_open or counts[value] or value == selected
         ]
-        filters.append(Filter(part, part.capitalize(), [("", EVERY[part], not selected), *choices]))
+        filters.append(Filter(part, str(FILTERS[part]), [("", str(EVERY[part]), not selected), *choices]))
     return filters

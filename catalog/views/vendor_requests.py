@@ -4,6 +4,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 import protocols
@@ -50,7 +51,9 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
                 row = vendor_requests.ask(
                     draft, actor=actor, vendor_name=values["vendor_name"], reason=values["reason"]
                 )
-                messages.success(request, f"You requested “{row}”. An administrator decides.")
+                messages.success(
+                    request, _("You requested “{vendor}”. An administrator decides.").format(vendor=row)
+                )
                 return redirect(next_path(request) or "vendor-request-list")
         except DomainError as error:
             form.refuse(error)
@@ -66,7 +69,7 @@ def vendor_request_take_back(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"You withdrew the request for “{row}”.")
+        messages.success(request, _("You withdrew the request for “{vendor}”.").format(vendor=row))
     return redirect("vendor-request-list")
 
 
@@ -81,5 +84,7 @@ def vendor_request_decline(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, next(iter(error.fields.values()), error.message))
     else:
-        messages.success(request, f"“{row}” is declined. The user who requested it is notified.")
+        messages.success(
+            request, _("“{vendor}” is declined. The user who requested it is notified.").format(vendor=row)
+        )
     return redirect(f"{reverse('vendor-request-list')}#request-{row.pk}")

@@ -2,6 +2,7 @@ from django.contrib import messages
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 
 from catalog.forms import VendorForm
 from catalog.models import Endpoint, Vendor, WaitingDecision
@@ -48,7 +49,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("vendor", row.slug)
     endpoints = row.endpoints.filter(removed_at=None).with_status().with_item_counts()
     progress = progress_of([endpoint.pk for endpoint in endpoints])

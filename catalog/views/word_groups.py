@@ -3,6 +3,8 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from catalog.forms.word_group_fields import WordGroupForm
@@ -14,7 +16,7 @@ from people.models import Role
 from people.permissions import person, requires
 
 SHOWN, MAX_QUERY_LENGTH = 50, 80
-SAVED = "Saved. Searches use these words now. Tools are indexed again in the background."
+SAVED = gettext_lazy("Saved. Searches use these words now. Tools are indexed again in the background.")
 
 
 @requires(Role.VIEWER)
@@ -67,5 +69,5 @@ def word_group(request: HttpRequest, pk: int) -> HttpResponse:
 def word_group_remove(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(CustomWordGroup, pk=pk)
     word_groups.remove_group(row, actor=person(request))
-    messages.success(request, f"The group “{row}” is removed.")
+    messages.success(request, _("The group “{group}” is removed.").format(group=row))
     return redirect("word-group-list")

@@ -68,7 +68,7 @@ class MockedTool:
     @property
     def is_on(self) -> list[str]:
         """Return the labels of the situations that are switched on."""
-        return [situation.label for situation in self.mock.situations if situation.is_on]
+        return [_(situation.label) for situation in self.mock.situations if situation.is_on]
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 
 from execution.activities.mocks import answers, situations
 from execution.activities.mocks.assertions import ASSERTIONS, Assertion
@@ -60,7 +61,7 @@ class SituationForm(OperationForm):
     def __init__(self, *args: Any, kind: str, signature: Signature, **kwargs: Any) -> None:
         super().__init__(*args, prefix=kind, **kwargs)
         self.kind = kind
-        self.label = KINDS[kind].label
+        self.label = gettext(KINDS[kind].label)
         own_fields = _own_fields().get(kind, {})
         defaults = dict(zip(KINDS[kind].__struct_fields__, KINDS[kind].__struct_defaults__, strict=False))
         for name, field in own_fields.items():
@@ -99,7 +100,7 @@ class AssertionForm(OperationForm):
         choices = [(name, name) for name in names]
         self.fields["tool"] = forms.ChoiceField(choices=choices)
         self.fields["is"] = forms.ChoiceField(
-            label="Rule", choices=[(name, assertion.label) for name, assertion in IS.items()]
+            label="Rule", choices=[(name, gettext(assertion.label)) for name, assertion in IS.items()]
         )
         self.fields["other"] = forms.ChoiceField(
             label="The other tool", required=False, choices=[("", "none"), *choices]

@@ -98,7 +98,7 @@ def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
     return [
         Line(
             row,
-            kinds.get(operations.current(row).kind).label,
+            str(kinds.get(operations.current(row).kind).label),
             [
                 (callee_names[item].words if item in callee_names else _("a tool that was removed"))
                 for item in references_by_activity[row.pk]

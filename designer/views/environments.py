@@ -305,4 +305,4 @@ def _keys(agent: Agent) -> dict[str, int]:
 
 
 def kind_of(activity: Activity) -> str:
-    return kinds.get(activity.current.kind).label if activity.current else ""
+    return str(kinds.get(activity.current.kind).label) if activity.current else ""

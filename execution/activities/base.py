@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from typing import Protocol as Interface
 
+from django.utils.functional import Promise
+
 from catalog.models import ActivityVersion, Call
 from core.errors import DomainError
 from core.outbound.exchange import Exchange
@@ -68,8 +70,8 @@ class ActivityWork:
 
 class ActivityKind(ABC):
     name: ClassVar[str]
-    label: ClassVar[str]
-    summary: ClassVar[str]
+    label: ClassVar[str | Promise]
+    summary: ClassVar[str | Promise]
     # It may change something outside of Pegboard, so a user confirms what may destroy.
     acts: ClassVar[bool] = True
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from catalog.models import ActivityVersion
 from catalog.rules.diff import Class
 from core.outbound.errors import printable
@@ -29,15 +31,22 @@ def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityComparis
     broken = list(_interface_sentences(before, after))
     effects = [*_destination_sentences(before, after), *_callee_sentences(before, after)]
     if members := [printable(path, 60) for path in _changed_members(before.config, after.config)]:
-        more = f" and {len(members) - MAX_MEMBERS} more" if len(members) > MAX_MEMBERS else ""
-        effects.append(f"Its configuration changed: {', '.join(members[:MAX_MEMBERS])}{more}.")
+        names = ", ".join(members[:MAX_MEMBERS])
+        if len(members) > MAX_MEMBERS:
+            effects.append(
+                _("Its configuration changed: {names} and {count} more.").format(
+                    names=names, count=len(members) - MAX_MEMBERS
+                )
+            )
+        else:
+            effects.append(_("Its configuration changed: {names}.").format(names=names))
     if before.interface_id != after.interface_id and not broken:
-        effects.append("It is made for another version of its interface.")
+        effects.append(_("It is made for another version of its interface."))
     if broken:
         return ActivityComparison("breaking", (*broken, *effects))
     if effects:
         return ActivityComparison("notice", tuple(effects))
-    return ActivityComparison("compatible", ("It does the same as before.",))
+    return ActivityComparison("compatible", (_("It does the same as before."),))
 
 
 def _interface_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:
@@ -53,11 +62,13 @@ def _destination_sentences(before: ActivityVersion, after: ActivityVersion) -> I
         old_places, new_places = (
             ", ".join(printable(origin, 100) for origin in origins) or "nowhere" for origins in (was, now)
         )
-        yield f"It sends requests to {new_places} instead of {old_places}."
+        yield _("It sends requests to {new_places} instead of {old_places}.").format(
+            new_places=new_places, old_places=old_places
+        )
     if sorted(old.credentials(before.config)) != sorted(new.credentials(after.config)):
-        yield "It uses another credential."
+        yield _("It uses another credential.")
     if list(old.tools(before.config)) != list(new.tools(after.config)):
-        yield "It calls other tools, or other versions of them."
+        yield _("It calls other tools, or other versions of them.")
 
 
 def _callee_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:
@@ -72,11 +83,13 @@ def _callee_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterat
             continue
         name = printable(str((new or old or after).activity), 100)
         if new is None:
-            yield f"It does not run the implementation “{name}” any more."
+            yield _("It does not run the implementation “{name}” any more.").format(name=name)
         elif old is None:
-            yield f"It runs the implementation “{name}” too."
+            yield _("It runs the implementation “{name}” too.").format(name=name)
         else:
-            yield f"It runs the implementation “{name}” in version {new.number}, not {old.number}."
+            yield _("It runs the implementation “{name}” in version {version}, not {old_version}.").format(
+                name=name, version=new.number, old_version=old.number
+            )
 
 
 def _changed_members(before: Any, after: Any, path: str = "") -> Iterator[str]:

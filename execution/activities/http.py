@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.credentials import sessions
 from catalog.models import Credential
@@ -33,8 +35,8 @@ _ACCEPTED = {*range(200, 300), *range(400, 500)} - {401, 408, 425, 429}
 
 class Http(ActivityKind):
     name: ClassVar[str] = "http"
-    label = "An HTTP request"
-    summary = "Sends one request to your own address, and reads the outputs from the reply."
+    label = gettext_lazy("An HTTP request")
+    summary = gettext_lazy("Sends one request to your own address, and reads the outputs from the reply.")
 
     def check(self, config: Mapping[str, Any], interface: Signature | None) -> dict[str, Any]:
         if faults := list(self.faults(config, interface)):
@@ -121,12 +123,16 @@ def _find_credential(credential: str) -> Credential | None:
 def _faults_in_credential(credential: str, origin: str) -> Iterable[ActivityFault]:
     row = _find_credential(credential)
     if row is None:
-        yield ActivityFault("credential", "unknown_credential", "There is no such credential.")
+        yield ActivityFault("credential", "unknown_credential", _("There is no such credential."))
     elif row.kind == OAuthKind.USERS:
-        message = f"“{row}” is for users of agents, and not for an implementation."
+        message = _("“{credential}” is for users of agents, and not for an implementation.").format(
+            credential=row
+        )
         yield ActivityFault("credential", "credential_of_users", message)
     elif row.origin != origin:
-        message = f"“{row}” was entered for {row.origin} and is not sent anywhere else."
+        message = _("“{credential}” was entered for {origin} and is not sent anywhere else.").format(
+            credential=row, origin=row.origin
+        )
         yield ActivityFault("credential", "credential_elsewhere", message)
 
 

@@ -1,5 +1,7 @@
 """The rule by which an activity made for one interface may run for another tool. Pure."""
 
+from django.utils.translation import gettext as _
+
 from core.outbound.errors import printable
 from protocols.signature import Parameter, Signature
 
@@ -14,14 +16,22 @@ def why_unfit(made_for: Signature, tool: Signature) -> str:
     activity_outputs = {parameter.name: parameter for parameter in made_for.outputs}
     for needed in made_for.inputs:
         if needed.required and needed.name not in tool_inputs:
-            return f"It needs the input “{printable(needed.name, 60)}”, which the tool does not take."
+            return _("It needs the input “{input}”, which the tool does not take.").format(
+                input=printable(needed.name, 60)
+            )
         if needed.name in tool_inputs and not _is_one(needed, tool_inputs[needed.name]):
-            return f"It takes the input “{printable(needed.name, 60)}” as another type than the tool."
+            return _("It takes the input “{input}” as another type than the tool.").format(
+                input=printable(needed.name, 60)
+            )
     for promised in tool.outputs:
         if promised.required and promised.name not in activity_outputs:
-            return f"It does not give the output “{printable(promised.name, 60)}”, which the tool promises."
+            return _("It does not give the output “{output}”, which the tool promises.").format(
+                output=printable(promised.name, 60)
+            )
         if promised.name in activity_outputs and not _is_one(activity_outputs[promised.name], promised):
-            return f"It gives the output “{printable(promised.name, 60)}” as another type than the tool."
+            return _("It gives the output “{output}” as another type than the tool.").format(
+                output=printable(promised.name, 60)
+            )
     return ""
 
 

@@ -1,5 +1,7 @@
 """The kinds of activities: one line for each."""
 
+from django.utils.translation import gettext as _
+
 from core.errors import invalid
 from execution.activities.base import ActivityKind
 from execution.activities.http import Http
@@ -11,5 +13,5 @@ KINDS: dict[str, ActivityKind] = {kind.name: kind for kind in (VendorKind(), Htt
 
 def get(name: str) -> ActivityKind:
     if name not in KINDS:
-        raise invalid(kind=f"Choose one of: {', '.join(KINDS)}.")
+        raise invalid(kind=_("Choose one of: {kinds}.").format(kinds=", ".join(KINDS)))
     return KINDS[name]

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import redis
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Call
 from core import redis_client
@@ -26,8 +27,8 @@ TOO_SLOW = "The mock was told to be slower than the call may last."
 
 class MockKind(ActivityKind):
     name = "mock"
-    label = "A mock"
-    summary = "Answers from examples and situations, or generates an answer from the output schema."
+    label = _("A mock")
+    summary = _("Answers from examples and situations, or generates an answer from the output schema.")
     acts = False
 
     def check(self, config: Mapping[str, Any], interface: Signature | None) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def _nth(call: Call, situation: Situation) -> int:
         with redis_client.client().pipeline() as pipe:
             pipe.incr(name)
             pipe.expire(name, COUNTED_SECONDS)
-            nth, _ = pipe.execute()
+            nth, _unused = pipe.execute()
     except (redis.RedisError, OSError):
         logger.exception("calls of a mock were not counted")
         return 1

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from catalog.locking import check_name, locked
 from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
@@ -136,7 +137,11 @@ def remove(activity: Activity, *, actor: User) -> None:
     if users := reach.users_of(activity):
         names = ", ".join(f"“{user}”" for user in users[:5])
         raise DomainError(
-            "activity_in_use", f"“{activity}” is a step of {names}. Take it out there first.", status=409
+            "activity_in_use",
+            _("“{activity}” is a step of {names}. Take it out there first.").format(
+                activity=activity, names=names
+            ),
+            status=409,
         )
     _refuse_change(actor, activity)
     for rule in REMOVAL_RULES:
@@ -186,7 +191,11 @@ def _masked_facts(activity: Activity, recorded: dict[str, Any]) -> dict[str, Any
 def current(activity: Activity) -> ActivityVersion:
     # None only within the transaction that creates it.
     if activity.current is None:
-        raise DomainError("activity_without_version", f"“{activity}” was never saved whole.", status=409)
+        raise DomainError(
+            "activity_without_version",
+            _("“{activity}” was never saved whole.").format(activity=activity),
+            status=409,
+        )
     return activity.current
 
 
@@ -209,7 +218,11 @@ def _checked(
     activity: Activity, kind: str, config: Mapping[str, Any], interface: ToolVersion | None
 ) -> dict[str, Any]:
     if len(canonical(config)) > MAX_CONFIG_BYTES:
-        raise invalid(config=f"The configuration is larger than {MAX_CONFIG_BYTES // 1024} kB.")
+        raise invalid(
+            config=_("The configuration is larger than {maximum} kB.").format(
+                maximum=MAX_CONFIG_BYTES // 1024
+            )
+        )
     checked = kinds.get(kind).check(config, interface.decoded() if interface else None)
     reach.refuse_too_much(activity, kind, checked)
     return checked
@@ -218,7 +231,7 @@ def _checked(
 def _refuse_credentials(actor: User, kind: str, config: Mapping[str, Any]) -> None:
     # A user who writes the requests that carry a credential can do with it what its owner can.
     if list(kinds.get(kind).credentials(config)) and not actor.can_administer:
-        message = "Only an administrator chooses a credential, and changes an implementation that has one."
+        message = _("Only an administrator chooses a credential, and changes an implementation that has one.")
         raise DomainError("forbidden", message, fields={"credential": message}, status=403)
 
 
@@ -236,7 +249,9 @@ def _why_inner(kind: str, config: Mapping[str, Any]) -> str:
                 origin, policy=policy.policy_for(policy.Door.ACTIVITY, policy.AddressSource.DESIGNER)
             )
     except RefusedError as error:
-        return f"{error.message} An administrator may save one in a network that is open to vendors."
+        return _("{reason} An administrator may save one in a network that is open to vendors.").format(
+            reason=error.message
+        )
     return ""
 
 
@@ -251,7 +266,9 @@ def _save(activity: Activity) -> None:
     except IntegrityError as exc:
         if not unique_violations.is_taken(exc):
             raise
-        message = f"There is an implementation “{activity.name}” already. Choose another name."
+        message = _("There is an implementation “{activity}” already. Choose another name.").format(
+            activity=activity.name
+        )
         raise DomainError("name_taken", message, fields={"name": message}, status=409) from exc
 
 

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
 from catalog.models import Activity, ActivityVersion, ToolVersion
 from core.errors import DomainError
 from core.prepared_statements import run_prepared
@@ -39,7 +42,7 @@ def refuse_too_much(activity: Activity, kind: str, config: Mapping[str, Any]) ->
             code, message = fault
             if which != key:
                 name = Activity.objects.get(pk=which)
-                message = f"It is a part of “{name}”. {message}"
+                message = _("It is a part of “{name}”. {message}").format(name=name, message=message)
             raise DomainError(code, message, fields={"steps": message})
 
 
@@ -64,14 +67,16 @@ def refuse_too_many_steps(version: ActivityVersion) -> None:
 def _too_much(extent: ActivityExtent | None) -> tuple[str, str] | None:
     # As a code and a sentence.
     if extent is None:
-        return "activity_reaches_itself", "An implementation would run itself. Choose another one."
+        return "activity_reaches_itself", _("An implementation would run itself. Choose another one.")
     if extent.depth > MAX_DEPTH:
-        return "activity_too_deep", f"Implementations run each other {MAX_DEPTH} deep at most. Take one out."
+        return "activity_too_deep", _(
+            "Implementations run each other {maximum} deep at most. Take one out."
+        ).format(maximum=MAX_DEPTH)
     if extent.steps > MAX_STEPS_IN_ALL:
-        message = (
-            f"A call of it would make {extent.steps:,} steps in all, and {MAX_STEPS_IN_ALL} is the most. "
-            "Those of the implementations that it runs count. Take some out."
-        )
+        message = _(
+            "A call of it would make {steps} steps in all, and {maximum} is "
+            "the most. Those of the implementations that it runs count. Take some out."
+        ).format(steps=number_format(extent.steps, force_grouping=True), maximum=MAX_STEPS_IN_ALL)
         return "activity_too_many_steps", message
     return None
 
@@ -91,8 +96,8 @@ def _nodes_around(
     node: the activity as it will be. before: as it was, whose callees are included.
     """
     rows = run_prepared(_AROUND, [key, [*node.parts, *before.parts], key])
-    nodes = {which: ActivityNode(steps, tuple(parts)) for which, steps, parts, _ in rows} | {key: node}
-    return nodes, {which for which, *_, is_above in rows if is_above}
+    nodes = {which: ActivityNode(steps, tuple(parts)) for which, steps, parts, _unused in rows} | {key: node}
+    return nodes, {which for which, *_unused, is_above in rows if is_above}
 
 
 _AROUND = """
@@ -144,7 +149,7 @@ def _below(versions: Iterable[ActivityVersion]) -> dict[int, _Calling]:
     """Return these versions and all that they run by primary key, down to one level more than is allowed."""
     level = {row.pk: row for row in versions}
     calling: dict[int, _Calling] = {}
-    for _ in range(MAX_DEPTH + 1):
+    for _unused in range(MAX_DEPTH + 1):
         if not level:
             break
         callees = pinned_callees.find_callees(
@@ -171,7 +176,7 @@ def _with_callees(version: ActivityVersion, calling: Mapping[int, _Calling]) -> 
 def _tools(called: set[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
     if not called:
         return {}
-    rows = ToolVersion.objects.filter(tool__in={tool for tool, _ in called})
+    rows = ToolVersion.objects.filter(tool__in={tool for tool, _unused in called})
     rows = rows.select_related("tool__endpoint__vendor", "tool__stopped")
     return {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in called}
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.models import Activity, ToolVersion
 from catalog.models.findings import FindingState
@@ -25,10 +28,10 @@ Reason = tuple[str, str]
 
 class VendorKind(ActivityKind):
     name = "vendor"
-    label = "A vendor's tool"
-    summary = "Calls one tool of a vendor, with the names of the interface."
+    label = gettext_lazy("A vendor's tool")
+    summary = gettext_lazy("Calls one tool of a vendor, with the names of the interface.")
     max_steps: ClassVar[int] = 1
-    unclear: ClassVar[str] = "Choose a version of a tool."
+    unclear: ClassVar[str | Promise] = gettext_lazy("Choose a version of a tool.")
 
     def check(self, config: Mapping[str, Any], interface: Signature | None) -> dict[str, Any]:
         steps = read_steps(config)
@@ -42,8 +45,13 @@ class VendorKind(ActivityKind):
     def faults(self, config: Mapping[str, Any], interface: Signature | None) -> Iterator[ActivityFault]:
         steps = read_steps(config)
         if not 1 <= len(steps.steps) <= self.max_steps:
-            what = "one step" if self.max_steps == 1 else f"1 to {self.max_steps} steps"
-            yield ActivityFault("steps", "invalid", f"This kind of implementation has {what}.")
+            if self.max_steps == 1:
+                message = _("This kind of implementation has one step.")
+            else:
+                message = _("This kind of implementation has 1 to {maximum} steps.").format(
+                    maximum=self.max_steps
+                )
+            yield ActivityFault("steps", "invalid", message)
             return
         inputs = None if interface is None else {parameter.name: parameter for parameter in interface.inputs}
         outputs: list[dict[str, Any]] = []
@@ -77,7 +85,7 @@ class VendorKind(ActivityKind):
         signatures: list[Signature | Reason] = []
         for step in steps:
             if bool(step.tool) == bool(step.activity) or (step.activity and self.max_steps == 1):
-                signatures.append(("unclear_step", self.unclear))
+                signatures.append(("unclear_step", str(self.unclear)))
             else:
                 signatures.append(
                     activities[step.activity] if step.activity else tools[step.tool, step.ordinal]
@@ -87,10 +95,10 @@ class VendorKind(ActivityKind):
 
 class Composite(VendorKind):
     name = "composite"
-    label = "Several steps"
-    summary = "Calls tools and other implementations in order, and uses outputs as inputs."
+    label = gettext_lazy("Several steps")
+    summary = gettext_lazy("Calls tools and other implementations in order, and uses outputs as inputs.")
     max_steps = MAX_STEPS
-    unclear = "Choose a version of a tool, or an implementation."
+    unclear = gettext_lazy("Choose a version of a tool, or an implementation.")
 
 
 def read_steps(config: Mapping[str, Any]) -> Steps:
@@ -103,13 +111,18 @@ def read_steps(config: Mapping[str, Any]) -> Steps:
 
 def _of_tools(keys: set[tuple[int, int]]) -> dict[tuple[int, int], Signature | Reason]:
     results: dict[tuple[int, int], Signature | Reason] = {
-        (tool, ordinal): ("unknown_tool", f"There is no version {ordinal} of a tool {tool}.")
+        (tool, ordinal): (
+            "unknown_tool",
+            _("There is no version {ordinal} of a tool {tool}.").format(ordinal=ordinal, tool=tool),
+        )
         for tool, ordinal in keys
     }
     if not keys:
         return results
     rows = ToolVersion.objects.select_related("tool__endpoint__vendor")
-    rows = rows.filter(tool__in={tool for tool, _ in keys}, ordinal__in={ordinal for _, ordinal in keys})
+    rows = rows.filter(
+        tool__in={tool for tool, _unused in keys}, ordinal__in={ordinal for _unused, ordinal in keys}
+    )
     versions = [row for row in rows if (row.tool_id, row.ordinal) in keys]
     states = holds.review_states(versions)
     for row in versions:
@@ -119,22 +132,28 @@ def _of_tools(keys: set[tuple[int, int]]) -> dict[tuple[int, int], Signature | R
 
 def _why_not(version: ToolVersion, state: FindingState | None) -> Reason | None:
     if not version.tool.endpoint.is_live:
-        return "endpoint_removed", f"The vendor of “{version.tool}” was removed, so it cannot run."
+        return "endpoint_removed", _("The vendor of “{tool}” was removed, so it cannot run.").format(
+            tool=version.tool
+        )
     if state == FindingState.BLOCKED:
-        return "version_blocked", f"“{version.tool}” was blocked in review, so it cannot run."
+        return "version_blocked", _("“{tool}” was blocked in review, so it cannot run.").format(
+            tool=version.tool
+        )
     note = version.tool.endpoint.speak().why_not_run(version.decoded())
     return (note.code, note.message) if note else None
 
 
 def _of_activities(keys: set[int]) -> dict[int, Signature | Reason]:
     results: dict[int, Signature | Reason] = {
-        pk: ("unknown_activity", f"There is no implementation {pk}.") for pk in keys
+        pk: ("unknown_activity", _("There is no implementation {id}.").format(id=pk)) for pk in keys
     }
     if not keys:
         return results
     rows = Activity.objects.shared().select_related("current__interface").filter(pk__in=keys)
     for row in rows.exclude(current=None):
         interface = row.current.interface if row.current else None
-        message = f"“{row}” has no interface, so nothing says what it takes. Give it one first."
+        message = _(
+            "“{implementation}” has no interface, so nothing says what it takes. Give it one first."
+        ).format(implementation=row)
         results[row.pk] = interface.decoded() if interface else ("activity_without_interface", message)
     return results

@@ -139,6 +139,6 @@ class EndpointProviders(GenericAPIView[ProviderClient]):
                 None,
             )
             if client is None:
-                raise invalid(credential=providers.WRONG_CREDENTIAL)
+                raise invalid(credential=str(providers.WRONG_CREDENTIAL))
             providers.choose(endpoint, actor=person(request), provider=provider, credential=client)
         return self.get(request, pk)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from catalog.models import Call, Example, Tool
 from core import display_names, unique_violations
@@ -28,9 +29,9 @@ def store_example(
     examples."""
     name = name.strip()
     if reason := display_names.name_problem(name, MAX_NAME_LENGTH):
-        raise DomainError("invalid", "Give the example another name.", fields={"name": reason})
+        raise DomainError("invalid", _("Give the example another name."), fields={"name": reason})
     if Example.objects.filter(tool=tool).count() >= MAX_PER_TOOL:
-        message = f"A tool has up to {MAX_PER_TOOL} examples. Remove one first."
+        message = _("A tool has up to {maximum} examples. Remove one first.").format(maximum=MAX_PER_TOOL)
         raise DomainError("too_many_examples", message, status=409)
     try:
         with transaction.atomic():
@@ -40,7 +41,7 @@ def store_example(
     except IntegrityError as exc:
         if not unique_violations.is_taken(exc):
             raise
-        message = f"There is an example “{name}” already. Choose another name."
+        message = _("There is an example “{name}” already. Choose another name.").format(name=name)
         raise DomainError("name_taken", message, fields={"name": message}, status=409) from exc
     facts = {"tool": tool.pk, "call": call.pk} if call else {"tool": tool.pk}
     audit.record(actor, "save", example, after=facts)

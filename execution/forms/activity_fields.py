@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import msgspec
+from django.utils.translation import gettext as _
 
 from catalog.models import Activity
 from core import strict_json
@@ -101,7 +102,7 @@ def from_json(draft: ActivityDraft, text: str) -> ActivityDraft:
     except ProtocolViolationError as error:
         raise invalid(json=str(error).replace("The reply", "This")) from None
     except msgspec.ValidationError as error:
-        raise invalid(json=f"The configuration cannot be read: {error}.") from None
+        raise invalid(json=_("The configuration cannot be read: {error}.").format(error=error)) from None
 
 
 class ActivityEditor(ABC):
@@ -122,7 +123,7 @@ class ActivityEditor(ABC):
     @classmethod
     def applied(cls, draft: ActivityDraft, act: str, kind: str, known: CalleesByReference) -> ActivityDraft:
         """Return the draft after a button that changes it without saving it."""
-        verb, _, reference = act.partition("-")
+        verb, _unused, reference = act.partition("-")
         return replace(draft, interface=CalleeReference.parse(reference)) if verb == "interface" else draft
 
     def __init__(
@@ -174,7 +175,7 @@ class ActivityEditor(ABC):
         signature = self.signature
         if signature is None or not signature.inputs:
             return []
-        return [Origin("Inputs", 0, signature.inputs, signature.schema_rest)]
+        return [Origin(_("Inputs"), 0, signature.inputs, signature.schema_rest)]
 
     def rows(
         self,

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast, get_args
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
 from catalog.models import Credential
 from catalog.models.vendors import OAuthKind
 from execution.activities.callees import CalleeReference, CalleesByReference
@@ -15,22 +18,22 @@ from protocols.base import OutcomeKind
 from protocols.signature import Parameter
 
 LISTS = {
-    "query": "Query",
-    "headers": "Headers",
-    "body": "Body",
+    "query": gettext_lazy("Query"),
+    "headers": gettext_lazy("Headers"),
+    "body": gettext_lazy("Body"),
 }
 TAKEN = {
-    "json": "JSON of the reply",
-    "text": "Text of the reply",
-    "header": "A header",
-    "status": "The status",
+    "json": gettext_lazy("JSON of the reply"),
+    "text": gettext_lazy("Text of the reply"),
+    "header": gettext_lazy("A header"),
+    "status": gettext_lazy("The status"),
 }
 MEANINGS = {
-    "ok": "It worked",
-    "tool_error": "It failed",
-    "invalid_arguments": "An input does not fit",
-    "unavailable": "It is unavailable: try later",
-    "refused": "It refuses",
+    "ok": gettext_lazy("It worked"),
+    "tool_error": gettext_lazy("It failed"),
+    "invalid_arguments": gettext_lazy("An input does not fit"),
+    "unavailable": gettext_lazy("It is unavailable: try later"),
+    "refused": gettext_lazy("It refuses"),
 }
 
 
@@ -101,7 +104,7 @@ class HttpEditor(ActivityEditor):
         return [
             (
                 name,
-                label,
+                str(label),
                 self.rows(name, name, sources_by_list[name], (), self.inputs(), spare=SPARE),
                 self.messages_at(name),
             )
@@ -136,13 +139,16 @@ class HttpEditor(ActivityEditor):
     def credentials(self) -> list[tuple[str, str]]:
         """Return the credentials that an activity may send, with their addresses, for administrators."""
         rows = Credential.objects.filter(removed_at=None).exclude(kind=OAuthKind.USERS)
-        return [(str(row.pk), f"{row}, for {row.origin}") for row in rows.order_by("name")]
+        return [
+            (str(row.pk), _("{credential}, for {origin}").format(credential=row, origin=row.origin))
+            for row in rows.order_by("name")
+        ]
 
     @property
     def credential_label(self) -> str:
         credential_id = self.request.credential
         return next(
-            (label for pk, label in self.credentials() if pk == credential_id), "a removed credential"
+            (label for pk, label in self.credentials() if pk == credential_id), _("a removed credential")
         )
 
     def field_messages(self) -> Mapping[str, Sequence[str]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import msgspec
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from msgspec import UNSET
 
 from core import strict_json
@@ -20,31 +22,32 @@ from execution.forms.activity_fields import ActivityDraft, ActivityEditor, count
 from execution.forms.source_rows import TYPES, Posted, by_name, text_of, value_of
 from protocols.signature import Parameter, Signature
 
-SWITCHES = {"on": "On", "off": "Off", "when": "For the calls below"}
+SWITCHES = {"on": _("On"), "off": _("Off"), "when": _("For the calls below")}
 # Labels of the members of a situation.
 LABELS = {
-    "hint": "Hint for the model",
-    "after_ms": "Milliseconds until a retry is allowed",
-    "times": "How many times",
-    "provider": "Provider",
-    "polls": "Completed at the poll number",
-    "url": "Address that the user visits",
-    "schema": "JSON Schema of the answer",
-    "parameter_errors": "What is wrong with an input",
-    "retry_after": "Seconds until it is available again",
-    "seconds": "Seconds",
-    "message": "Message, in place of the default text",
-    "when": "Calls that it applies to",
+    "hint": _("Hint for the model"),
+    "after_ms": _("Milliseconds until a retry is allowed"),
+    "times": _("How many times"),
+    "provider": _("Provider"),
+    "polls": _("Completed at the poll number"),
+    "url": _("Address that the user visits"),
+    "schema": _("JSON Schema of the answer"),
+    "parameter_errors": _("What is wrong with an input"),
+    "retry_after": _("Seconds until it is available again"),
+    "seconds": _("Seconds"),
+    "message": _("Message, in place of the default text"),
+    "when": _("Calls that it applies to"),
 }
 BY_INPUT = ("parameter_errors", "when")
 HINTS = {
-    "when": "The required value of each input, where * matches any characters. It has an effect only if "
-    "neither "
-    "“On” nor “Off” is chosen.",
-    "schema": "The schema of the user's answer.",
+    "when": _(
+        "The required value of each input, where * matches any characters. It has an effect only if "
+        "neither “On” nor “Off” is chosen."
+    ),
+    "schema": _("The schema of the user's answer."),
 }
-NO_OBJECT = 'This is not a JSON object. Enter one such as {"city": "Oslo"}.'
-NO_SEED = f"Enter a whole number from 0 to {answers.MAX_SEED}."
+NO_OBJECT = _('This is not a JSON object. Enter one such as {"city": "Oslo"}.')
+NO_SEED = _("Enter a whole number from 0 to {maximum}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,11 @@ class SituationRow:
 class MockEditor(ActivityEditor):
     template: ClassVar[str] = "catalog/_activity_mock.html"
     switches = SWITCHES
-    offered: ClassVar[dict[str, str]] = {name: kind.label for name, kind in KINDS.items()}
+
+    @property
+    def offered(self) -> dict[str, str]:
+        """The labels of the situations that can be added."""
+        return {name: gettext(kind.label) for name, kind in KINDS.items()}
 
     @classmethod
     def empty(cls) -> Mock:
@@ -166,10 +173,13 @@ class MockEditor(ActivityEditor):
         plain, objects = _members(kind)
         return SituationRow(
             index,
-            kind.label,
+            gettext(kind.label),
             str(values["name"]),
             "when" if switch is None else "on" if switch else "off",
-            [ValueField(f"{prefix}-{name}", LABELS[name], text_of(values[name], _TEXT)) for name in plain],
+            [
+                ValueField(f"{prefix}-{name}", str(LABELS[name]), text_of(values[name], _TEXT))
+                for name in plain
+            ],
             [
                 self._values(f"{prefix}-{name}", values[name], _by_input(name, self.signature), name)
                 for name in objects
@@ -184,15 +194,20 @@ class MockEditor(ActivityEditor):
         paths = dict.fromkeys([path, *paths_below])
         messages = [message for path in paths for message in self.messages_at(path)]
         if self.shows_faults and isinstance(value, str):
-            messages = [NO_OBJECT]
+            messages = [str(NO_OBJECT)]
         fields = _fields(id_, value, parameters) if _fields_can_represent(value, parameters) else []
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
         return Values(
-            id_, LABELS.get(member, ""), fields, text if value else "", messages, HINTS.get(member, "")
+            id_,
+            str(LABELS.get(member, "")),
+            fields,
+            text if value else "",
+            messages,
+            str(HINTS.get(member, "")),
         )
 
     def seed_faults(self) -> list[str]:
-        return [NO_SEED] if self.messages_at("seed") else []
+        return [NO_SEED.format(maximum=answers.MAX_SEED)] if self.messages_at("seed") else []
 
     def example_faults(self) -> list[str]:
         """Return the faults of the examples as a list."""
@@ -234,7 +249,7 @@ def _fields(id_: str, values: Mapping[str, Any], parameters: Sequence[Parameter]
             f"{id_}-{number}",
             parameter.name,
             text_of(values.get(parameter.name, UNSET), parameter),
-            "" if parameter.type == _TEXT.type else TYPES[parameter.type],
+            "" if parameter.type == _TEXT.type else str(TYPES[parameter.type]),
             ["true", "false"]
             if parameter.type == "boolean"
             else [value.name for value in parameter.allowed_values],

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from msgspec import UNSET
 
 from core import strict_json
@@ -22,12 +24,12 @@ from protocols.signature import Parameter
 FIXED = "fixed"
 Posted = Mapping[str, str]
 TYPES = {
-    "string": "text",
-    "enum": "one of a list",
-    "int": "whole number",
-    "number": "number",
-    "boolean": "yes or no",
-    "json": "structured",
+    "string": gettext_lazy("text"),
+    "enum": gettext_lazy("one of a list"),
+    "int": gettext_lazy("whole number"),
+    "number": gettext_lazy("number"),
+    "boolean": gettext_lazy("yes or no"),
+    "json": gettext_lazy("structured"),
 }
 
 
@@ -108,7 +110,7 @@ class Row:
 
     @property
     def type(self) -> str:
-        return TYPES[self.target.type] if self.target else ""
+        return str(TYPES[self.target.type]) if self.target else ""
 
     @property
     def values(self) -> list[str]:
@@ -127,14 +129,22 @@ class Row:
         listed_values = {"", FIXED}
         for origin in self.origins:
             choices = list(_choices_of(origin, self.target))
-            listed_values.update(value for value, _ in choices)
+            listed_values.update(value for value, _unused in choices)
             if choices:
                 yield origin.label, choices
         if self.choice not in listed_values and self.source:
             label, origin_of_source = self.description, self._origin()
             names = [parameter.name for parameter in origin_of_source.parameters] if origin_of_source else []
             exists = (self.source.output or self.source.input) in names or (origin_of_source and not names)
-            yield "", [(self.choice, label if exists else f"{label}, which does not exist")]
+            yield (
+                "",
+                [
+                    (
+                        self.choice,
+                        label if exists else _("{parameter}, which does not exist").format(parameter=label),
+                    )
+                ],
+            )
 
     def _origin(self) -> Origin | None:
         step = self.source.step if self.source else 0
@@ -165,7 +175,9 @@ def find_json_error(source: Source | None, target: Parameter | None) -> str:
         return ""
     for value in (source.value, source.otherwise):
         if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-            return f"“{printable(value, 40)}” is not valid JSON. Check that each bracket and quote is closed."
+            return _("“{value}” is not valid JSON. Check that each bracket and quote is closed.").format(
+                value=printable(value, 40)
+            )
     return ""
 
 
@@ -200,11 +212,12 @@ def text_of(value: Any, target: Parameter | None) -> str:
 def describe_source(source: Source, origin: Origin | None = None) -> str:
     """Describe a source in a few words. `origin`: the inputs or the step that the source refers to."""
     if source.value is not UNSET:
-        return f"always {printable(text_of(source.value, None), 60) or 'an empty text'}"
-    name = printable(source.output or source.input, 60) or "nothing"
+        value = printable(text_of(source.value, None), 60)
+        return _("always {value}").format(value=value) if value else _("always an empty text")
+    name = printable(source.output or source.input, 60) or _("nothing")
     part = " → ".join(printable(step, 40) for step in pointers.split(source.at))
     is_plain = not source.step or (origin is not None and origin.is_only)
-    label = name if is_plain else f"{name} of step {source.step}"
+    label = name if is_plain else _("{output} of step {number}").format(output=name, number=source.step)
     return label + (f" → {part}" if part else "")
 
 
@@ -212,7 +225,7 @@ def stand_in(source: Source) -> str:
     """Return the fallback of a source as text, "" without one."""
     if source.otherwise is UNSET:
         return ""
-    return printable(text_of(source.otherwise, None), 60) or "an empty text"
+    return printable(text_of(source.otherwise, None), 60) or _("an empty text")
 
 
 def _decode_source(text: str) -> Source | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import msgspec
+from django.utils.translation import gettext_lazy as _
 
 from core.outbound.errors import printable
 from execution.activities import mapping, steps
@@ -24,8 +25,13 @@ from execution.forms.activity_fields import (
 from execution.forms.source_rows import Origin, Posted, Row
 from protocols.signature import Signature
 
-REASONS = {"id": "same id", "name": "same name", "meaning": "similar meaning, to be checked"}
-FIT = {"same": "", "converted": ", converted", "perhaps": ", perhaps: it depends on the value", "no": ""}
+REASONS = {"id": _("same id"), "name": _("same name"), "meaning": _("similar meaning, to be checked")}
+FIT = {
+    "same": "",
+    "converted": _(", converted"),
+    "perhaps": _(", perhaps: it depends on the value"),
+    "no": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class StepsEditor(ActivityEditor):
 
         act: "add-REFERENCE", "replace-INDEX-REFERENCE", "up-INDEX", "down-INDEX" or "drop-INDEX".
         """
-        verb, _, operands = act.partition("-")
+        verb, _unused, operands = act.partition("-")
         reference, config = CalleeReference.parse(operands.rpartition("-")[2]), cast(Steps, draft.config)
         index = int(operands.partition("-")[0]) if operands[:1].isdecimal() else -1
         new_steps = list(config.steps)
@@ -155,7 +161,10 @@ class StepsEditor(ActivityEditor):
 
     def _origin(self, number: int, callee: Callee, signature: Signature) -> Origin:
         name, is_only = printable(callee.name, 60), self.max_steps == 1
-        label = f"Outputs of {name}" if is_only else f"Step {number}: {name}"
+        if is_only:
+            label = _("Outputs of {tool}").format(tool=name)
+        else:
+            label = _("Step {number}: {tool}").format(number=number, tool=name)
         return Origin(label, number, signature.outputs, signature.outputs_rest, is_only)
 
     def _proposal(self, signature: Signature | None) -> Proposal | None:

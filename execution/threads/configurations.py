@@ -10,6 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from catalog.models import Configuration, Tool, ToolVersion
 from core.canonical_json import canonical
@@ -37,9 +38,9 @@ def why_not(version: ToolVersion, values: object) -> str:
     """Return why these values are not a valid configuration of this version, or ""."""
     parameter = parameter_of(version)
     if parameter is None:
-        return f"“{version.tool}” has nothing to configure."
+        return _("“{tool}” has nothing to configure.").format(tool=version.tool)
     reason = arguments.value_problem(parameter, values, version.decoded().schema_rest or {})
-    return f"The configuration {reason}." if reason else ""
+    return _("The configuration {reason}.").format(reason=reason) if reason else ""
 
 
 @transaction.atomic
@@ -49,18 +50,20 @@ def save(tool: Tool, *, actor: User, name: str, values: Any) -> Configuration:
     tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
     name = name.strip()
     if not re.fullmatch(NAME, name):
-        message = "A name has up to 60 letters, digits, spaces, dots, hyphens and underscores."
+        message = _("A name has up to 60 letters, digits, spaces, dots, hyphens and underscores.")
         raise invalid(name=message)
     if tool.current is None or (reason := why_not(tool.current, values)):
-        raise invalid(values="The tool has no version to configure." if tool.current is None else reason)
+        raise invalid(values=_("The tool has no version to configure.") if tool.current is None else reason)
     if len(canonical(values)) > MAX_VALUES_BYTES:
-        raise invalid(values=f"The values are larger than {MAX_VALUES_BYTES // 1024} kB.")
+        raise invalid(
+            values=_("The values are larger than {maximum} kB.").format(maximum=MAX_VALUES_BYTES // 1024)
+        )
     states = tool.configurations.filter(name__iexact=name)
     before = states.order_by("-number").first()
     if before and before.removed_at is None and canonical(before.values) == canonical(values):
         return before
     if before is None and newest(tool).count() >= MAX_NAMES:
-        message = f"A tool has {MAX_NAMES} configurations at most. Remove one."
+        message = _("A tool has {maximum} configurations at most. Remove one.").format(maximum=MAX_NAMES)
         raise DomainError("too_many_configurations", message, status=409)
     configuration = tool.configurations.create(
         version=tool.current,
@@ -106,5 +109,9 @@ def find_configuration(tool: Tool, reference: str) -> Configuration:
     if match and match[2]:
         rows = rows.filter(number=int(match[2]))
     if (row := rows.first()) is None:
-        raise invalid(configuration=f"“{tool}” has no configuration “{printable(reference, 80)}”.")
+        raise invalid(
+            configuration=_("“{tool}” has no configuration “{reference}”.").format(
+                tool=tool, reference=printable(reference, 80)
+            )
+        )
     return row

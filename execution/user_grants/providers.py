@@ -7,6 +7,8 @@ sent only there.
 """
 
 from django.db import transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.models import Credential, Endpoint, ProviderClient
 from catalog.models.vendors import OAuthKind
@@ -16,7 +18,9 @@ from people import audit
 from people.models import User
 
 MAX_PROVIDERS = 50
-WRONG_CREDENTIAL = "Choose a credential “for each user of an agent” that was entered for this address."
+WRONG_CREDENTIAL = gettext_lazy(
+    "Choose a credential “for each user of an agent” that was entered for this address."
+)
 
 
 def clients(endpoint: Endpoint) -> dict[str, Credential]:
@@ -38,12 +42,14 @@ def choose(endpoint: Endpoint, *, actor: User, provider: str, credential: Creden
     """Takes the client of `credential` at `provider` from now on. Raises DomainError."""
     Endpoint.objects.select_for_update().get(pk=endpoint.pk)
     if not provider.strip() or len(provider) > 500 or not provider.isprintable():
-        raise invalid(provider="Give the provider as the vendor names it, up to 500 characters.")
+        raise invalid(provider=_("Give the provider as the vendor names it, up to 500 characters."))
     if credential not in choices(endpoint):
-        raise invalid(credential=WRONG_CREDENTIAL)
+        raise invalid(credential=str(WRONG_CREDENTIAL))
     row = ProviderClient.objects.filter(endpoint=endpoint, provider=provider).first()
     if row is None and ProviderClient.objects.filter(endpoint=endpoint).count() >= MAX_PROVIDERS:
-        message = f"An endpoint has clients at up to {MAX_PROVIDERS} providers. Forget one first."
+        message = _("An endpoint has clients at up to {maximum} providers. Forget one first.").format(
+            maximum=MAX_PROVIDERS
+        )
         raise DomainError("too_many_providers", message, status=409)
     before = {"credential": str(row.credential_id)} if row else None
     row = row or ProviderClient(endpoint=endpoint, provider=provider)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from catalog.models import Endpoint, EndpointSecret, ToolVersion
 from core import encryption
@@ -62,15 +64,19 @@ def set_secret(endpoint: Endpoint, *, actor: User, name: str, value: str) -> End
     Endpoint.objects.select_for_update().get(pk=endpoint.pk)
     faults = {}
     if not name.strip() or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        faults["name"] = f"Give the name by which tools ask for it, up to {MAX_NAME_LENGTH} characters."
+        faults["name"] = _("Give the name by which tools ask for it, up to {maximum} characters.").format(
+            maximum=MAX_NAME_LENGTH
+        )
     if not value.strip() or len(value) > MAX_LENGTH or "\0" in value:
-        faults["value"] = f"Enter the secret, up to {MAX_LENGTH:,} characters."
+        faults["value"] = _("Enter the secret, up to {maximum} characters.").format(
+            maximum=number_format(MAX_LENGTH, force_grouping=True)
+        )
     if faults:
         raise invalid(**faults)
     secrets = EndpointSecret.objects.filter(endpoint=endpoint)
     existing = secrets.filter(name=name).first()
     if existing is None and secrets.count() >= MAX_SECRETS:
-        message = f"An endpoint has up to {MAX_SECRETS} secrets. Forget one first."
+        message = _("An endpoint has up to {maximum} secrets. Forget one first.").format(maximum=MAX_SECRETS)
         raise DomainError("too_many_secrets", message, status=409)
     row = existing or EndpointSecret(endpoint=endpoint, name=name)
     before = {"fingerprint": existing.fingerprint, "origin": existing.origin} if existing else None
@@ -117,7 +123,9 @@ def find_needs(endpoint: Endpoint) -> list[Need]:
 
 def providers_named(endpoint: Endpoint) -> list[str]:
     """The providers at which tools of the endpoint want an authorization of their user."""
-    return sorted({name for _, needs in _asking(endpoint, '"authorization":') for name in needs.providers})
+    return sorted(
+        {name for _unused, needs in _asking(endpoint, '"authorization":') for name in needs.providers}
+    )
 
 
 def _asking(endpoint: Endpoint, member: str) -> Iterator[tuple[str, Needs]]:

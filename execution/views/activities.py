@@ -6,6 +6,8 @@ import msgspec
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from catalog.models import Activity, ToolVersion
@@ -29,8 +31,8 @@ EDITORS: dict[str, type[ActivityEditor]] = {
 }
 # `bind` is pressed where an activity is saved and bound at once.
 SAVING = (ENTER, "save", "bind")
-NOT_TAKEN_OVER = "The JSON is not applied yet. Apply or discard it."
-ONLY_ADMINISTRATORS = "Only an administrator can change an implementation with a credential."
+NOT_TAKEN_OVER = gettext_lazy("The JSON is not applied yet. Apply or discard it.")
+ONLY_ADMINISTRATORS = gettext_lazy("Only an administrator can change an implementation with a credential.")
 
 
 @requires(Role.DESIGNER)
@@ -58,7 +60,9 @@ def activity_remove(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("activity", pk)
-    messages.success(request, f"“{activity}” was removed. Its calls stay in the history.")
+    messages.success(
+        request, _("“{activity}” was removed. Its calls stay in the history.").format(activity=activity)
+    )
     return redirect("activity-list")
 
 
@@ -127,7 +131,7 @@ def posted(request: HttpRequest, kind: str) -> tuple[ActivityEditor, dict[str, B
         except DomainError as error:
             json_error = error.fields["json"]
     elif act != "forget" and activity_fields.is_json_typed(data):
-        json_error = NOT_TAKEN_OVER
+        json_error = str(NOT_TAKEN_OVER)
     editor = editor_class(
         kind, draft, known_callees, data=data, shows_faults=is_judged_now or data.get("judged") == "1"
     )
@@ -151,7 +155,10 @@ def _saved(request: HttpRequest, editor: ActivityEditor, activity: Activity | No
                 config=editor.config,
                 interface=interface_of(editor),
             )
-            messages.success(request, f"“{activity}” is saved. Choose it in an environment to use it.")
+            messages.success(
+                request,
+                _("“{activity}” is saved. Choose it in an environment to use it.").format(activity=activity),
+            )
             return activity
         # Compare the decoded configurations, whatever their spelling over REST.
         is_same = editor.draft.config == draft_of(activity).config
@@ -168,10 +175,12 @@ def _saved(request: HttpRequest, editor: ActivityEditor, activity: Activity | No
         editor.refuse(error)
         return None
     if changed.current == activity.current:
-        messages.info(request, "Saved. The configuration is unchanged, so there is no new version.")
+        messages.info(request, _("Saved. The configuration is unchanged, so there is no new version."))
     else:
-        message = "Environments keep their version until you update them under Updates."
-        messages.success(request, f"Saved as version {operations.current(changed).number}. {message}")
+        message = _(
+            "Saved as version {version}. Environments keep their version until you update them under Updates."
+        )
+        messages.success(request, message.format(version=operations.current(changed).number))
     return changed
 
 

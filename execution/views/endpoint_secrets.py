@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
@@ -27,7 +28,7 @@ def endpoint_secrets(request: HttpRequest, pk: int) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "Saved. It is sent with the next call of a tool that needs it.")
+            messages.success(request, _("Saved. It is sent with the next call of a tool that needs it."))
             return redirect("endpoint-secrets", endpoint.pk)
     needed = vault.find_needs(endpoint)
     provider_clients = list(endpoint.provider_clients.select_related("credential"))
@@ -48,7 +49,7 @@ def endpoint_secrets(request: HttpRequest, pk: int) -> HttpResponse:
 def endpoint_secret_forget(request: HttpRequest, pk: int, secret: str) -> HttpResponse:
     endpoint = get_object_or_404(Endpoint.objects.live(), pk=pk)
     vault.forget(get_object_or_404(endpoint.secrets.all(), pk=secret), actor=person(request))
-    messages.success(request, "Deleted. Tools that need it are not called until you enter it again.")
+    messages.success(request, _("Deleted. Tools that need it are not called until you enter it again."))
     return redirect("endpoint-secrets", pk)
 
 
@@ -72,5 +73,5 @@ def endpoint_provider_choose(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, " ".join(error.fields.values()) or error.message)
     else:
-        messages.success(request, "Saved. It applies from the next call on.")
+        messages.success(request, _("Saved. It applies from the next call on."))
     return redirect("endpoint-secrets", pk)

@@ -11,6 +11,8 @@ from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooMany
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import resolve
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 from rest_framework.permissions import SAFE_METHODS
 
 from core import db_errors, proxy_signs
@@ -85,11 +87,19 @@ class BoundsMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if len(request.META.get("QUERY_STRING", "")) + len(request.path_info) > MAX_ADDRESS_LENGTH:
             return views.problem(
-                request, 414, "address_too_long", f"The address is longer than {MAX_ADDRESS_LENGTH:,} bytes."
+                request,
+                414,
+                "address_too_long",
+                _("The address is longer than {maximum} bytes.").format(
+                    maximum=number_format(MAX_ADDRESS_LENGTH, force_grouping=True)
+                ),
             )
         if sum(name.startswith("HTTP_") for name in request.META) > MAX_HEADERS:
             return views.problem(
-                request, 431, "too_many_headers", f"The request has more than {MAX_HEADERS} headers."
+                request,
+                431,
+                "too_many_headers",
+                _("The request has more than {maximum} headers.").format(maximum=MAX_HEADERS),
             )
         if _declared_size(request) > settings.MAX_BODY_BYTES:
             return views.too_large(request, settings.MAX_BODY_BYTES)
@@ -121,7 +131,7 @@ class RefuseNulMiddleware:
         except RequestDataTooBig:
             return views.too_large(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         except (TooManyFieldsSent, TooManyFilesSent):
-            return views.problem(request, 400, "too_many_fields", "The form has too many fields or files.")
+            return views.problem(request, 400, "too_many_fields", _("The form has too many fields or files."))
         return views.bad_request(request) if is_unreadable else self.get_response(request)
 
 

@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template import loader
 from django.urls import Resolver404, resolve
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
@@ -95,12 +96,12 @@ def _queue_answers() -> bool:
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return problem(request, 400, "bad_request", "This request could not be read.")
+    return problem(request, 400, "bad_request", _("This request could not be read."))
 
 
 def permission_denied(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     return problem(
-        request, 403, "permission_denied", str(exception or "") or "You do not have permission for this."
+        request, 403, "permission_denied", str(exception or "") or _("You do not have permission for this.")
     )
 
 
@@ -111,17 +112,19 @@ def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def page_not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return problem(request, 404, "not_found", "There is nothing at this address.")
+    return problem(request, 404, "not_found", _("There is nothing at this address."))
 
 
 def method_not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
     """allowed: the Allow header, with the methods of the address."""
     if "POST" in allowed and "GET" not in allowed:
-        message = (
+        message = _(
             "This address accepts only the request of a button. Open the page and press the button there."
         )
     else:
-        message = f"This address accepts {allowed}, not {request.method}."
+        message = _("This address accepts {allowed}, not {method}.").format(
+            allowed=allowed, method=request.method
+        )
     response = problem(request, 405, "method_not_allowed", message)
     response["Allow"] = allowed
     return response
@@ -129,7 +132,9 @@ def method_not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
 
 def too_large(request: HttpRequest, limit: int) -> HttpResponse:
     """limit: in bytes."""
-    return problem(request, 413, "too_large", f"The body is larger than {limit // 1024**2} MB.")
+    return problem(
+        request, 413, "too_large", _("The body is larger than {maximum} MB.").format(maximum=limit // 1024**2)
+    )
 
 
 def unavailable(request: HttpRequest, outage: Outage) -> HttpResponse:
@@ -142,7 +147,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     # Handles errors of the database in a middleware, too.
     if cause := outage(sys.exception(), is_write=request.method not in SAFE_METHODS):
         return unavailable(request, cause)
-    message = f"Pegboard could not answer. The log contains the error with the id {log_context.request_id()}."
+    message = _("Pegboard could not answer. The log contains the error with the id {request_id}.").format(
+        request_id=log_context.request_id()
+    )
     return problem(request, 500, "server_error", message)
 
 
@@ -229,7 +236,7 @@ def unknown_call(request: HttpRequest) -> HttpResponse:
     except Resolver404:
         is_call = False
     if is_call:
-        return problem(request, 404, "missing_slash", "The address must end with a slash.")
+        return problem(request, 404, "missing_slash", _("The address must end with a slash."))
     return page_not_found(request)
 
 

@@ -10,8 +10,10 @@ from django.db import connection
 from django.db.models import CharField, DateField, Model, Q, QuerySet, TextChoices, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from core.compiled_queries import PreparedInsert
+from people.audit import words
 from people.audit.hash_chain import CONTENT, digest_of
 from people.models import KEY_KINDS, ApiKey, AuditEntry, User, kind_names
 
@@ -32,8 +34,8 @@ LAST_DAY: "DateField[date, date]" = DateField(blank=True)
 
 
 class Doer(TextChoices):
-    PEOPLE = "people", "People"
-    WORKERS = "workers", "Pegboard itself"
+    PEOPLE = "people", _("People")
+    WORKERS = "workers", _("Pegboard itself")
 
 
 # DISTINCT would read every row of the trail; this skips from one kind to the next in the index.
@@ -209,4 +211,4 @@ def kinds() -> list[tuple[str, str]]:
     with connection.cursor() as cursor:
         cursor.execute(KINDS)
         kinds_in_use = {KEY_KINDS[0] if kind in KEY_KINDS else kind for (kind,) in cursor.fetchall()}
-    return [(kind, names.get(kind, kind)) for kind in sorted(kinds_in_use)]
+    return [(kind, words.kind_name(names.get(kind, kind))) for kind in sorted(kinds_in_use)]

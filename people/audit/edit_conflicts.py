@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from django.db.models import Model
+from django.utils.translation import gettext as _
 
 from core.errors import DomainError
 from people.models import AuditEntry
@@ -40,7 +41,9 @@ class LateEditError(DomainError):
     def __init__(
         self, state: str, differences: list[Difference], *, who: str, at: datetime | None, knows_before: bool
     ) -> None:
-        message = f"{who} has changed this since you opened it. Look at both, then save again."
+        message = _("{who} has changed this since you opened it. Look at both, then save again.").format(
+            who=who
+        )
         super().__init__("changed_meanwhile", message, status=409)
         self.state = state
         self.differences = differences
@@ -78,7 +81,7 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
     raise LateEditError(
         state,
         list(_differences(before, now, wanted)),
-        who=last.actor_name if last else "Another user",
+        who=last.actor_name if last else _("Another user"),
         at=last.at if last else None,
         knows_before=before is not None,
     )

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.db.models import QuerySet, TextChoices
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from core.csv_cells import guard_cell
 from core.errors import DomainError
@@ -22,7 +25,7 @@ COLUMNS = (
 
 class ExportFormat(TextChoices):
     CSV = "csv", "CSV"
-    JSON_LINES = "jsonl", "JSON lines"
+    JSON_LINES = "jsonl", gettext_lazy("JSON lines")
 
 
 MEDIA_TYPES = {
@@ -34,9 +37,9 @@ MEDIA_TYPES = {
 def check_size(entries: QuerySet[AuditEntry]) -> None:
     """Raise DomainError if more than MAX_ENTRIES entries would be exported."""
     if entries.order_by("-pk")[: MAX_ENTRIES + 1].count() > MAX_ENTRIES:
-        message = (
-            f"More than {MAX_ENTRIES:,} entries match. Choose dates, and export one part after the other."
-        )
+        message = _(
+            "More than {maximum} entries match. Choose dates, and export one part after the other."
+        ).format(maximum=number_format(MAX_ENTRIES, force_grouping=True))
         raise DomainError("too_many_entries", message, status=413)
 
 

@@ -8,6 +8,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Field
 
 from core.readable_changes import ReadableChange, describe_facts, is_structure, label_of
+from core.translating import translated
 from people.models import KEY_KINDS, AuditEntry
 
 SUMMARIZED = 4
@@ -32,7 +33,10 @@ def summarize_entry(entry: AuditEntry) -> list[str]:
             {label: value for label, value in facts.items() if not is_structure(value)}
             for facts in (before, after)
         )
-    sentences = (change.sentence for change in describe_facts(before, after))
+    sentences = (
+        translated(change.wording) if change.wording else change.sentence
+        for change in describe_facts(before, after)
+    )
     return [text for text in sentences if text.endswith(".") and not _DIGEST.search(text)][:SUMMARIZED]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from core import unique_violations
 from core.errors import DomainError
@@ -36,11 +37,13 @@ def account_of(claims: Mapping[str, Any], provider: Provider) -> User:
     identity = identities.filter(issuer=claims["iss"], subject=claims["sub"]).first()
     user = identity.user if identity else None
     if user is not None and not user.is_active:
-        raise SignInError("inactive", "This account has been deactivated. Ask an administrator.", status=403)
+        raise SignInError(
+            "inactive", _("This account has been deactivated. Ask an administrator."), status=403
+        )
     _check_domain(claims, provider)
     if role is None:
         name = provider.name[:1].upper() + provider.name[1:]
-        message = f"{name} gives you no role here. Ask an administrator."
+        message = _("{name} gives you no role here. Ask an administrator.").format(name=name)
         raise SignInError("no_role", message, status=403)
     if user is None:
         return _add(claims, role, provider)
@@ -56,7 +59,7 @@ def account_of(claims: Mapping[str, Any], provider: Provider) -> User:
                 "%s is the last administrator and stays one, against single sign-on", user.username
             )
             with transaction.atomic():
-                reason = f"{REASON} says {role.label.lower()}, but there is no other administrator"
+                reason = f"{REASON} says {role.value}, but there is no other administrator"
                 audit.record(None, "keep role", user, why=reason)
     return user
 
@@ -91,7 +94,7 @@ def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identi
 @transaction.atomic
 def unlink(user: User, *, actor: User | None, issuer: str, subject: str) -> bool:
     """Remove the link and end the user's sessions. Return whether there was such a link."""
-    removed, _ = Identity.objects.filter(user=user, issuer=issuer, subject=subject).delete()
+    removed, _by_model = Identity.objects.filter(user=user, issuer=issuer, subject=subject).delete()
     if removed:
         User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1)
         audit.record(
@@ -101,26 +104,26 @@ def unlink(user: User, *, actor: User | None, issuer: str, subject: str) -> bool
 
 
 def _linked_already() -> DomainError:
-    return DomainError("linked_already", "Another user signs in with this identity.", status=409)
+    return DomainError("linked_already", _("Another user signs in with this identity."), status=409)
 
 
 def _check_domain(claims: Mapping[str, Any], provider: Provider) -> None:
     if not provider.domains:
         return
     email = claims.get("email")
-    name, _, domain = email.rpartition("@") if isinstance(email, str) else ("", "", "")
+    name, _at, domain = email.rpartition("@") if isinstance(email, str) else ("", "", "")
     if not name or claims.get("email_verified") is not True or domain.casefold() not in provider.domains:
-        message = "Your e-mail address is not of a domain that may sign in here. Ask an administrator."
+        message = _("Your e-mail address is not of a domain that may sign in here. Ask an administrator.")
         raise SignInError("domain", message, status=403)
 
 
 def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
     username = _username(claims)
     if User.objects.filter(username__iexact=username).exists():
-        message = (
-            f"There is an account “{username}” already. Sign in with its password, and link it on the page "
-            "of your password; or ask an administrator to."
-        )
+        message = _(
+            "There is an account “{username}” already. Sign in with its password, and "
+            "link it on the page of your password; or ask an administrator to."
+        ).format(username=username)
         raise SignInError("not_linked", message, status=403)
     with transaction.atomic():
         # Pages show the name beside the user's changes, so characters that it may not contain drop it.
@@ -146,4 +149,6 @@ def _username(claims: Mapping[str, Any]) -> str:
             name = NOT_IN_A_USERNAME.sub("", unicodedata.normalize("NFKC", value))[:MAX_NAME_LENGTH]
             if name:
                 return name
-    raise SignInError("no_name", "The identity provider gives you no name that can be used here.", status=403)
+    raise SignInError(
+        "no_name", _("The identity provider gives you no name that can be used here."), status=403
+    )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jwt
+from django.utils.translation import gettext as _
 
 from people.sso.errors import SignInError
 
@@ -131,5 +132,5 @@ def _refused(reason: str) -> SignInError:
     # All faults have the same sentence, so that an attacker learns nothing; the log has the code.
     code = "id_token_" + "_".join(reason.lower().split())
     return SignInError(
-        code, "The identity provider's confirmation is not valid. Start again, or ask an administrator."
+        code, _("The identity provider's confirmation is not valid. Start again, or ask an administrator.")
     )

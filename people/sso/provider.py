@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from core import strict_json
 from core.encryption import Secret
@@ -30,7 +32,7 @@ CACHE_SECONDS = 600.0
 # Invented key ids must not cause a request to the provider each time.
 REFETCH_SECONDS = 30.0
 MAX_ADDRESS_LENGTH = 2_000
-CHECK_SETTINGS = "Ask an administrator to look at the settings of single sign-on."
+CHECK_SETTINGS = gettext_lazy("Ask an administrator to look at the settings of single sign-on.")
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ def exchange(provider: Provider, *, code: str, redirect_uri: str, verifier: str)
     token_type = str(answer.members.get("token_type") or "Bearer")
     is_refused = answer.members.get("error") is not None or token_type.lower() != "bearer"
     if not is_success(reply) or is_refused or not isinstance(token, str):
-        raise SignInError("no_id_token", "The identity provider did not confirm this sign-in. Start again.")
+        raise SignInError(
+            "no_id_token", _("The identity provider did not confirm this sign-in. Start again.")
+        )
     return token
 
 
@@ -154,7 +158,9 @@ def _fetch_object(address: str) -> dict[str, Any]:
         raise _unreachable(error) from error
     if not isinstance(document, dict):
         raise SignInError(
-            "provider_odd", f"The identity provider sent no object. {CHECK_SETTINGS}", status=502
+            "provider_odd",
+            _("The identity provider sent no object. {advice}").format(advice=CHECK_SETTINGS),
+            status=502,
         )
     return document
 
@@ -162,16 +168,24 @@ def _fetch_object(address: str) -> dict[str, Any]:
 def _unreachable(error: ProtocolError) -> SignInError:
     logger.warning("the identity provider cannot be used (%s): %s", error.code, error.message)
     if error.code == "TLS":
-        message = f"Pegboard cannot verify the identity provider's certificate. {CHECK_SETTINGS}"
+        message = _("Pegboard cannot verify the identity provider's certificate. {advice}").format(
+            advice=CHECK_SETTINGS
+        )
         return SignInError("provider_unreachable", message, status=502)
-    advice = "Try again in a minute." if isinstance(error, UnavailableError) else CHECK_SETTINGS
-    return SignInError("provider_unreachable", f"The identity provider does not answer. {advice}", status=502)
+    advice = _("Try again in a minute.") if isinstance(error, UnavailableError) else CHECK_SETTINGS
+    return SignInError(
+        "provider_unreachable",
+        _("The identity provider does not answer. {advice}").format(advice=advice),
+        status=502,
+    )
 
 
 def _read_metadata(provider: Provider, document: Mapping[str, Any]) -> Metadata:
     # Discovery 1.0 section 4.3: the issuer has to equal the requested one exactly.
     if document.get("issuer") != provider.issuer:
-        message = f"The identity provider states another issuer than the settings. {CHECK_SETTINGS}"
+        message = _("The identity provider states another issuer than the settings. {advice}").format(
+            advice=CHECK_SETTINGS
+        )
         raise SignInError("issuer_differs", message, status=502)
     # The default of a missing member: OpenID Connect Discovery, section 3.
     methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
@@ -191,6 +205,8 @@ def _address(document: Mapping[str, Any], member: str, provider: Provider) -> st
     value = document.get(member)
     scheme = urlsplit(provider.issuer).scheme
     if not isinstance(value, str) or len(value) > MAX_ADDRESS_LENGTH or not value.startswith(f"{scheme}://"):
-        message = f"The identity provider states no usable “{member}”. {CHECK_SETTINGS}"
+        message = _("The identity provider states no usable “{member}”. {advice}").format(
+            member=member, advice=CHECK_SETTINGS
+        )
         raise SignInError("provider_odd", message, status=502)
     return value

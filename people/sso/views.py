@@ -16,6 +16,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_POST, require_safe
@@ -81,10 +82,11 @@ def done(request: HttpRequest) -> HttpResponse:
         pending: dict[str, Any] = request.session.get(PENDING, {})
         sign_in: dict[str, Any] | None = pending.pop(request.GET.get("state", ""), None)
         if sign_in is None or time.time() - sign_in["at"] > SIGN_IN_SECONDS:
-            message = (
-                "This sign-in did not start in this browser, is older than ten minutes, or was used before."
+            message = _(
+                "This sign-in did not start in this browser, is older than ten minutes, or was used before. "
+                "Start again."
             )
-            raise SignInError("unknown_state", f"{message} Start again.")
+            raise SignInError("unknown_state", message)
         request.session[PENDING] = pending
         request.session.save()  # before the provider is called, so that a response is used once
         claims = _claims(request, idp, sign_in)
@@ -92,10 +94,10 @@ def done(request: HttpRequest) -> HttpResponse:
             user = request.user
             if not user.is_authenticated or user.pk != sign_in["user"]:
                 raise SignInError(
-                    "another_person", "Another person is signed in here now. Start again.", status=403
+                    "another_person", _("Another person is signed in here now. Start again."), status=403
                 )
             accounts.link(user, actor=user, issuer=claims["iss"], subject=claims["sub"])
-            messages.success(request, "Linked. From now on you can sign in without your password.")
+            messages.success(request, _("Linked. From now on you can sign in without your password."))
             return redirect(sign_in["after"])
         login_lockout.begin_session(request, accounts.account_of(claims, idp), backend=BACKEND)
         request.session.pop(PENDING, None)
@@ -167,10 +169,10 @@ def _claims(request: HttpRequest, idp: provider.Provider, sign_in: dict[str, Any
     has_issuer = "iss" in response or metadata.states_issuer  # RFC 9207
     if has_issuer and response.get("iss") != idp.issuer:
         raise SignInError(
-            "issuer_mixed_up", "This response came from another identity provider. Start again."
+            "issuer_mixed_up", _("This response came from another identity provider. Start again.")
         )
     if "error" in response or not response.get("code"):
-        raise SignInError("denied", "The identity provider did not sign you in. Start again.", status=403)
+        raise SignInError("denied", _("The identity provider did not sign you in. Start again."), status=403)
     token = provider.exchange(
         idp,
         code=response["code"],

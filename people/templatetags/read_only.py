@@ -7,6 +7,7 @@ from django.template import Context
 from django.template.base import FilterExpression, NodeList, Parser, Token
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 register = template.Library()
 
@@ -16,7 +17,6 @@ _LEFT_OUT = {"button", "datalist"}
 _LEFT_OUT_CLASSES = {"hint", "optional", "needs-js"}
 _VOID = {"area", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 _TYPES_LEFT_OUT = {"hidden", "submit", "button", "file", "password"}
-_NOTHING = '<p class="faint">None</p>'
 
 
 @register.tag
@@ -25,7 +25,7 @@ def editable(parser: Parser, token: Token) -> "EditableNode":
 
     `{% editable why %}`: `why` is the reason against it, "" if there is none.
     """
-    _, reason = token.split_contents()
+    _name, reason = token.split_contents()
     nodes = parser.parse(("endeditable",))
     parser.delete_first_token()
     return EditableNode(parser.compile_filter(reason), nodes)
@@ -119,7 +119,11 @@ class _FieldReader(HTMLParser):
         self.handle_data(f"&#{name};")
 
     def _write(self, value: str) -> None:
-        self.parts.append(f'<div class="vendor-text">{value}</div>' if value.strip() else _NOTHING)
+        self.parts.append(f'<div class="vendor-text">{value}</div>' if value.strip() else _nothing())
+
+
+def _nothing() -> str:
+    return f'<p class="faint">{_("None")}</p>'
 
 
 def _value_of_input(values: dict[str, str]) -> str:
@@ -127,8 +131,9 @@ def _value_of_input(values: dict[str, str]) -> str:
     if kind in _TYPES_LEFT_OUT:
         return ""
     if kind == "radio":
-        return '<span class="label is-accent">chosen</span> ' if "checked" in values else ""
+        chosen = f'<span class="label is-accent">{_("chosen")}</span> '
+        return chosen if "checked" in values else ""
     if kind == "checkbox":
-        return f'<span class="label">{"yes" if "checked" in values else "no"}</span> '
+        return f'<span class="label">{_("yes") if "checked" in values else _("no")}</span> '
     value = conditional_escape(values.get("value", ""))
-    return f'<div class="vendor-text">{value}</div>' if value else _NOTHING
+    return f'<div class="vendor-text">{value}</div>' if value else _nothing()

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
@@ -32,7 +33,7 @@ class SignIn(LoginView):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not settings.LOCAL_SIGN_IN:
-            raise PermissionDenied("Passwords are switched off here. Use single sign-on.")
+            raise PermissionDenied(_("Passwords are switched off here. Use single sign-on."))
         if login_lockout.must_wait(request, self._username()):
             form = SignInForm(request, initial={"username": self._username()})
             context = self.get_context_data(form=form, must_wait=login_lockout.WAIT)
@@ -96,6 +97,6 @@ def own_password(request: HttpRequest) -> HttpResponse:
             form.refuse(error)
         else:
             update_session_auth_hash(request, user)
-            messages.success(request, "Your password was changed. Other browsers have to sign in again.")
+            messages.success(request, _("Your password was changed. Other browsers have to sign in again."))
             return redirect("home")
     return render(request, "people/password.html", {"form": form, **_ways_in()})

@@ -5,6 +5,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core.errors import invalid
 from core.pagination import Keyset
@@ -31,7 +32,7 @@ class EntryGroup:
 def group_entries(entries: list[AuditEntry]) -> list[EntryGroup]:
     """Group consecutive entries of workers by their reason, which names the run or the rule."""
     groups = []
-    for _, members in groupby(entries, key=lambda entry: entry.pk if entry.actor_id else entry.why):
+    for _key, members in groupby(entries, key=lambda entry: entry.pk if entry.actor_id else entry.why):
         group = list(members)
         if len(group) < MIN_FOLDED or not group[0].why:
             groups += [EntryGroup([entry], is_folded=False) for entry in group]
@@ -64,7 +65,7 @@ def audit_export(request: HttpRequest) -> StreamingHttpResponse:
     """Stream the entries that the filters of the list select. Raises DomainError."""
     name = request.GET.get("type", "")
     if name not in ExportFormat.values:
-        raise invalid(type=f"Choose one of {', '.join(ExportFormat.values)}.")
+        raise invalid(type=_("Choose one of {formats}.").format(formats=", ".join(ExportFormat.values)))
     export_format = ExportFormat(name)
     form = AuditFilterForm(request.GET, kinds=audit.kinds())
     entries = _matching(request, form)

@@ -3,6 +3,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
@@ -32,7 +33,9 @@ def user_new(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"{user} can sign in now. Tell them the password another way.")
+            messages.success(
+                request, _("{user} can sign in now. Tell them the password another way.").format(user=user)
+            )
             return redirect("user-list")
     return render(request, "people/user_new.html", {"form": form})
 
@@ -49,7 +52,9 @@ def user(request: HttpRequest, pk: int) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, f"Saved. With another role, {row} has to sign in again.")
+            messages.success(
+                request, _("Saved. With another role, {user} has to sign in again.").format(user=row)
+            )
             return redirect("user-list")
     return _user_page(request, row, form, PasswordForm())
 
@@ -68,7 +73,9 @@ def user_password(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             if row == request.user:
                 update_session_auth_hash(request, row)
-            messages.success(request, f"{row} signs in with the new password from now on.")
+            messages.success(
+                request, _("{user} signs in with the new password from now on.").format(user=row)
+            )
             return redirect("user", row.pk)
     now = {"name": row.name, "role": row.role, "is_active": row.is_active}
     change_form = PersonChangeForm(initial=now)

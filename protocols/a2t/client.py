@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from core import strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
+from core.translatable import mark as _
 from protocols import members, paging
 from protocols.a2t import document as a2t_document
 from protocols.a2t import wire
@@ -45,13 +46,13 @@ _CALL_STATUSES = (200, 201, 202, 203, 204, *(s for s in range(400, 500) if s not
 class A2T(Protocol):
     name = "a2t"
     label = "A2T / N-ACT"
-    summary = "The vendor lists and runs its tools under /tools, as JSON."
-    url_hint = "The address of the list, such as https://api.example.com/tools, or the part before /tools."
+    summary = _("The vendor lists and runs its tools under /tools, as JSON.")
+    url_hint = _("The address of the list, such as https://api.example.com/tools, or the part before /tools.")
     settings = (
         Setting(
             name="page_size",
-            label="Tools per page",
-            help="How many tools to ask for at a time. A vendor may send fewer.",
+            label=_("Tools per page"),
+            help=_("How many tools to ask for at a time. A vendor may send fewer."),
             kind="integer",
             default=100,
             minimum=1,

@@ -19,6 +19,7 @@ from core.outbound.errors import (
     printable,
 )
 from core.schema import spelling
+from core.translatable import mark as _
 from protocols import members
 from protocols.acp import document as acp_document
 from protocols.acp import manifest as acp_manifest
@@ -64,8 +65,8 @@ class _Outage:
 class ACP(Protocol):
     name = "acp"
     label = "ACP (AGNTCY)"
-    summary = "The vendor offers agents. Each agent is one tool."
-    url_hint = "The address before /agents, such as https://agents.example.com."
+    summary = _("The vendor offers agents. Each agent is one tool.")
+    url_hint = _("The address before /agents, such as https://agents.example.com.")
     recognition = RECOGNITION
     fetches_alone = True
     content_members = frozenset({"metadata", "specs"})
@@ -73,8 +74,8 @@ class ACP(Protocol):
     settings = (
         Setting(
             name="page_size",
-            label="Agents per page",
-            help="The number of agents in one request.",
+            label=_("Agents per page"),
+            help=_("The number of agents in one request."),
             kind="integer",
             default=100,
             minimum=1,
@@ -82,20 +83,22 @@ class ACP(Protocol):
         ),
         Setting(
             name="agent_names",
-            label="Agent names",
-            help="For a server that lists agents only by name or version.",
+            label=_("Agent names"),
+            help=_("For a server that lists agents only by name or version."),
             kind="lines",
         ),
         Setting(
             name="agent_versions",
-            label="Agent versions",
-            help="For a server that lists agents only by name or version.",
+            label=_("Agent versions"),
+            help=_("For a server that lists agents only by name or version."),
             kind="lines",
         ),
         Setting(
             name="manifest_url",
-            label="Manifest address",
-            help="The address of the agent's manifest, if there is one. It states the required credential.",
+            label=_("Manifest address"),
+            help=_(
+                "The address of the agent's manifest, if there is one. It states the required credential."
+            ),
         ),
     )
 

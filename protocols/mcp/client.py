@@ -23,6 +23,7 @@ from core.outbound.errors import (
     printable,
 )
 from core.schema import audience
+from core.translatable import mark as _
 from protocols import members, paging
 from protocols.base import (
     Ending,
@@ -64,8 +65,8 @@ NO_TOOL_LIST = "NO_TOOL_LIST"  # the server does not know the method of a list
 class MCP(Protocol):
     name = "mcp"
     label = "MCP"
-    summary = "The vendor runs an MCP server over streamable HTTP."
-    url_hint = "The address of the MCP server itself, such as https://api.example.com/mcp."
+    summary = _("The vendor runs an MCP server over streamable HTTP.")
+    url_hint = _("The address of the MCP server itself, such as https://api.example.com/mcp.")
     recognition = RECOGNITION
     revision = 1
     # The id of a session allows to send requests in it, and some stay open until a user has answered.
@@ -80,18 +81,20 @@ class MCP(Protocol):
     settings = (
         Setting(
             name="era",
-            label="Revision of MCP",
+            label=_("Revision of MCP"),
             kind="choice",
             choices=eras.CHOICES,
-            help="Automatic: the newest that the vendor speaks, and an older one for a tool that can ask its "
-            "user in that one only.",
+            help=_(
+                "Automatic: the newest that the vendor speaks, and an older one for a tool that can ask its "
+                "user in that one only."
+            ),
         ),
     )
     tells_progress = True
 
     @property
     def _era(self) -> Era:
-        return next((era for era, _ in eras.CHOICES if era == self.values["era"]), "")
+        return next((era for era, _words in eras.CHOICES if era == self.values["era"]), "")
 
     @classmethod
     def detected_properties(cls, memory: Mapping[str, Any]) -> Sequence[tuple[str, str]]:

@@ -9,6 +9,7 @@ docs/decisions/0074-questions-of-vendors.md gives the reasons.
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal
 
+from core.translatable import mark as _
 from protocols.mcp.wire import SERVER_REQUESTS
 
 Era = Literal["", "modern", "handshake"]
@@ -16,9 +17,9 @@ MODERN_ERA: Era = "modern"
 HANDSHAKE_ERA: Era = "handshake"
 # As a setting of an endpoint; "" is automatic.
 CHOICES: tuple[tuple[Era, str], ...] = (
-    ("", "Automatic"),
-    (MODERN_ERA, "2026-07-28, without sessions"),
-    (HANDSHAKE_ERA, "Up to 2025-11-25, with a handshake"),
+    ("", _("Automatic")),
+    (MODERN_ERA, _("2026-07-28, without sessions")),
+    (HANDSHAKE_ERA, _("Up to 2025-11-25, with a handshake")),
 )
 MAX_REMEMBERED = 200
 _ASKING = "asks_in_handshake"

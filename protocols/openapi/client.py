@@ -11,6 +11,7 @@ from typing import Any
 from core.canonical_json import digest
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
+from core.translatable import mark as _
 from protocols.base import (
     CallError,
     Item,
@@ -53,40 +54,40 @@ _REPEATABLE = ("GET", "HEAD", "OPTIONS", "QUERY")
 class OpenApi(Protocol):
     name = "openapi"
     label = "OpenAPI"
-    summary = "The vendor describes an HTTP API in one OpenAPI 3 or Swagger 2.0 document, in JSON or YAML."
-    url_hint = "The address of the document, such as https://api.example.com/openapi.json."
+    summary = _("The vendor describes an HTTP API in one OpenAPI 3 or Swagger 2.0 document, in JSON or YAML.")
+    url_hint = _("The address of the document, such as https://api.example.com/openapi.json.")
     settings = (
         Setting(
             name="server",
-            label="Address for calls",
-            help="Where calls go. Without it they go where the document says, if that is the same server.",
+            label=_("Address for calls"),
+            help=_("Where calls go. Without it they go where the document says, if that is the same server."),
         ),
         Setting(
             name="document",
-            label="The document itself",
-            help="If it has no address, upload or paste it. Calls then go to the endpoint's own address.",
+            label=_("The document itself"),
+            help=_("If it has no address, upload or paste it. Calls then go to the endpoint's own address."),
             kind="document",
         ),
         Setting(
             name="include_tags",
-            label="Only these tags",
-            help="One per line. Nothing entered: all of them.",
+            label=_("Only these tags"),
+            help=_("One per line. Nothing entered: all of them."),
             kind="lines",
         ),
         Setting(
             name="include_paths",
-            label="Only these paths",
-            help="One per line, such as /orders for it and all below, or /*/status.",
+            label=_("Only these paths"),
+            help=_("One per line, such as /orders for it and all below, or /*/status."),
             kind="lines",
         ),
         Setting(
             name="include_methods",
-            label="Only these methods",
-            help="One per line, such as GET.",
+            label=_("Only these methods"),
+            help=_("One per line, such as GET."),
             kind="lines",
         ),
-        Setting(name="exclude_tags", label="Without these tags", help="One per line.", kind="lines"),
-        Setting(name="exclude_paths", label="Without these paths", help="One per line.", kind="lines"),
+        Setting(name="exclude_tags", label=_("Without these tags"), help=_("One per line."), kind="lines"),
+        Setting(name="exclude_paths", label=_("Without these paths"), help=_("One per line."), kind="lines"),
     )
     outside_digest = _CHANGES_INSIDE_A_VERSION
     content_members = frozenset({"openapi", "servers", "paths", "components", "security", NAME})
@@ -253,7 +254,7 @@ class OpenApi(Protocol):
         for operation in operations:
             own_servers = document.own_servers(operation)
             if openapi_request.has_own_server(own_servers, document.root, root):
-                _, server = openapi_request.server_of(own_servers, root)
+                _index, server = openapi_request.server_of(own_servers, root)
                 if not server or not openapi_request.has_same_origin(server, allowed):
                     elsewhere.append(operation.name)
         if elsewhere:

@@ -21,6 +21,7 @@ from core.outbound.errors import (
     printable,
 )
 from core.outbound.reply import Reply
+from core.translatable import mark as _
 from protocols import members, paging
 from protocols.base import (
     Item,
@@ -62,20 +63,22 @@ class _Listing:
 class OXP(Protocol):
     name = "oxp"
     label = "OXP"
-    summary = "The vendor lists versioned tools under /tools and runs them at /tools/call."
-    url_hint = "The address before /tools, such as https://api.example.com/oxp."
+    summary = _("The vendor lists versioned tools under /tools and runs them at /tools/call.")
+    url_hint = _("The address before /tools, such as https://api.example.com/oxp.")
     settings = (
         Setting(
             name="user_id",
-            label="User ID",
-            help="The user of calls that do not name one. It is sent only to tools that require it.",
+            label=_("User ID"),
+            help=_("The user of calls that do not name one. It is sent only to tools that require it."),
         ),
         Setting(
             name="check_hosts",
-            label="Hosts for authorization checks",
+            label=_("Hosts for authorization checks"),
             kind="lines",
-            help="Hosts where Pegboard may check whether a user has authorized a tool, besides that of "
-            "the endpoint. One host per line, such as auth.example.com.",
+            help=_(
+                "Hosts where Pegboard may check whether a user has authorized a tool, besides that of "
+                "the endpoint. One host per line, such as auth.example.com."
+            ),
         ),
     )
     promises = frozenset({"locked_versions"})

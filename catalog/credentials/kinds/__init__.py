@@ -3,6 +3,8 @@
 OAuth 2 has kinds of its own (`OAuthKind`), because its tokens have a state: see catalog/credentials/oauth.
 """
 
+from django.utils.functional import Promise
+
 from catalog.credentials.kinds.aws_signature import AwsSignature
 from catalog.credentials.kinds.base import Detail, Kind
 from catalog.credentials.kinds.basic import Password
@@ -24,9 +26,9 @@ ALL: tuple[type[Kind], ...] = (
     AwsSignature,
 )
 KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in ALL}
-CHOICES: list[tuple[str, str]] = [*((kind.name, kind.label) for kind in ALL), *OAuthKind.choices]
+CHOICES: list[tuple[str, str | Promise]] = [*((kind.name, kind.label) for kind in ALL), *OAuthKind.choices]
 DETAILS: dict[str, Detail] = {detail.name: detail for kind in ALL for detail in kind.details}
 
 
 def label_of(name: str) -> str:
-    return dict(CHOICES).get(name, name)
+    return str(dict(CHOICES).get(name, name))

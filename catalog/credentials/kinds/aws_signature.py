@@ -3,6 +3,8 @@ import hmac
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, quote
 
+from django.utils.translation import gettext_lazy as _
+
 from catalog.credentials.kinds.base import Detail, Kind
 from core.outbound.outgoing import OutgoingRequest
 
@@ -16,33 +18,33 @@ class AwsSignature(Kind):
     Source: AWS Identity and Access Management User Guide, "Create a signed AWS API request".
     """
 
-    name, label = "aws_sigv4", "AWS Signature Version 4"
-    secret_help = "The secret access key. It signs requests and is never sent."  # noqa: S105
+    name, label = "aws_sigv4", _("AWS Signature Version 4")
+    secret_help = _("The secret access key. It signs requests and is never sent.")
     sends_secret = False
     details = (
         Detail(
             "access_key_id",
-            "Access key ID",
+            _("Access key ID"),
             max_length=128,
             is_required=True,
             pattern="[A-Z0-9]{16,128}",
-            problem="Give the access key ID, such as AKIAIOSFODNN7EXAMPLE.",
+            problem=_("Give the access key ID, such as AKIAIOSFODNN7EXAMPLE."),
         ),
         Detail(
             "region",
-            "Region",
+            _("Region"),
             is_required=True,
             pattern=_PLACE,
-            problem="Give the region, such as eu-central-1.",
+            problem=_("Give the region, such as eu-central-1."),
         ),
         Detail(
             "service",
-            "Service",
-            help="execute-api for an API Gateway, lambda for a function address.",
+            _("Service"),
+            help=_("execute-api for an API Gateway, lambda for a function address."),
             initial="execute-api",
             is_required=True,
             pattern=_PLACE,
-            problem="Give the name of the service, such as execute-api.",
+            problem=_("Give the name of the service, such as execute-api."),
         ),
     )
 
@@ -54,7 +56,7 @@ class AwsSignature(Kind):
             if name != "host":
                 request.set_header(name, value, is_secret=False)
         names = ";".join(signed)
-        path, _, query = request.target.partition("?")
+        path, _unused, query = request.target.partition("?")
         path = path or "/"  # escaped once already; all services but S3 escape it again
         pairs = [
             f"{quote(name, safe='~')}={quote(value, safe='~')}"

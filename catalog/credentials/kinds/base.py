@@ -11,9 +11,15 @@ from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
 from core.errors import invalid
 from core.outbound.outgoing import OutgoingRequest
 from core.outbound.sockets import ClientCertificate
+
+TOO_LONG = gettext_lazy("Give up to 200 characters on one line.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +32,14 @@ class Detail:
     """
 
     name: str
-    label: str
-    help: str = ""
+    label: str | Promise
+    help: str | Promise = ""
     initial: str | int = ""
     max_length: int = 200
     is_required: bool = False
     is_long: bool = False
     pattern: str = ""
-    problem: str = "Give up to 200 characters on one line."
+    problem: str | Promise = TOO_LONG
     minimum: int | None = None
     maximum: int | None = None
 
@@ -61,9 +67,9 @@ class Kind:
     """
 
     name: ClassVar[str]
-    label: ClassVar[str]
+    label: ClassVar[str | Promise]
     details: ClassVar[tuple[Detail, ...]] = ()
-    secret_help: ClassVar[str] = ""
+    secret_help: ClassVar[str | Promise] = ""
     needs_https: ClassVar[bool] = False
     sends_secret: ClassVar[bool] = True
 
@@ -75,7 +81,7 @@ class Kind:
     def check(cls, details: Mapping[str, Any]) -> dict[str, Any]:
         """Return the details to store. Raises DomainError "invalid" with a message for each field."""
         wrong = {
-            detail.name: detail.problem
+            detail.name: str(detail.problem)
             for detail in cls.details
             if not detail.accepts(details.get(detail.name))
         }
@@ -91,7 +97,7 @@ class Kind:
     def check_secret(cls, secret: str, details: Mapping[str, Any]) -> str:
         """Return the secret to store. Raises DomainError "invalid" about `secret`."""
         if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
-            raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106
+            raise invalid(secret=_("Enter the secret on one line, with plain characters only."))
         return secret
 
     @classmethod

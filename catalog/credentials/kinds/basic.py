@@ -1,5 +1,7 @@
 import base64
 
+from django.utils.translation import gettext_lazy as _
+
 from catalog.credentials.kinds.base import Detail, Kind
 from core.outbound.outgoing import OutgoingRequest
 
@@ -7,14 +9,14 @@ from core.outbound.outgoing import OutgoingRequest
 class Password(Kind):
     """A user name and a password (RFC 7617)."""
 
-    name, label = "basic", "User name and password"
+    name, label = "basic", _("User name and password")
     details = (
         Detail(
             "username",
-            "User name",
+            _("User name"),
             is_required=True,
             pattern="[^:]+",
-            problem="Give the user name, without a colon.",
+            problem=_("Give the user name, without a colon."),
         ),
     )
 

@@ -1,3 +1,5 @@
+from django.utils.translation import gettext_lazy as _
+
 from catalog.credentials.kinds.base import Kind
 from core.outbound.outgoing import OutgoingRequest
 
@@ -5,7 +7,7 @@ from core.outbound.outgoing import OutgoingRequest
 class BearerToken(Kind):
     """A token in the Authorization header (RFC 6750)."""
 
-    name, label = "bearer", "Bearer token"
+    name, label = "bearer", _("Bearer token")
 
     def apply(self, request: OutgoingRequest) -> None:
         request.set_header("Authorization", f"Bearer {self.secret}")

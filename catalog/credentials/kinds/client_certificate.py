@@ -9,6 +9,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.credentials.kinds.base import Detail, Kind
 from core.errors import invalid
@@ -19,19 +21,23 @@ from core.private_keys import read_private_key
 class MutualTls(Kind):
     """A certificate and its private key, shown when a connection is opened (RFC 8446 section 4.4.2)."""
 
-    name, label = "client_certificate", "Client certificate (mutual TLS)"
-    secret_help = "The private key in PEM form, without a passphrase."  # noqa: S105
+    name, label = "client_certificate", gettext_lazy("Client certificate (mutual TLS)")
+    secret_help = gettext_lazy("The private key in PEM form, without a passphrase.")
     needs_https = True
     sends_secret = False
     details = (
         Detail(
             "certificate",
-            "Certificate",
-            help="In PEM form, followed by the certificates between it and its authority, if there are any.",
+            gettext_lazy("Certificate"),
+            help=gettext_lazy(
+                "In PEM form, followed by the certificates between it and its authority, if there are any."
+            ),
             max_length=32_000,
             is_required=True,
             is_long=True,
-            problem="Paste the certificate in PEM form: -----BEGIN CERTIFICATE----- and the lines after it.",
+            problem=gettext_lazy(
+                "Paste the certificate in PEM form: -----BEGIN CERTIFICATE----- and the lines after it."
+            ),
         ),
     )
 
@@ -40,9 +46,11 @@ class MutualTls(Kind):
         checked = super().check(details)
         pem = checked["certificate"]
         if "PRIVATE KEY" in pem:
-            raise invalid(certificate="This contains a private key. Paste it into the field of the secret.")
+            raise invalid(
+                certificate=_("This contains a private key. Paste it into the field of the secret.")
+            )
         if not _certificates(pem):
-            raise invalid(certificate=cls.details[0].problem)
+            raise invalid(certificate=str(cls.details[0].problem))
         return {"certificate": pem.strip()}
 
     @classmethod
@@ -50,12 +58,12 @@ class MutualTls(Kind):
         """Return the key as PKCS #8."""
         key = read_private_key(secret)
         if key is None:
-            message = "Enter the private key in PEM form, without a passphrase."
+            message = _("Enter the private key in PEM form, without a passphrase.")
             raise invalid(secret=message)
         public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         certificate = _certificates(details["certificate"])[0]
         if public != certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo):
-            message = "This key does not belong to the certificate. Enter the key that it was issued for."
+            message = _("This key does not belong to the certificate. Enter the key that it was issued for.")
             raise invalid(secret=message)
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 

@@ -1,3 +1,5 @@
+from django.utils.translation import gettext_lazy as _
+
 from catalog.credentials.kinds.base import Detail, Kind
 from core.outbound.outgoing import OutgoingRequest
 
@@ -7,16 +9,16 @@ _SET_BY_HTTP = "host|content-length|transfer-encoding|connection|content-type|co
 class HeaderKey(Kind):
     """A key in a header that the vendor names."""
 
-    name, label = "header", "API key in a header"
+    name, label = "header", _("API key in a header")
     details = (
         Detail(
             "header",
-            "Header name",
+            _("Header name"),
             initial="X-Api-Key",
             max_length=64,
             is_required=True,
             pattern=rf"(?i:(?!(?:{_SET_BY_HTTP})\Z))[A-Za-z0-9!#$%&'*+.^_`|~-]{{1,64}}",
-            problem="Give the name of one request header, such as X-Api-Key.",
+            problem=_("Give the name of one request header, such as X-Api-Key."),
         ),
     )
 

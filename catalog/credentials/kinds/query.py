@@ -1,3 +1,5 @@
+from django.utils.translation import gettext_lazy as _
+
 from catalog.credentials.kinds.base import Detail, Kind
 from core.outbound.outgoing import OutgoingRequest
 
@@ -5,17 +7,19 @@ from core.outbound.outgoing import OutgoingRequest
 class QueryKey(Kind):
     """A key in a query parameter that the vendor names."""
 
-    name, label = "query", "API key in the address"
+    name, label = "query", _("API key in the address")
     details = (
         Detail(
             "parameter",
-            "Name in the address",
-            help="The query parameter with the key. Pegboard hides its value wherever it shows an address.",
+            _("Name in the address"),
+            help=_(
+                "The query parameter with the key. Pegboard hides its value wherever it shows an address."
+            ),
             initial="api_key",
             max_length=64,
             is_required=True,
             pattern=r"[A-Za-z0-9._~\[\]$-]{1,64}",
-            problem="Give the name of one query parameter, such as api_key.",
+            problem=_("Give the name of one query parameter, such as api_key."),
         ),
     )
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from catalog.credentials.kinds.base import Detail, Kind
 from core.outbound.outgoing import OutgoingRequest
 
@@ -15,20 +17,20 @@ DEFAULT_LIFE_SECONDS = 600
 class SignedToken(Kind):
     """A JSON Web Token under HS256, signed with the secret (RFC 7519, RFC 7515 section 3.1)."""
 
-    name, label = "jwt", "Signed token (JWT, HS256)"
+    name, label = "jwt", _("Signed token (JWT, HS256)")
     sends_secret = False
     details = (
-        Detail("issuer", "Issuer (iss)"),
-        Detail("subject", "Subject (sub)"),
-        Detail("audience", "Audience (aud)", help="If the vendor checks it."),
+        Detail("issuer", _("Issuer (iss)")),
+        Detail("subject", _("Subject (sub)")),
+        Detail("audience", _("Audience (aud)"), help=_("If the vendor checks it.")),
         Detail(
             "lifetime_seconds",
-            "Lifetime of a token in seconds",
-            help="Pegboard signs a new token with the secret for each session.",
+            _("Lifetime of a token in seconds"),
+            help=_("Pegboard signs a new token with the secret for each session."),
             initial=DEFAULT_LIFE_SECONDS,
             minimum=30,
             maximum=MAX_LIFE_SECONDS,
-            problem="A token lives from 30 seconds to 15 minutes (900).",
+            problem=_("A token lives from 30 seconds to 15 minutes (900)."),
         ),
     )
 

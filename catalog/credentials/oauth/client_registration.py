@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.credentials.oauth import client_metadata, discovery
 from catalog.credentials.oauth.client_metadata import AUTHENTICATION_METHODS, GRANT_TYPES
@@ -32,12 +34,24 @@ MAX_ID_LENGTH, MAX_SECRET_LENGTH = 500, 8_000
 MIN_LIFE = timedelta(minutes=1)
 # RFC 7591 section 3.2.2
 SENTENCES = {
-    "invalid_redirect_uri": "does not let Pegboard come back to its own address. Register it by hand there",
-    "invalid_client_metadata": "does not register a client like Pegboard. Register it by hand there",
-    "invalid_software_statement": "wants a statement from the maker of the client. Register it by hand there",
-    "unapproved_software_statement": "registers approved clients only. Register it by hand there",
-    "access_denied": "registers no client that it does not know. Register Pegboard by hand there",
-    "invalid_token": "registers no client without a token from it. Register Pegboard by hand there",
+    "invalid_redirect_uri": gettext_lazy(
+        "{host} does not let Pegboard come back to its own address. Register it by hand there."
+    ),
+    "invalid_client_metadata": gettext_lazy(
+        "{host} does not register a client like Pegboard. Register it by hand there."
+    ),
+    "invalid_software_statement": gettext_lazy(
+        "{host} wants a statement from the maker of the client. Register it by hand there."
+    ),
+    "unapproved_software_statement": gettext_lazy(
+        "{host} registers approved clients only. Register it by hand there."
+    ),
+    "access_denied": gettext_lazy(
+        "{host} registers no client that it does not know. Register Pegboard by hand there."
+    ),
+    "invalid_token": gettext_lazy(
+        "{host} registers no client without a token from it. Register Pegboard by hand there."
+    ),
 }
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 # A placeholder for the future registration, so that the other values can be validated before the request.
@@ -58,12 +72,16 @@ def register_at(
     server = discovery.server_as_it_is(str(offer.get("issuer", "")))
     addresses = (server.token_url, server.authorization_url, server.registration_url)
     offered = tuple(offer.get(name) for name in ("token_url", "authorization_url", "registration_url"))
-    host = urlsplit(server.issuer).netloc or "The server"
+    host = urlsplit(server.issuer).netloc or _("The server")
     if server.problem:
-        raise DomainError("server_problem", f"Nothing was registered at {host}. {server.problem}")
+        message = _("Nothing was registered at {host}. {reason}").format(host=host, reason=server.problem)
+        raise DomainError("server_problem", message)
     if addresses != offered:
-        changed = "describes itself in another way than when it was looked up. Look it up again."
-        raise DomainError("server_changed", f"Nothing was registered: {host} {changed}", status=409)
+        message = _(
+            "Nothing was registered: {host} describes itself in another way than when it was looked up. Look "
+            "it up again."
+        )
+        raise DomainError("server_changed", message.format(host=host), status=409)
     way = offer.get("client_authentication")
     try:
         return register(
@@ -98,17 +116,38 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
         raise _refusal(reply, host)
     document = strict_json.require_answer(reply).value
     if not isinstance(document, dict):
-        raise _odd("SHAPE", host, "sent something else than an object")
+        raise _odd(
+            "SHAPE",
+            host,
+            _(
+                "{host} sent something else than an object, so the registration was not used. Register "
+                "Pegboard by hand there."
+            ),
+        )
     if document.get("error") is not None:
         raise _error_of(document, host)
     document = {name: value for name, value in document.items() if value not in (None, "")}
     # A client that lacks a required feature is refused now, not at the first sign-in.
     addresses = document.get("redirect_uris", [redirect_uri])
     if not isinstance(addresses, list) or redirect_uri not in addresses:
-        raise _odd("CALLBACK", host, "registered another address to come back to than Pegboard's own")
+        raise _odd(
+            "CALLBACK",
+            host,
+            _(
+                "{host} registered another address to come back to than Pegboard's own, so the "
+                "registration was not used. Register Pegboard by hand there."
+            ),
+        )
     ways = document.get("grant_types", GRANT_TYPES)
     if not isinstance(ways, list) or "authorization_code" not in ways:
-        raise _odd("GRANT", host, "registered a client that cannot sign in")
+        raise _odd(
+            "GRANT",
+            host,
+            _(
+                "{host} registered a client that cannot sign in, so the registration was not used. "
+                "Register Pegboard by hand there."
+            ),
+        )
     way = _authentication_method(document, host)
     secret, secret_expires_at = _secret(document, way, host)
     client_id = document.get("client_id")
@@ -117,7 +156,14 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
         or not _PRINTABLE.fullmatch(client_id)
         or len(client_id) > MAX_ID_LENGTH
     ):
-        raise _odd("ID", host, "gave no client id that can be used")
+        raise _odd(
+            "ID",
+            host,
+            _(
+                "{host} gave no client id that can be used, so the registration was not used. Register "
+                "Pegboard by hand there."
+            ),
+        )
     return Registered(
         client_id=client_id,
         client_authentication=way,
@@ -133,21 +179,33 @@ def _refusal(reply: Reply, host: str) -> ProtocolError:
         document = None
     if isinstance(document, dict) and document.get("error") is not None:
         return _error_of(document, host)
-    message = (
-        f"{host} did not register Pegboard ({reply.status}) and does not say why. Register it by hand there."
+    message = _(
+        "{host} did not register Pegboard ({status}) and does not say why. Register it by hand there."
     )
-    return OAuthError("REGISTRATION_REFUSED", message, "")
+    return OAuthError("REGISTRATION_REFUSED", message.format(host=host, status=reply.status), "")
 
 
 def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
     error, words = document["error"], document.get("error_description")
     if not isinstance(error, str) or not error:
-        return _odd("SHAPE", host, "sent an error that is no text")
-    description = SENTENCES.get(error, f"did not register Pegboard: {printable(error, 60)}")
-    quote = (
-        f" Its message: “{printable(words.strip(), 200)}”" if isinstance(words, str) and words.strip() else ""
-    )
-    return OAuthError("REGISTRATION_REFUSED", f"{host} {description}.{quote}", error)
+        return _odd(
+            "SHAPE",
+            host,
+            _(
+                "{host} sent an error that is no text, so the registration was not used. Register "
+                "Pegboard by hand there."
+            ),
+        )
+    if error in SENTENCES:
+        message = SENTENCES[error].format(host=host)
+    else:
+        message = _("{host} did not register Pegboard: {error}.").format(
+            host=host, error=printable(error, 60)
+        )
+    if isinstance(words, str) and words.strip():
+        quote = _("Its message: “{text}”").format(text=printable(words.strip(), 200))
+        message = f"{message} {quote}"
+    return OAuthError("REGISTRATION_REFUSED", message, error)
 
 
 def _authentication_method(document: Mapping[str, Any], host: str) -> str:
@@ -158,8 +216,12 @@ def _authentication_method(document: Mapping[str, Any], host: str) -> str:
         return ClientAuthentication.BASIC if has_secret else ClientAuthentication.NONE
     way = AUTHENTICATION_METHODS.get(stated) if isinstance(stated, str) else None
     if way is None:
-        method = printable(stated, 40) if isinstance(stated, str) else "something that is no text"
-        raise _odd("METHOD", host, f"wants a proof of who we are that is not known here: {method}")
+        method = printable(stated, 40) if isinstance(stated, str) else _("something that is no text")
+        message = _(
+            "{host} wants a proof of who we are that is not known here: {method}, so the registration was "
+            "not used. Register Pegboard by hand there."
+        )
+        raise _odd("METHOD", host, message, method=method)
     return way
 
 
@@ -171,17 +233,37 @@ def _secret(document: Mapping[str, Any], way: str, host: str) -> tuple[Secret | 
     value = document.get("client_secret")
     is_fine = isinstance(value, str) and _PRINTABLE.fullmatch(value) and value.strip()
     if not is_fine or not isinstance(value, str) or len(value) > MAX_SECRET_LENGTH:
-        raise _odd("SECRET", host, "gave no client secret that can be used")
+        raise _odd(
+            "SECRET",
+            host,
+            _(
+                "{host} gave no client secret that can be used, so the registration was not used. "
+                "Register Pegboard by hand there."
+            ),
+        )
     # Seconds since 1970, or 0 for never. Required with a secret, and often missing.
     seconds = document.get("client_secret_expires_at", 0)
     if not is_number(seconds) or not 0 <= seconds <= 253_402_300_799:
-        raise _odd("EXPIRY", host, "does not say in a usable way how long the client secret lives")
+        raise _odd(
+            "EXPIRY",
+            host,
+            _(
+                "{host} does not say in a usable way how long the client secret lives, so the "
+                "registration was not used. Register Pegboard by hand there."
+            ),
+        )
     ends = datetime.fromtimestamp(seconds, UTC) if seconds else None
     if ends and ends <= timezone.now() + MIN_LIFE:
-        raise _odd("EXPIRY", host, "gave a client secret that is over already")
+        raise _odd(
+            "EXPIRY",
+            host,
+            _(
+                "{host} gave a client secret that is over already, so the registration was not used. "
+                "Register Pegboard by hand there."
+            ),
+        )
     return Secret(value), ends
 
 
-def _odd(what: str, host: str, said: str) -> ProtocolViolationError:
-    message = f"{host} {said}, so the registration was not used. Register Pegboard by hand there."
-    return ProtocolViolationError(f"REGISTRATION_{what}", message)
+def _odd(what: str, host: str, message: str, **values: str) -> ProtocolViolationError:
+    return ProtocolViolationError(f"REGISTRATION_{what}", message.format(host=host, **values))

@@ -12,6 +12,8 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from catalog.credentials.oauth import grant_requests
 from catalog.credentials.oauth.errors import sign_in_again
@@ -82,8 +84,11 @@ def new_key(grant: Grant, issued: str = "") -> Secret:
     try:
         private = client_keys.import_key(issued) if issued else client_keys.create_key()
     except ValueError:
-        message = "Enter a private key as PEM without a passphrase or as JWK (RSA, P-256, P-384 or Ed25519), "
-        raise invalid(secret=message + "or nothing: Pegboard makes the key then.") from None
+        message = _(
+            "Enter a private key as PEM without a passphrase or as JWK (RSA, P-256, P-384 or Ed25519), "
+            "or nothing: Pegboard makes the key then."
+        )
+        raise invalid(secret=message) from None
     grant.public_key = client_keys.public_part(private)
     return private
 
@@ -222,13 +227,15 @@ def _faulty_texts(grant: Grant) -> dict[str, str]:
     for name, max_length in MAX_LENGTHS.items():
         text = getattr(grant, name)
         if len(text) > max_length or not _PRINTABLE.fullmatch(text):
-            faults[name] = f"Give up to {max_length:,} plain characters on one line."
+            faults[name] = _("Give up to {maximum} plain characters on one line.").format(
+                maximum=number_format(max_length, force_grouping=True)
+            )
     if not grant.client_id:
-        faults["client_id"] = "Give the client id that the vendor issued."
+        faults["client_id"] = _("Give the client id that the vendor issued.")
     if grant.scope and not _SCOPE.fullmatch(grant.scope):
-        faults["scope"] = "Give the scopes with spaces between them."
+        faults["scope"] = _("Give the scopes with spaces between them.")
     if grant.resource and not _RESOURCE.fullmatch(grant.resource):
-        faults["resource"] = "Give a whole address without #, or nothing."
+        faults["resource"] = _("Give a whole address without #, or nothing.")
     return faults
 
 
@@ -243,54 +250,60 @@ def _faulty_addresses(grant: Grant) -> dict[str, str]:
         if getattr(grant, name) and (reason := why_no_address(getattr(grant, name))):
             faults[name] = reason
     if grant.revocation_url and not faults and origin(grant.revocation_url) != origin(grant.token_url):
-        faults["revocation_url"] = "The client secret goes along: give an address beside the token address."
+        faults["revocation_url"] = _(
+            "The client secret goes along: give an address beside the token address."
+        )
     return faults
 
 
 def why_no_address(address: str) -> str:
     # It may contain a query (RFC 6749 section 3), but no fragment.
     if not address:
-        return "Give this address; the vendor's documentation names it."
-    bare, _, query = address.partition("?")
+        return _("Give this address; the vendor's documentation names it.")
+    bare, _unused, query = address.partition("?")
     try:
         check_url(bare, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
     except RefusedError as error:
         return error.message
     if not _QUERY.fullmatch(query) or len(address) > 2_048:
-        return "The address has characters that a web address cannot hold there."
+        return _("The address has characters that a web address cannot hold there.")
     if name := grant_requests.owned_in(address):
-        return f"Take “{name}” out of the address; Pegboard sets it by itself."
+        return _("Take “{name}” out of the address; Pegboard sets it by itself.").format(name=name)
     return ""
 
 
 def _faulty_choices(grant: Grant) -> dict[str, str]:
     faults = {}
     if grant.client_authentication not in ClientAuthentication.values:
-        faults["client_authentication"] = f"Choose one of: {', '.join(ClientAuthentication.values)}."
+        faults["client_authentication"] = _("Choose one of: {choices}.").format(
+            choices=", ".join(ClientAuthentication.values)
+        )
     elif (
         grant.client_authentication == ClientAuthentication.NONE and grant.credential.kind == OAuthKind.CLIENT
     ):
         # RFC 6749 section 4.4
-        faults["client_authentication"] = (
+        faults["client_authentication"] = _(
             "A client without a secret cannot ask for itself. Choose another way."
         )
     if type(grant.states_issuer) is not bool:
-        faults["states_issuer"] = "Say yes or no."
+        faults["states_issuer"] = _("Say yes or no.")
     elif grant.states_issuer and not grant.issuer:
-        faults["issuer"] = "Give the issuer that the server names."
+        faults["issuer"] = _("Give the issuer that the server names.")
     return faults
 
 
 def _faulty_parameters(parameters: object) -> str:
     if not isinstance(parameters, dict) or len(parameters) > MAX_PARAMETERS:
-        return f"Give up to {MAX_PARAMETERS} names with their values."
+        return _("Give up to {maximum} names with their values.").format(maximum=MAX_PARAMETERS)
     for name, value in parameters.items():
         if not grant_requests.PARAMETER_NAME.fullmatch(name):
-            return "Names are made of letters, digits and . _ ~ - (up to 64)."
+            return _("Names are made of letters, digits and . _ ~ - (up to 64).")
         if name.lower() in grant_requests.OWNED:
-            return f"“{name}” is set by Pegboard itself."
+            return _("“{name}” is set by Pegboard itself.").format(name=name)
         if not isinstance(value, str) or len(value) > MAX_PARAMETER_LENGTH or not _PRINTABLE.fullmatch(value):
-            return f"The value of “{name}” has to be up to {MAX_PARAMETER_LENGTH} plain characters."
+            return _("The value of “{name}” has to be up to {maximum} plain characters.").format(
+                name=name, maximum=MAX_PARAMETER_LENGTH
+            )
     return ""
 
 

@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+
 import protocols
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth import server_metadata as metadata
@@ -95,7 +97,7 @@ class _ServerDiscovery:
             if metadata.origin(metadata_url) == metadata.origin(self.url):
                 addresses = [metadata_url]
             else:
-                self._note(metadata_url, "Not asked: a vendor describes itself at its own address only.")
+                self._note(metadata_url, _("Not asked: a vendor describes itself at its own address only."))
         document = self._first(addresses, lambda document: metadata.why_not_resource(document, self.url))
         self.found.scope = scope_asked(challenge)
         issuers = []
@@ -115,8 +117,11 @@ class _ServerDiscovery:
         reply = self._request(self.url, ANY_STATUS)
         challenge = reply.headers.get("www-authenticate", "") if reply else ""
         if reply:
-            wants = "It asks for a token." if challenge else "It names no way to sign in."
-            self._note(self.url, f"Answered {reply.status}. {wants}")
+            if challenge:
+                answered = _("Answered {status}. It asks for a token.")
+            else:
+                answered = _("Answered {status}. It names no way to sign in.")
+            self._note(self.url, answered.format(status=reply.status))
         # Many answer GET with 404 or 405, and challenge the requests of their protocol alone.
         for protocol in () if challenge else self.protocols:
             seconds_left = self.ends - time.monotonic()
@@ -126,7 +131,10 @@ class _ServerDiscovery:
                 challenge, is_listed = _asked_for_tools(self.url, protocol, seconds_left)
                 if challenge:
                     self._note(
-                        self.url, f"Asked for its tools as {protocol.label} does. It asks for a token."
+                        self.url,
+                        _("Asked for its tools as {protocol} does. It asks for a token.").format(
+                            protocol=protocol.label
+                        ),
                     )
                 if challenge or is_listed:
                     break
@@ -136,7 +144,7 @@ class _ServerDiscovery:
         # An issuer is an address without a query or a fragment: RFC 8414 section 2.
         try:
             check_url(issuer, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
-            problem = "" if urlsplit(issuer).netloc else "It is no address."
+            problem = "" if urlsplit(issuer).netloc else _("It is no address.")
         except RefusedError as error:
             problem = error.message
         if problem:
@@ -145,13 +153,16 @@ class _ServerDiscovery:
         self.moved = ""
         document = self._first(metadata.server_addresses(issuer), partial(self._why_not_server, issuer))
         if document is None:
-            return Server(issuer, problem=self.moved or "It does not describe itself where it should.")
+            return Server(issuer, problem=self.moved or _("It does not describe itself where it should."))
         server = metadata.server_of(document, issuer)
         # Its addresses are validated like entered ones.
-        needed = {"token": server.token_url, "sign-in": server.authorization_url}
-        for name, address in needed.items():
+        needed = (
+            (_("Its token address cannot be used. {reason}"), server.token_url),
+            (_("Its sign-in address cannot be used. {reason}"), server.authorization_url),
+        )
+        for message, address in needed:
             if address and (reason := clients.why_no_address(address)):
-                problem = server.problem or f"Its {name} address cannot be used. {reason}"
+                problem = server.problem or message.format(reason=reason)
                 return replace(server, token_url="", authorization_url="", problem=problem)
         extra = [server.registration_url, server.revocation_url]
         registration, revocation = ["" if url and clients.why_no_address(url) else url for url in extra]
@@ -160,11 +171,10 @@ class _ServerDiscovery:
     def _why_not_server(self, issuer: str, document: object) -> str:
         stated_issuer = document.get("issuer") if isinstance(document, dict) else None
         if isinstance(stated_issuer, str) and stated_issuer and stated_issuer != issuer:
-            self.moved = (
-                f"It calls itself {printable(stated_issuer)} now, and the vendor still names "
-                f"{printable(issuer)}. "
-                "If it has moved, ask the vendor to name the new address."
-            )
+            self.moved = _(
+                "It calls itself {stated_issuer} now, and the vendor still names "
+                "{issuer}. If it has moved, ask the vendor to name the new address."
+            ).format(stated_issuer=printable(stated_issuer), issuer=printable(issuer))
         return metadata.why_not_server(document, issuer)
 
     def _first(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
@@ -181,22 +191,25 @@ class _ServerDiscovery:
             if complaint := why_not(document):
                 self._note(address, complaint)
                 continue
-            self._note(address, "Found.")
+            self._note(address, _("Found."))
             return dict(document)
         return None
 
     def _request(self, address: str, accept: tuple[int, ...]) -> Reply | None:
         seconds_left = self.ends - time.monotonic()
         if seconds_left <= 0:
-            self._note(address, f"Not asked: looking for this took longer than {SECONDS:g} s.")
+            self._note(
+                address,
+                _("Not asked: looking for this took longer than {seconds} s.").format(seconds=f"{SECONDS:g}"),
+            )
             return None
         try:
             return http.get(address, accept, seconds=seconds_left)
         except ProtocolError as error:
             if error.code == "REDIRECT":
-                self.moved = (
-                    f"It seems to have moved: {error.message} Ask the vendor to name the new address."
-                )
+                self.moved = _(
+                    "It seems to have moved: {message} Ask the vendor to name the new address."
+                ).format(message=error.message)
             self._note(address, error.message)
             return None
 

@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from django.db import models
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.credentials.oauth.errors import moment, sign_in_again
 from catalog.credentials.oauth.token_replies import words_of
@@ -16,22 +18,22 @@ NEXT_WEEK = timedelta(days=7)
 
 
 class State(models.TextChoices):
-    NEW = "new", "Not used yet"
-    OK = "ok", "Working"
-    EXPIRING = "expiring", "Expiring"
-    NEEDS_SCOPE = "needs_scope", "Needs another scope"
-    NEEDS_SIGN_IN = "needs_sign_in", "Needs a sign-in"
-    REFUSED = "refused", "Refused"
+    NEW = "new", gettext_lazy("Not used yet")
+    OK = "ok", gettext_lazy("Working")
+    EXPIRING = "expiring", gettext_lazy("Expiring")
+    NEEDS_SCOPE = "needs_scope", gettext_lazy("Needs another scope")
+    NEEDS_SIGN_IN = "needs_sign_in", gettext_lazy("Needs a sign-in")
+    REFUSED = "refused", gettext_lazy("Refused")
 
 
 class Remedy(models.TextChoices):
     """The action that repairs it, "" for none."""
 
-    SIGN_IN = "sign_in", "Sign in"
-    WIDEN = "widen", "Ask for a token with the scopes that the vendor wants"
-    ENTER_SECRET = "enter_secret", "Enter the secret again"
-    EDIT = "edit", "Correct the settings"
-    WAIT = "wait", "Nothing to do: it is tried again by itself"
+    SIGN_IN = "sign_in", gettext_lazy("Sign in")
+    WIDEN = "widen", gettext_lazy("Ask for a token with the scopes that the vendor wants")
+    ENTER_SECRET = "enter_secret", gettext_lazy("Enter the secret again")
+    EDIT = "edit", gettext_lazy("Correct the settings")
+    WAIT = "wait", gettext_lazy("Nothing to do: it is tried again by itself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class CredentialStatus:
 def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     """`now` as the database has it (`Grant.objects.timed()`) or as we do."""
     if grant.credential.kind == OAuthKind.USERS:
-        message = "Users of agents authorize with it, each for a token of their own."
+        message = _("Users of agents authorize with it, each for a token of their own.")
         usual: tuple[State, str, Remedy | None] = State.OK, message, None
     else:
         usual = _about_tokens(grant, now)
@@ -97,7 +99,7 @@ def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | Non
     if grant.ended_at:
         return State.NEEDS_SIGN_IN, grant.error_message, Remedy.SIGN_IN
     if is_code and not grant.access_token:
-        return State.NEW, "It waits for a first sign-in.", Remedy.SIGN_IN
+        return State.NEW, _("It waits for a first sign-in."), Remedy.SIGN_IN
     if grant.refused_at:
         return State.REFUSED, grant.error_message, Remedy.EDIT
     is_over = grant.expires_at is not None and grant.expires_at <= now
@@ -108,49 +110,71 @@ def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | Non
     if grant.failures:
         return State.EXPIRING, _not_renewed(grant, now), Remedy.WAIT
     if not grant.access_token:
-        return State.NEW, "The first token is asked for when it is first used.", None
+        return State.NEW, _("The first token is asked for when it is first used."), None
     if grant.expires_at is None:
         return (
             State.OK,
-            "The server does not say how long the token lives: it is used until it is refused.",
+            _("The server does not say how long the token lives: it is used until it is refused."),
             None,
         )
     if grant.expires_at > now:
-        return State.OK, f"The token is good until {moment(grant.expires_at)} and renewed before that.", None
-    return State.OK, "The last token is over; the next one is asked for when it is needed.", None
+        return (
+            State.OK,
+            _("The token is good until {date} and renewed before that.").format(
+                date=moment(grant.expires_at)
+            ),
+            None,
+        )
+    return State.OK, _("The last token is over; the next one is asked for when it is needed."), None
 
 
 def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
     # The vendor refused a request for want of a scope (RFC 6750, insufficient_scope).
-    message = f"The vendor refused a request: it requires a token with the scope “{grant.wanted_scope}”."
+    message = _("The vendor refused a request: it requires a token with the scope “{scope}”.").format(
+        scope=grant.wanted_scope
+    )
     required = set(words_of(grant.wanted_scope))
     if required <= set(words_of(grant.granted_scope)):
-        again = "The token has that scope already, so another one would be refused too. Ask the vendor why."
+        again = _(
+            "The token has that scope already, so another one would be refused too. Ask the vendor why."
+        )
         return State.NEEDS_SCOPE, f"{message} {again}", None
     is_code = grant.credential.kind == OAuthKind.CODE
     if required <= set(words_of(grant.scope)):
         host = urlsplit(grant.authorization_url or grant.token_url).netloc
-        again = f"It was asked for, and {host} did not grant it. Have it allowed there first."
+        again = _("It was asked for, and {host} did not grant it. Have it allowed there first.").format(
+            host=host
+        )
     elif is_code:
-        again = "A sign-in asks for it, beside the scopes that the token has."
+        again = _("A sign-in asks for it, beside the scopes that the token has.")
     else:
-        again = "The next token can be asked for with it, beside the scopes that this one has."
+        again = _("The next token can be asked for with it, beside the scopes that this one has.")
     return State.NEEDS_SCOPE, f"{message} {again}", Remedy.SIGN_IN if is_code else Remedy.WIDEN
 
 
 def _about_secret(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
     # It is missing, or the server issued it for a limited time.
     if grant.client_authentication != "none" and not grant.credential.sealed:
-        problem = "key is not there any more" if grant.client_authentication == "key" else ""
-        message = f"Its client {problem or 'secret was entered for another server'}."
+        if grant.client_authentication == "key":
+            message = _("Its client key is not there any more.")
+        else:
+            message = _("Its client secret was entered for another server.")
         return State.REFUSED, message, Remedy.ENTER_SECRET
     ends = grant.secret_expires_at
     if ends is None or ends > now + NEXT_WEEK:
         return None
-    again = "Edit it, look the server up, and register Pegboard there again."
+    again = _("Edit it, look the server up, and register Pegboard there again.")
     if ends <= now:
-        return State.REFUSED, f"Its client secret was good until {moment(ends)}. {again}", Remedy.EDIT
-    return State.EXPIRING, f"Its client secret is good until {moment(ends)}. {again}", Remedy.EDIT
+        return (
+            State.REFUSED,
+            _("Its client secret was good until {date}. {advice}").format(date=moment(ends), advice=again),
+            Remedy.EDIT,
+        )
+    return (
+        State.EXPIRING,
+        _("Its client secret is good until {date}. {advice}").format(date=moment(ends), advice=again),
+        Remedy.EDIT,
+    )
 
 
 def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
@@ -162,7 +186,9 @@ def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] |
             grant.expires_at, "the token is over, and the server gave nothing to renew it with"
         )
         return State.NEEDS_SIGN_IN, message, Remedy.SIGN_IN
-    until = f"It ends at {moment(grant.expires_at)}, and the server gave nothing to renew it with."
+    until = _("It ends at {date}, and the server gave nothing to renew it with.").format(
+        date=moment(grant.expires_at)
+    )
     return State.EXPIRING, until, Remedy.SIGN_IN
 
 
@@ -174,13 +200,16 @@ def _in_doubt_since(grant: Grant, now: datetime) -> datetime | None:
 
 def _not_renewed(grant: Grant, now: datetime) -> str:
     is_good = grant.access_token and (grant.expires_at is None or grant.expires_at > now)
-    until = f" The token is good until {moment(grant.expires_at)}." if is_good and grant.expires_at else ""
-    again = f" Tried again after {moment(grant.retry_at)}." if grant.retry_at else ""
-    doubt = ""
+    sentences = [_("It could not be renewed: {reason}").format(reason=grant.error_message)]
+    if is_good and grant.expires_at:
+        sentences.append(_("The token is good until {date}.").format(date=moment(grant.expires_at)))
+    if grant.retry_at:
+        sentences.append(_("Tried again after {date}.").format(date=moment(grant.retry_at)))
     if sent_at := _in_doubt_since(grant, now):
-        doubt = (
-            f" No reply came to the renewal at {moment(sent_at)}, so the server may have replaced the "
-            "refresh token. The same one is sent again, which many servers take for a short while. If this "
-            "one does not, a new sign-in is needed."
+        doubt = _(
+            "No reply came to the renewal at {date}, so the server may have replaced the refresh token. The "
+            "same one is sent again, which many servers take for a short while. If this one does not, a new "
+            "sign-in is needed."
         )
-    return f"It could not be renewed: {grant.error_message}{until}{again}{doubt}"
+        sentences.append(doubt.format(date=moment(sent_at)))
+    return " ".join(sentences)

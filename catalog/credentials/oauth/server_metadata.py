@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+
 from core.outbound.errors import printable
 
 RESOURCE = "/.well-known/oauth-protected-resource"
@@ -80,14 +82,14 @@ def server_addresses(issuer: str) -> list[str]:
 def why_not_resource(document: object, url: str) -> str:
     # A document about something else must not be used: RFC 9728 section 3.3.
     if not isinstance(document, dict):
-        return "It is no object."
+        return _("It is no object.")
     resource = _text(document, "resource")
     if not resource:
-        return "It does not say which resource it is about."
+        return _("It does not say which resource it is about.")
     is_same_place = origin(resource) == origin(url)
     path, own_path = urlsplit(resource).path.rstrip("/"), urlsplit(url).path.rstrip("/")
     if not is_same_place or not (own_path == path or own_path.startswith(f"{path}/")):
-        return f"It is about another resource: {printable(resource)}"
+        return _("It is about another resource: {resource}").format(resource=printable(resource))
     return ""
 
 
@@ -106,11 +108,13 @@ def name_of(document: Mapping[str, Any]) -> str:
 def why_not_server(document: object, issuer: str) -> str:
     # The issuer in the document is compared byte for byte: RFC 8414 section 3.3.
     if not isinstance(document, dict):
-        return "It is no object."
+        return _("It is no object.")
     stated_issuer = document.get("issuer")
     if stated_issuer != issuer:
         name = printable(stated_issuer) if isinstance(stated_issuer, str) else "nothing"
-        return f"It names the issuer {name} and not {printable(issuer)}, so it was not used."
+        return _("It names the issuer {name} and not {issuer}, so it was not used.").format(
+            name=name, issuer=printable(issuer)
+        )
     return ""
 
 
@@ -145,17 +149,17 @@ def _address_at_same_origin(document: Mapping[str, Any], member: str, *neighbour
 
 def _problem(document: Mapping[str, Any], ways: list[str]) -> str:
     if not _text(document, "token_endpoint"):
-        return "It does not say where tokens come from."
+        return _("It does not say where tokens come from.")
     if not ways:
-        return "It takes none of the ways in which Pegboard can prove who it is."
+        return _("It takes none of the ways in which Pegboard can prove who it is.")
     signs_in = bool(_text(document, "authorization_endpoint"))
     if signs_in and document.get("require_pushed_authorization_requests") is True:
-        return (
+        return _(
             "It takes only sign-ins that were pushed to it before (PAR, RFC 9126). Pegboard does not do "
             "that. Ask whether it can be set to take others from this client."
         )
     if signs_in and "S256" not in _texts(document, "code_challenge_methods_supported", 20, 100):
-        return "It does not say that it protects sign-ins with PKCE (S256)."
+        return _("It does not say that it protects sign-ins with PKCE (S256).")
     return ""
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from catalog.credentials.oauth import discovery, grant_requests, renewal, token_replies, token_request, tokens
 from catalog.credentials.oauth.clients import WHOSE_TOKENS
@@ -58,9 +59,11 @@ def check_server(credential: Credential) -> None:
         issuers = ", ".join(printable(server.issuer, 100) for server in discovery_result.servers)
         raise DomainError(
             "sign_in_moved",
-            f"The vendor now names {issuers} as its authorization server, and this client belongs to "
-            f"{printable(grant.issuer, 100)}. No sign-in was started. Look up the server, then change "
-            "the client.",
+            _(
+                "The vendor now names {issuers} as its authorization server, and this "
+                "client belongs to {issuer}. No sign-in was started. Look up the server, "
+                "then change the client."
+            ).format(issuers=issuers, issuer=printable(grant.issuer, 100)),
             status=409,
         )
 
@@ -74,7 +77,7 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
     """
     grant = _grant_of(credential)
     if session_key == "":
-        raise DomainError("sign_in_session", "Sign in to Pegboard in this browser first.", status=409)
+        raise DomainError("sign_in_session", _("Sign in to Pegboard in this browser first."), status=409)
     token_request.client_secret(grant.credential, grant)  # a sign-in that cannot be completed is not begun
     state, verifier = new_secret(), new_secret()
     grant.scope = tokens.widest(grant.scope, grant.wanted_scope)
@@ -116,7 +119,10 @@ def complete(
     if answer is None or row is None or not matching.filter(pk=row.pk).delete()[0]:
         raise DomainError(
             "sign_in_unknown",
-            "This sign-in was not begun here, is over, or was used before. Begin again from the credential.",
+            _(
+                "This sign-in was not begun here, is over, or was used before. Begin again "
+                "from the credential."
+            ),
         )
     try:
         return _completed(row, answer, actor, redirect_uri)
@@ -128,14 +134,14 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
     grant = _grant_of(row.credential)
     grant.scope = row.scope or grant.scope
     if redirect_uri != row.redirect_uri:
-        raise DomainError("sign_in_address", "The sign-in came back to another address. Begin again.")
+        raise DomainError("sign_in_address", _("The sign-in came back to another address. Begin again."))
     _check_issuer(grant, answer)
     if answer.error:
         host = urlsplit(grant.authorization_url).netloc
         message = token_replies.in_words(host, answer.error, answer.words)
         raise DomainError("sign_in_refused", message.message)
     if not answer.code:
-        raise DomainError("sign_in_code", "The server sent no code back. Begin again.")
+        raise DomainError("sign_in_code", _("The server sent no code back. Begin again."))
     secret = token_request.client_secret(grant.credential, grant)
     verifier = encryption.decrypt(row.verifier, row=row.pk, field=VERIFIER_FIELD, name=grant.credential.name)
     fields = grant_requests.code_fields(
@@ -146,7 +152,9 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
     try:
         got = token_request.request(grant, grant_requests.token_form(grant, secret, fields), sent)
     except ProtocolError as error:
-        raise DomainError("sign_in_failed", f"The sign-in was not completed: {error.message}") from None
+        raise DomainError(
+            "sign_in_failed", _("The sign-in was not completed: {reason}").format(reason=error.message)
+        ) from None
     _keep(grant, got, time.monotonic() - began, actor)
     return row.credential
 
@@ -155,7 +163,7 @@ def _grant_of(credential: Credential) -> Grant:
     rows = Grant.objects.filter(credential_id=credential.pk, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
     if grant is None or credential.kind != OAuthKind.CODE:
-        raise DomainError("sign_in_kind", "This credential does not take a sign-in.", status=409)
+        raise DomainError("sign_in_kind", _("This credential does not take a sign-in."), status=409)
     return grant
 
 
@@ -165,15 +173,20 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
     if (is_named and answer.issuer == grant.issuer) or not (is_named or grant.states_issuer):
         return
     if not is_named:
-        reason = "The answer does not say from which server it comes, although this one promised to"
-    elif not grant.issuer:
-        reason = (
-            f"The server calls itself “{printable(answer.issuer, 200)}”, and no issuer was entered. "
-            "If that is the right one, enter it as the issuer"
+        reason = _(
+            "The answer does not say from which server it comes, although this one promised to. Nothing was "
+            "kept. Begin again."
         )
+    elif not grant.issuer:
+        reason = _(
+            "The server calls itself “{issuer}”, and no issuer was entered. If that is "
+            "the right one, enter it as the issuer. Nothing was kept. Begin again."
+        ).format(issuer=printable(answer.issuer, 200))
     else:
-        reason = f"The answer comes from “{printable(answer.issuer, 200)}” and not from “{grant.issuer}”"
-    raise DomainError("sign_in_issuer", f"{reason}. Nothing was kept. Begin again.")
+        reason = _(
+            "The answer comes from “{issuer}” and not from “{expected}”. Nothing was kept. Begin again."
+        ).format(issuer=printable(answer.issuer, 200), expected=grant.issuer)
+    raise DomainError("sign_in_issuer", reason)
 
 
 def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
@@ -184,7 +197,7 @@ def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
         now = Grant.objects.select_for_update(of=("self",)).filter(pk=grant.pk).first()
         if now is None or any(getattr(now, name) != getattr(grant, name) for name in WHOSE_TOKENS):
             raise DomainError(
-                "sign_in_changed", "The credential was changed meanwhile. Begin again.", status=409
+                "sign_in_changed", _("The credential was changed meanwhile. Begin again."), status=409
             )
         rows = Grant.objects.filter(pk=grant.pk)
         rows.update(**changes, generation=now.generation + 1, signed_in_at=Now(), signed_in_by=actor)

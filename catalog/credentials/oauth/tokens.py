@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from django.db import connection, transaction
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from catalog.credentials.oauth import grant_requests, token_holder, token_request
 from catalog.credentials.oauth.errors import NeedsSignInError
@@ -38,13 +39,16 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
     """
     if credential.kind == OAuthKind.USERS:
         raise RefusedError(
-            "FOR_USERS", f"“{credential}” is for users of agents, and has no token of its own."
+            "FOR_USERS",
+            _("“{credential}” is for users of agents, and has no token of its own.").format(
+                credential=credential
+            ),
         )
     if credential._state.adding:
         grant = credential.grant
         if credential.kind == OAuthKind.CODE:
             raise NeedsSignInError(
-                "This can be looked at after a sign-in. Save the credential and sign in first."
+                _("This can be looked at after a sign-in. Save the credential and sign in first.")
             )
         secret = token_request.client_secret(credential, grant)
         form = grant_requests.token_form(grant, secret, grant_requests.client_fields(grant))
@@ -58,7 +62,7 @@ def read_grant(credential_id: uuid.UUID) -> Grant:
     rows = Grant.objects.filter(credential_id=credential_id, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
     if grant is None:
-        raise DomainError("credential_removed", "This credential has been removed.", status=409)
+        raise DomainError("credential_removed", _("This credential has been removed."), status=409)
     if grant.used_at is None or grant.used_at < grant.now - NOTE_USE_EVERY:
         Grant.objects.filter(pk=grant.pk).update(used_at=Now())
     return grant

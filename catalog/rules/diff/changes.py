@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from catalog.rules.diff import sentences
+from core.translatable import Wording
 
 Class = Literal["none", "compatible", "notice", "breaking"]
 Effect = Literal["breaks_callers", "breaks_readers", "widens_risk", "compatible", "text", "cosmetic"]
@@ -102,7 +103,12 @@ class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
 
     @property
     def sentence(self) -> str:
-        return sentences.sentence(self.path, self.kind, self.effect, self.before, self.after)
+        return str(self.wording)
+
+    @property
+    def wording(self) -> Wording:
+        """The sentence, which pages translate."""
+        return sentences.wording_of(self.path, self.kind, self.effect, self.before, self.after)
 
 
 def change(path: Iterable[str], kind: Kind, effect: Effect, before: object, after: object) -> Change:

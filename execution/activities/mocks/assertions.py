@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from core.translatable import mark as _
+
 MAX_ASSERTIONS = 50
 MAX_NAME_LENGTH = 200
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
@@ -61,7 +63,7 @@ class Assertion(
 class Before(Assertion, frozen=True, tag="before"):
     """Each call of `other` comes after a successful call of `tool`."""
 
-    label = "must succeed before"
+    label = _("must succeed before")
     other: Name
 
     @property
@@ -93,7 +95,7 @@ class Before(Assertion, frozen=True, tag="before"):
 class Called(Assertion, frozen=True, tag="called"):
     """The tool is called so many times, whatever the outcome; without a number, at least once."""
 
-    label = "is called"
+    label = _("is called")
     times: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
     @property
@@ -110,7 +112,7 @@ class Called(Assertion, frozen=True, tag="called"):
 
 
 class Never(Assertion, frozen=True, tag="never"):
-    label = "is never called"
+    label = _("is never called")
 
     @property
     def sentence(self) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from core.schema import validation
+from core.translatable import mark as _
 from protocols.base import Ask, Outcome
 from protocols.calls import outcomes
 from protocols.signature import Signature
@@ -41,7 +42,7 @@ class Moment:
     arguments: Mapping[str, Any]
     passed: Mapping[str, int] = field(default_factory=dict)
     declined: str = ""
-    nth: Callable[["Situation"], int] = lambda _: 1
+    nth: Callable[["Situation"], int] = lambda _self: 1
 
 
 class Situation(
@@ -88,7 +89,7 @@ class Situation(
 
 
 class NotFound(Situation, frozen=True, tag="not_found"):
-    label = "Nothing is found (404)"
+    label = _("Nothing is found (404)")
 
     def answer(self, moment: Moment) -> Outcome:
         reason = self.message or "there is nothing of this kind."
@@ -98,7 +99,7 @@ class NotFound(Situation, frozen=True, tag="not_found"):
 class InvalidInput(Situation, frozen=True, tag="invalid_input"):
     """parameter_errors: messages by input; without any, each input of `when` is refused, or the first one."""
 
-    label = "Inputs are refused (422)"
+    label = _("Inputs are refused (422)")
     parameter_errors: dict[str, str] = {}
 
     def answer(self, moment: Moment) -> Outcome:
@@ -113,7 +114,7 @@ class InvalidInput(Situation, frozen=True, tag="invalid_input"):
 
 
 class CanRetry(Situation, frozen=True, tag="can_retry"):
-    label = "It fails, and may be tried again after a hint"
+    label = _("It fails, and may be tried again after a hint")
     hint: str = "Check the inputs, then call the tool once more."
     after_ms: Annotated[int, Meta(ge=0, le=MAX_SECONDS * 1000)] = 1000
 
@@ -126,7 +127,7 @@ class CanRetry(Situation, frozen=True, tag="can_retry"):
 class FailsFirst(Situation, frozen=True, tag="fails_first"):
     """The first calls of one caller fail, and later ones pass."""
 
-    label = "It fails so many times, then works"
+    label = _("It fails so many times, then works")
     times: Annotated[int, Meta(ge=1, le=MAX_TIMES)] = 1
     hint: str = "Call the tool once more, with the same inputs."
     after_ms: Annotated[int, Meta(ge=0, le=MAX_SECONDS * 1000)] = 0
@@ -143,7 +144,7 @@ class FailsFirst(Situation, frozen=True, tag="fails_first"):
 class Authorization(Situation, frozen=True, tag="authorization"):
     """The authorization is granted when a call continues for the `polls`-th time."""
 
-    label = "The user has to authorize it first"
+    label = _("The user has to authorize it first")
     provider: str = "the provider"
     polls: Annotated[int, Meta(ge=1, le=MAX_POLLS)] = 1
     url: str = "https://authorize.example/"
@@ -167,7 +168,7 @@ class Authorization(Situation, frozen=True, tag="authorization"):
 class Interrupt(Situation, frozen=True, tag="interrupt"):
     """Asks a question. `schema` is that of the answer."""
 
-    label = "It stops to ask, and goes on with the answer"
+    label = _("It stops to ask, and goes on with the answer")
     schema: dict[str, Any] = msgspec.field(default_factory=lambda: dict(_YES_OR_NO))
 
     def faults(self) -> dict[str, str]:
@@ -184,7 +185,7 @@ class Interrupt(Situation, frozen=True, tag="interrupt"):
 
 
 class Unavailable(Situation, frozen=True, tag="unavailable"):
-    label = "The vendor is away (503), and says when to come back"
+    label = _("The vendor is away (503), and says when to come back")
     retry_after: Annotated[int, Meta(ge=0, le=MAX_SECONDS)] = 30
 
     def answer(self, moment: Moment) -> Outcome:
@@ -194,7 +195,7 @@ class Unavailable(Situation, frozen=True, tag="unavailable"):
 
 
 class Slow(Situation, frozen=True, tag="slow"):
-    label = "It is slow"
+    label = _("It is slow")
     seconds: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] = 5.0
 
     def answer(self, moment: Moment) -> None:
@@ -202,7 +203,7 @@ class Slow(Situation, frozen=True, tag="slow"):
 
 
 class Withdrawn(Situation, frozen=True, tag="withdrawn"):
-    label = "The version is withdrawn"
+    label = _("The version is withdrawn")
 
     def answer(self, moment: Moment) -> Outcome:
         addition = f" {self.message}" if self.message else ""

@@ -68,7 +68,12 @@ def demo_user(role: Role, password: str) -> User:
     user = User.objects.filter(username=role.value).first()
     if user is None:
         user = users.add_user(
-            actor=None, username=role.value, password=None, name=role.label, role=role, why="For the demo."
+            actor=None,
+            username=role.value,
+            password=None,
+            name=str(role.label),
+            role=role,
+            why="For the demo.",
         )
     if not user.check_password(password):
         user.set_password(password)

@@ -180,7 +180,7 @@ def test_a_pair_that_does_not_fit_is_refused(authority):
 
 def test_an_administrator_enters_it_on_the_page(authority):
     admin = signed_in(Role.ADMIN)
-    assert MutualTls.secret_help in text_of(admin.get("/credentials/new/"))
+    assert str(MutualTls.secret_help) in text_of(admin.get("/credentials/new/"))
     details = issue(authority) | {"name": "Certificate", "kind": "client_certificate"}
     page = admin.post("/credentials/new/", details | {"url": "https://api.example"}, follow=True)
     assert "sha256:" in text_of(page)
