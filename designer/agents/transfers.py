@@ -10,7 +10,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from core.compiled_queries import CompiledQuery, named_keys
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.errors import DomainError
 from designer.models import Agent, Pin, Transfer
 from designer.signatures import model_names
@@ -79,7 +79,7 @@ def transfers_from(agents: Collection[Agent] | Collection[int]) -> list[Transfer
 
 @cache
 def _transfers() -> CompiledQuery[Transfer]:
-    rows = Transfer.objects.live().filter(agent__in=named_keys("agents"))
+    rows = Transfer.objects.live().filter(is_any_of("designer_transfer.agent_id", "agents"))
     is_available = Q(child__archived_at=None) | Q(child__archived_at=F("agent__archived_at"))
     return CompiledQuery(rows.filter(is_available).select_related("agent", "child"))
 

@@ -8,7 +8,7 @@ from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import retries
 from catalog.rules.retries import Resolved
-from core.compiled_queries import CompiledQuery, named_keys
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.outbound.errors import printable
 from designer.models import Agent, Pin, PinQuerySet
 from designer.pins import tunings
@@ -40,7 +40,7 @@ def read_items(agents: Collection[Agent]) -> list[Pin]:
 
 @cache
 def _items() -> CompiledQuery[Pin]:
-    rows = with_signatures(Pin.objects.live().filter(agent__in=named_keys("agents")))
+    rows = with_signatures(Pin.objects.live().filter(is_any_of("designer_pin.agent_id", "agents")))
     return CompiledQuery(rows.defer("version__raw"))
 
 

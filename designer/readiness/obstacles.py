@@ -20,7 +20,7 @@ from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, U
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
-from core.compiled_queries import CompiledQuery, named_keys
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.outbound.errors import printable
 from designer.agents import agent_vendors
 from designer.agents.agent_vendors import AllowedVendors
@@ -211,7 +211,9 @@ def _read_catalog(
     user: str,
 ) -> _Catalog:
     keys = {(tool.subject.tool, tool.subject.ordinal) for tool in tools}
-    version_rows = _versions().rows(tools=[pk for pk, _ in keys], ordinals=[ordinal for _, ordinal in keys])
+    version_rows = _versions().rows(
+        tools=list({pk for pk, _ in keys}), ordinals=list({ordinal for _, ordinal in keys})
+    )
     versions = {key: row for row in version_rows if (key := (row.tool_id, row.ordinal)) in keys}
     keys_of_activities = {resolution.version for resolution in resolutions.values() if resolution.version}
     rows = ActivityVersion.objects.select_related("activity")
@@ -245,7 +247,11 @@ def _read_catalog(
 
 @cache
 def _versions() -> CompiledQuery[ToolVersion]:
-    rows = ToolVersion.objects.filter(tool__in=named_keys("tools"), ordinal__in=named_keys("ordinals"))
+    # Without the default order, for which the planner reads the whole table.
+    rows = ToolVersion.objects.order_by().filter(
+        is_any_of("catalog_toolversion.tool_id", "tools"),
+        is_any_of("catalog_toolversion.ordinal", "ordinals"),
+    )
     return CompiledQuery(
         rows.defer("raw").select_related(
             "tool__endpoint__vendor",

@@ -6,17 +6,16 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from django.db.models import QuerySet
-from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
 from catalog.models import Tool, ToolVersion
 from catalog.review import holds
 from catalog.rules import diff
 from catalog.tools import versions
-from core.compiled_queries import CompiledQuery, named_keys
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.errors import DomainError
 from designer.agents import agent_vendors, agents
-from designer.models import Agent, Pin, Procedure, ProcedureReference
+from designer.models import Agent, Pin, PinQuerySet, Procedure, ProcedureReference
 from designer.pins import pins
 from designer.pins.pinned_signatures import pinned_items, words_about
 from designer.procedures import broken_lines, impact
@@ -109,12 +108,16 @@ def read_behind(owners: Collection[Agent]) -> list[Pin]:
 
 @cache
 def _behind() -> CompiledQuery[Pin]:
-    return CompiledQuery(behind_pins(named_keys("agents")))
+    return CompiledQuery(_only_behind(Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents"))))
 
 
-def behind_pins(owners: Collection[Agent] | RawSQL) -> QuerySet[Pin]:
+def behind_pins(owners: Collection[Agent]) -> QuerySet[Pin]:
     """Return the agents' pins with a newer version of their vendor, with the rows for a comparison."""
-    rows = Pin.objects.live().filter(agent__in=owners, tool__current__isnull=False)
+    return _only_behind(Pin.objects.filter(agent__in=owners))
+
+
+def _only_behind(pins: PinQuerySet) -> QuerySet[Pin]:
+    rows = pins.live().filter(tool__current__isnull=False)
     newer_offered = pending_work.only_behind(rows).order_by("name", "pk")
     return newer_offered.select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
