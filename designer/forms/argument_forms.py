@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 from django import forms
 from django.forms import BoundField
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from msgspec.structs import replace
 
 from catalog.models.calls import Asked
 from catalog.rules.sensitive_values import mask, restore
-from catalog.templatetags.display import shown
+from catalog.templatetags.display import grouped, shown
 from catalog.templatetags.signatures import limits
 from core import strict_json
 from core.canonical_json import canonical
@@ -40,14 +42,14 @@ SETTINGS_PREFIX = "configuration"
 OMITTED = object()
 
 FORMAT_HINTS = {
-    "date": "A date, such as 2027-03-09.",
-    "time": "A time, such as 14:30:00Z.",
-    "date-time": "A date and time, such as 2027-03-09T14:30:00Z.",
-    "duration": "A duration, such as P3DT4H.",
-    "email": "An e-mail address.",
-    "uri": "An address, such as https://example.com/.",
-    "uuid": "A UUID, such as 123e4567-e89b-42d3-a456-426614174000.",
-    "byte": "Bytes in Base64.",
+    "date": gettext_noop("A date, such as 2027-03-09."),
+    "time": gettext_noop("A time, such as 14:30:00Z."),
+    "date-time": gettext_noop("A date and time, such as 2027-03-09T14:30:00Z."),
+    "duration": gettext_noop("A duration, such as P3DT4H."),
+    "email": gettext_noop("An e-mail address."),
+    "uri": gettext_noop("An address, such as https://example.com/."),
+    "uuid": gettext_noop("A UUID, such as 123e4567-e89b-42d3-a456-426614174000."),
+    "byte": gettext_noop("Bytes in Base64."),
 }
 _NOTES = frozenset({"title", "description", "default", "examples"})
 # The keywords of a list, and of a text in it, that a form can express completely.
@@ -87,8 +89,8 @@ class ArgumentsForm(OperationForm):
             required=False,
             strip=False,
             max_length=MAX_INPUT_LENGTH,
-            label="All inputs as one JSON object",
-            help_text="If you enter anything here, it replaces the fields above.",
+            label=_("All inputs as one JSON object"),
+            help_text=_("If you enter anything here, it replaces the fields above."),
             widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
         )
         if values and not self._is_reproducible(values):
@@ -153,7 +155,10 @@ class ArgumentsForm(OperationForm):
             try:
                 _value(parameter, values.get(_field(n), ""))
             except ProtocolViolationError as error:
-                self.add_error(_field(n), f"This is not valid JSON: {_describe_json_error(error)}")
+                self.add_error(
+                    _field(n),
+                    _("This is not valid JSON: {reason}").format(reason=_describe_json_error(error)),
+                )
                 # Its error is reported above; without the value the check does not report a second one.
                 values.pop(_field(n))
         return self._read_values(values)
@@ -167,11 +172,13 @@ class ArgumentsForm(OperationForm):
         try:
             document = strict_json.loads(cleaned[JSON_FIELD].encode(errors="surrogatepass"))
         except ProtocolViolationError as error:
-            self.add_error(JSON_FIELD, f"This is not valid JSON: {_describe_json_error(error)}")
+            self.add_error(
+                JSON_FIELD, _("This is not valid JSON: {reason}").format(reason=_describe_json_error(error))
+            )
             return {}
         if isinstance(document, dict):
             return document
-        self.add_error(JSON_FIELD, "Enter one JSON object: {…}.")
+        self.add_error(JSON_FIELD, _("Enter one JSON object: {…}."))
         return {}
 
     def refuse(self, error: DomainError) -> None:
@@ -217,7 +224,7 @@ class RunForm(ArgumentsForm):
                 prefix=SETTINGS_PREFIX,
                 given=settings if isinstance(settings, dict) else None,
             )
-            self.settings_form.fields[JSON_FIELD].label = "The configuration as one JSON object"
+            self.settings_form.fields[JSON_FIELD].label = _("The configuration as one JSON object")
         super().__init__(*args, signature=signature, given=values, **kwargs)
         if given and JSON_FIELD in self.initial:
             self.initial[JSON_FIELD] = json.dumps(given, ensure_ascii=False, indent=2)
@@ -234,7 +241,7 @@ class RunForm(ArgumentsForm):
         if not is_filled_in and not parameter.required:
             form.errors.clear()
         elif not form.is_valid():
-            self.add_error(None, "The configuration is not valid. See its fields.")
+            self.add_error(None, _("The configuration is not valid. See its fields."))
         else:
             values[parameter.name] = results.answer_of(form.signature, form.arguments)
         return values
@@ -253,11 +260,11 @@ class RunForm(ArgumentsForm):
             super().refuse(error)
             return
         if self.settings_form.is_valid():
-            self.settings_form.add_error(None, f"The configuration {reason}.")
+            self.settings_form.add_error(None, _("The configuration {reason}.").format(reason=reason))
         if fields:
             super().refuse(DomainError(error.code, error.message, fields=fields))
         elif not self.errors:
-            self.add_error(None, f"The configuration {reason}.")
+            self.add_error(None, _("The configuration {reason}.").format(reason=reason))
 
 
 class OutputsForm(ArgumentsForm):
@@ -268,7 +275,7 @@ class OutputsForm(ArgumentsForm):
             name="outputs", description="", inputs=signature.outputs, schema_rest=signature.outputs_rest
         )
         super().__init__(*args, signature=outputs, **kwargs)
-        self.fields[JSON_FIELD].label = "All outputs as one JSON object"
+        self.fields[JSON_FIELD].label = _("All outputs as one JSON object")
 
 
 def any_inputs(signature: Signature) -> Signature:
@@ -311,8 +318,9 @@ def resolve_inputs(signature: Signature) -> tuple[Parameter, ...]:
 
 
 def _sentence(name: str, reason: str) -> str:
-    subject = "Your input" if name == TOGETHER else f"“{printable(name, 60)}”"
-    return f"{subject} {reason}."
+    if name == TOGETHER:
+        return _("Your input {reason}.").format(reason=reason)
+    return _("“{name}” {reason}.").format(name=printable(name, 60), reason=reason)
 
 
 def _field(number: int) -> str:
@@ -332,7 +340,7 @@ def _form_field(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> f
     if parameter.type == "boolean" and parameter.required:
         return forms.BooleanField(**facts)
     if parameter.type == "boolean":
-        choices = [("", "Leave it out"), ("true", "Yes"), ("false", "No")]
+        choices = [("", _("Leave it out")), ("true", _("Yes")), ("false", _("No"))]
         return forms.CharField(widget=forms.Select(choices=choices), **facts)
     if (texts := _list_of_texts(parameter)) and texts.options:
         choices = [(value, shown(words)) for value, words in texts.options.items()]
@@ -347,7 +355,7 @@ def _form_field(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> f
         value_before = initial_arguments.get(parameter.name)
         if isinstance(value_before, str) and value_before not in dict(rows):
             rows.append((value_before, value_before))
-        rows.insert(0, ("", "Choose one" if parameter.required else "Leave it out"))
+        rows.insert(0, ("", _("Choose one") if parameter.required else _("Leave it out")))
         return forms.CharField(widget=forms.Select(choices=rows), **facts)
     return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_widget(parameter), **facts)
 
@@ -436,10 +444,10 @@ def _hint(parameter: Parameter) -> str:
     pattern = schema.get("pattern")
     parts = [
         text if len(text) <= MAX_HINT_LENGTH else f"{text[:MAX_HINT_LENGTH]}…",
-        FORMAT_HINTS.get(str(schema.get("format")), ""),
-        f"Must match {pattern[:200]}" if isinstance(pattern, str) else "",
+        _(FORMAT_HINTS.get(str(schema.get("format")), "")),
+        _("Must match {pattern}").format(pattern=pattern[:200]) if isinstance(pattern, str) else "",
         _describe_type(parameter),
-        f"Default: {_to_words(parameter.default)[:MAX_LINE_LENGTH]}."
+        _("Default: {value}.").format(value=_to_words(parameter.default)[:MAX_LINE_LENGTH])
         if parameter.default is not msgspec.UNSET and not parameter.required
         else "",
     ]
@@ -448,21 +456,30 @@ def _hint(parameter: Parameter) -> str:
 
 def _describe_type(parameter: Parameter) -> str:
     if texts := _list_of_texts(parameter):
-        prefix = "" if texts.options else "One in each line. "
-        if texts.max_count is not None:
-            return f"{prefix}{texts.least or 'Up'} to {texts.max_count:,} of them."
-        return f"{prefix}At least {texts.least:,} of them." if texts.least else prefix.strip()
+        lines = "" if texts.options else _("One in each line.")
+        count = ""
+        if texts.max_count is not None and texts.least:
+            count = _("{least} to {most} of them.").format(least=texts.least, most=grouped(texts.max_count))
+        elif texts.max_count is not None:
+            count = _("Up to {most} of them.").format(most=grouped(texts.max_count))
+        elif texts.least:
+            count = _("At least {least} of them.").format(least=grouped(texts.least))
+        return f"{lines} {count}".strip()
     bounds = limits(parameter)
     match parameter.type:
         case "int":
-            return f"A whole number{', ' if bounds else ''}{bounds}."
+            whole_number = _("A whole number, {bounds}.") if bounds else _("A whole number.")
+            return whole_number.format(bounds=bounds)
         case "number":
-            return f"A number{', ' if bounds else ''}{bounds}."
+            number = _("A number, {bounds}.") if bounds else _("A number.")
+            return number.format(bounds=bounds)
         case "json":
-            return 'JSON, such as {"a": 1}, ["b"] or "text".'
+            return _('JSON, such as {"a": 1}, ["b"] or "text".')
     if len(parameter.allowed_values) > MAX_CHOICES:
         first = ", ".join(value.name for value in parameter.allowed_values[:5])
-        return f"One of {len(parameter.allowed_values):,} values, such as {first[:MAX_LINE_LENGTH]}."
+        return _("One of {count} values, such as {examples}.").format(
+            count=grouped(len(parameter.allowed_values)), examples=first[:MAX_LINE_LENGTH]
+        )
     return f"{bounds[:1].upper()}{bounds[1:]}." if bounds else ""
 
 

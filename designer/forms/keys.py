@@ -4,12 +4,19 @@ from typing import Any
 
 from django import forms
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from designer.models import Agent
 from people.forms import ExplainedChoiceField, ModelOperationForm
 from people.models import CALLS_AT_ONCE, ApiKey, Scope
 
-KEY_LIFETIMES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
+KEY_LIFETIMES = {
+    30: gettext_lazy("30 days"),
+    90: gettext_lazy("90 days"),
+    180: gettext_lazy("180 days"),
+    366: gettext_lazy("One year"),
+}
 # The scopes of each choice on the page.
 KEY_SCOPES = {
     "runtime": [Scope.RUNTIME],
@@ -19,21 +26,29 @@ KEY_SCOPES = {
     "admin": [Scope.ADMIN],
 }
 KEY_CHOICES = [
-    ("runtime", "Runtime", "Reads published releases and nothing else. For an agent in production."),
-    ("invoke", "Runtime that runs tools", "Also runs the tools of the selected agents, if you can."),
-    ("read", "Read", "Reads everything that you can read."),
-    ("design", "Design", "Also edits agents, if you can."),
-    ("admin", "Everything", "Has all your rights."),
+    (
+        "runtime",
+        gettext_lazy("Runtime"),
+        gettext_lazy("Reads published releases and nothing else. For an agent in production."),
+    ),
+    (
+        "invoke",
+        gettext_lazy("Runtime that runs tools"),
+        gettext_lazy("Also runs the tools of the selected agents, if you can."),
+    ),
+    ("read", gettext_lazy("Read"), gettext_lazy("Reads everything that you can read.")),
+    ("design", gettext_lazy("Design"), gettext_lazy("Also edits agents, if you can.")),
+    ("admin", gettext_lazy("Everything"), gettext_lazy("Has all your rights.")),
 ]
 
 
 class KeyForm(ModelOperationForm):
     """`agents` are those that the owner may name, with their depth in the tree."""
 
-    scope = ExplainedChoiceField(KEY_CHOICES, initial="runtime", label="Rights")
-    agents = forms.MultipleChoiceField(required=False, label="Agents")
+    scope = ExplainedChoiceField(KEY_CHOICES, initial="runtime", label=gettext_lazy("Rights"))
+    agents = forms.MultipleChoiceField(required=False, label=gettext_lazy("Agents"))
     days = forms.TypedChoiceField(
-        choices=list(KEY_LIFETIMES.items()), coerce=int, initial=90, label="Expires after"
+        choices=list(KEY_LIFETIMES.items()), coerce=int, initial=90, label=gettext_lazy("Expires after")
     )
     field_order = ("name", "scope", "agents", "calls_at_once", "environment", "days")
 
@@ -53,7 +68,7 @@ class KeyForm(ModelOperationForm):
         self.fields["calls_at_once"].required = False
         if environments:
             self.fields["environment"].widget.choices = [
-                ("", "Selected by each call, or the default environment"),
+                ("", _("Selected by each call, or the default environment")),
                 *((name, name) for name in environments),
             ]
         else:
@@ -61,10 +76,12 @@ class KeyForm(ModelOperationForm):
         self.tree = agents
         self.fields["agents"].choices = [(row.slug, row.name) for _, row in agents]  # type: ignore[attr-defined]
         self.fields["agents"].help_text = (
-            "Without a selection, a key with the runtime scope reads all releases that you can see. A key "
-            "that runs tools needs at least one agent. Select sub-agents separately."
+            _(
+                "Without a selection, a key with the runtime scope reads all releases that you can see. "
+                "A key that runs tools needs at least one agent. Select sub-agents separately."
+            )
             if agents
-            else "There is no agent yet. A key with the runtime scope reads all releases that you can see."
+            else _("There is no agent yet. A key with the runtime scope reads all releases that you can see.")
         )
 
     def agent_choices(self) -> list[tuple[int, Agent, bool]]:

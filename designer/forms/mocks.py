@@ -3,7 +3,8 @@
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from execution.activities.mocks import answers, situations
 from execution.activities.mocks.assertions import ASSERTIONS, Assertion
@@ -17,20 +18,22 @@ IS: dict[str, type[Assertion]] = {str(row.__struct_config__.tag): row for row in
 def _own_fields() -> dict[str, dict[str, forms.Field]]:
     # The members that a situation has besides its trigger, in plain fields. The API has the rest.
     return {
-        "invalid_input": {"why": forms.CharField(label="Error of the input", max_length=200)},
+        "invalid_input": {"why": forms.CharField(label=_("Error of the input"), max_length=200)},
         "can_retry": {
-            "hint": forms.CharField(label="Hint for the model", max_length=1000),
+            "hint": forms.CharField(label=_("Hint for the model"), max_length=1000),
             "after_ms": forms.IntegerField(
-                label="Milliseconds until then", min_value=0, max_value=situations.MAX_SECONDS * 1000
+                label=_("Milliseconds until then"), min_value=0, max_value=situations.MAX_SECONDS * 1000
             ),
         },
         "fails_first": {
-            "times": forms.IntegerField(label="How many times", min_value=1, max_value=situations.MAX_TIMES)
+            "times": forms.IntegerField(
+                label=_("How many times"), min_value=1, max_value=situations.MAX_TIMES
+            )
         },
         "authorization": {
-            "provider": forms.CharField(label="Provider", max_length=100),
+            "provider": forms.CharField(label=_("Provider"), max_length=100),
             "polls": forms.IntegerField(
-                label="Granted at attempt number",
+                label=_("Granted at attempt number"),
                 min_value=1,
                 max_value=situations.MAX_POLLS,
             ),
@@ -38,11 +41,11 @@ def _own_fields() -> dict[str, dict[str, forms.Field]]:
         "interrupt": {},
         "unavailable": {
             "retry_after": forms.IntegerField(
-                label="Seconds until it is available again", min_value=0, max_value=situations.MAX_SECONDS
+                label=_("Seconds until it is available again"), min_value=0, max_value=situations.MAX_SECONDS
             )
         },
         "slow": {
-            "seconds": forms.FloatField(label="Seconds", min_value=0.1, max_value=situations.MAX_SECONDS)
+            "seconds": forms.FloatField(label=_("Seconds"), min_value=0.1, max_value=situations.MAX_SECONDS)
         },
     }
 
@@ -51,7 +54,9 @@ class SeedForm(OperationForm):
     seed = forms.IntegerField(
         min_value=0,
         max_value=answers.MAX_SEED,
-        help_text="The same seed and inputs give the same answer. Another number gives other answers.",
+        help_text=gettext_lazy(
+            "The same seed and inputs give the same answer. Another number gives other answers."
+        ),
     )
 
 
@@ -61,7 +66,7 @@ class SituationForm(OperationForm):
     def __init__(self, *args: Any, kind: str, signature: Signature, **kwargs: Any) -> None:
         super().__init__(*args, prefix=kind, **kwargs)
         self.kind = kind
-        self.label = gettext(KINDS[kind].label)
+        self.label = _(KINDS[kind].label)
         own_fields = _own_fields().get(kind, {})
         defaults = dict(zip(KINDS[kind].__struct_fields__, KINDS[kind].__struct_defaults__, strict=False))
         for name, field in own_fields.items():
@@ -69,16 +74,16 @@ class SituationForm(OperationForm):
             field.initial = defaults.get(name)
             self.fields[name] = field
         if kind == "interrupt":
-            self.fields["message"] = forms.CharField(label="Question", max_length=500, required=False)
+            self.fields["message"] = forms.CharField(label=_("Question"), max_length=500, required=False)
         names = [(row.name, row.name) for row in signature.inputs]
         self.fields["input"] = forms.ChoiceField(
-            label="For", required=False, choices=[("", "every call"), *names]
+            label=_("For"), required=False, choices=[("", _("every call")), *names]
         )
         self.fields["like"] = forms.CharField(
-            label="whose value is",
+            label=_("whose value is"),
             required=False,
             max_length=200,
-            help_text="* matches any characters. Only with an input.",
+            help_text=_("* matches any characters. Only with an input."),
         )
 
     def situation(self) -> dict[str, Any]:
@@ -100,23 +105,23 @@ class AssertionForm(OperationForm):
         choices = [(name, name) for name in names]
         self.fields["tool"] = forms.ChoiceField(choices=choices)
         self.fields["is"] = forms.ChoiceField(
-            label="Rule", choices=[(name, gettext(assertion.label)) for name, assertion in IS.items()]
+            label=_("Rule"), choices=[(name, _(assertion.label)) for name, assertion in IS.items()]
         )
         self.fields["other"] = forms.ChoiceField(
-            label="The other tool", required=False, choices=[("", "none"), *choices]
+            label=_("The other tool"), required=False, choices=[("", _("none")), *choices]
         )
         self.fields["times"] = forms.IntegerField(
-            label="Number of calls",
+            label=_("Number of calls"),
             required=False,
             min_value=1,
             max_value=1000,
-            help_text="For “is called”. Empty: at least once.",
+            help_text=_("For “is called”. Empty: at least once."),
         )
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("is") == "before" and not cleaned.get("other"):
-            self.add_error("other", "Choose the tool that is called later.")
+            self.add_error("other", _("Choose the tool that is called later."))
         return cleaned
 
     def assertion(self) -> dict[str, Any]:
@@ -132,7 +137,7 @@ class AssertionForm(OperationForm):
 class LogForm(forms.Form):
     """Which calls are shown and judged."""
 
-    key = forms.ChoiceField(label="API key", required=False)
+    key = forms.ChoiceField(label=gettext_lazy("API key"), required=False)
     environment = forms.CharField(required=False, max_length=60)
     tool = forms.ChoiceField(required=False)
     since = forms.DateTimeField(

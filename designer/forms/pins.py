@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, cast
 from django import forms
 from django.db.models import Exists
 from django.http import QueryDict
+from django.utils.translation import gettext as _
 
 from catalog.forms.retry_fields import RetryForm
 from catalog.models import Configuration, Tool, ToolVersion
@@ -79,7 +80,7 @@ class PinConfigurationForm(OperationForm):
         super().__init__(*args, initial={"configuration": now}, **kwargs)
         options = [str(row) for row in configurations.newest(pin.tool)]
         choices_kept = [now, *(row for row in options if row != now)] if now else options
-        choices = [("", "None, set by each call"), *((row, row) for row in choices_kept)]
+        choices = [("", _("None, set by each call")), *((row, row) for row in choices_kept)]
         self.fields["configuration"].choices = choices  # type: ignore[attr-defined]
 
 
@@ -101,7 +102,7 @@ class PinForm(OperationForm):
         choices: list[tuple[int | str, str]] = [*version_choices(tool)]
         first = first_offered(tool)
         if first is None:
-            choices.insert(0, ("", "Choose a version"))
+            choices.insert(0, ("", _("Choose a version")))
         self.fields["ordinal"].choices = choices  # type: ignore[attr-defined]
         self.fields["ordinal"].initial = "" if first is None else first
 
@@ -119,7 +120,7 @@ class PinForm(OperationForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if not cleaned.get("agent") and not cleaned.get("agent_name"):
-            self.add_error("agent_name", "Name the new agent, or choose one above.")
+            self.add_error("agent_name", _("Name the new agent, or choose one above."))
         return cleaned
 
 
@@ -136,11 +137,14 @@ def version_choices(tool: Tool) -> list[tuple[int, str]]:
     words = version_words(tool.versions.defer("signature", "raw"))
     review_states = holds.pinning_states(version for version, *_ in words)
     choices = []
-    for version, word, _ in words:
-        remark = " (current)" if version.pk == tool.current_id else ""
+    for version, word, _address in words:
+        text = "{version}"
         if state := review_states.get(version.pk):
-            remark = " (blocked)" if state == FindingState.BLOCKED else " (waits for review)"
-        choices.append((version.ordinal, word + remark))
+            is_blocked = state == FindingState.BLOCKED
+            text = _("{version} (blocked)") if is_blocked else _("{version} (waits for review)")
+        elif version.pk == tool.current_id:
+            text = _("{version} (current)")
+        choices.append((version.ordinal, text.format(version=word)))
     return choices
 
 
@@ -159,7 +163,9 @@ def version_words(versions: Iterable[ToolVersion]) -> list[VersionWord]:
     return [
         VersionWord(
             row,
-            f"Version {row.name}" if name_counts[row.name] == 1 else f"Version {row.name}, {row.digest[:6]}",
+            _("Version {name}").format(name=row.name)
+            if name_counts[row.name] == 1
+            else _("Version {name}, {digest}").format(name=row.name, digest=row.digest[:6]),
             f"v{row.label}" if row.label and labels[row.label] == 1 else str(row.ordinal),
         )
         for row in rows

@@ -1,6 +1,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from designer.forms.base import offer
 from designer.models import Agent
@@ -16,7 +17,7 @@ class TeamForm(ModelOperationForm):
 
 class MemberForm(OperationForm):
     person = forms.ModelChoiceField(
-        queryset=User.objects.none(), to_field_name="username", empty_label="Choose a person"
+        queryset=User.objects.none(), to_field_name="username", empty_label=gettext_lazy("Choose a person")
     )
 
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
@@ -28,7 +29,7 @@ class MovedAgentForm(OperationForm):
     """An agent of another team; its sub-agents come along."""
 
     agent = forms.ModelChoiceField(
-        queryset=Agent.objects.none(), to_field_name="slug", empty_label="Choose an agent"
+        queryset=Agent.objects.none(), to_field_name="slug", empty_label=gettext_lazy("Choose an agent")
     )
 
     def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 from django import forms
 from django.db import transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.models import Tool, Vendor
 from catalog.translations import languages, stored
@@ -66,7 +68,9 @@ class TranslationsForm(OperationForm):
                     self.late = error
                     self.states[text.text.digest] = error.state
                     theirs = error.differences[0].theirs
-                    sentence = f"{error.who} saved “{theirs}” meanwhile. Save again to replace it."
+                    sentence = _("{user} saved “{text}” meanwhile. Save again to replace it.").format(
+                        user=error.who, text=theirs
+                    )
                     self.add_error(text.text.digest, sentence)
                 except DomainError as error:
                     self.add_error(text.text.digest, next(iter(error.fields.values()), error.message))
@@ -98,18 +102,18 @@ def vendor_choices() -> list[tuple[str, str]]:
 class TranslationExportForm(OperationForm):
     language = forms.ChoiceField(choices=LANGUAGE_CHOICES, initial="de")
     vendor = forms.ChoiceField(required=False)
-    type = forms.ChoiceField(label="Format", choices=FileFormat.choices)
-    only_missing = forms.BooleanField(required=False, label="Only texts without a translation")
+    type = forms.ChoiceField(label=gettext_lazy("Format"), choices=FileFormat.choices)
+    only_missing = forms.BooleanField(required=False, label=gettext_lazy("Only texts without a translation"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["vendor"].choices = [("", "All vendors"), *vendor_choices()]  # type: ignore[attr-defined]
+        self.fields["vendor"].choices = [("", _("All vendors")), *vendor_choices()]  # type: ignore[attr-defined]
 
 
 class TranslationImportForm(OperationForm):
     language = forms.ChoiceField(choices=LANGUAGE_CHOICES, initial="de")
     file = forms.FileField(
-        label="CSV or XLIFF file",
+        label=gettext_lazy("CSV or XLIFF file"),
         widget=forms.ClearableFileInput(attrs={"accept": ".csv,.xlf,.xliff"}),
     )
 
@@ -126,4 +130,4 @@ class TranslationRunForm(OperationForm):
     vendor = forms.ModelChoiceField(
         Vendor.objects.filter(removed_at=None).order_by("name"), to_field_name="slug", empty_label=None
     )
-    judge = forms.ModelChoiceField(judges.live(), label="Model", empty_label=None)
+    judge = forms.ModelChoiceField(judges.live(), label=gettext_lazy("Model"), empty_label=None)

@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from django import forms
 from django.forms import BoundField
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from msgspec import UNSET
 
 from catalog.models import ToolVersion
@@ -29,12 +31,20 @@ MAX_FIELDS = 900
 # Each value takes two of the form's fields.
 MAX_VALUES = 100
 EFFECT_WORDS = {
-    "read_only": (EFFECTS["read_only"], "It reads and changes nothing", "It changes something"),
-    "destructive": (EFFECTS["destructive"], "It may destroy something", "It destroys nothing"),
+    "read_only": (
+        EFFECTS["read_only"],
+        gettext_noop("It reads and changes nothing"),
+        gettext_noop("It changes something"),
+    ),
+    "destructive": (
+        EFFECTS["destructive"],
+        gettext_noop("It may destroy something"),
+        gettext_noop("It destroys nothing"),
+    ),
     "idempotent": (
         EFFECTS["idempotent"],
-        "Repeating a call has no further effect",
-        "Every call has an effect",
+        gettext_noop("Repeating a call has no further effect"),
+        gettext_noop("Every call has an effect"),
     ),
 }
 
@@ -145,17 +155,21 @@ class WordsForm(OperationForm):
         if path[0] == "effects":
             label, yes, no = EFFECT_WORDS[kind]
             inherited_value = self.inherited[path]
-            choice_text = "nothing" if inherited_value is None else f"“{yes if inherited_value else no}”"
-            layer_text = "Your text (all agents)" if path in self.catalog else "Vendor text"
+            choice_text = _("nothing") if inherited_value is None else f"“{yes if inherited_value else no}”"
+            layer_text = _("Your text (all agents)") if path in self.catalog else _("Vendor text")
             choices = [("", f"{layer_text} {choice_text}"), ("true", yes), ("false", no)]
             return forms.ChoiceField(choices=choices, required=False, label=label)
         if kind == "hidden":
-            label = "Remove from the result of a call" if path[0] == "outputs" else "Hide from the model"
-            label = f"Hide {subject}" if "values" in path[2:3] else label
+            label = (
+                _("Remove from the result of a call") if path[0] == "outputs" else _("Hide from the model")
+            )
+            label = _("Hide {subject}").format(subject=subject) if "values" in path[2:3] else label
             return forms.BooleanField(required=False, label=label)
         if kind == "preset":
             return _preset_field(self.inputs[path[1]], now)
-        label = {"title": "Title", "name": "Name that the model reads"}.get(kind, f"Description of {subject}")
+        label = {"title": _("Title"), "name": _("Name that the model reads")}.get(
+            kind, _("Description of {subject}").format(subject=subject)
+        )
         # One line that grows, because most texts of an input are short.
         attrs: dict[str, Any] = {"rows": 4 if len(path) == 1 else 1, "data-counted": ""}
         if kind == "title":
@@ -172,25 +186,25 @@ class WordsForm(OperationForm):
                 widget=forms.TextInput(attrs=attrs),
             )
         if len(path) == 1:
-            label = "Description"
+            label = _("Description")
         return forms.CharField(strip=False, required=False, label=label, widget=forms.Textarea(attrs=attrs))
 
     def member(self, name: str) -> Member:
         path = self.paths[name]
-        below = [("Vendor text", self._display_value(path, self.vendor[path]))]
-        source = "Vendor text"
+        below = [(_("Vendor text"), self._display_value(path, self.vendor[path]))]
+        source = _("Vendor text")
         if path in self.catalog:
-            source = "Your text (all agents)"
+            source = _("Your text (all agents)")
             below.insert(0, (source, self._display_value(path, self.catalog[path])))
         if path in self.own:
-            source = "Your text (this agent)" if self.is_of_an_agent else "Your text (all agents)"
+            source = _("Your text (this agent)") if self.is_of_an_agent else _("Your text (all agents)")
         return Member(self[name], source, below, is_ours=path in self.own)
 
     def _display_value(self, path: Path, value: Any) -> str:
         if path[0] == "effects":
             return "" if value is None else EFFECT_WORDS[path[1]][1 if value else 2]
         if path[-1] == "hidden":
-            return "Hidden" if value else "Visible"
+            return _("Hidden") if value else _("Visible")
         return str(self._field_value(path, value))
 
     # Named unlike the fields, because a template would find those first.
@@ -209,11 +223,11 @@ class WordsForm(OperationForm):
     def effects_say(self) -> str:
         effective = self.inherited | self.own
         sentences = [
-            EFFECT_WORDS[effect][1 if effective["effects", effect] else 2]
+            _(EFFECT_WORDS[effect][1 if effective["effects", effect] else 2])
             for effect in EFFECTS
             if effective["effects", effect] is not None
         ]
-        return ". ".join(sentences) or "Not stated"
+        return _(". ").join(sentences) or _("Not stated")
 
     def rows(self) -> list[ParameterRow]:
         parameter_rows = []
@@ -259,7 +273,7 @@ class WordsForm(OperationForm):
         version: int = self.cleaned_data["version"]
         # The texts were edited next to those of another version.
         if version != self.ordinal:
-            raise forms.ValidationError("Another user has changed the version. Check the texts again.")
+            raise forms.ValidationError(_("Another user has changed the version. Check the texts again."))
         return version
 
     def words(self) -> dict[str, Any]:
@@ -329,19 +343,21 @@ class WordsForm(OperationForm):
 
 
 def _preset_field(parameter: Parameter, now: str) -> forms.Field:
-    label = "Value to send"
+    label = _("Value to send")
     if parameter.type == "boolean":
-        offered = [("true", "Yes"), ("false", "No")]
+        offered = [("true", _("Yes")), ("false", _("No"))]
     elif parameter.type in ("enum", "string") and parameter.allowed_values:
         offered = [(value.name, value.name) for value in parameter.allowed_values]
     else:
         return forms.CharField(strip=False, required=False, label=label)
     # A value from another version remains a choice.
     if now and now not in dict(offered):
-        offered.append((now, f"{now} (not accepted by this version)"))
-    wrong = f"“{parameter.name}” takes one of: {', '.join(value for value, _ in offered)}."
+        offered.append((now, _("{value} (not accepted by this version)").format(value=now)))
+    wrong = _("“{name}” takes one of: {choices}.").format(
+        name=parameter.name, choices=", ".join((value for value, _ in offered))
+    )
     return forms.ChoiceField(
-        choices=[("", "None"), *offered],
+        choices=[("", _("None")), *offered],
         required=False,
         label=label,
         error_messages={"invalid_choice": wrong},

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext, gettext_lazy
 
 from catalog.notifications import kinds
 from catalog.notifications.models import Webhook
@@ -26,23 +27,27 @@ class EventsField(forms.MultipleChoiceField):
     def offer(self, names: Collection[str]) -> None:
         offered = [kind for kind in kinds.KINDS.values() if kind.name in names]
         self.explained = [
-            (kind.name, kind.label, (self.is_of_webhook and kind.to_webhooks) or kind.explained)
+            (
+                kind.name,
+                gettext_lazy(kind.label),
+                gettext_lazy((self.is_of_webhook and kind.to_webhooks) or kind.explained),
+            )
             for kind in offered
         ]
 
 
 class EventsForm(OperationForm):
-    events = EventsField(required=False, label="Notify me when")
+    events = EventsField(required=False, label=gettext_lazy("Notify me when"))
 
 
 class AddressForm(OperationForm):
-    address = forms.CharField(max_length=254, label="Mail address", widget=forms.EmailInput)
+    address = forms.CharField(max_length=254, label=gettext_lazy("Mail address"), widget=forms.EmailInput)
     pause_minutes = forms.TypedChoiceField(
         choices=list(PAUSES.items()),
         coerce=int,
         initial=5,
-        label="How often",
-        help_text="Events in between are combined in one mail.",
+        label=gettext_lazy("How often"),
+        help_text=gettext_lazy("Events in between are combined in one mail."),
     )
 
 
@@ -51,8 +56,8 @@ class WebhookForm(ModelOperationForm):
     an owner belongs to the administrators and may be for all agents.
     """
 
-    agents = forms.MultipleChoiceField(required=False, label="For these agents")
-    events = EventsField(label="Send when", is_of_webhook=True)
+    agents = forms.MultipleChoiceField(required=False, label=gettext_lazy("For these agents"))
+    events = EventsField(label=gettext_lazy("Send when"), is_of_webhook=True)
 
     class Meta:
         model = Webhook
@@ -69,9 +74,9 @@ class WebhookForm(ModelOperationForm):
         if owner:
             self.fields["events"].offer(kinds.agent_kinds())  # type: ignore[attr-defined]
         self.fields["agents"].help_text = (
-            "Events of these agents, their parents and sub-agents are sent."
+            gettext("Events of these agents, their parents and sub-agents are sent.")
             if owner
-            else "Without a selection, events of all agents are sent."
+            else gettext("Without a selection, events of all agents are sent.")
         )
 
     def agent_choices(self) -> list[tuple[int, Agent, bool]]:

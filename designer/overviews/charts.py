@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 
 from django.db import connection
 from django.db.models import Count
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from catalog.models import Tool, ToolVersion
 from catalog.review.holds import ReviewState
+from catalog.templatetags.display import grouped
 from core import charts
 from core.charts import Chart
 from core.invisible_characters import HIDDEN
@@ -60,7 +62,7 @@ def tokens_by_release(agent: Agent, limit: int | None) -> Chart:
     )
     return Chart(
         title=title,
-        summary=summary.format(number=number, tokens=f"{tokens:,}", limit=_count(limit)),
+        summary=summary.format(number=number, tokens=grouped(tokens), limit=_count(limit)),
         marks=marks,
         limit=height,
         first=_("Release {number}").format(number=rows[0][0]),
@@ -139,11 +141,11 @@ def versions_with_pins(tool: Tool, versions: Sequence[tuple[ToolVersion, str, st
                 for (_version, word), count in zip(rows, counts, strict=True)
             ],
         ),
-        first=f"{rows[0][0].first_seen_at:%-d %b %Y}",
-        last=f"{rows[-1][0].first_seen_at:%-d %b %Y}",
+        first=date_format(rows[0][0].first_seen_at, "DATE_FORMAT"),
+        last=date_format(rows[-1][0].first_seen_at, "DATE_FORMAT"),
         columns=(_("Version"), _("First seen"), _("Pins")),
         rows=[
-            (word, f"{version.first_seen_at:%-d %b %Y}", str(count))
+            (word, date_format(version.first_seen_at, "DATE_FORMAT"), str(count))
             for (version, word), count in zip(reversed(rows), reversed(counts), strict=True)
         ],
     )
@@ -166,7 +168,7 @@ def calls_of_release(release: Release, document: ReleaseDocument) -> Chart:
         [[(calls - refused, ""), (refused, "bad")] for _name, calls, refused, _failed in shown],
         [
             _("{name}: {calls} calls, {refused} refused").format(
-                name=name, calls=f"{calls:,}", refused=f"{refused:,}"
+                name=name, calls=grouped(calls), refused=grouped(refused)
             )
             for name, calls, refused, _failed in shown
         ],
@@ -178,15 +180,15 @@ def calls_of_release(release: Release, document: ReleaseDocument) -> Chart:
     )
     return Chart(
         title=title,
-        summary=summary.format(refusals=f"{refusals:,}", calls=f"{calls:,}"),
+        summary=summary.format(refusals=grouped(refusals), calls=grouped(calls)),
         marks=marks,
         first=shown[0][0],
         last=shown[-1][0] if len(shown) > 1 else "",
         columns=(_("Tool"), _("Calls"), _("Refused"), _("Failed")),
-        rows=[(name, *(f"{number:,}" for number in numbers)) for name, *numbers in shown],
+        rows=[(name, *(grouped(number) for number in numbers)) for name, *numbers in shown],
         is_open=True,
     )
 
 
 def _count(number: int | None) -> str:
-    return "—" if number is None else f"{number:,}"
+    return "—" if number is None else grouped(number)

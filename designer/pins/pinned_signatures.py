@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from functools import cache
 
+from django.utils.translation import gettext as _
+
 from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.review import holds
@@ -112,10 +114,17 @@ def blocked_by_review(pins: Collection[Pin]) -> dict[int, tuple[FindingState, st
     reasons: dict[int, tuple[FindingState, str]] = {}
     for pin in pins:
         state = review_states.get(pin.version_id)
-        subject = f"“{pin.name}” is pinned to version {printable(pin.version.name, 60)}, which"
+        texts = {"name": pin.name, "version": printable(pin.version.name, 60)}
         if state == FindingState.BLOCKED:
-            reasons[pin.pk] = state, f"{subject} was blocked in review. Move the pin to another version."
+            message = _(
+                "“{name}” is pinned to version {version}, which was blocked in review. "
+                "Move the pin to another version."
+            )
+            reasons[pin.pk] = state, message.format(**texts)
         elif state:
-            message = f"{subject} waits for review. An administrator decides there; or move the pin."
-            reasons[pin.pk] = state, message
+            message = _(
+                "“{name}” is pinned to version {version}, which waits for review. "
+                "An administrator decides there; or move the pin."
+            )
+            reasons[pin.pk] = state, message.format(**texts)
     return reasons

@@ -287,7 +287,9 @@ def _parse_and_check(signature: Signature, given: Mapping[str, Any], below: Word
             # A title may be removed; every other text needs content.
             reason = why_not(value, MAX_TITLE_LENGTH)
         elif path[-1] == "description":
-            reason = "" if value.strip() else "Write something, or leave it out to keep the vendor's words."
+            reason = (
+                "" if value.strip() else _("Write something, or leave it out to keep the vendor's words.")
+            )
             reason = reason or why_not(value, MAX_DESCRIPTION_LENGTH)
         else:
             reason = ""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -255,7 +256,7 @@ def _runner_states(facts: ToolFacts, now: datetime) -> Iterator[State]:
         yield State("not_tested", "neutral", _("{runs}, not tested yet.").format(runs=runs))
     elif now - last_call.finished_at > EVIDENCE_AGE:
         message = _("{runs}, not tested since {day}.")
-        message = message.format(runs=runs, day=f"{last_call.finished_at:%d %b %Y}")
+        message = message.format(runs=runs, day=date_format(last_call.finished_at, "d M Y"))
         yield State("not_tested", "neutral", message)
     elif last_call.succeeded:
         elapsed = format_elapsed(now - last_call.finished_at)

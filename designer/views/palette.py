@@ -23,11 +23,11 @@ ACTIONS = (
 )
 # The same for the agent whose page is open.
 ACTIONS_OF_AGENT = (
-    (gettext_noop("Review and publish {}"), "publish", "release", Role.DESIGNER),
-    (gettext_noop("Add tools to {}"), "add-tools", "plus", Role.DESIGNER),
-    (gettext_noop("Test {}"), "rehearsals", "play", Role.VIEWER),
-    (gettext_noop("Updates of {}"), "agent-upgrades", "diff", Role.VIEWER),
-    (gettext_noop("Releases of {}"), "release-list", "release", Role.VIEWER),
+    (gettext_noop("Review and publish {agent}"), "publish", "release", Role.DESIGNER),
+    (gettext_noop("Add tools to {agent}"), "add-tools", "plus", Role.DESIGNER),
+    (gettext_noop("Test {agent}"), "rehearsals", "play", Role.VIEWER),
+    (gettext_noop("Updates of {agent}"), "agent-upgrades", "diff", Role.VIEWER),
+    (gettext_noop("Releases of {agent}"), "release-list", "release", Role.VIEWER),
 )
 
 
@@ -40,7 +40,7 @@ def palette(request: HttpRequest) -> HttpResponse:
         Agent.objects.active().visible_to(user).filter(slug=request.GET.get("agent", "")[:MAX_TEXT]).first()
     )
     actions = [
-        JumpTarget(_(words).format(agent.name), reverse(name, args=[agent.slug]), icon)
+        JumpTarget(_(words).format(agent=agent.name), reverse(name, args=[agent.slug]), icon)
         for words, name, icon, least in ACTIONS_OF_AGENT
         if agent and role.includes(least)
     ]

@@ -7,6 +7,7 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
+from catalog.templatetags.display import grouped
 from core.errors import DomainError
 from core.readable_changes import ReadableChange
 from designer import exports
@@ -133,7 +134,7 @@ def _rows(checks: list[Check]) -> list[CheckRow]:
             folded.add(check.code)
             places = {row.where for row in same}
             where = check.where if len(places) == 1 else ""
-            message = _(FOLDED[check.code]).format(count=f"{len(same):,}")
+            message = _(FOLDED[check.code]).format(count=grouped(len(same)))
             rows.append(CheckRow(TONES[check.severity], message, where, tuple(same)))
     return rows
 

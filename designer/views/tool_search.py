@@ -17,6 +17,7 @@ from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import FacetValue, Query, ResultPage, meanings
 from catalog.search.candidates import MAX_CANDIDATES
 from catalog.search.tool_query import ANY_KIND, asked_kinds
+from catalog.templatetags.display import grouped
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, named_keys
 from core.errors import DomainError
@@ -114,7 +115,7 @@ def says_count(page: ResultPage, kind: str = "") -> str:
     items = _count_items(kind, page.count)
     if not page.is_more:
         return items
-    return _("{items}, the best {count} listed").format(items=items, count=f"{MAX_CANDIDATES:,}")
+    return _("{items}, the best {count} listed").format(items=items, count=grouped(MAX_CANDIDATES))
 
 
 def _count_items(kind: str, count: int) -> str:
@@ -129,7 +130,7 @@ def _count_items(kind: str, count: int) -> str:
             text = ngettext("{count} item", "{count} items", count)
         case _:
             text = ngettext("{count} tool", "{count} tools", count)
-    return text.format(count=f"{count:,}")
+    return text.format(count=grouped(count))
 
 
 @dataclass(frozen=True, slots=True)
