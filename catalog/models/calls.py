@@ -374,9 +374,8 @@ class Example(models.Model):
 
     class Meta:
         ordering = ["name", "id"]
-        constraints = [
-            models.UniqueConstraint(fields=["tool", "name"], name="one_example_per_name"),
-        ]
+        # A name is unique among the examples that a user sees (execution/calls/examples.py).
+        indexes = [models.Index(fields=["tool", "name"], name="example_by_name")]
 
     def __str__(self) -> str:
         return self.name

@@ -18,7 +18,7 @@ from designer.environments import mocks
 from designer.environments.mocks import CallFilter, MockedTool
 from designer.models import Pin
 from designer.pins import pinned_signatures
-from execution.activities.mock_masking import masked_mock
+from execution.activities.config_masking import masked_mock
 from execution.activities.mocks import answers, assertions, situations
 from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.assertions import ASSERTIONS, Assertion, Verdict

@@ -6,6 +6,7 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 import protocols
 from catalog.models import Tool
@@ -14,9 +15,10 @@ from designer.exports.document import ReleaseDocument, ReleasedSubAgent, Release
 from designer.models import Agent, Environment, RehearsalRun, RehearsalStatus, Release
 from designer.readiness import obstacles
 from designer.readiness.judgement import State
-from designer.readiness.obstacles import AgentTool, Readiness
-from designer.releases import provenance
+from designer.readiness.obstacles import AgentTool
+from designer.releases import binding_snapshots, provenance
 from designer.releases.provenance import ReceivedTool
+from designer.releases.recorded_bindings import BindingChange
 from execution.activities.mocks.assertions import Verdict
 
 NO_ENVIRONMENT = "no environment"
@@ -26,7 +28,8 @@ NO_ENVIRONMENT = "no environment"
 class SummarizedTool:
     """A tool of the document.
 
-    runs: what runs, by environment; one row without a name if it is the same in all of them.
+    runs: what runs, by environment; one row without a name if it is the same in all of them, and for a
+        release, which has recorded its default environment.
     reaches_vendor: its vendor runs it in one of them.
     state: the worst one in the default environment.
     approval: of the release, None if this version was not released.
@@ -55,7 +58,9 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """nodes: the agents of the tree below the first one. last_run: None if no test has finished."""
+    """places: the environments, of a release only the recorded one. differences: how today's differ from it.
+    last_run: None if no test has finished.
+    """
 
     document: ReleaseDocument
     tools: Sequence[SummarizedTool]
@@ -63,6 +68,7 @@ class Summary:
     destinations: Sequence[Destination]
     rules: Sequence[Verdict]
     last_run: RehearsalRun | None
+    differences: str = ""
 
     @property
     def sub_agents(self) -> Sequence[ReleasedSubAgent]:
@@ -77,8 +83,14 @@ class Summary:
 def summarize_document(
     agent: Agent, document: ReleaseDocument, *, at: datetime, release: Release | None
 ) -> Summary:
-    """Summarize a release, or the draft if `release` is None. Environments and rules are those of today."""
+    """Summarize a release, or the draft if `release` is None.
+
+    A release states what it recorded when it was published. Rules, credentials and the states of its tools
+    are those of today.
+    """
     places = list(agent.environments.all())
+    record = release.bindings if release else {}
+    recorded_rows = {(row["agent"], row["tool_id"]): row for row in record.get("tools", ())}
     pairs = [(node, tool) for node in document.nodes for tool in node.tools]
     default = next((place for place in places if place.is_default), None)
     columns: list[Environment | None] = [*places] if default else [*places, None]
@@ -94,9 +106,12 @@ def summarize_document(
         approval = approvals.get((sub_agent, tool.id, tool.version.digest))
         row = rows_by_tool.get(tool.id)
         by_place = {
-            place.name if place else NO_ENVIRONMENT: readiness[place.pk if place else 0][index]
+            place.name if place else NO_ENVIRONMENT: (one.runs, str(one.activity or ""))
             for place in columns
+            for one in [readiness[place.pk if place else 0][index]]
         }
+        if recorded := recorded_rows.get((node.slug, tool.id)):
+            by_place = {"": (recorded["runs"], recorded["activity_name"])}
         summarized.append(
             SummarizedTool(
                 tool,
@@ -104,7 +119,7 @@ def summarize_document(
                 row.endpoint.vendor.name if row else tool.vendor,
                 approval.version_name if approval else tool.version.label,
                 _describe_runs(by_place),
-                any(one.runs == "vendor" for one in by_place.values()),
+                any(runs == "vendor" for runs, _activity in by_place.values()),
                 readiness[default.pk if default else 0][index].states[0],
                 approval,
             )
@@ -113,6 +128,11 @@ def summarize_document(
     runs = RehearsalRun.objects.filter(agent=agent, release=None, status=RehearsalStatus.SUCCEEDED)
     if release:
         runs = runs.filter(finished_at__lte=release.created_at)
+    differences = ""
+    if record and release:
+        moved = binding_snapshots.list_moved_bindings(agent.pk, release, document)
+        differences = _describe_differences(record["environment"], default.name if default else "", moved)
+        places = [Environment(name=record["environment"], is_default=True)] if record["environment"] else []
     return Summary(
         document,
         summarized,
@@ -120,19 +140,40 @@ def summarize_document(
         _destinations(summarized, rows_by_tool),
         mocks.check_assertions(agent, mocks.assertions_of(agent), mocks.CallFilter()),
         runs.select_related("asks").defer("payload", "results").order_by("-pk").first(),
+        differences,
     )
 
 
-def _describe_runs(by_place: Mapping[str, Readiness]) -> list[tuple[str, str]]:
+def _describe_differences(recorded_place: str, place: str, moved: Sequence[BindingChange]) -> str:
+    sentences = [moved[0].message] if moved else []
+    if len(moved) > 1:
+        sentences.append(
+            ngettext(
+                "{count} more tool is run differently now.",
+                "{count} more tools are run differently now.",
+                len(moved) - 1,
+            ).format(count=len(moved) - 1)
+        )
+    if place != recorded_place:
+        sentences.append(
+            _("The default environment is “{name}” now.").format(name=place)
+            if place
+            else _("There is no default environment now.")
+        )
+    return " ".join(sentences)
+
+
+def _describe_runs(by_place: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return a sentence for each environment. by_place: what runs, and the activity's name."""
     words = {"vendor": _("its vendor"), "latent": _("simulated by the model"), "nothing": _("nothing")}
     described = [
         (
             place,
-            _("implementation “{implementation}”").format(implementation=row.activity)
-            if row.activity
-            else words.get(row.runs, words["nothing"]),
+            _("implementation “{implementation}”").format(implementation=activity)
+            if activity
+            else words.get(runs, words["nothing"]),
         )
-        for place, row in by_place.items()
+        for place, (runs, activity) in by_place.items()
     ]
     return described if len({text for _place, text in described}) > 1 else [("", described[0][1])]
 
@@ -143,14 +184,14 @@ def _destinations(tools: Iterable[SummarizedTool], rows: Mapping[int, Tool]) -> 
         row = rows.get(summarized.tool.id)
         if row is None or not summarized.reaches_vendor:
             continue
-        endpoint, needs = row.endpoint, summarized.tool.signature.requirements
+        needs = summarized.tool.signature.requirements
         if needs.user or needs.secrets:
             identity = _("the end user")
         else:
-            identity = _("this organisation") if endpoint.credential_id else _("none")
+            identity = _("this organisation") if row.endpoint.credential_id else _("none")
         key = (
-            urlsplit(endpoint.url).netloc,
-            protocols.get(endpoint.protocol).label,
+            urlsplit(summarized.tool.endpoint).netloc,
+            protocols.get(summarized.tool.protocol).label,
             summarized.vendor,
             identity,
         )

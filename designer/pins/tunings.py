@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from msgspec import UNSET
 
 from catalog.models import Tool, ToolVersion
+from catalog.rules.sensitive_values import restore as restore_masked
 from catalog.tools import effective_texts
 from catalog.tools.effective_texts import Rewrite
 from core.canonical_json import canonical
@@ -34,6 +35,7 @@ from designer.signatures.words import (
     stale,
 )
 from designer.texts import why_not
+from execution.calls.masking import masked_arguments
 from people import audit
 from people.audit import edit_conflicts
 from people.models import AuditEntry, User
@@ -121,7 +123,8 @@ def restore(
 ) -> Tuning | None:
     """Restore the exact texts after the change with this number in the audit trail.
 
-    Texts that the current version has no member for are restored too, and `misfits` reports them.
+    Texts that the current version has no member for are restored too, and `misfits` reports them. A sensitive
+    preset, which the audit trail masks, stays as it is. Raises DomainError if there is none now.
     """
     target, version = _locked(target)
     old = tuning_of(target)
@@ -136,6 +139,7 @@ def restore(
     if change is None or change.pk != entry:
         message = _("There is no such change of these words. Their history lists them all.")
         raise DomainError("no_such_entry", message, status=404)
+    texts["parameters"] = restore_masked(texts["parameters"], facts(old)["parameters"])
     tool = target.tool if isinstance(target, Pin) else target
     versions_by_name = (row for row in tool.versions.all() if row.name == texts["against"])
     # An entry from before versions had names matches none; then the current version counts.
@@ -190,7 +194,8 @@ def copy_tuning(tuning: Tuning, pin: Pin, *, actor: User, why: str) -> None:
     """Copy the texts to a pin of the same version that has none yet."""
     texts = {name: getattr(tuning, name) for name in (*MEMBERS, "replaced")}
     new = Tuning.objects.create(pin=pin, against=tuning.against, updated_by=actor, **texts)
-    audit.record(actor, "tune", pin, before=facts(None), after=facts(new), why=why, agent=pin.agent_id)
+    after = _masked_facts(pin.tool_id, facts(new))
+    audit.record(actor, "tune", pin, before=facts(None), after=after, why=why, agent=pin.agent_id)
 
 
 def history(target: Pin | Tool) -> QuerySet[AuditEntry]:
@@ -246,6 +251,19 @@ def facts(tuning: Tuning | None) -> dict[str, Any]:
         }
     texts = {name: getattr(tuning, name) for name in (*MEMBERS, "replaced")}
     return texts | {"against": tuning.against.name}
+
+
+def _masked_facts(tool: int, recorded: dict[str, Any]) -> dict[str, Any]:
+    # Entries of the audit trail cannot be changed, so sensitive presets are masked before they are written.
+    parameters = recorded["parameters"]
+    presets = {name: words["preset"] for name, words in parameters.items() if "preset" in words}
+    masked = masked_arguments(tool, presets)
+    return recorded | {
+        "parameters": {
+            name: words | {"preset": masked[name]} if name in masked else words
+            for name, words in parameters.items()
+        }
+    }
 
 
 def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
@@ -345,12 +363,13 @@ def _store_state(
         old.delete()
     if isinstance(target, Tool):
         effective_texts.changed(target)
+    tool = target.tool_id if isinstance(target, Pin) else target.pk
     audit.record(
         actor,
         action,
         target,
-        before=facts(old),
-        after=facts(new),
+        before=_masked_facts(tool, facts(old)),
+        after=_masked_facts(tool, facts(new)),
         agent=target.agent_id if isinstance(target, Pin) else None,
     )
     return new

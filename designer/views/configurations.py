@@ -37,6 +37,11 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
         signature=signature,
         prefix="values",
         given=initial,
+        marked=[
+            pointer
+            for sensitive in configurations.sensitive_members(row)
+            for pointer in ([sensitive] if sensitive else map("/{}".format, initial))
+        ],
     )
     if request.method == "POST" and name.is_valid() and values.is_valid():
         try:
@@ -57,7 +62,7 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "name_form": name,
         "values_form": values,
-        "kept": configurations.newest(row),
+        "kept": configurations.mask_values(row, configurations.newest(row)),
         "chosen": {
             configuration.pk
             for configuration in row.configurations.filter(pins__removed_at=None, pins__isnull=False)

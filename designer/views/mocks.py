@@ -23,7 +23,7 @@ from designer.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
-from execution.activities.mock_masking import masked_mock
+from execution.activities.config_masking import masked_mock
 from execution.activities.mocks import answers
 from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.situations import KINDS

@@ -19,7 +19,7 @@ from core.errors import DomainError, invalid
 from core.outbound import policy
 from core.outbound.errors import RefusedError
 from execution.activities import kinds, pinned_callees, reach
-from execution.activities.mock_masking import masked_mock
+from execution.activities.config_masking import masked_config, masked_mock
 from execution.activities.picking import ActivityFault
 from people import audit
 from people.audit import edit_conflicts
@@ -183,9 +183,10 @@ def facts(activity: Activity) -> dict[str, Any]:
 
 def _masked_facts(activity: Activity, recorded: dict[str, Any]) -> dict[str, Any]:
     # Entries of the audit trail cannot be changed, so sensitive values are masked before they are written.
+    config = recorded["config"]
     if activity.tool_id is None:
-        return recorded
-    return recorded | {"config": masked_mock(activity.tool_id, recorded["config"])}
+        return recorded | {"config": masked_config(config, current(activity).interface)}
+    return recorded | {"config": masked_mock(activity.tool_id, config)}
 
 
 def current(activity: Activity) -> ActivityVersion:

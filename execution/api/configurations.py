@@ -46,7 +46,8 @@ class ConfigurationStates(ConfigurationOutput):
 
     @extend_schema_field(ConfigurationOutput(many=True))
     def get_states(self, row: Configuration) -> Any:
-        return ConfigurationOutput(configurations.states(row.tool, row.name), many=True).data
+        states = configurations.mask_values(row.tool, configurations.states(row.tool, row.name))
+        return ConfigurationOutput(states, many=True).data
 
 
 @extend_schema(tags=["configurations"])
@@ -60,6 +61,10 @@ class ConfigurationList(ListAPIView[Configuration]):
     def get_queryset(self) -> QuerySet[Configuration]:
         return configurations.newest(get_object_or_404(Tool, pk=self.kwargs["pk"]))
 
+    def paginate_queryset(self, queryset: Any) -> Any:
+        tool = get_object_or_404(Tool, pk=self.kwargs["pk"])
+        return configurations.mask_values(tool, super().paginate_queryset(queryset) or ())
+
     @extend_schema(request=ConfigurationInput, responses={201: ConfigurationOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Keep values under a name. Other values under a name that there is become its next state."""
@@ -67,7 +72,8 @@ class ConfigurationList(ListAPIView[Configuration]):
         body.is_valid(raise_exception=True)
         tool = get_object_or_404(Tool, pk=pk)
         configuration = configurations.save(tool, actor=person(request), **body.validated_data)
-        return Response(ConfigurationOutput(configuration).data, status=201)
+        (shown,) = configurations.mask_values(tool, [configuration])
+        return Response(ConfigurationOutput(shown).data, status=201)
 
 
 @extend_schema(tags=["configurations"])
@@ -78,7 +84,9 @@ class ConfigurationDetail(GenericAPIView[Configuration]):
     queryset = Configuration.objects.none()
 
     def get(self, request: Request, pk: int, name: str) -> Response:
-        return Response(ConfigurationStates(_get_configuration(pk, name)).data)
+        configuration = _get_configuration(pk, name)
+        (shown,) = configurations.mask_values(configuration.tool, [configuration])
+        return Response(ConfigurationStates(shown).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int, name: str) -> Response:

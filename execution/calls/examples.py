@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from catalog.models import Call, Example, Tool
-from core import display_names, unique_violations
+from core import display_names
 from core.errors import DomainError
 from execution.calls import masking
 from people import audit
@@ -30,19 +30,20 @@ def store_example(
     name = name.strip()
     if reason := display_names.name_problem(name, MAX_NAME_LENGTH):
         raise DomainError("invalid", _("Give the example another name."), fields={"name": reason})
-    if Example.objects.filter(tool=tool).count() >= MAX_PER_TOOL:
-        message = _("A tool has up to {maximum} examples. Remove one first.").format(maximum=MAX_PER_TOOL)
+    Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
+    # Users outside of a team are not told that its examples exist, so those are neither counted nor compared.
+    visible = Example.objects.filter(tool=tool).visible_to(actor)
+    if visible.filter(created_by=actor).count() >= MAX_PER_TOOL:
+        message = _("You have {maximum} examples of this tool, which is the most. Remove one first.").format(
+            maximum=MAX_PER_TOOL
+        )
         raise DomainError("too_many_examples", message, status=409)
-    try:
-        with transaction.atomic():
-            example = Example.objects.create(
-                tool=tool, name=name, arguments=arguments, created_by=actor, created_name=str(actor)
-            )
-    except IntegrityError as exc:
-        if not unique_violations.is_taken(exc):
-            raise
+    if visible.filter(name=name).exists():
         message = _("There is an example “{name}” already. Choose another name.").format(name=name)
-        raise DomainError("name_taken", message, fields={"name": message}, status=409) from exc
+        raise DomainError("name_taken", message, fields={"name": message}, status=409)
+    example = Example.objects.create(
+        tool=tool, name=name, arguments=arguments, created_by=actor, created_name=str(actor)
+    )
     facts = {"tool": tool.pk, "call": call.pk} if call else {"tool": tool.pk}
     audit.record(actor, "save", example, after=facts)
     return Example.objects.get(pk=example.pk)

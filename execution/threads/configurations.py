@@ -4,18 +4,24 @@ A configuration has a name and numbered states. It belongs to the tool, and ever
 may choose it, so it must not contain secrets.
 """
 
+import copy
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
+from msgspec import UNSET
 
 from catalog.models import Configuration, Tool, ToolVersion
+from catalog.rules.sensitive_values import mask, restore
+from catalog.tools.sensitive_values import NONE, marks_of
 from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
+from core.schema import pointers
 from people import audit
 from people.models import User
 from protocols.calls import arguments
@@ -46,20 +52,21 @@ def why_not(version: ToolVersion, values: object) -> str:
 @transaction.atomic
 def save(tool: Tool, *, actor: User, name: str, values: Any) -> Configuration:
     """Store the values as the newest state of this name. Do nothing if the newest state has the same
-    values."""
+    values. A masked value stays as it is stored."""
     tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
     name = name.strip()
     if not re.fullmatch(NAME, name):
         message = _("A name has up to 60 letters, digits, spaces, dots, hyphens and underscores.")
         raise invalid(name=message)
+    states = tool.configurations.filter(name__iexact=name)
+    before = states.order_by("-number").first()
+    values = restore(values, before.values if before else UNSET)
     if tool.current is None or (reason := why_not(tool.current, values)):
         raise invalid(values=_("The tool has no version to configure.") if tool.current is None else reason)
     if len(canonical(values)) > MAX_VALUES_BYTES:
         raise invalid(
             values=_("The values are larger than {maximum} kB.").format(maximum=MAX_VALUES_BYTES // 1024)
         )
-    states = tool.configurations.filter(name__iexact=name)
-    before = states.order_by("-number").first()
     if before and before.removed_at is None and canonical(before.values) == canonical(values):
         return before
     if before is None and newest(tool).count() >= MAX_NAMES:
@@ -73,15 +80,30 @@ def save(tool: Tool, *, actor: User, name: str, values: Any) -> Configuration:
         created_by=actor,
         created_name=str(actor),
     )
-    replaced = {"configuration": str(before), "values": before.values} if before else None
-    audit.record(
-        actor,
-        "configure",
-        tool,
-        before=replaced,
-        after={"configuration": str(configuration), "values": values},
-    )
+    facts = [
+        {"configuration": str(row), "values": row.values}
+        for row in mask_values(tool, [*([before] if before else []), configuration])
+    ]
+    audit.record(actor, "configure", tool, before=facts[0] if before else None, after=facts[-1])
     return configuration
+
+
+def mask_values(tool: Tool, rows: Iterable[Configuration]) -> list[Configuration]:
+    """Return the states with masks in place of sensitive values, because every user may read them."""
+    marks = sensitive_members(tool)
+    shown = [copy.copy(row) for row in rows]
+    for row in shown:
+        row.values = mask(row.values, marks)
+    return shown
+
+
+def sensitive_members(tool: Tool) -> list[str]:
+    """Return the pointers of the sensitive members of the tool's configurations."""
+    marks = marks_of([tool.pk]).get(tool.pk, NONE).inputs
+    parameter = parameter_of(tool.current) if marks and tool.current else None
+    steps_of_marks = [pointers.split(pointer) for pointer in marks]
+    name = parameter.name if parameter else INPUT
+    return [pointers.join(steps[1:]) for steps in steps_of_marks if steps[0] == name]
 
 
 @transaction.atomic

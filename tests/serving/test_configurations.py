@@ -5,6 +5,8 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from catalog.models import Call, Configuration
+from catalog.rules.sensitive_values import MASK
+from catalog.tools import sensitive_values
 from designer.exports import document as release_document
 from designer.models import Pin, Release
 from people.models import AuditEntry, Role
@@ -235,3 +237,26 @@ def test_configurations_are_kept_and_chosen_on_pages(api, desk, owner):
     pin.refresh_from_db()
     assert pin.configuration == row
     assert page.get(f"/tools/{make_tool(endpoint=make_endpoint()).pk}/configurations/").status_code == 404
+
+
+def test_sensitive_members_are_masked_and_stay_as_stored(api, owner, desk):
+    _, pin = desk
+    sensitive_values.mark(pin.tool, actor=owner, inputs=["/config/tone"], outputs=[])
+    for values in ({"tone": "warm"}, {"tone": MASK, "pages": 2}):
+        saved = api.post(url_of(pin), {"name": "Letters", "values": values}, format="json")
+        assert saved.status_code == 201, saved.json()
+    assert [row.values["tone"] for row in Configuration.objects.all()] == ["warm", "warm"]
+    page = Client()
+    page.force_login(owner)
+    here = f"/tools/{pin.tool_id}/configurations/"
+    row = Configuration.objects.get(number=2)
+    entries = AuditEntry.objects.filter(action="configure")
+    texts = {
+        "audit": str(list(entries.values("before", "after"))),
+        "reply": saved.content.decode(),
+        "list": api.get(url_of(pin)).content.decode(),
+        "states": api.get(url_of(pin, "Letters/")).content.decode(),
+        "page": page.get(here).content.decode().partition('id="kept"')[2],
+        "form": str(page.get(f"{here}?from={row.pk}").context["values_form"].initial),
+    }
+    assert [name for name, text in texts.items() if "warm" in text or MASK not in text] == []

@@ -71,6 +71,24 @@ def test_each_environment_states_what_runs_there(agent, designer):
     assert one.reaches_vendor
 
 
+def test_a_release_states_what_was_recorded_and_how_today_differs(agent, designer):
+    release = publishing.publish(agent, actor=designer, note="First")
+    address = f"/agents/{agent.slug}/releases/{release.number}/read/"
+    assert viewer().get(address).context["summary"].differences == ""
+    place = environments.create(agent, actor=designer, name="test")
+    environments.make_default(place, actor=designer)
+    mocks.bind_all(place, actor=designer)
+    summary = viewer().get(address).context["summary"]
+    assert (summary.tools[0].runs, summary.tools[0].reaches_vendor) == ([("", "its vendor")], True)
+    assert list(summary.places) == []
+    assert "erase_order" in summary.differences
+    assert "“test”" in summary.differences
+    again = publishing.publish(agent, actor=designer, note="Second")
+    summary = viewer().get(f"/agents/{agent.slug}/releases/{again.number}/read/").context["summary"]
+    assert [row.name for row in summary.places] == ["test"]
+    assert (summary.differences, summary.tools[0].reaches_vendor) == ("", False)
+
+
 def test_it_offers_no_change(agent, designer):
     """An auditor reads: the page has no form of its own and no greyed field."""
     publishing.publish(agent, actor=designer, note="First")

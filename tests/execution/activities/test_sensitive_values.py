@@ -3,11 +3,12 @@
 import pytest
 from rest_framework.test import APIClient
 
-from catalog.models import Call
+from catalog.models import Call, Tool
 from catalog.rules.sensitive_values import MASK
 from catalog.tools import sensitive_values
-from people.models import Role
-from tests.execution.activities.test_steps import call, composite, two_steps
+from execution.activities import operations
+from people.models import AuditEntry, Role
+from tests.execution.activities.test_steps import call, composite, make_activity, two_steps
 from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 
@@ -94,3 +95,22 @@ def test_the_other_calls_of_a_tool_stay_as_they_are(ended, admin, client):
     sensitive_values.mark(ended.tool, actor=admin, inputs=["/place"], outputs=[])
     row = client.get(f"/api/v1/tools/{alone.tool_id}/calls/{alone.pk}/").json()
     assert row["arguments"] == {"name": PLACE}
+
+
+def test_fixed_values_of_an_activity_are_masked_in_the_audit_trail(admin):
+    interface, config = two_steps("http://127.0.0.1:9")
+    finds, tells = config["steps"]
+    sensitive_values.mark(interface.tool, actor=admin, inputs=["/place"], outputs=["/sky"])
+    sensitive_values.mark(Tool.objects.get(pk=tells["tool"]), actor=admin, inputs=["/city"], outputs=[])
+    steps = [
+        {**finds, "inputs": {"name": {"input": "place", "otherwise": PLACE}}},
+        {**tells, "inputs": {"city": {"value": PLACE}}},
+    ]
+    activity = make_activity("composite", steps, {"sky": {"value": SKY}}, interface)
+    outer = [{"activity": activity.pk, "inputs": {"place": {"value": PLACE}}}]
+    make_activity("composite", outer, {}, interface)
+    operations.change(activity, actor=admin, config={"steps": steps[:1], "outputs": {}})
+    entries = list(AuditEntry.objects.filter(kind="activity").order_by("pk").values("before", "after"))
+    assert len(entries) == 3
+    assert [text for text in map(str, entries) if PLACE in text or SKY in text] == []
+    assert entries[0]["after"]["config"]["steps"][1]["tool"] == tells["tool"]

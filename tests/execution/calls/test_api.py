@@ -5,10 +5,10 @@ import pytest
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
 from catalog.models.runs import Trigger
-from execution.calls import requesting
+from execution.calls import examples, requesting
 from people.models import Role
 from protocols.signature import Annotations
-from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply
 from tests.protocols.openapi.documents import document, operation
 
@@ -175,6 +175,17 @@ def test_arguments_are_kept_as_an_example_and_forgotten_again(designer_api):
     assert designer_api.get(url).json()["results"] == [response.json()]
     assert designer_api.delete(f"{url}{response.json()['id']}/").status_code == 204
     assert not Example.objects.exists()
+
+
+@pytest.mark.django_db
+def test_examples_of_others_are_neither_compared_nor_counted(designer_api, monkeypatch):
+    monkeypatch.setattr(examples, "MAX_PER_TOOL", 1)
+    call, other = make_call(), make_user(Role.DESIGNER)
+    examples.save_example(call, actor=other, name="Capital")
+    saved = designer_api.post(f"/api/v1/tools/{call.tool_id}/examples/", {"call": call.pk, "name": "Capital"})
+    assert saved.status_code == 201, saved.json()
+    again = designer_api.post(f"/api/v1/tools/{call.tool_id}/examples/", {"call": call.pk, "name": "Next"})
+    assert (again.status_code, again.json()["code"]) == (409, "too_many_examples")
 
 
 @pytest.mark.django_db

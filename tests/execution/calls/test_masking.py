@@ -310,3 +310,20 @@ def test_a_mask_is_restored_at_the_same_member(written, stored, expected):
         assert [*refused.value.fields] == [expected]
     else:
         assert restore(written, stored) == (expected or stored[::-1])
+
+
+def test_presets_are_masked_in_the_audit_trail_and_restored_from_what_is_stored(desk, designer):
+    pin, _ = desk
+    client, address = program(designer), f"/api/v1/agents/desk/pins/{pin.pk}/tuning/"
+    for title, preset in (("Pay", SECRET), ("Pay now", "another")):
+        body = {"title": title, "parameters": {"city": {"preset": preset}}}
+        assert client.put(address, body, format="json").status_code == 200
+    entries = AuditEntry.objects.filter(kind="pin", action="tune").order_by("pk")
+    first = entries.first()
+    assert [entry.after["title"] for entry in entries] == ["Pay", "Pay now"]
+    assert SECRET not in str(list(entries.values("before", "after")))
+    restored = client.post(f"{address}restore/", {"entry": first.pk}, format="json").json()
+    assert (restored["title"], restored["parameters"]["city"]["preset"]) == ("Pay", "another")
+    client.delete(address)
+    refused = client.post(f"{address}restore/", {"entry": first.pk}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (400, "masked_value")
