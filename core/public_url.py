@@ -47,16 +47,14 @@ def is_foreign_page(request: HttpRequest) -> bool:
         return True
     if origin_of(origin) in {origin_of(address) for address in addresses if address}:
         return False
-    return not any(_matches(origin, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS)
-
-
-def _matches(origin: str, trusted: str) -> bool:
-    # CSRF_TRUSTED_ORIGINS of Django: `https://*.example.com` covers all names below that domain.
-    scheme, _, host = trusted.partition("://")
-    if not host.startswith("*"):
-        return origin_of(origin) == origin_of(trusted)
     parts = urlsplit(origin)
-    return parts.scheme == scheme and is_same_domain(parts.netloc, host.lstrip("*"))
+    for trusted in settings.CSRF_TRUSTED_ORIGINS:
+        # As Django reads it: `https://*.example.com` covers all names below that domain.
+        scheme, _, host = trusted.partition("://")
+        is_below = host.startswith("*") and is_same_domain(parts.netloc, host.lstrip("*"))
+        if (is_below and parts.scheme == scheme) or origin_of(origin) == origin_of(trusted):
+            return False
+    return True
 
 
 def foreign_page_message(request: HttpRequest) -> str:

@@ -51,7 +51,11 @@ class RoleRequiredMiddleware(LoginRequiredMiddleware):
             current_path = urlsplit(request.headers.get("HX-Current-URL", "")).path
             query = urlencode({"next": current_path}) if current_path else ""
             return HttpResponse(status=401, headers={"HX-Redirect": f"{resolve_url('login')}?{query}"})
-        roles = _roles(request, view_func)
+        roles = dict.fromkeys(SAFE_METHODS, getattr(view_func, "read_role", Role.VIEWER))
+        if write_role := getattr(view_func, "write_role", None):
+            roles["POST"] = write_role
+        if request.resolver_match and request.resolver_match.app_name == "admin":
+            roles = dict.fromkeys((*SAFE_METHODS, "POST"), Role.ADMIN)
         if request.method not in roles:
             return HttpResponseNotAllowed(list(roles))
         if reason := reason_against(request.user, roles[request.method]):
@@ -61,11 +65,3 @@ class RoleRequiredMiddleware(LoginRequiredMiddleware):
     def get_login_url(self, view_func: Callable[..., Any]) -> str:
         # Django's admin has a sign-in page of its own; Pegboard has only one.
         return settings.LOGIN_URL
-
-
-def _roles(request: HttpRequest, view_func: Callable[..., Any]) -> dict[str, Role]:
-    if request.resolver_match and request.resolver_match.app_name == "admin":
-        return dict.fromkeys((*SAFE_METHODS, "POST"), Role.ADMIN)
-    roles = dict.fromkeys(SAFE_METHODS, getattr(view_func, "read_role", Role.VIEWER))
-    write_role = getattr(view_func, "write_role", None)
-    return {**roles, "POST": write_role} if write_role else roles

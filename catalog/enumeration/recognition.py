@@ -5,6 +5,7 @@ credential. So
 the other protocols are tried before an administrator sees the error.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 import protocols
@@ -40,17 +41,15 @@ def explain(endpoint: Endpoint, error: ProtocolError, policy: Policy | None = No
     if endpoint.last_success_at or isinstance(error, UnavailableError) or is_mcp:
         return error
     for other in protocols.PROTOCOLS:
-        if other.name != endpoint.protocol and _lists_tools(endpoint, other, policy):
-            return WrongProtocolError(endpoint, other)
-    return error
-
-
-def _lists_tools(endpoint: Endpoint, other: type[Protocol], policy: Policy | None) -> bool:
-    draft = Endpoint(protocol=other.name, url=endpoint.url, authorities=endpoint.authorities)
-    draft.credential = endpoint.credential
-    try:
-        with sessions.open_session(draft, limits=LIMITS, policy=policy) as session:
+        if other.name == endpoint.protocol:
+            continue
+        draft = Endpoint(protocol=other.name, url=endpoint.url, authorities=endpoint.authorities)
+        draft.credential = endpoint.credential
+        with (
+            suppress(ProtocolError),
+            sessions.open_session(draft, limits=LIMITS, policy=policy) as session,
+        ):
             page = next(iter(draft.speak().enumerate(session, NothingKnown())), None)
-    except ProtocolError:
-        return False
-    return page is not None and bool(page.items)
+            if page is not None and page.items:
+                return WrongProtocolError(endpoint, other)
+    return error

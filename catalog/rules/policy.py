@@ -141,15 +141,13 @@ def apply_policy(
     if not stopping:
         return None
     action = max((policy[class_] for class_ in stopping), key=_STRICTNESS.index)
-    reasons = tuple(reason for class_ in stopping for reason in _reasons(class_, alarms))
-    return Stop(action, "high" if SEVERE & set(stopping) else "medium", reasons)
-
-
-def _reasons(class_: Class, alarms: Sequence[Alarm]) -> tuple[str, ...]:
-    """Return the reasons for a class. Alarms about the name have their own."""
-    severity = {"alarm_high": "high", "alarm_medium": "medium"}.get(class_)
-    codes = {alarm.code for alarm in alarms if alarm.severity == severity}
-    if not codes & ABOUT_NAMES:
-        return (CLASSES[class_][1],)
-    name_reason = "its name is or looks like that of another vendor's tool"
-    return (name_reason,) if codes <= ABOUT_NAMES else (CLASSES[class_][1], name_reason)
+    reasons = []
+    for class_ in stopping:
+        severity = {"alarm_high": "high", "alarm_medium": "medium"}.get(class_)
+        codes = {alarm.code for alarm in alarms if alarm.severity == severity}
+        if not codes or codes - ABOUT_NAMES:
+            reasons.append(CLASSES[class_][1])
+        # Alarms about the name have a reason of their own.
+        if codes & ABOUT_NAMES:
+            reasons.append("its name is or looks like that of another vendor's tool")
+    return Stop(action, "high" if SEVERE & set(stopping) else "medium", tuple(reasons))

@@ -150,24 +150,18 @@ def output_value(value: Any) -> dict[str, Any]:
         return {"plain": _("empty")}
     if isinstance(value, list) and len(value) <= MAX_ROWS and _are_plain(value):
         return {"items": [_cell(item) for item in value]}
-    if columns := _columns(value):
-        rows = [[_cell(row.get(column)) for column in columns] for row in value[:MAX_ROWS]]
-        return {"columns": [shown(c) for c in columns], "rows": rows, "more": len(value) - len(rows)}
+    # The members of rows that are flat objects with few members are columns.
+    rows = value[:MAX_ROWS] if isinstance(value, list) and all(isinstance(row, dict) for row in value) else []
+    is_flat = all(_are_plain(row.values()) for row in rows)
+    columns = list(dict.fromkeys(name for row in rows for name in row)) if is_flat else []
+    if 0 < len(columns) <= MAX_COLUMNS:
+        cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+        return {"columns": [shown(c) for c in columns], "rows": cells, "more": len(value) - len(cells)}
     facts = list(islice(outline_rows(value), MAX_ROWS + 1))
     return {
         "facts": [(shown(path), shown(_cut(text, MAX_TEXT_LENGTH))) for path, text in facts[:MAX_ROWS]],
         "is_cut": len(facts) > MAX_ROWS,
     }
-
-
-def _columns(value: Any) -> list[str]:
-    # The members of rows that are flat objects with few members; none for anything else.
-    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
-        return []
-    if not all(_are_plain(row.values()) for row in value[:MAX_ROWS]):
-        return []
-    columns = list(dict.fromkeys(name for row in value[:MAX_ROWS] for name in row))
-    return columns if len(columns) <= MAX_COLUMNS else []
 
 
 def _are_plain(values: Iterable[Any]) -> bool:

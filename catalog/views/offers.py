@@ -15,7 +15,6 @@ from catalog.credentials.oauth import client_registration, discovery, sign_in
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
 from catalog.credentials.oauth.clients import Registered
 from catalog.credentials.oauth.discovery import Discovery
-from catalog.credentials.oauth.server_metadata import Server
 from catalog.models import Credential
 from core import strict_json
 from core.errors import DomainError
@@ -54,34 +53,32 @@ def look(
 
 def offers_of(request: HttpRequest, found: Discovery, *, may_sign_in: bool = True) -> dict[str, Any]:
     """Return the context for the templates of `look`, from an earlier discovery."""
-    offers = [_offer(request, found, server, may_sign_in) for server in found.servers]
+    offers = []
+    for server in found.servers:
+        signs_in = may_sign_in and bool(server.authorization_url) and not server.problem
+        settings = {
+            "token_url": server.token_url,
+            "authorization_url": server.authorization_url,
+            "revocation_url": server.revocation_url,
+            "issuer": server.issuer,
+            "states_issuer": server.states_issuer,
+            "client_authentication": server.client_authentication,
+            "scope": server.scopes_to_request(found.scope),
+            "resource": found.resource,
+        }
+        offer = {
+            "server": server,
+            "host": urlsplit(server.authorization_url or server.token_url or server.issuer).netloc,
+            "scope": settings["scope"],
+            "settings": json.dumps(settings),
+        }
+        if signs_in and server.registration_url:
+            offer["register"] = json.dumps(settings | {"registration_url": server.registration_url})
+        if signs_in and server.takes_documents and (document := document_url(request)):
+            as_document = {"client_id": document, "client_authentication": ClientAuthentication.NONE}
+            offer["as_document"] = json.dumps(settings | as_document)
+        offers.append(offer)
     return {"found": found, "offers": offers, "refused_address": ""}
-
-
-def _offer(request: HttpRequest, found: Discovery, server: Server, may_sign_in: bool) -> dict[str, Any]:
-    signs_in = may_sign_in and bool(server.authorization_url) and not server.problem
-    settings = {
-        "token_url": server.token_url,
-        "authorization_url": server.authorization_url,
-        "revocation_url": server.revocation_url,
-        "issuer": server.issuer,
-        "states_issuer": server.states_issuer,
-        "client_authentication": server.client_authentication,
-        "scope": server.scopes_to_request(found.scope),
-        "resource": found.resource,
-    }
-    offer = {
-        "server": server,
-        "host": urlsplit(server.authorization_url or server.token_url or server.issuer).netloc,
-        "scope": server.scopes_to_request(found.scope),
-        "settings": json.dumps(settings),
-    }
-    if signs_in and server.registration_url:
-        offer["register"] = json.dumps(settings | {"registration_url": server.registration_url})
-    if signs_in and server.takes_documents and (document := document_url(request)):
-        as_document = {"client_id": document, "client_authentication": ClientAuthentication.NONE}
-        offer["as_document"] = json.dumps(settings | as_document)
-    return offer
 
 
 def accepted_offer(request: HttpRequest) -> dict[str, Any]:

@@ -58,26 +58,25 @@ class PartFinder:
             self._blocks.update(_blocks(secret, begin))
 
     def is_in(self, text: bytes) -> bool:
+        size = MIN_PART_LENGTH
         for begin in range(0, _BLOCK, _STRIDE):
             blocks = _blocks(text, begin)
-            if not self._blocks.isdisjoint(blocks) and self._is_around(text, begin, blocks):
+            if self._blocks.isdisjoint(blocks):
+                continue
+            if not self._parts:
+                self._parts.update(
+                    secret[start : start + size]
+                    for secret in self._secrets
+                    for start in range(len(secret) - size + 1)
+                )
+            hits = (begin + index * _BLOCK for index, block in enumerate(blocks) if block in self._blocks)
+            if any(
+                text[start : start + size] in self._parts
+                for hit in hits
+                for start in range(max(0, hit + _BLOCK - size), hit + 1)
+            ):
                 return True
         return False
-
-    def _is_around(self, text: bytes, begin: int, blocks: "memoryview[int]") -> bool:
-        size = MIN_PART_LENGTH
-        if not self._parts:
-            self._parts.update(
-                secret[start : start + size]
-                for secret in self._secrets
-                for start in range(len(secret) - size + 1)
-            )
-        hits = (begin + index * _BLOCK for index, block in enumerate(blocks) if block in self._blocks)
-        return any(
-            text[start : start + size] in self._parts
-            for hit in hits
-            for start in range(max(0, hit + _BLOCK - size), hit + 1)
-        )
 
 
 def _blocks(text: bytes, begin: int) -> "memoryview[int]":

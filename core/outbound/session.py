@@ -330,7 +330,15 @@ class Session(RequestMethods):
     def send(self, request: Request) -> Reply:
         if request.method not in _METHODS or not _QUERY.fullmatch(request.query):
             raise RefusedError("REQUEST", "The request contains characters that HTTP does not allow there.")
-        target = self._target(request.path, request.query)
+        dots = any(unquote(segment) in {".", ".."} for segment in request.path.split("/"))
+        if dots or not _PATH.fullmatch(request.path):
+            path = printable(request.path)
+            raise RefusedError("PATH", f"The path {path} would leave the endpoint's address.")
+        # Parameters of the address are added, unless the request has parameters of the same name.
+        names = {part.partition("=")[0] for part in request.query.split("&")}
+        fixed_parts = [part for part in self._url.query.split("&") if part.partition("=")[0] not in names]
+        query = "&".join(part for part in (*fixed_parts, request.query) if part)
+        target = (self._url.path + request.path or "/") + (f"?{query}" if query else "")
         for pause in self._limits.backoff if request.is_repeatable else ():
             try:
                 return self._exchange(request, target)
@@ -345,17 +353,6 @@ class Session(RequestMethods):
                     raise
             self.sleep(wait)
         return self._exchange(request, target)
-
-    def _target(self, path: str, query: str) -> str:
-        dots = any(unquote(segment) in {".", ".."} for segment in path.split("/"))
-        if dots or not _PATH.fullmatch(path):
-            raise RefusedError("PATH", f"The path {printable(path)} would leave the endpoint's address.")
-        # Parameters of the address are added, unless the request has parameters of the same name.
-        names = {part.partition("=")[0] for part in query.split("&")}
-        fixed_parts = [part for part in self._url.query.split("&") if part.partition("=")[0] not in names]
-        parts = [part for part in (*fixed_parts, query) if part]
-        target = self._url.path + path or "/"
-        return f"{target}?{'&'.join(parts)}" if parts else target
 
     def _exchange(self, request: Request, target: str) -> Reply:
         # A repeatable request is sent again if the vendor requires another token and there is one.

@@ -92,10 +92,14 @@ def endless_references(document: Any) -> list[dict[str, Any]]:
     closing = _closing_references(document, references, subschemas.in_place)
     closing_ids = {id(schema) for schema in closing}
     # A bare reference to one of these has no meaning either.
+    bare: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for schema in subschemas.walk(document):
+        with suppress(UnresolvedReferenceError):
+            target = target_of(references, schema) if len(schema) == 1 else None
+            if isinstance(target, dict) and len(target) == 1:
+                bare.append((schema, target))
     while more := [
-        schema
-        for schema in subschemas.walk(document)
-        if id(schema) not in closing_ids and _leads_to_nothing_else(references, schema, closing_ids)
+        schema for schema, target in bare if id(schema) not in closing_ids and id(target) in closing_ids
     ]:
         closing += more
         closing_ids |= {id(schema) for schema in more}
@@ -117,16 +121,6 @@ def required_recursions(document: Any) -> list[dict[str, Any]]:
         if has_references(document)
         else []
     )
-
-
-def _leads_to_nothing_else(references: References, schema: dict[str, Any], closing_ids: set[int]) -> bool:
-    if len(schema) != 1:
-        return False
-    try:
-        target = target_of(references, schema)
-    except UnresolvedReferenceError:
-        return False
-    return isinstance(target, dict) and len(target) == 1 and id(target) in closing_ids
 
 
 def _closing_references(document: Any, references: References, inside: Step) -> list[dict[str, Any]]:

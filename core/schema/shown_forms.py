@@ -3,6 +3,7 @@
 Nothing else depends on it. `Document.level` returns what a schema means.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from core.schema import pointers
@@ -19,7 +20,12 @@ def shown_form(schema: dict[str, Any], root: object = None) -> dict[str, Any]:
     for _ in range(MAX_STEPS):
         if "type" in schema or "enum" in schema or "const" in schema:
             break
-        form = only_form(schema) or _referred_form(schema, root)
+        form, reference = only_form(schema), schema.get("$ref")
+        if form is None and root is not None and isinstance(reference, str):
+            siblings = {name: value for name, value in schema.items() if name != "$ref"}
+            with suppress(pointers.PointerError):
+                target = pointers.resolve_reference(root, reference)
+                form = target | siblings if isinstance(target, dict) else None
         if form is None:
             break
         schema = form
@@ -48,15 +54,3 @@ def followed(schema: dict[str, Any], root: object) -> dict[str, Any]:
         schema = pointers.resolve_reference(root, reference)
     parts = schema.get("allOf", [])
     return {**followed(parts[0], root), **schema} if len(parts) == 1 else schema
-
-
-def _referred_form(schema: dict[str, Any], root: object) -> dict[str, Any] | None:
-    reference = schema.get("$ref")
-    if root is None or not isinstance(reference, str):
-        return None
-    try:
-        target = pointers.resolve_reference(root, reference)
-    except pointers.PointerError:
-        return None
-    siblings = {name: value for name, value in schema.items() if name != "$ref"}
-    return target | siblings if isinstance(target, dict) else None

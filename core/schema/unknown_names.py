@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from core.schema.dialects import AnySchema, Schema
+from core.schema.dialects import AnySchema
 from core.schema.document import Document
 from core.schema.objects import applicable_parts, branches_of
 
@@ -62,7 +62,12 @@ class _UnknownNameSearch:
             value, schemas, path = waiting.pop()
             self._objects += 1
             members = _DescribedMembers()
-            for part in applicable_parts(self._document, schemas, _described_by):
+            for part in applicable_parts(
+                self._document,
+                schemas,
+                # A condition describes names too.
+                lambda schema: [*branches_of(schema), *([schema["if"]] if "if" in schema else ())],
+            ):
                 for name, schema in part.get("properties", {}).items():
                     members.described.setdefault(name, []).append(schema)
                 for name in part.get("required", ()):
@@ -86,11 +91,6 @@ class _UnknownNameSearch:
                 ]
             waiting += [entry for entry in reversed(inside) if isinstance(entry[0], dict | list) and entry[1]]
         return reported[:MAX_REPORTED]
-
-
-def _described_by(part: Schema) -> list[AnySchema]:
-    # A condition describes names too.
-    return [*branches_of(part), *([part["if"]] if "if" in part else ())]
 
 
 def _unknown(value: Mapping[str, Any], members: _DescribedMembers, path: Path) -> Iterator[UnknownName]:

@@ -284,7 +284,13 @@ def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> I
             yield from _faults(error)
     elif candidates:
         missing = [
-            [_missing(error, path) for error in errors] for errors in candidates[: error_messages.MAX_NAMED]
+            [
+                str(error.kind.property)
+                if isinstance(error.kind, Kind.Required) and tuple(error.instance_path) == path
+                else ""
+                for error in errors
+            ]
+            for errors in candidates[: error_messages.MAX_NAMED]
         ]
         is_all = all(name for names in missing for name in names)
         yield Fault(path, error_messages.needs(missing) if is_all else error_messages.NO_FORM)
@@ -292,13 +298,6 @@ def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> I
         kinds = [error.kind for errors in forms for error in errors]
         names = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
         yield Fault(path, f"must be {error_messages.types(names)}")
-
-
-def _missing(error: jsonschema_rs.ValidationError, path: Path) -> str:
-    match error.kind:
-        case Kind.Required(name) if tuple(error.instance_path) == path:
-            return str(name)
-    return ""
 
 
 def _closed_by_name(schema: dict[str, Any]) -> dict[str, Any]:

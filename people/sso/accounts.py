@@ -118,7 +118,14 @@ def _check_domain(claims: Mapping[str, Any], provider: Provider) -> None:
 
 
 def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
-    username = _username(claims)
+    # People read this name; the identity is what identifies the user.
+    stated = (claims.get(claim) for claim in ("preferred_username", "email", "sub"))
+    normal = (unicodedata.normalize("NFKC", value) for value in stated if isinstance(value, str))
+    names = (NOT_IN_A_USERNAME.sub("", name)[:MAX_NAME_LENGTH] for name in normal)
+    username = next((name for name in names if name), "")
+    if not username:
+        message = _("The identity provider gives you no name that can be used here.")
+        raise SignInError("no_name", message, status=403)
     if User.objects.filter(username__iexact=username).exists():
         message = _(
             "There is an account “{username}” already. Sign in with its password, and "
@@ -140,15 +147,3 @@ def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
         link(user, actor=None, issuer=claims["iss"], subject=claims["sub"])
     logger.info("%s signed in at %s for the first time", username, provider.issuer)
     return user
-
-
-def _username(claims: Mapping[str, Any]) -> str:
-    # People read this name; the identity is what identifies the user.
-    for claim in ("preferred_username", "email", "sub"):
-        if isinstance(value := claims.get(claim), str):
-            name = NOT_IN_A_USERNAME.sub("", unicodedata.normalize("NFKC", value))[:MAX_NAME_LENGTH]
-            if name:
-                return name
-    raise SignInError(
-        "no_name", _("The identity provider gives you no name that can be used here."), status=403
-    )

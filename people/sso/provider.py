@@ -89,9 +89,27 @@ def configured() -> Provider | None:
 
 def metadata(provider: Provider) -> Metadata:
     entry = _cache.setdefault(provider.issuer, _CacheEntry())
-    if entry.metadata is None or time.monotonic() - entry.metadata_at > CACHE_SECONDS:
-        entry.metadata = _read_metadata(provider, _fetch_object(provider.issuer.rstrip("/") + WELL_KNOWN))
-        entry.metadata_at = time.monotonic()
+    if entry.metadata and time.monotonic() - entry.metadata_at <= CACHE_SECONDS:
+        return entry.metadata
+    document = _fetch_object(provider.issuer.rstrip("/") + WELL_KNOWN)
+    # Discovery 1.0 section 4.3: the issuer has to equal the requested one exactly.
+    if document.get("issuer") != provider.issuer:
+        message = _("The identity provider states another issuer than the settings. {advice}").format(
+            advice=CHECK_SETTINGS
+        )
+        raise SignInError("issuer_differs", message, status=502)
+    # The default of a missing member: OpenID Connect Discovery, section 3.
+    methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+    has_sign_out = "end_session_endpoint" in document
+    entry.metadata = Metadata(
+        authorization=_address(document, "authorization_endpoint", provider),
+        token=_address(document, "token_endpoint", provider),
+        keys=_address(document, "jwks_uri", provider),
+        sign_out=_address(document, "end_session_endpoint", provider) if has_sign_out else "",
+        supports_basic=isinstance(methods, list) and "client_secret_basic" in methods,
+        states_issuer=document.get("authorization_response_iss_parameter_supported") is True,
+    )
+    entry.metadata_at = time.monotonic()
     return entry.metadata
 
 
@@ -177,26 +195,6 @@ def _unreachable(error: ProtocolError) -> SignInError:
         "provider_unreachable",
         _("The identity provider does not answer. {advice}").format(advice=advice),
         status=502,
-    )
-
-
-def _read_metadata(provider: Provider, document: Mapping[str, Any]) -> Metadata:
-    # Discovery 1.0 section 4.3: the issuer has to equal the requested one exactly.
-    if document.get("issuer") != provider.issuer:
-        message = _("The identity provider states another issuer than the settings. {advice}").format(
-            advice=CHECK_SETTINGS
-        )
-        raise SignInError("issuer_differs", message, status=502)
-    # The default of a missing member: OpenID Connect Discovery, section 3.
-    methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-    has_sign_out = "end_session_endpoint" in document
-    return Metadata(
-        authorization=_address(document, "authorization_endpoint", provider),
-        token=_address(document, "token_endpoint", provider),
-        keys=_address(document, "jwks_uri", provider),
-        sign_out=_address(document, "end_session_endpoint", provider) if has_sign_out else "",
-        supports_basic=isinstance(methods, list) and "client_secret_basic" in methods,
-        states_issuer=document.get("authorization_response_iss_parameter_supported") is True,
     )
 
 

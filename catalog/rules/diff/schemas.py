@@ -5,12 +5,11 @@ way round. Each level of a schema is a list of rules that all hold, so each pair
 own. A pair that cannot be decided is reported as such, and never as compatible.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
-from catalog.rules.diff import scalars, unions
-from catalog.rules.diff.changes import EFFECTS, SAFE, Change, Kind, Side, change, member_change
+from catalog.rules.diff import listed_values, parts, scalars, unions
+from catalog.rules.diff.changes import EFFECTS, Change, Kind, Side, change, member_change
 from catalog.rules.diff.places import Path, Place
 from core.canonical_json import digest
 from core.schema import SchemaBoundsError, audience, pointers, read_document
@@ -26,7 +25,7 @@ from core.schema.normal_form import (
     shown_type,
 )
 from core.schema.pointers import Steps
-from core.schema.types import is_equal, types_of, value_key, values_of
+from core.schema.types import is_equal, types_of
 
 MAX_DEPTH = 64
 # Branches are compared each with each, which grows with the square of their number.
@@ -38,11 +37,6 @@ _OWN_MEMBERS_OF_PARAMETERS = {"title", "description", "default"}
 _GROUPS = (
     ("contains", "minContains", "maxContains"),
     ("contentEncoding", "contentMediaType", "contentSchema"),
-)
-# Keywords that evaluate members and items, beside the names of the members.
-_EVALUATING = (
-    *("anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "contains"),
-    *("prefixItems", "patternProperties"),
 )
 
 
@@ -79,15 +73,15 @@ class Comparer:
 
         Changes that the parameter's other members report are left out.
         """
-        parts: list[AnySchema] = []
+        pair: list[AnySchema] = []
         for forms, steps in ((self.old, old_steps), (self.new, new_steps)):
             try:
-                parts.append(pointers.resolve(forms.document.root, steps))
+                pair.append(pointers.resolve(forms.document.root, steps))
             except pointers.PointerError:
-                parts.append(True)  # the internal form leaves out what is no schema
+                pair.append(True)  # the internal form leaves out what is no schema
         place = Place(path, is_parameter=True)
         changes = [
-            *self.compare(parts[0], parts[1], place),
+            *self.compare(pair[0], pair[1], place),
             *self._reference_changes(old_steps, new_steps, place),
         ]
         return self._bounded(changes, (*path, "schema"))
@@ -161,11 +155,15 @@ class Comparer:
         common = before & after
         if changes and not (common and is_constraining(old) and is_constraining(new)):
             return [*changes, *texts]
-        value_changes = self._listed_values(old, new, place)
+        value_changes = listed_values.try_listed_values(self.side, old, new, place)
         if value_changes is not None:
             return [*changes, *value_changes, *texts]
-        for rule in self._rules:
-            changes += rule(self, old, new, place, common)
+        changes += listed_values.enum_changes(self.side, old, new, place)
+        changes += self._scalars(old, new, place, common)
+        for compare_parts in (parts.property_changes, parts.other_changes, parts.prefix_changes):
+            changes += compare_parts(self, old, new, place, common)
+        changes += [*self._conjuncts(old, new, place, common), *self._apart(old, new, place)]
+        changes += self._unions(old, new, place)
         return [*changes, *texts]
 
     def _type_changes(
@@ -186,46 +184,6 @@ class Comparer:
             kind = "retyped"
         yield member_change(self.side, place.path("type"), kind, shown_type(old), shown_type(new))
 
-    def _listed_values(self, old: Level, new: Level, place: Place) -> list[Change] | None:
-        """Try each value where one side lists its values. Return None where that decides nothing."""
-        is_input = self.side == "inputs"
-        listing, other = (old, new) if is_input else (new, old)
-        values = values_of(listing.schema)
-        if values is None or other.apart or "enum" in other.schema:
-            return None
-        if not types_of(listing.schema) <= types_of(other.schema):
-            return None
-        fits = [scalars.fits(value, other.schema) for value in values]
-        if None in fits:
-            return None
-        path = place.path("enum")
-        before, after = old.schema.get("enum"), new.schema.get("enum")
-        if all(fits):
-            return [member_change(self.side, path, "widened" if is_input else "narrowed", before, after)]
-        misfits = [value for value, is_fit in zip(values, fits, strict=True) if not is_fit]
-        if is_input:
-            return [
-                member_change("inputs", (*path, _name(value)), "narrowed", value, None) for value in misfits
-            ]
-        return [member_change("outputs", (*path, _name(value)), "widened", None, value) for value in misfits]
-
-    def _enum(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
-        before, after = old.schema.get("enum"), new.schema.get("enum")
-        path = place.path("enum")
-        if before is None or after is None:
-            if before is not after:
-                yield member_change(
-                    self.side, path, "widened" if after is None else "narrowed", before, after
-                )
-            return
-        old_values, new_values = ({value_key(value): value for value in side} for side in (before, after))
-        for key, value in new_values.items():
-            if key not in old_values:
-                yield member_change(self.side, (*path, _name(value)), "widened", None, value)
-        for key, value in old_values.items():
-            if key not in new_values:
-                yield member_change(self.side, (*path, _name(value)), "narrowed", value, None)
-
     def _scalars(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         for keyword, kind, before, after in scalars.differences(old.schema, new.schema, common):
             if kind == "changed":
@@ -233,80 +191,11 @@ class Comparer:
             else:
                 yield member_change(self.side, place.path(keyword), kind, before, after)
 
-    def _properties(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
-        if "object" not in common:
-            return
-        before, after = old.properties, new.properties
-        for name in after:
-            if name in before:
-                yield from self._required(name, old, new, place)
-                yield from self.compare(before[name], after[name], place.to("properties", name))
-            else:
-                yield self._added(name, old, new, place)
-        for name in before:
-            if name not in after:
-                yield member_change(self.side, place.path("properties", name), "removed", before[name], None)
-        for name in dict.fromkeys([*old.required, *new.required]):
-            if name not in before and name not in after:
-                yield from self._required(name, old, new, place)
-
-    def _required(self, name: str, old: Level, new: Level, place: Place) -> Iterator[Change]:
-        was_required, is_required = name in old.required, name in new.required
-        if was_required != is_required:
-            path = place.path("properties", name, "required")
-            yield member_change(
-                self.side, path, "required" if is_required else "optional", was_required, is_required
-            )
-
-    def _added(self, name: str, old: Level, new: Level, place: Place) -> Change:
-        path, schema = place.path("properties", name), new.properties[name]
-        if self.side == "inputs" and name in new.required:
-            return change(path, "added", "breaks_callers", None, schema)
-        others = old.schema.get("additionalProperties")
-        if self.side == "inputs" and isinstance(others, dict):
-            # Members of any name were accepted before, and some of them may have had this one.
-            is_within = all(
-                found_change.effect in SAFE for found_change in self.compare(others, schema, place)
-            )
-            if not is_within:
-                return change(path, "added", "widens_risk", None, schema)
-        return member_change(self.side, path, "added", None, schema)
-
-    def _others(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
-        for keyword, type_name in (
-            ("additionalProperties", "object"),
-            ("unevaluatedProperties", "object"),
-            ("items", "array"),
-            ("unevaluatedItems", "array"),
-        ):
-            before, after = old.schema.get(keyword, True), new.schema.get(keyword, True)
-            if type_name not in common or (before is True and after is True):
-                continue
-            if keyword.startswith("unevaluated") and not (
-                is_equal(list(old.apart), list(new.apart))
-                and all(is_equal(old.schema.get(keyword), new.schema.get(keyword)) for keyword in _EVALUATING)
-            ):
-                yield change(place.path(keyword), "changed", "widens_risk", before, after)
-            elif (before is False) != (after is False):
-                kind: Kind = "widened" if before is False else "narrowed"
-                yield member_change(self.side, place.path(keyword), kind, before, after)
-            else:
-                yield from self.compare(before, after, place.to(keyword))
-
-    def _prefix(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
-        if "array" not in common:
-            return
-        before, after = (level.schema.get("prefixItems", []) for level in (old, new))
-        for number in range(max(len(before), len(after))):
-            one = before[number] if number < len(before) else old.schema.get("items", True)
-            other = after[number] if number < len(after) else new.schema.get("items", True)
-            yield from self.compare(one, other, place.to("prefixItems", str(number)))
-
     def _conjuncts(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         """Yield the changes of rules that hold independently of each other."""
         one, other = old.schema, new.schema
         if "object" in common:
-            yield from self._patterns(old, new, place)
+            yield from parts.pattern_changes(self, old, new, place)
             before, after = one.get("dependentSchemas", {}), other.get("dependentSchemas", {})
             for name in dict.fromkeys([*before, *after]):
                 inside = place.to("dependentSchemas", name)
@@ -317,9 +206,9 @@ class Comparer:
             if self.compare(one["not"], other["not"], place.to("not")):
                 yield self._undecided("not", one, other, place)
         else:
-            yield from self._opaque(one.get("not"), other.get("not"), place.path("not"))
+            yield from self.opaque_change(one.get("not"), other.get("not"), place.path("not"))
         if "if" not in one or "if" not in other:
-            yield from self._opaque(one.get("if"), other.get("if"), place.path("if"))
+            yield from self.opaque_change(one.get("if"), other.get("if"), place.path("if"))
         elif self.compare(one["if"], other["if"], place.to("if")):
             yield self._undecided("if", one, other, place)
         else:
@@ -329,26 +218,7 @@ class Comparer:
             yield from self._group(group, one, other, place, common)
         before, after = one.get("dependentRequired"), other.get("dependentRequired")
         if "object" in common and not is_equal(before, after):
-            yield from self._opaque(before, after, place.path("dependentRequired"))
-
-    def _patterns(self, old: Level, new: Level, place: Place) -> Iterator[Change]:
-        # A name that no pattern matches any more is one of the additional properties.
-        before, after = old.patterns, new.patterns
-        for pattern in dict.fromkeys([*before, *after]):
-            one = before.get(pattern, old.schema.get("additionalProperties", True))
-            other = after.get(pattern, new.schema.get("additionalProperties", True))
-            inside = place.to("patternProperties", pattern)
-            if (one is True and pattern not in before) or (other is True and pattern not in after):
-                yield from self._opaque(before.get(pattern), after.get(pattern), inside.path())
-            elif old.properties and not (pattern in before and pattern in after):
-                # It may also have been about members that are named.
-                yield change(inside.path(), "changed", "widens_risk", before.get(pattern), after.get(pattern))
-            elif (one is False) != (other is False):
-                yield member_change(
-                    self.side, inside.path(), "widened" if one is False else "narrowed", one, other
-                )
-            else:
-                yield from self.compare(one, other, inside)
+            yield from self.opaque_change(before, after, place.path("dependentRequired"))
 
     def _group(
         self, keywords: Sequence[str], old: Schema, new: Schema, place: Place, common: frozenset[str]
@@ -360,15 +230,15 @@ class Comparer:
         if before.keys() == after.keys() == {"contains"}:
             yield from self.compare(old["contains"], new["contains"], place.to("contains"))
         else:
-            yield from self._opaque(before or None, after or None, place.path(keywords[0]))
+            yield from self.opaque_change(before or None, after or None, place.path(keywords[0]))
 
     def _conjunct(self, before: AnySchema | None, after: AnySchema | None, place: Place) -> Iterator[Change]:
         if before is None or after is None:
-            yield from self._opaque(before, after, place.path())
+            yield from self.opaque_change(before, after, place.path())
         else:
             yield from self.compare(before, after, place)
 
-    def _opaque(self, before: object, after: object, path: Path) -> Iterator[Change]:
+    def opaque_change(self, before: object, after: object, path: Path) -> Iterator[Change]:
         """Yield the change of a rule that cannot be compared with another one."""
         # One rule more never lets more through, and one less never stops more.
         if before is None and after is None:
@@ -380,7 +250,7 @@ class Comparer:
         else:
             yield change(path, "changed", "widens_risk", before, after)
 
-    def _apart(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
+    def _apart(self, old: Level, new: Level, place: Place) -> Iterator[Change]:
         """Yield the changes of schemas that no keyword could join with the level."""
         before, after = list(old.apart), list(new.apart)
         for part in list(before) if max(len(before), len(after)) <= MAX_BRANCHES else ():
@@ -394,15 +264,15 @@ class Comparer:
         if len(before) == len(after) == 1:
             yield from self.compare(before[0], after[0], place.to("allOf", "0"))
         elif before or after:
-            yield from self._opaque(before or None, after or None, place.path("allOf"))
+            yield from self.opaque_change(before or None, after or None, place.path("allOf"))
 
-    def _unions(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
+    def _unions(self, old: Level, new: Level, place: Place) -> Iterator[Change]:
         for keyword in ("anyOf", "oneOf"):
             before, after = old.schema.get(keyword), new.schema.get(keyword)
             if before is not None and after is not None:
                 yield from unions.compare(self, before, after, keyword == "oneOf", place)
             else:
-                yield from self._opaque(before, after, place.path(keyword))
+                yield from self.opaque_change(before, after, place.path(keyword))
 
     def _undecided(self, keyword: str, old: Schema, new: Schema, place: Place) -> Change:
         return change(place.path(keyword), "changed", "widens_risk", old.get(keyword), new.get(keyword))
@@ -434,13 +304,9 @@ class Comparer:
             path, old, new = place.path(*steps, "$ref"), before.get(steps), after.get(steps)
             references = (old.subject if old else None, new.subject if new else None)
             if references[0] != references[1]:
-                yield from self._opaque(references[0], references[1], path)
+                yield from self.opaque_change(references[0], references[1], path)
             elif old and old.code == "ENDLESS_REF" and not self._are_roots_equal:
                 yield change(path, "changed", "widens_risk", *references)
-
-    _rules: tuple[Callable[..., Iterator[Change]], ...] = (
-        *(_enum, _scalars, _properties, _others, _prefix, _conjuncts, _apart, _unions),
-    )
 
 
 _SAFE_KIND: Mapping[Side, Kind] = {"inputs": "widened", "outputs": "narrowed"}
@@ -455,7 +321,3 @@ def _unresolved(findings: Sequence[Finding], steps: Steps, without: Steps) -> di
         and finding.place[: len(steps)] == steps
         and not (without and finding.place[:1] == without)
     }
-
-
-def _name(value: Any) -> str:
-    return value if isinstance(value, str) else value_key(value).decode()
