@@ -89,14 +89,20 @@ class _Place(NamedTuple):
 
 def search(query: Query) -> ResultPage:
     """Raises DomainError for a filter, a sort or a cursor that is unknown."""
-    check(query)
+    return search_several([query])[0]
+
+
+def search_several(queries: Sequence[Query]) -> list[ResultPage]:
+    """Return the result of each query, all as of one moment. Raises what `search` raises."""
+    for query in queries:
+        check(query)
     job_words = shipped_job_words()
-    if query.q.strip():
+    if any(query.q.strip() for query in queries):
         # Not in the transaction, which the database ends when it is idle for long.
         word_lists.load()
         job_words = current_job_words()
     with one_moment():
-        return _search(query, job_words)
+        return [_search(query, job_words) for query in queries]
 
 
 def _search(query: Query, job_words: JobWords) -> ResultPage:

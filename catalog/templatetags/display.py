@@ -262,6 +262,7 @@ def distance(moment: datetime) -> str:
 
 
 @register.filter
+@register.filter
 def cut_short(text: str, length: int) -> str:
     """Truncate a text to one line at the end of a word."""
     text = " ".join(text.split())

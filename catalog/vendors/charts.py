@@ -3,8 +3,9 @@
 Each function runs one query, whose rows are bounded by the number of endpoints, syncs or weeks that it shows.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import connection
@@ -25,7 +26,7 @@ LEAST_POINTS = 2
 WEEK = timedelta(days=7)
 
 _SYNCS = """
-SELECT e.id, r.tone, r.finished_at, r.ms FROM unnest(%s::bigint[]) e(id) CROSS JOIN LATERAL (
+SELECT e.id, r.tone, r.finished_at, r.ms, r.id AS run FROM unnest(%s::bigint[]) e(id) CROSS JOIN LATERAL (
     SELECT id, finished_at, extract(epoch FROM finished_at - started_at)::float * 1000 AS ms,
         CASE WHEN status = 'succeeded' THEN '' WHEN error_code = ANY(%s) THEN 'warn' ELSE 'bad' END AS tone
     FROM catalog_run
@@ -34,6 +35,12 @@ SELECT e.id, r.tone, r.finished_at, r.ms FROM unnest(%s::bigint[]) e(id) CROSS J
     ORDER BY id DESC LIMIT %s
 ) r ORDER BY r.id
 """
+# A list shows 60 syncs of each endpoint, and formatting their times would take longer than the rest of it.
+_STRIPS = f"""
+SELECT id, array_agg(tone ORDER BY run),
+    (array_agg(finished_at ORDER BY run DESC) FILTER (WHERE tone = 'bad'))[1]
+FROM ({_SYNCS}) sync GROUP BY id
+"""  # noqa: S608 - constant text
 # Older runs are counted in one more week, so that a full page of runs is recognized.
 _CHANGES = """
 SELECT r.endpoint_id, least(%s, (%s - r.finished_at::date) / 7) AS week,
@@ -49,19 +56,20 @@ WHERE e.vendor_id = %s AND e.removed_at IS NULL AND r.finished_at IS NOT NULL GR
 
 def sync_strips(endpoints: Iterable[Endpoint]) -> dict[int, Chart]:
     """Return the last syncs of each endpoint as ticks. Endpoints without a finished sync are left out."""
-    strips: defaultdict[int, list[tuple[str, datetime]]] = defaultdict(list)
-    for pk, tone, finished_at, _ms in _syncs([endpoint.pk for endpoint in endpoints]):
-        strips[pk].append((tone, finished_at))
-    return {pk: _strip(syncs) for pk, syncs in strips.items()}
+    with connection.cursor() as cursor:
+        cursor.execute(_STRIPS, [[endpoint.pk for endpoint in endpoints], list(HELD_CODES), SYNCS])
+        return {pk: _strip(tones, last_failure) for pk, tones, last_failure in cursor.fetchall()}
 
 
 def syncs_of_endpoint(endpoint: Endpoint) -> list[Chart]:
     """Return the last syncs of the endpoint as ticks, and the time that each took."""
-    rows = _syncs([endpoint.pk])
+    with connection.cursor() as cursor:
+        cursor.execute(_SYNCS, [[endpoint.pk], list(HELD_CODES), SYNCS])
+        rows = cursor.fetchall()
     if len(rows) < LEAST_POINTS:
         return []
     # The line has gaps at failed syncs, which end early.
-    times = [None if tone else milliseconds for _pk, tone, _moment, milliseconds in rows]
+    times = [None if tone else milliseconds for _pk, tone, _moment, milliseconds, _run in rows]
     measured = sorted(time for time in times if time is not None)
     latency = Chart(title=_("Time of a sync"), summary=_("Shown after two successful syncs."))
     if len(measured) >= LEAST_POINTS:
@@ -79,7 +87,16 @@ def syncs_of_endpoint(endpoint: Endpoint) -> list[Chart]:
                 for row, time in zip(reversed(rows), reversed(times), strict=True)
             ],
         )
-    return [_strip([(tone, moment) for _pk, tone, moment, _ms in rows]), latency]
+    failures = [moment for _pk, tone, moment, *_others in rows if tone == "bad"]
+    words = {"": _("Succeeded"), "warn": _("Held"), "bad": _("Failed")}
+    strip = replace(
+        _strip([tone for _pk, tone, *_others in rows], failures[-1] if failures else None),
+        first=_date(rows[0][2]),
+        last=_date(rows[-1][2]),
+        columns=(_("Ended"), _("Result")),
+        rows=[(dateformat.format(row[2], "j M Y, H:i"), words[row[1]]) for row in reversed(rows)],
+    )
+    return [strip, latency]
 
 
 def changes_per_week(vendor: Vendor) -> Chart:
@@ -164,30 +181,18 @@ def breaches_per_week(vendor: Vendor, promises: Iterable[Kept]) -> Chart | None:
     )
 
 
-def _syncs(pks: list[int]) -> list[tuple[int, str, datetime, float | None]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_SYNCS, [pks, list(HELD_CODES), SYNCS])
-        return list(cursor.fetchall())
-
-
-def _strip(syncs: list[tuple[str, datetime]]) -> Chart:
-    succeeded = sum(not tone for tone, _moment in syncs)
-    failures = [moment for tone, moment in syncs if tone == "bad"]
-    if failures:
+def _strip(tones: Sequence[str], last_failure: datetime | None) -> Chart:
+    """Return the picture of syncs, without the table of their times."""
+    if last_failure:
         summary = _("{succeeded} of {sync_count} syncs succeeded; the last failure was on {date}.")
     else:
         summary = _("{succeeded} of {sync_count} syncs succeeded.")
-    date = _date(failures[-1]) if failures else ""
-    words = {"": _("Succeeded"), "warn": _("Held"), "bad": _("Failed")}
+    date = _date(last_failure) if last_failure else ""
     return Chart(
         title=_("Last syncs"),
-        summary=summary.format(succeeded=succeeded, sync_count=len(syncs), date=date),
-        marks=charts.strip([tone for tone, _moment in syncs]),
+        summary=summary.format(succeeded=tones.count(""), sync_count=len(tones), date=date),
+        marks=charts.strip(tones),
         is_strip=True,
-        first=_date(syncs[0][1]),
-        last=_date(syncs[-1][1]),
-        columns=(_("Ended"), _("Result")),
-        rows=[(dateformat.format(moment, "j M Y, H:i"), words[tone]) for tone, moment in reversed(syncs)],
     )
 
 

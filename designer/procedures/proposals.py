@@ -68,15 +68,18 @@ class Proposals:
 
 
 def propose(agent: Agent, text: str) -> Proposals:
-    """Return the proposals for a text, stored or as entered. One search per sentence."""
+    """Return the proposals for a text, stored or as entered."""
     pieces = references.parse(text, vocabulary.vocabulary_of(agent, texts=[text]))
     displayed, waiting = references.display_text(pieces), find_open_sentences(pieces)
     within = agent_vendors.allowed_for(agent).keys
     query = Query(status=(ToolStatus.ACTIVE,), within=within, limit=2 * MAX_TOOLS)
     pin_names = dict(agent.pins.live().values_list("tool", "name"))
+    first = waiting[:MAX_SENTENCES]
+    pages = listing.search_several(
+        [replace(query, q=_LAYOUT.sub("", sentence.text).strip(_END)) for sentence in first]
+    )
     rows = []
-    for sentence in waiting[:MAX_SENTENCES]:
-        page = listing.search(replace(query, q=_LAYOUT.sub("", sentence.text).strip(_END)))
+    for sentence, page in zip(first, pages, strict=True):
         matches = [] if page.fits_badly else [row for row in page.rows if not row["is_stopped"]]
         tools = [row | {"pin": pin_names.get(row["id"], "")} for row in matches[:MAX_TOOLS]]
         line = displayed.count("\n", 0, sentence.start) + 1

@@ -70,7 +70,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "live": live,
         "changes": release_changes.changes_page(request, _comparison(review)),
         "says": _says_changes(review),
-        "tree": released_tree(review.draft),
+        "tree": released_tree(review.draft) if review.draft.agents else [],
         "checks": _rows(review.checks),
         "tokens": [
             (format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS if format_.is_text

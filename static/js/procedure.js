@@ -5,7 +5,7 @@ const edit = (box, signal) => {
   const MOST_OFFERED = 40;
   const on = (type, act) => document.addEventListener(type, act, { signal });
 
-  const says = (element) => element.dataset.says || "";
+  const says = (element) => element.dataset.says || element.title;
   const members = (card, kind) =>
     [...card.querySelectorAll(`[data-${kind}]`)].map((each) => ({
       name: each.dataset[kind],
