@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_lazy
 
 from catalog.models import Tool
 from catalog.notifications import events, kinds, outbox
@@ -189,9 +189,9 @@ def register() -> None:
     kinds.register(
         Kind(
             name=publishing.PUBLISHED,
-            label=gettext_noop("A release was published"),
-            explained=gettext_noop("For agents that you follow, by other users."),
-            to_webhooks=gettext_noop("For its agents, or all agents if none is selected, by any user."),
+            label=gettext_lazy("A release was published"),
+            explained=gettext_lazy("For agents that you follow, by other users."),
+            to_webhooks=gettext_lazy("For its agents, or all agents if none is selected, by any user."),
             tell=describe_release,
             readers=release_readers,
             receivers=release_webhooks,
@@ -201,8 +201,8 @@ def register() -> None:
     kinds.register(
         Kind(
             name=channels.MOVED,
-            label=gettext_noop("A channel was moved"),
-            explained=gettext_noop("Runtimes that use the channel get another release."),
+            label=gettext_lazy("A channel was moved"),
+            explained=gettext_lazy("Runtimes that use the channel get another release."),
             tell=describe_move,
             readers=move_readers,
             receivers=move_webhooks,
@@ -212,8 +212,8 @@ def register() -> None:
     kinds.register(
         Kind(
             name=BEHIND,
-            label=gettext_noop("An update of a pinned tool"),
-            explained=gettext_noop(
+            label=gettext_lazy("An update of a pinned tool"),
+            explained=gettext_lazy(
                 "A newer version was let through. One message for an agent, at most every hour."
             ),
             tell=describe_behind,

@@ -29,8 +29,8 @@ class EventsField(forms.MultipleChoiceField):
         self.explained = [
             (
                 kind.name,
-                gettext_lazy(kind.label),
-                gettext_lazy((self.is_of_webhook and kind.to_webhooks) or kind.explained),
+                kind.label,
+                (self.is_of_webhook and kind.to_webhooks) or kind.explained,
             )
             for kind in offered
         ]
