@@ -21,7 +21,7 @@ from catalog.rules.policy import Stop
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
 from catalog.tools.versions import about_version, notify_moved, predecessor, stopping
-from core.compiled_queries import PreparedQuery, named_keys
+from core.compiled_queries import CompiledQuery, PreparedQuery, is_any_of, named_keys
 
 # A finding that stops a version: the tool, the digest, the version and the state.
 Stopping = tuple[int, str, int | None, str]
@@ -115,7 +115,7 @@ def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
     for version in versions:
         by_bytes.setdefault((version.tool_id, version.digest), set()).add(version.pk)
     pks = set().union(*by_bytes.values())
-    rows = Finding.objects.filter(state=FindingState.OPEN, tool__in={tool for tool, _unused in by_bytes})
+    rows = _open_findings().rows(tools=list({tool for tool, _unused in by_bytes}))
     findings: dict[int, Finding] = {}
     for row in sorted(
         rows, key=lambda version: (Severity.values.index(version.severity), version.code != HELD)
@@ -123,6 +123,12 @@ def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
         about = by_bytes.get((row.tool_id, row.subject), set()) | ({row.version_id} & pks)
         findings |= dict.fromkeys((pk for pk in about if pk is not None), row)
     return findings
+
+
+@cache
+def _open_findings() -> CompiledQuery[Finding]:
+    rows = Finding.objects.filter(is_any_of("catalog_finding.tool_id", "tools"), state=FindingState.OPEN)
+    return CompiledQuery(rows)
 
 
 class ReviewState(TextChoices):

@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 
 from django.db.models import F
 
 from catalog.models import ToolVersion
 from catalog.rules import diff
 from catalog.rules.diff import Change
+from core.compiled_queries import CompiledQuery, is_any_of
 from core.outbound.errors import printable
 from designer.models import Pin, ProcedureReference
 from designer.pins import pinned_signatures
@@ -75,15 +77,17 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
 
 def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
     """Return, by pin and the version that texts were written for, the procedures with such a text."""
-    rows = (
-        ProcedureReference.objects.filter(procedure__in=procedures, pin__removed_at=None)
-        .exclude(version=F("pin__version"))
-        .exclude(version=None)
-        .order_by("pin", "version", "procedure")
-        .values_list("pin", "version", "procedure")
-        .distinct()
-    )
     procedures_by_version: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for pin, version, procedure in rows:
+    for pin, version, procedure in _moved_references().rows(procedures=list(procedures)):
         procedures_by_version[pin, version].append(procedure)
     return procedures_by_version
+
+
+@cache
+def _moved_references() -> CompiledQuery[tuple[int, int, int]]:
+    rows = ProcedureReference.objects.filter(
+        is_any_of("designer_procedurereference.procedure_id", "procedures"), pin__removed_at=None
+    )
+    moved = rows.exclude(version=F("pin__version")).exclude(version=None)
+    ordered = moved.order_by("pin", "version", "procedure").values_list("pin", "version", "procedure")
+    return CompiledQuery(ordered.distinct())

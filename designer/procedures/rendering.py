@@ -3,7 +3,9 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from core.compiled_queries import CompiledQuery, is_any_of
 from designer.agents import transfers
 from designer.exports.document import ReleasedProcedure, ReleasedReference
 from designer.models import Agent, Pin, Procedure, Transfer
@@ -26,16 +28,13 @@ class Rows:
 
 def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
     """Return the rows by the agents' primary keys, in at most five queries."""
+    procedure_rows, removed_pins = _queries()
     procedures: defaultdict[int, list[Procedure]] = defaultdict(list)
-    for procedure in Procedure.objects.live().filter(agent__in=agents):
+    for procedure in procedure_rows.rows(agents=[agent.pk for agent in agents]):
         procedures[procedure.agent_id].append(procedure)
     removed: defaultdict[int, list[Pin]] = defaultdict(list)
-    if procedures:
-        removed_pins = Pin.objects.filter(agent__in=procedures).exclude(removed_at=None)
-        for pin in removed_pins.filter(
-            references__procedure__removed_at=None, references__isnull=False
-        ).distinct():
-            removed[pin.agent_id].append(pin)
+    for pin in removed_pins.rows(agents=list(procedures)) if procedures else ():
+        removed[pin.agent_id].append(pin)
     transfers_by_agent: defaultdict[int, list[Transfer]] = defaultdict(list)
     for transfer in transfers.transfers_from(agents):
         transfers_by_agent[transfer.agent_id].append(transfer)
@@ -51,6 +50,15 @@ def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
         )
         for agent in agents
     }
+
+
+@cache
+def _queries() -> tuple[CompiledQuery[Procedure], CompiledQuery[Pin]]:
+    """Return the procedures of the agents, and their removed pins that procedures name."""
+    procedures = Procedure.objects.live().filter(is_any_of("designer_procedure.agent_id", "agents"))
+    pins = Pin.objects.filter(is_any_of("designer_pin.agent_id", "agents")).exclude(removed_at=None)
+    named = pins.filter(references__procedure__removed_at=None, references__isnull=False)
+    return CompiledQuery(procedures), CompiledQuery(named.distinct())
 
 
 def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:
