@@ -95,6 +95,31 @@ class Server:
             raise CommandError("The reply is larger than 100 MB.")
         return content
 
+    def find_tool(self, options: argparse.Namespace) -> int:
+        # A number without a vendor is an id of the catalog; with a vendor it may be the vendor's own id.
+        if options.tool.isascii() and options.tool.isdecimal() and not options.vendor:
+            return int(options.tool)
+        query = {"q": options.tool, "limit": 100} | ({"vendor": options.vendor} if options.vendor else {})
+        rows = self.request_json("GET", "tools/", **query)["results"]
+        # The vendor's own id first, because a name may be that of several tools.
+        for member in ("tool_id", "name"):
+            matches = [row for row in rows if row[member] == options.tool]
+            if len(matches) == 1:
+                return int(matches[0]["id"])
+            if matches:
+                choices = ", ".join(f"{row['id']} of {row['vendor']}" for row in matches)
+                raise CommandError(f"Several tools are called “{options.tool}”: {choices}. Add --vendor.")
+        raise CommandError(f"No tool is called “{options.tool}”. Search for it on the Tools page.")
+
+    def rows(self, path: str) -> Any:
+        cursor: dict[str, str] = {}
+        while True:
+            page = self.request_json("GET", path, **cursor)
+            yield from page["results"]
+            if not page["next"]:
+                return
+            cursor = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page["next"]).query))
+
 
 def refusal(status: int, body: bytes, location: str = "") -> CommandError:
     """Return the error for a reply with an error status."""
@@ -117,7 +142,7 @@ def refusal(status: int, body: bytes, location: str = "") -> CommandError:
 
 
 def pin(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
-    tool, address = _tool_id(server, options), f"agents/{_quoted(options.agent)}/pins/"
+    tool, address = server.find_tool(options), f"agents/{_quoted(options.agent)}/pins/"
     choices = {"version": options.version, "alias": options.alias}
     choices = {member: value for member, value in choices.items() if value is not None}
     try:
@@ -126,37 +151,10 @@ def pin(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
     except CommandError as error:
         if not isinstance(error.document, dict) or error.document.get("code") != "already_pinned":
             raise
-    row = next(pin for pin in _pages(server, address) if pin["tool"] == tool)
+    row = next(pin for pin in server.rows(address) if pin["tool"] == tool)
     if choices:
         row = server.request_json("PATCH", f"{address}{row['id']}/", choices)
     return row, f"{row['name']} is pinned at version {row['version_name']}.", SUCCESS
-
-
-def _tool_id(server: Server, options: argparse.Namespace) -> int:
-    # A number without a vendor is an id of the catalog; with a vendor it may be the vendor's own id.
-    if options.tool.isascii() and options.tool.isdecimal() and not options.vendor:
-        return int(options.tool)
-    query = {"q": options.tool, "limit": 100} | ({"vendor": options.vendor} if options.vendor else {})
-    rows = server.request_json("GET", "tools/", **query)["results"]
-    # The vendor's own id first, because a name may be that of several tools.
-    for member in ("tool_id", "name"):
-        matches = [row for row in rows if row[member] == options.tool]
-        if len(matches) == 1:
-            return int(matches[0]["id"])
-        if matches:
-            choices = ", ".join(f"{row['id']} of {row['vendor']}" for row in matches)
-            raise CommandError(f"Several tools are called “{options.tool}”: {choices}. Add --vendor.")
-    raise CommandError(f"No tool is called “{options.tool}”. Search for it on the Tools page.")
-
-
-def _pages(server: Server, path: str) -> Any:
-    cursor: dict[str, str] = {}
-    while True:
-        page = server.request_json("GET", path, **cursor)
-        yield from page["results"]
-        if not page["next"]:
-            return
-        cursor = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page["next"]).query))
 
 
 def publish(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
@@ -226,67 +224,85 @@ def _quoted(part: str) -> str:
     return urllib.parse.quote(part, safe=":").replace(".", "%2E")
 
 
-def _agent(one: argparse.ArgumentParser) -> None:
-    one.add_argument("agent", help="the slug of the agent, as in its URL")
-
-
-def _pin_options(one: argparse.ArgumentParser) -> None:
-    _agent(one)
-    one.add_argument("tool", help="the id in the catalog, the vendor's id, or the name")
-    one.add_argument("--vendor", default="", help="the slug of the vendor")
-    one.add_argument("--version", help="the vendor's version label; the current version by default")
-    one.add_argument("--alias", help="the name for the model")
-
-
-def _publish_options(one: argparse.ArgumentParser) -> None:
-    _agent(one)
-    one.add_argument("--note", default="")
-    one.add_argument("--channel", default="", help="the channel that will point to it, such as live")
-    one.add_argument("--accept", action="append", default=[], metavar="CODE", help="accept a failed check")
-    one.add_argument("--reason", default="", help="the reason for accepting it")
-    one.add_argument("--allow-unchanged", action="store_true", help="exit with 0 if nothing has changed")
-
-
-def _promote_options(one: argparse.ArgumentParser) -> None:
-    _agent(one)
-    one.add_argument("channel")
-    one.add_argument("release", help="a number, sha256:DIGEST, or another channel")
-    one.add_argument("--note", default="")
-    one.add_argument("--expected", type=int, metavar="N", help="fail unless the channel points to release N")
-
-
-def _export_options(one: argparse.ArgumentParser) -> None:
-    _agent(one)
-    one.add_argument("format", help="a format such as mcp or openai-chat; or lock, bundle")
-    one.add_argument("--release", default="live", help="number, sha256:DIGEST or channel")
-    one.add_argument("--output", "-o", metavar="FILE", help="standard output by default")
-    one.add_argument("--partial", action="store_true", help="omit tools that the format cannot express")
-
-
-def _check_options(one: argparse.ArgumentParser) -> None:
-    one.add_argument("lock_file", metavar="LOCKFILE")
-    one.add_argument(
-        "--strict", action="store_true", help="exit with 1 for every change, not only a breaking one"
-    )
-
-
 Run = Callable[[Server, argparse.Namespace], tuple[Any, str, int]]
+
+
+Option = tuple[tuple[str, ...], dict[str, Any]]
 
 
 class Command(NamedTuple):
     run: Run
     description: str
-    add_options: Callable[[argparse.ArgumentParser], None]
+    options: tuple[Option, ...]
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        for names, settings in self.options:
+            parser.add_argument(*names, **settings)
+
+
+def _option(*names: str, **settings: Any) -> Option:
+    return names, settings
+
+
+AGENT = _option("agent", help="the slug of the agent, as in its URL")
 
 
 COMMANDS = {
-    "pin": Command(pin, "Pins a tool, or moves a pin to --version.", _pin_options),
-    "publish": Command(publish, "Publishes a release of the agent.", _publish_options),
-    "promote": Command(promote, "Points a channel to a release.", _promote_options),
-    "export": Command(
-        export, "Writes a release in one format, its lock file or its bundle.", _export_options
+    "pin": Command(
+        pin,
+        "Pins a tool, or moves a pin to --version.",
+        (
+            AGENT,
+            _option("tool", help="the id in the catalog, the vendor's id, or the name"),
+            _option("--vendor", default="", help="the slug of the vendor"),
+            _option("--version", help="the vendor's version label; the current version by default"),
+            _option("--alias", help="the name for the model"),
+        ),
     ),
-    "check": Command(check, "Reports changes since a lock file was written.", _check_options),
+    "publish": Command(
+        publish,
+        "Publishes a release of the agent.",
+        (
+            AGENT,
+            _option("--note", default=""),
+            _option("--channel", default="", help="the channel that will point to it, such as live"),
+            _option("--accept", action="append", default=[], metavar="CODE", help="accept a failed check"),
+            _option("--reason", default="", help="the reason for accepting it"),
+            _option("--allow-unchanged", action="store_true", help="exit with 0 if nothing has changed"),
+        ),
+    ),
+    "promote": Command(
+        promote,
+        "Points a channel to a release.",
+        (
+            AGENT,
+            _option("channel"),
+            _option("release", help="a number, sha256:DIGEST, or another channel"),
+            _option("--note", default=""),
+            _option("--expected", type=int, metavar="N", help="fail unless the channel points to release N"),
+        ),
+    ),
+    "export": Command(
+        export,
+        "Writes a release in one format, its lock file or its bundle.",
+        (
+            AGENT,
+            _option("format", help="a format such as mcp or openai-chat; or lock, bundle"),
+            _option("--release", default="live", help="number, sha256:DIGEST or channel"),
+            _option("--output", "-o", metavar="FILE", help="standard output by default"),
+            _option("--partial", action="store_true", help="omit tools that the format cannot express"),
+        ),
+    ),
+    "check": Command(
+        check,
+        "Reports changes since a lock file was written.",
+        (
+            _option("lock_file", metavar="LOCKFILE"),
+            _option(
+                "--strict", action="store_true", help="exit with 1 for every change, not only a breaking one"
+            ),
+        ),
+    ),
 }
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
-from core.broker_address import BrokerAddress, parse_broker_address
+from core.broker_address import parse_broker_address
 from core.web_origins import format_origin, origin_of
 from pegboard.ops import logs
 from pegboard.process_settings import process_settings
@@ -70,13 +70,6 @@ def _oidc() -> dict[str, Any] | None:
         "runtime_scopes": _words("PEGBOARD_OIDC_RUNTIME_SCOPES"),
         "domains": [domain.casefold() for domain in _words("PEGBOARD_OIDC_DOMAINS")],
     }
-
-
-def _broker() -> BrokerAddress:
-    try:
-        return parse_broker_address(REDIS_URL, CA_FILE)
-    except ValueError as exc:
-        raise ImproperlyConfigured(f"{exc}.") from exc
 
 
 def _mail(url: str) -> dict[str, object]:
@@ -356,7 +349,10 @@ SPECTACULAR_SETTINGS = {
 # The directory where `manage.py backup` writes and `manage.py doctor --restore` looks.
 BACKUPS = os.environ.get("PEGBOARD_BACKUPS", "")
 
-_BROKER = _broker()
+try:
+    _BROKER = parse_broker_address(REDIS_URL, CA_FILE)
+except ValueError as exc:
+    raise ImproperlyConfigured(f"{exc}.") from exc
 CELERY_BROKER_URL = _BROKER.celery_url
 CELERY_BROKER_USE_SSL = dict(_BROKER.tls) or None
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True

@@ -3,7 +3,6 @@
 The addresses take the slug of any of them, and answer as those of the release itself do.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -29,7 +28,6 @@ from designer.api.release_files import (
     ReleaseTools,
 )
 from designer.exports import document as release_document
-from designer.exports.document import ReleasedProcedure
 from designer.releases import publishing, receipts
 from people.permissions import key_of
 
@@ -144,19 +142,13 @@ class ReleaseAgentProcedure(ReleaseBytesView):
     )
     def get(self, request: Request, slug: str, number: str, sub: str, procedure: str) -> HttpResponseBase:
         release = found_release(request, slug, number)
-        released = _find_procedure(
-            publishing.part_of(release, "" if sub == slug else sub).procedures, procedure
-        )
+        rows = publishing.part_of(release, "" if sub == slug else sub).procedures
+        released = next((row for row in rows if row.slug == procedure), None)
+        if released is None:
+            raise Http404
         receipts.record_read(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, released.text.encode, media_type=MARKDOWN)
 
 
 def _surface(slug: str, sub: str) -> str:
     return "procedures" if sub == slug else f"{sub}/procedures"
-
-
-def _find_procedure(procedures: Iterable[ReleasedProcedure], slug: str) -> ReleasedProcedure:
-    released = next((procedure for procedure in procedures if procedure.slug == slug), None)
-    if released is None:
-        raise Http404
-    return released

@@ -30,7 +30,6 @@ from designer.pins import pinned_signatures
 from execution.activities import interfaces, kinds, operations, reach
 from people import audit
 from people.models import ApiKey, User
-from protocols.signature import Signature
 
 NAME = re.compile("[a-z][a-z0-9-]{0,29}")
 NAME_RULE = (
@@ -552,20 +551,14 @@ def choose_environment(release: Release, key: ApiKey | None, requested: str = ""
     if name := key_environment or requested:
         match = next((place for place in places if place.name == name), None)
         if match is None:
-            raise _unknown_environment(release, name, places, is_of_key=bool(key_environment))
+            names = ", ".join(place.name for place in places) or "none yet"
+            message = f"“{release.agent}” has no environment “{printable(name, 60)}”. It has: {names}."
+            if key_environment:
+                message += " This API key names it. Create the environment again, or use another key."
+                raise DomainError("unknown_environment", message, status=409)
+            raise DomainError("unknown_environment", message, fields={"environment": message})
         return match
     return next((place for place in places if place.is_default), None)
-
-
-def _unknown_environment(
-    release: Release, name: str, places: Sequence[Place], *, is_of_key: bool
-) -> DomainError:
-    names = ", ".join(place.name for place in places) or "none yet"
-    message = f"“{release.agent}” has no environment “{printable(name, 60)}”. It has: {names}."
-    if is_of_key:
-        message += " This API key names it. Create the environment again, or use another key."
-        return DomainError("unknown_environment", message, status=409)
-    return DomainError("unknown_environment", message, fields={"environment": message})
 
 
 def resolve(place: Place | None, subject: Subject, *, agent: int) -> Resolution:
@@ -699,21 +692,20 @@ def _find_unfit(pairs: set[tuple[int, int]]) -> dict[tuple[int, int], str]:
         {version for version, _ in uncached}
     )
     tools = ToolVersion.objects.in_bulk({tool for _, tool in uncached})
-    reasons = {
-        pair: reason
-        for pair in uncached
-        if (reason := _explain_unfit(activity_versions[pair[0]], tools[pair[1]].decoded()))
-    }
+    reasons = {}
+    for pair in uncached:
+        version, tool = activity_versions[pair[0]], tools[pair[1]].decoded()
+        if version.interface:
+            reason = interfaces.why_unfit(version.interface.decoded(), tool)
+        else:
+            faults = kinds.get(version.kind).faults(version.config, tool)
+            reason = next((fault.message for fault in faults), "")
+        if reason:
+            reasons[pair] = reason
     if len(_fits) > MAX_CACHED:
         _fits.clear()
     _fits.update(uncached - reasons.keys())
     return reasons
-
-
-def _explain_unfit(version: ActivityVersion, tool: Signature) -> str:
-    if version.interface:
-        return interfaces.why_unfit(version.interface.decoded(), tool)
-    return next((fault.message for fault in kinds.get(version.kind).faults(version.config, tool)), "")
 
 
 _READ_FACTS = """

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -117,15 +117,36 @@ def tool_steps_of(agent: Agent, procedure: Procedure) -> list[ToolStep]:
 def read_rehearsal(agent: Agent, procedure: Procedure, run: uuid.UUID) -> MockRehearsal:
     texts = tool_steps_of(agent, procedure)
     pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
-    count = len(texts)
     keys = {
         _key(procedure, run, number, again): number
-        for number in range(1, count + 1)
+        for number in range(1, len(texts) + 1)
         for again in range(MAX_TRIES)
     }
+    # The newest try of each step.
     rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
-    calls_by_step = {keys[row.key]: _last_continuation(row) for row in rows}
-    return MockRehearsal(procedure, run, list(_build_steps(texts, pins, calls_by_step)))
+    calls_by_step: dict[int, Call] = {}
+    for row in rows:
+        last = row
+        # The questions of the call were answered on the call's own page.
+        while following := last.continued_by.select_related("tool", "version").order_by("-pk").first():
+            last = following
+        calls_by_step[keys[row.key]] = last
+    steps: list[MockRehearsalStep] = []
+    results: list[Mapping[str, Any]] = []
+    for number, text in enumerate(texts, 1):
+        call = calls_by_step.get(number)
+        late = [
+            before
+            for before in range(1, number)
+            if call and (before not in calls_by_step or calls_by_step[before].pk > call.pk)
+        ]
+        pin = pins[text.pin]
+        names = [parameter.name for parameter in pin.version.decoded().inputs]
+        values = step_results.values_for(names, results)
+        steps.append(MockRehearsalStep(number, text, pin, call, late, values))
+        if call and call.outcome == "ok":
+            results.append(call.decoded().outputs)
+    return MockRehearsal(procedure, run, steps)
 
 
 def run_step(
@@ -180,31 +201,6 @@ def _complete_arguments(step: MockRehearsalStep, seed: int) -> Mapping[str, Any]
         )
         raise DomainError("inputs_unmet", message, status=409) from error
     return {**made_up, **known_arguments} if isinstance(made_up, dict) else known_arguments
-
-
-def _build_steps(
-    texts: Sequence[ToolStep], pins: Mapping[int, Pin], calls_by_step: Mapping[int, Call]
-) -> Iterator[MockRehearsalStep]:
-    results: list[Mapping[str, Any]] = []
-    for number, text in enumerate(texts, 1):
-        call = calls_by_step.get(number)
-        late = [
-            before
-            for before in range(1, number)
-            if call and (before not in calls_by_step or calls_by_step[before].pk > call.pk)
-        ]
-        pin = pins[text.pin]
-        names = [parameter.name for parameter in pin.version.decoded().inputs]
-        yield MockRehearsalStep(number, text, pin, call, late, step_results.values_for(names, results))
-        if call and call.outcome == "ok":
-            results.append(call.decoded().outputs)
-
-
-def _last_continuation(call: Call) -> Call:
-    # The questions of the call were answered on the call's own page.
-    while following := call.continued_by.select_related("tool", "version").order_by("-pk").first():
-        call = following
-    return call
 
 
 def _key(procedure: Procedure, run: uuid.UUID, at: int, again: int) -> uuid.UUID:

@@ -347,16 +347,10 @@ def verdicts(
     asserted: Sequence[Assertion], made: Sequence[RecordedCall], tool_names: Mapping[int, str]
 ) -> list[Verdict]:
     """Check the assertions against these calls, with the agent's tool `names`."""
-    return [_check_tool_names(assertion, tool_names) or assertion.judge(made) for assertion in asserted]
-
-
-def _check_tool_names(assertion: Assertion, tool_names: Mapping[int, str]) -> Verdict | None:
-    # A renamed or removed tool yields no statement about what the agent did.
-    missing_tools = [name for name in assertion.tools if name not in tool_names.values()]
-    return (
-        Verdict(
-            assertion, False, _("The agent has no tool “{name}” any more.").format(name=missing_tools[0]), ()
-        )
-        if missing_tools
-        else None
-    )
+    results = []
+    for assertion in asserted:
+        # A renamed or removed tool yields no statement about what the agent did.
+        missing = next((name for name in assertion.tools if name not in tool_names.values()), None)
+        message = _("The agent has no tool “{name}” any more.").format(name=missing)
+        results.append(Verdict(assertion, False, message, ()) if missing else assertion.judge(made))
+    return results

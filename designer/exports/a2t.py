@@ -75,12 +75,12 @@ _NO_OUTPUT_OF_TRANSFER = structs.replace(document.NO_OUTPUT, description="Nothin
 def write(release: ReleaseDocument) -> object:
     # UUIDs are compared without regard to case (RFC 9562, section 4).
     id_counts = Counter(tool.tool_id.lower() for tool in release.tools)
-    tools = [_write_tool(tool, is_shared=id_counts[tool.tool_id.lower()] > 1) for tool in release.tools]
+    tools = [write_tool(tool, is_shared=id_counts[tool.tool_id.lower()] > 1) for tool in release.tools]
     # All on one page: a list that may change between two pages would not be one release.
     return page(tools, len(tools))
 
 
-def _write_tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
+def write_tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     signature, label = with_listed_members(tool.signature), tool.version.label
     # The vendor's version number; if it has none, the catalog's.
     is_numbered = label.isascii() and label.isdigit() and int(label) > 0

@@ -75,6 +75,155 @@ class FormatLimits:
         init=False, repr=False, compare=False, default_factory=ContentCache
     )
 
+    def cached_remarks(self, signature: Effective) -> tuple[Remark, ...]:
+        return self.verdicts.get(digest(signature), lambda: tuple(self.remarks_on(signature)))
+
+    def remarks_on(self, signature: Effective) -> Iterator[Remark]:
+        signature = signature if self.as_listed is None else self.as_listed(signature)
+        name = signature.name
+        if self.as_listed and not signature.inputs and schema.takes_members(schema.of_inputs(signature)):
+            message = (
+                f"“{name}” takes inputs that are not listed by name, and this format has no place for them."
+            )
+            yield Remark("blocks", "inputs_not_listed", name, message)
+        length = len(signature.description)
+        if self.tool_description is not None and length > self.tool_description:
+            message = (
+                f"“{name}” has a description of {length} characters. {self.tool_description} fit: tune it."
+            )
+            yield Remark("blocks", "description_too_long", name, message)
+        elif self.advised_description is not None and length > self.advised_description:
+            message = (
+                f"“{name}” has a description of {length} characters; {self.advised_description} are safe."
+            )
+            yield Remark("warns", "description_long", name, message)
+        for parameter in (visible.parameter for visible in signature.inputs):
+            yield from self.remarks_on_parameter(name, parameter, self.input_types)
+        if "outputs" in self.carries:
+            yield from self.remarks_on_outputs(signature)
+        for member, (is_there, what) in MEMBERS.items():
+            if member not in self.carries and is_there(signature):
+                yield Remark("loses", f"no_{member}", name, f"“{name}” goes without {what}.")
+        # A warning only: other users of the format take it as the vendor wrote it.
+        repairs = self.contract.rule("invalid_schema") is not None
+        if (
+            "schemas" in self.carries
+            and not repairs
+            and not validation.is_schema(schema.of_inputs(signature))
+        ):
+            message = f"“{name}” has a schema that breaks the rules of JSON Schema; some models refuse it."
+            yield Remark("warns", "schema_broken", name, message)
+        if rule := judge.broken_name(name, self.contract):
+            level: Literal["blocks", "warns"] = "warns" if rule.effect == "warns" else "blocks"
+            message = f"“{name}” is a name that {self.contract.target} refuses. Give the tool another one."
+            yield Remark(level, "name_refused", name, message)
+        yield from self.remarks_on_inputs(signature)
+
+    def remarks_on_inputs(self, signature: Effective) -> Iterator[Remark]:
+        name = signature.name
+        write = inputs.write_as_the_vendor_does if self.shows_vendors_schema else inputs.write
+        written_inputs = write(signature, self.contract)
+        if written_inputs.refusal:
+            message = f"“{name}” {written_inputs.refusal}. Hide that input, or take another format."
+            yield Remark("blocks", "schema_not_carried", name, message)
+        for rule, what in written_inputs.broken:
+            level: Literal["blocks", "warns"] = "warns" if rule.effect == "warns" else "blocks"
+            who = f"some users of {self.contract.target}" if level == "warns" else self.contract.target
+            verb = "refuse" if level == "warns" else "refuses"
+            yield Remark(level, f"{rule.refuses}_refused", name, f"“{name}” {what}, which {who} {verb}.")
+        if written_inputs.below:
+            message = (
+                f"“{name}” has rules about its inputs together, which this format's users refuse "
+                "at the top of a "
+                f"schema, so all inputs go below “{written_inputs.below}”."
+            )
+            yield Remark("loses", "inputs_below", name, message)
+        if "rules" in self.carries and schema.leaves_rules_out(written_inputs.tool):
+            message = (
+                f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
+            )
+            yield Remark("loses", "rules_left_out", name, message)
+        outputs = WrittenOutputs({})
+        if "outputs" in self.carries:
+            outputs = inputs.write_outputs(signature, self.contract)
+        yield from _about_losses(name, written_inputs, outputs)
+        if not written_inputs.refusal and not inputs.is_plain(written_inputs.tool):
+            has_other_warning = (
+                bool(written_inputs.keywords or written_inputs.left_out or written_inputs.is_cut)
+                or "schemas" not in self.carries
+            )
+            has_other_warning = has_other_warning or schema.leaves_rules_out(written_inputs.tool)
+            yield from self.remarks_on_round_trip(written_inputs, has_other_warning=has_other_warning)
+
+    def remarks_on_outputs(self, tool: Effective) -> Iterator[Remark]:
+        for parameter in (output.parameter for output in tool.outputs):
+            yield from self.remarks_on_parameter(tool.name, parameter, self.output_types)
+        below = schema.of_outputs_as_an_object(tool)[1] if self.outputs_are_objects else ""
+        if below and (tool.outputs or tool.outputs_rest is not None):
+            message = f"“{tool.name}” may return what is no object, so what it returns goes below “{below}”."
+            yield Remark("loses", "output_below", tool.name, message)
+        if self.needs_output and not tool.outputs:
+            message = f"“{tool.name}” declares no output, so one named “result” stands in."
+            yield Remark("loses", "output_added", tool.name, message)
+
+    def remarks_on_round_trip(
+        self, written_inputs: WrittenInputs, *, has_other_warning: bool
+    ) -> Iterator[Remark]:
+        """Warn of arguments that only the vendor or only the format accepts.
+
+        has_other_warning: another warning already names what the inputs lose.
+        """
+        tool, name = written_inputs.tool, written_inputs.tool.name
+        if self.as_listed is not None:
+            exported = Exported(schema.of_listed_inputs(tool), by_vendors_name(tool))
+        else:
+            is_complete = not (
+                written_inputs.keywords
+                or written_inputs.left_out
+                or written_inputs.is_cut
+                or written_inputs.is_widened
+                or tool.hidden
+            )
+            if self.shows_vendors_schema or (is_complete and written_inputs.schema == schema.of_inputs(tool)):
+                return  # a model reads the vendor's schema
+            exported = Exported(written_inputs.schema, inputs.names_in(written_inputs))
+        outcome = round_trip.check(tool, exported, is_quick=has_other_warning)
+        if outcome.has_common is False:
+            message = (
+                f"“{name}” has no arguments that fit this format and that its vendor accepts. "
+                f"{outcome.refused}. "
+                "Take another format."
+            )
+            yield Remark("blocks", "no_common_arguments", name, message)
+            return
+        if outcome.refused and not has_other_warning:
+            message = f"“{name}” accepts arguments in this format that its vendor refuses. {outcome.refused}."
+            yield Remark("loses", "accepts_more", name, message)
+        if outcome.is_expressible is False and not has_other_warning:
+            message = f"“{name}” accepts arguments at its vendor that this format has no place for."
+            yield Remark("loses", "accepts_fewer", name, message)
+
+    def remarks_on_parameter(
+        self, tool: str, parameter: Parameter, types: frozenset[ParameterType]
+    ) -> Iterator[Remark]:
+        where = f"“{parameter.name}” of “{tool}”"
+        if parameter.unsupported_type:
+            level: Literal["blocks", "warns"] = "blocks" if types != ALL_TYPES else "warns"
+            message = f"{where} has the type “{parameter.unsupported_type}”, which Pegboard does not know."
+            yield Remark(level, "unknown_type", tool, message)
+        elif parameter.type not in types:
+            yield Remark("blocks", "type_not_carried", tool, f"{where} has a type that this format lacks.")
+        if self.whole_bounds and parameter.type == "int" and not has_whole_bounds(parameter):
+            yield Remark(
+                "blocks", "bound_not_whole", tool, f"{where} has a limit that is not a whole number."
+            )
+        if not lists_values(parameter, self):
+            message = (
+                f"{where} has allowed values that this format cannot list; its description lists them "
+                "instead."
+            )
+            yield Remark("loses", "values_in_words", tool, message)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
@@ -148,7 +297,7 @@ def remarks(release: ReleaseDocument, limits: FormatLimits) -> list[Remark]:
             return [Remark("blocks", "no_procedures", "", message)]
         message = "The tools go by name and description only. Read them in another format as well."
         return [Remark("loses", "tools_by_name", "", message)] if release.tools else []
-    warnings = [remark for tool in release.tools for remark in _evaluate(tool.signature, limits)]
+    warnings = [remark for tool in release.tools for remark in limits.cached_remarks(tool.signature)]
     # A target may use the last of two, or refuse the request; in both cases a call could mean the other tool.
     for name, times in Counter(tool.signature.name for tool in release.tools).items():
         if times > 1:
@@ -197,78 +346,6 @@ def carried(release: ReleaseDocument, limits: FormatLimits) -> Carried:
     return Carried(msgspec.structs.replace(release, tools=fitting), left_out, warnings)
 
 
-def _evaluate(signature: Effective, limits: FormatLimits) -> tuple[Remark, ...]:
-    return limits.verdicts.get(digest(signature), lambda: tuple(_about(signature, limits)))
-
-
-def _about(signature: Effective, limits: FormatLimits) -> Iterator[Remark]:
-    signature = signature if limits.as_listed is None else limits.as_listed(signature)
-    name = signature.name
-    if limits.as_listed and not signature.inputs and schema.takes_members(schema.of_inputs(signature)):
-        message = f"“{name}” takes inputs that are not listed by name, and this format has no place for them."
-        yield Remark("blocks", "inputs_not_listed", name, message)
-    length = len(signature.description)
-    if limits.tool_description is not None and length > limits.tool_description:
-        message = (
-            f"“{name}” has a description of {length} characters. {limits.tool_description} fit: tune it."
-        )
-        yield Remark("blocks", "description_too_long", name, message)
-    elif limits.advised_description is not None and length > limits.advised_description:
-        message = f"“{name}” has a description of {length} characters; {limits.advised_description} are safe."
-        yield Remark("warns", "description_long", name, message)
-    for parameter in (visible.parameter for visible in signature.inputs):
-        yield from _about_parameter(name, parameter, limits, limits.input_types)
-    if "outputs" in limits.carries:
-        yield from _about_outputs(signature, limits)
-    for member, (is_there, what) in MEMBERS.items():
-        if member not in limits.carries and is_there(signature):
-            yield Remark("loses", f"no_{member}", name, f"“{name}” goes without {what}.")
-    # A warning only: other users of the format take it as the vendor wrote it.
-    repairs = limits.contract.rule("invalid_schema") is not None
-    if "schemas" in limits.carries and not repairs and not validation.is_schema(schema.of_inputs(signature)):
-        message = f"“{name}” has a schema that breaks the rules of JSON Schema; some models refuse it."
-        yield Remark("warns", "schema_broken", name, message)
-    if rule := judge.broken_name(name, limits.contract):
-        level: Literal["blocks", "warns"] = "warns" if rule.effect == "warns" else "blocks"
-        message = f"“{name}” is a name that {limits.contract.target} refuses. Give the tool another one."
-        yield Remark(level, "name_refused", name, message)
-    yield from _about_inputs(signature, limits)
-
-
-def _about_inputs(signature: Effective, limits: FormatLimits) -> Iterator[Remark]:
-    name = signature.name
-    write = inputs.write_as_the_vendor_does if limits.shows_vendors_schema else inputs.write
-    written_inputs = write(signature, limits.contract)
-    if written_inputs.refusal:
-        message = f"“{name}” {written_inputs.refusal}. Hide that input, or take another format."
-        yield Remark("blocks", "schema_not_carried", name, message)
-    for rule, what in written_inputs.broken:
-        level: Literal["blocks", "warns"] = "warns" if rule.effect == "warns" else "blocks"
-        who = f"some users of {limits.contract.target}" if level == "warns" else limits.contract.target
-        verb = "refuse" if level == "warns" else "refuses"
-        yield Remark(level, f"{rule.refuses}_refused", name, f"“{name}” {what}, which {who} {verb}.")
-    if written_inputs.below:
-        message = (
-            f"“{name}” has rules about its inputs together, which this format's users refuse at the top of a "
-            f"schema, so all inputs go below “{written_inputs.below}”."
-        )
-        yield Remark("loses", "inputs_below", name, message)
-    if "rules" in limits.carries and schema.leaves_rules_out(written_inputs.tool):
-        message = f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
-        yield Remark("loses", "rules_left_out", name, message)
-    outputs = WrittenOutputs({})
-    if "outputs" in limits.carries:
-        outputs = inputs.write_outputs(signature, limits.contract)
-    yield from _about_losses(name, written_inputs, outputs)
-    if not written_inputs.refusal and not inputs.is_plain(written_inputs.tool):
-        has_other_warning = (
-            bool(written_inputs.keywords or written_inputs.left_out or written_inputs.is_cut)
-            or "schemas" not in limits.carries
-        )
-        has_other_warning = has_other_warning or schema.leaves_rules_out(written_inputs.tool)
-        yield from _about_round_trip(written_inputs, limits, has_other_warning=has_other_warning)
-
-
 def _about_losses(name: str, written_inputs: WrittenInputs, outputs: WrittenOutputs) -> Iterator[Remark]:
     if written_inputs.keywords:
         message = (
@@ -288,74 +365,6 @@ def _about_losses(name: str, written_inputs: WrittenInputs, outputs: WrittenOutp
             "without references; at that place, it takes anything."
         )
         yield Remark("loses", "references_cut", name, message)
-
-
-def _about_round_trip(
-    written_inputs: WrittenInputs, limits: FormatLimits, *, has_other_warning: bool
-) -> Iterator[Remark]:
-    """Warn of arguments that only the vendor or only the format accepts.
-
-    has_other_warning: another warning already names what the inputs lose.
-    """
-    tool, name = written_inputs.tool, written_inputs.tool.name
-    if limits.as_listed is not None:
-        exported = Exported(schema.of_listed_inputs(tool), by_vendors_name(tool))
-    else:
-        is_complete = not (
-            written_inputs.keywords
-            or written_inputs.left_out
-            or written_inputs.is_cut
-            or written_inputs.is_widened
-            or tool.hidden
-        )
-        if limits.shows_vendors_schema or (is_complete and written_inputs.schema == schema.of_inputs(tool)):
-            return  # a model reads the vendor's schema
-        exported = Exported(written_inputs.schema, inputs.names_in(written_inputs))
-    outcome = round_trip.check(tool, exported, is_quick=has_other_warning)
-    if outcome.has_common is False:
-        message = (
-            f"“{name}” has no arguments that fit this format and that its vendor accepts. {outcome.refused}. "
-            "Take another format."
-        )
-        yield Remark("blocks", "no_common_arguments", name, message)
-        return
-    if outcome.refused and not has_other_warning:
-        message = f"“{name}” accepts arguments in this format that its vendor refuses. {outcome.refused}."
-        yield Remark("loses", "accepts_more", name, message)
-    if outcome.is_expressible is False and not has_other_warning:
-        message = f"“{name}” accepts arguments at its vendor that this format has no place for."
-        yield Remark("loses", "accepts_fewer", name, message)
-
-
-def _about_outputs(tool: Effective, limits: FormatLimits) -> Iterator[Remark]:
-    for parameter in (output.parameter for output in tool.outputs):
-        yield from _about_parameter(tool.name, parameter, limits, limits.output_types)
-    below = schema.of_outputs_as_an_object(tool)[1] if limits.outputs_are_objects else ""
-    if below and (tool.outputs or tool.outputs_rest is not None):
-        message = f"“{tool.name}” may return what is no object, so what it returns goes below “{below}”."
-        yield Remark("loses", "output_below", tool.name, message)
-    if limits.needs_output and not tool.outputs:
-        message = f"“{tool.name}” declares no output, so one named “result” stands in."
-        yield Remark("loses", "output_added", tool.name, message)
-
-
-def _about_parameter(
-    tool: str, parameter: Parameter, limits: FormatLimits, types: frozenset[ParameterType]
-) -> Iterator[Remark]:
-    where = f"“{parameter.name}” of “{tool}”"
-    if parameter.unsupported_type:
-        level: Literal["blocks", "warns"] = "blocks" if types != ALL_TYPES else "warns"
-        message = f"{where} has the type “{parameter.unsupported_type}”, which Pegboard does not know."
-        yield Remark(level, "unknown_type", tool, message)
-    elif parameter.type not in types:
-        yield Remark("blocks", "type_not_carried", tool, f"{where} has a type that this format lacks.")
-    if limits.whole_bounds and parameter.type == "int" and not has_whole_bounds(parameter):
-        yield Remark("blocks", "bound_not_whole", tool, f"{where} has a limit that is not a whole number.")
-    if not lists_values(parameter, limits):
-        message = (
-            f"{where} has allowed values that this format cannot list; its description lists them instead."
-        )
-        yield Remark("loses", "values_in_words", tool, message)
 
 
 def has_whole_bounds(parameter: Parameter) -> bool:

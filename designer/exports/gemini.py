@@ -25,10 +25,10 @@ LIMITS = FormatLimits(
 
 
 def write(release: ReleaseDocument) -> object:
-    return {"functionDeclarations": [_declaration(tool.signature) for tool in release.tools]}
+    return {"functionDeclarations": [write_tool(tool.signature) for tool in release.tools]}
 
 
-def _declaration(tool: Effective) -> dict[str, Any]:
+def write_tool(tool: Effective) -> dict[str, Any]:
     declaration: dict[str, Any] = {"name": tool.name}
     if tool.description:
         declaration["description"] = tool.description

@@ -56,7 +56,15 @@ def write(tool: Effective, contract: Contract) -> WrittenInputs:
         tool = _renamed(tool, reserved.prefix)
     input_schema, below, is_cut, keywords = schema.of_inputs(tool), "", False, frozenset[str]()
     if not is_plain(tool):
-        input_schema, keywords, is_cut = _rewrite(input_schema, contract)
+        if contract.refuses_references or contract.keywords_at_top() & set(subschemas.REFERENCES):
+            # Few providers read an anchor, and none a reference at the top.
+            input_schema = loops.with_pointers(input_schema)
+            if any(subschemas.own_references(input_schema)):
+                input_schema = root_rules.flatten(input_schema)
+        if contract.refuses_references:
+            input_schema, is_cut = inlining.inlined(input_schema)
+        rewritten = rewriting.rewrite(input_schema, contract)
+        input_schema, keywords, is_cut = rewritten.schema, rewritten.keywords, is_cut or rewritten.is_cut
         if contract.keywords_at_top() & input_schema.keys():
             input_schema = root_rules.flatten(input_schema)
         if contract.keywords_at_top() & input_schema.keys():
@@ -70,20 +78,6 @@ def write(tool: Effective, contract: Contract) -> WrittenInputs:
         )
     broken = () if is_plain(tool) else tuple(judge.broken_rules(input_schema, contract))
     return WrittenInputs(tool, input_schema, below, is_cut=is_cut, keywords=keywords, broken=broken)
-
-
-def _rewrite(input_schema: dict[str, Any], contract: Contract) -> rewriting.Rewritten:
-    is_cut = False
-    if contract.refuses_references or contract.keywords_at_top() & set(subschemas.REFERENCES):
-        # Few providers read an anchor, and none a reference at the top.
-        input_schema = loops.with_pointers(input_schema)
-        input_schema = (
-            root_rules.flatten(input_schema) if any(subschemas.own_references(input_schema)) else input_schema
-        )
-    if contract.refuses_references:
-        input_schema, is_cut = inlining.inlined(input_schema)
-    rewritten = rewriting.rewrite(input_schema, contract)
-    return rewritten._replace(is_cut=is_cut or rewritten.is_cut)
 
 
 def _write_strict(written: WrittenInputs, subset: Subset) -> WrittenInputs:

@@ -25,11 +25,11 @@ def write(release: ReleaseDocument) -> object:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "agent": release.agent.slug,
         "release": release.number,
-        "tools": [_tool(tool) for tool in release.tools],
+        "tools": [write_tool(tool) for tool in release.tools],
     }
 
 
-def _tool(tool: ReleasedTool) -> dict[str, Any]:
+def write_tool(tool: ReleasedTool) -> dict[str, Any]:
     signature = tool.signature
     document: dict[str, Any] = {
         "name": signature.name,

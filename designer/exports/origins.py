@@ -54,6 +54,27 @@ class _Region:
     names: Mapping[str, Origin] = field(default_factory=dict)
     texts: tuple[tuple[str, Origin], ...] = ()
 
+    def spans_of(self, text: str) -> Iterator[Span]:
+        if text in self.names:
+            yield Span(self.names[text], msgspec.json.encode(text).decode())
+            return
+        matches, end = [], 0
+        for piece, origin in self.texts:
+            start = text.find(piece, end) if piece else -1
+            if start >= 0:
+                matches.append((start, start + len(piece), origin))
+                end = start + len(piece)
+        # Text between pieces is the format's. A string without pieces has the origin of the region's values.
+        glue: Origin = "generated" if matches else self.values
+        yield Span(self.around, '"')
+        end = 0
+        for start, stop, origin in matches:
+            yield Span(glue, _inside(text[end:start]))
+            yield Span(origin, _inside(text[start:stop]))
+            end = stop
+        yield Span(glue, _inside(text[end:]))
+        yield Span(self.around, '"')
+
 
 def spans(own: object, places: ToolPaths, wire: Wire, tool_texts: OriginTexts) -> list[Span]:
     """Return the exported tool in pieces, each with its origin. Together they are equal to the exported
@@ -157,31 +178,9 @@ def _walk(value: object, path: Path, region: _Region, regions: Mapping[Path, _Re
             yield from _walk(inside, (*path, str(number)), region, regions)
         yield Span(region.around, "]" if value else "[]")
     elif isinstance(value, str):
-        yield from _string(value, region)
+        yield from region.spans_of(value)
     else:
         yield Span(region.values, msgspec.json.encode(value).decode())
-
-
-def _string(text: str, region: _Region) -> Iterator[Span]:
-    if text in region.names:
-        yield Span(region.names[text], msgspec.json.encode(text).decode())
-        return
-    matches, end = [], 0
-    for piece, origin in region.texts:
-        start = text.find(piece, end) if piece else -1
-        if start >= 0:
-            matches.append((start, start + len(piece), origin))
-            end = start + len(piece)
-    # Text between pieces is the format's. A string without pieces has the origin of the region's values.
-    glue: Origin = "generated" if matches else region.values
-    yield Span(region.around, '"')
-    end = 0
-    for start, stop, origin in matches:
-        yield Span(glue, _inside(text[end:start]))
-        yield Span(origin, _inside(text[start:stop]))
-        end = stop
-    yield Span(glue, _inside(text[end:]))
-    yield Span(region.around, '"')
 
 
 def _inside(text: str) -> str:

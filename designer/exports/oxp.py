@@ -28,10 +28,12 @@ _MAJOR = re.compile(r"[0-9]{1,18}")
 
 def write(release: ReleaseDocument) -> object:
     claims = Counter(wanted_id(tool).lower() for tool in release.tools)
-    return {"items": [_tool(tool, is_shared=claims[wanted_id(tool).lower()] > 1) for tool in release.tools]}
+    return {
+        "items": [write_tool(tool, is_shared=claims[wanted_id(tool).lower()] > 1) for tool in release.tools]
+    }
 
 
-def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
+def write_tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     signature, version, identity = tool.signature, tool.version.label, wanted_id(tool)
     if not _VERSION.fullmatch(version):
         # A single number, the vendor's or else ours, becomes the first of three.

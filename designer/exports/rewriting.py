@@ -72,79 +72,74 @@ class _Editor:
         schema.pop(keyword, None)
         self.keywords.add(keyword)
 
+    def replace_references_with_keywords(self, rule: Rule) -> None:
+        """Replace a reference that has keywords beside it by its target.
 
-def _replace_references_with_keywords(editor: _Editor, rule: Rule) -> None:
-    """Replace a reference that has keywords beside it by its target.
-
-    A target that contains itself keeps its reference, and texts beside it are lost; rules beside it move into
-    an `allOf` with the reference.
-    """
-    for schema in list(subschemas.walk(editor.schema)):
-        # The top has other keywords than texts, and definitions; what remains there is a reference to a tree.
-        if not spelling.has_keywords_beside_reference(schema):
-            continue
-        siblings = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-        inlined = inlining.inlined_once(editor.schema, schema)
-        if inlined is not None:
-            schema.clear()
-            schema.update(inlined)
-            continue
-        words = {keyword for keyword in siblings if keyword in spelling.WORDS}
-        for keyword in words:
-            editor.leave_out(schema, keyword)
-        if spelling.has_keywords_beside_reference(schema):
-            spelling.move_reference_into_all_of(schema)
-
-
-def _spell_as_now(editor: _Editor, rule: Rule) -> None:
-    """Write keywords of older drafts as draft 2020-12 does, and leave out what is not valid JSON Schema."""
-    if judge.fault_of_schema(editor.schema) is None:
-        return
-    is_old = False
-    for schema in subschemas.walk(editor.schema):
-        is_old = spelling.modernize(schema) or is_old
-    for _ in range(MAX_FAULTS):
-        if (fault := judge.fault_of_schema(editor.schema)) is None:
-            break
-        editor.keywords |= {spelling.remove_at(editor.schema, fault.path)} - {""}
-    if is_old and "$schema" in editor.schema:
-        editor.schema["$schema"] = judge.DIALECT
-
-
-def _add_items(editor: _Editor, rule: Rule) -> None:
-    for schema in subschemas.walk(editor.schema):
-        if spelling.is_array_without_items(schema):
-            schema["items"] = {}
-
-
-def _declare_required(editor: _Editor, rule: Rule) -> None:
-    for schema in list(subschemas.walk(editor.schema)):
-        spelling.declare_required(schema)
-
-
-def _leave_out_patterns(editor: _Editor, rule: Rule) -> None:
-    for schema in subschemas.walk(editor.schema):
-        for keyword, pattern in list(spelling.patterns_of(schema)):
-            if judge.compiles_everywhere(pattern, rule):
+        A target that contains itself keeps its reference, and texts beside it are lost; rules beside it move
+        into an `allOf` with the reference.
+        """
+        for schema in list(subschemas.walk(self.schema)):
+            # The top has other keywords than texts, and definitions; a reference to a tree remains there.
+            if not spelling.has_keywords_beside_reference(schema):
                 continue
-            if keyword == "pattern":
-                editor.leave_out(schema, keyword)
+            siblings = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+            inlined = inlining.inlined_once(self.schema, schema)
+            if inlined is not None:
+                schema.clear()
+                schema.update(inlined)
                 continue
-            del schema[keyword][pattern]
-            editor.keywords.add(keyword)
-            # Members that matched the pattern would be refused as unknown.
-            for closing in ("additionalProperties", "unevaluatedProperties"):
-                if closing in schema:
-                    editor.leave_out(schema, closing)
+            words = {keyword for keyword in siblings if keyword in spelling.WORDS}
+            for keyword in words:
+                self.leave_out(schema, keyword)
+            if spelling.has_keywords_beside_reference(schema):
+                spelling.move_reference_into_all_of(schema)
+
+    def spell_as_now(self, rule: Rule) -> None:
+        """Write keywords of older drafts as draft 2020-12 does, and leave out invalid JSON Schema."""
+        if judge.fault_of_schema(self.schema) is None:
+            return
+        is_old = False
+        for schema in subschemas.walk(self.schema):
+            is_old = spelling.modernize(schema) or is_old
+        for _ in range(MAX_FAULTS):
+            if (fault := judge.fault_of_schema(self.schema)) is None:
+                break
+            self.keywords |= {spelling.remove_at(self.schema, fault.path)} - {""}
+        if is_old and "$schema" in self.schema:
+            self.schema["$schema"] = judge.DIALECT
+
+    def add_items(self, rule: Rule) -> None:
+        for schema in subschemas.walk(self.schema):
+            if spelling.is_array_without_items(schema):
+                schema["items"] = {}
+
+    def declare_required(self, rule: Rule) -> None:
+        for schema in list(subschemas.walk(self.schema)):
+            spelling.declare_required(schema)
+
+    def leave_out_patterns(self, rule: Rule) -> None:
+        for schema in subschemas.walk(self.schema):
+            for keyword, pattern in list(spelling.patterns_of(schema)):
+                if judge.compiles_everywhere(pattern, rule):
+                    continue
+                if keyword == "pattern":
+                    self.leave_out(schema, keyword)
+                    continue
+                del schema[keyword][pattern]
+                self.keywords.add(keyword)
+                # Members that matched the pattern would be refused as unknown.
+                for closing in ("additionalProperties", "unevaluatedProperties"):
+                    if closing in schema:
+                        self.leave_out(schema, closing)
 
 
 _REWRITERS: dict[Refusal, Callable[[_Editor, Rule], None]] = {
-    "invalid_schema": _spell_as_now,
+    "invalid_schema": _Editor.spell_as_now,
     "reference_to_nothing": lambda editor, _: editor.cut(loops.dangling_references(editor.schema)),
     "endless_reference": lambda editor, _: editor.cut(loops.endless_references(editor.schema)),
     "required_recursion": lambda editor, _: editor.cut(loops.required_recursions(editor.schema)),
-    "keywords_beside_reference": _replace_references_with_keywords,
-    "array_without_items": _add_items,
-    "undeclared_required": _declare_required,
-    "regular_expression": _leave_out_patterns,
+    "keywords_beside_reference": _Editor.replace_references_with_keywords,
+    "array_without_items": _Editor.add_items,
+    "undeclared_required": _Editor.declare_required,
+    "regular_expression": _Editor.leave_out_patterns,
 }

@@ -4,7 +4,7 @@ A reference or an `allOf` at the top becomes properties of the object, as far as
 meaning. Where it cannot, `inputs.write` moves the whole schema below one property, where any rule may be.
 """
 
-from core.schema import AnySchema, Schema, SchemaBoundsError, read_document, spelling
+from core.schema import Schema, SchemaBoundsError, read_document, spelling
 from designer.signatures import model_names
 
 
@@ -29,11 +29,9 @@ def flatten(schema: Schema) -> Schema:
     flat = {keyword: value for keyword, value in flat.items() if keyword not in trivial}
     if definitions := spelling.definitions_of(document.root):
         flat["$defs"] = definitions
-    return flat | {"properties": {name: _as_object(child) for name, child in properties.items()}}
-
-
-def _as_object(schema: AnySchema) -> Schema:
-    """Return a schema that is an object: some clients refuse true and false."""
-    if isinstance(schema, bool):
-        return {} if schema else {"not": {}}
-    return schema
+    # Some clients refuse true and false.
+    objects = {
+        name: child if isinstance(child, dict) else {} if child else {"not": {}}
+        for name, child in properties.items()
+    }
+    return flat | {"properties": objects}

@@ -91,7 +91,13 @@ def of_outputs(tool: Effective) -> dict[str, Any]:
         schema = of_parameter(single_output.parameter)
         return {"type": "object"} | schema if has_object_type(schema) else schema
     names = {output.parameter.name: output.alias for output in tool.outputs}
-    properties = {output.alias: _of_output(output.parameter) for output in tool.outputs}
+    properties = {output.alias: of_parameter(output.parameter) for output in tool.outputs}
+    for output in tool.outputs:
+        if output.parameter.max_defaulted:
+            # The protocol's default limits what a model sends, not what a vendor returns.
+            del properties[output.alias]["maximum"]
+        elif output.parameter.default is not UNSET:
+            properties[output.alias]["default"] = output.parameter.default
     other_keywords = tool.outputs_rest
     if other_keywords is None:
         return {"type": "object", "properties": properties}
@@ -290,16 +296,6 @@ def of_input(visible: Input) -> dict[str, Any]:
     default = visible.parameter.default if visible.preset is UNSET else visible.preset
     if default is not UNSET:
         schema["default"] = default
-    return schema
-
-
-def _of_output(parameter: Parameter) -> dict[str, Any]:
-    schema = of_parameter(parameter)
-    if parameter.max_defaulted:
-        # The protocol's default limits what a model sends, not what a vendor returns.
-        del schema["maximum"]
-    elif parameter.default is not UNSET:
-        schema["default"] = parameter.default
     return schema
 
 

@@ -85,8 +85,12 @@ class _Writer:
         self.rules |= {"allOf"} if level.apart else set()
         words: Schema = {word: keywords[word] for word in ("title", "description") if word in keywords}
         if "const" in keywords or "enum" in keywords:
-            values = _write_values(keywords)
-            return None if values is None else values | words
+            # A value that is an object or an array has no strict form.
+            values = types.values_of(keywords) or []
+            value_types = list(dict.fromkeys(_TYPES.get(type(value), "") for value in values))
+            if not values or "" in value_types:
+                return None
+            return {"type": value_types if value_types[1:] else value_types[0], "enum": values} | words
         members = read_object(self.document, schema)
         if (choices := self._read_choices(keywords, members)) is not None:
             forms = [form for choice in choices if (form := self.write(choice, path)) is not None]
@@ -182,15 +186,6 @@ class _Writer:
         without them would change its meaning."""
         names = {*members.members, *members.required}
         return any(other not in names for other in alternative_names(self.document, schema))
-
-
-def _write_values(own: Schema) -> Schema | None:
-    """Return the values of `enum` or `const` as an enum, None where one of them is an object or an array."""
-    values = types.values_of(own)
-    if not values or any(type(value) not in _TYPES for value in values):
-        return None
-    words = list(dict.fromkeys(_TYPES[type(value)] for value in values))
-    return {"type": words[0] if len(words) == 1 else words, "enum": values}
 
 
 def _with_null(schema: Schema) -> Schema:

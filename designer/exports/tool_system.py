@@ -28,11 +28,11 @@ LIMITS = FormatLimits(
 
 
 def write(release: ReleaseDocument) -> object:
-    branches = [_branch(tool.signature) for tool in release.tools]
+    branches = [write_tool(tool.signature) for tool in release.tools]
     return {"calls": {"type": "array", "items": {"anyOf": branches}}}
 
 
-def _branch(tool: Effective) -> dict[str, Any]:
+def write_tool(tool: Effective) -> dict[str, Any]:
     input_schema = inputs.write(tool, CONTRACT).schema
     # A model writes them in this order: the tool, the reason, the arguments.
     properties: dict[str, Any] = {

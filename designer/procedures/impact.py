@@ -44,6 +44,15 @@ class LineImpact(msgspec.Struct, frozen=True, kw_only=True):
     breaks: bool = True
 
 
+class _Changes(msgspec.Struct, frozen=True):
+    """Breaking changes by side and member id; `whole` by side only."""
+
+    members: Mapping[tuple[str, str], Sequence[Change]]
+    of_side: Mapping[str, Sequence[Change]]
+    required: Sequence[str]
+    kind: Change | None
+
+
 class Move(msgspec.Struct, frozen=True, kw_only=True):
     """A tool in two versions, with the vendor's signatures and with those that a model sees.
 
@@ -57,14 +66,136 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     now: KnownTool
     then: KnownTool
 
+    def group_changes(self) -> _Changes:
+        ids = {
+            side: {
+                "removed": {parameter.name: parameter.id for parameter in before},
+                "": {parameter.name: parameter.id for parameter in after},
+            }
+            for side, before, after in (
+                ("inputs", self.before.inputs, self.after.inputs),
+                ("outputs", self.before.outputs, self.after.outputs),
+            )
+        }
+        members: defaultdict[tuple[str, str], list[Change]] = defaultdict(list)
+        of_side: defaultdict[str, list[Change]] = defaultdict(list)
+        required: list[str] = []
+        kind = None
+        for change in filter(_may_break_lines, self.changes):
+            side, *segments = pointers.split(f"/{change.path}")
+            if side in ids and segments:
+                # A removed member has its id only in the old version; all others use the new one.
+                is_gone = len(segments) == 1 and change.kind == "removed"
+                member = ids[side]["removed" if is_gone else ""].get(segments[0], segments[0])
+                if side == "inputs" and (
+                    segments[1:] == ["required"] or (len(segments) == 1 and change.kind == "added")
+                ):
+                    required.append(member)
+                else:
+                    members[side, member].append(change)
+            elif side in ("schema_rest", "outputs_rest"):
+                of_side["inputs" if side == "schema_rest" else "outputs"].append(change)
+            elif side == "kind":
+                kind = change
+        return _Changes(members, of_side, required, kind)
 
-class _Changes(msgspec.Struct, frozen=True):
-    """Breaking changes by side and member id; `whole` by side only."""
+    def find_renames(self, used: Iterable[Use]) -> Iterator[LineImpact]:
+        if self.now.name != self.then.name:
+            message = (
+                f"names “{self.now.name}()”, which is “{self.then.name}()” in {self.version}. {_FOLLOWS}"
+            )
+            for use in used:
+                if use.kind != "item":
+                    yield LineImpact(line=use.line, message=message, breaks=False)
+        for side, kind in (("inputs", "input"), ("outputs", "output")):
+            current = {member.id: member.name for member in getattr(self.now, side)}
+            moved = {member.id: member.name for member in getattr(self.then, side)}
+            for use in used:
+                before, after = current.get(use.member), moved.get(use.member)
+                if use.kind == kind and before and after and before != after:
+                    message = f"names the {kind} “{before}”, which is “{after}” in {self.version}. {_FOLLOWS}"
+                    yield LineImpact(line=use.line, message=message, breaks=False)
 
-    members: Mapping[tuple[str, str], Sequence[Change]]
-    of_side: Mapping[str, Sequence[Change]]
-    required: Sequence[str]
-    kind: Change | None
+    def find_broken_members(
+        self, used: Iterable[Use], groups: _Changes, lines: Sequence[str]
+    ) -> Iterator[LineImpact]:
+        before = {parameter.id: parameter for parameter in self.before.inputs}
+        after = {parameter.id: parameter for parameter in self.after.inputs}
+        for use in used:
+            if use.kind not in ("input", "output"):
+                continue
+            side = f"{use.kind}s"
+            members = getattr(self.now, side)
+            name = next((member.name for member in members if member.id == use.member), use.member)
+            verb = "gives the input" if use.kind == "input" else "uses the output"
+            for change in (*groups.members.get((side, use.member), ()), *groups.of_side.get(side, ())):
+                path = change.path.split("/")
+                if change.kind == "renamed" and path[2:] == ["name"]:
+                    continue
+                if change.kind == "removed" and len(path) == 2:
+                    message = f"{verb} “{name}”, which {self.version} does not have."
+                    yield LineImpact(line=use.line, message=message)
+                    continue
+                if use.value and use.member in before and use.member in after:
+                    fitted = _fits(before[use.member], use.value, self.before)
+                    if fitted and not _fits(after[use.member], use.value, self.after):
+                        yield self.value_lost(use.line, name, use.value)
+                    continue
+                segments = pointers.split(f"/{change.path}")
+                if change.kind != "narrowed" or segments[-2:-1] not in (("allowed_values",), ("enum",)):
+                    message = f"{verb} “{name}”. In {self.version}: {change.sentence}"
+                    yield LineImpact(line=use.line, message=message)
+                elif re.search(rf"(?<!\w){re.escape(segments[-1])}(?!\w)", lines[use.line - 1]):
+                    yield self.value_lost(use.line, name, segments[-1])
+
+    def find_broken_calls(self, used: Iterable[Use], groups: _Changes) -> Iterator[LineImpact]:
+        inputs = {row.id: row for row in self.then.inputs}
+        calls = [use for use in used if use.is_call]
+        for member in groups.required:
+            parameter = inputs.get(member)
+            # A preset supplies it, or the model does not see it.
+            if parameter is None or not parameter.is_required or parameter.is_given:
+                continue
+            supplying_lines = [
+                use.line
+                for use in used
+                if (use.kind == "input" and use.member in (member, parameter.name))
+                or (
+                    use.kind == "item"
+                    and input_names.names_the_same(parameter.name, input_names.words_of(use.member))
+                )
+            ]
+            for call in calls:
+                if not any(line <= call.line for line in supplying_lines):
+                    without = f"without “{parameter.name}”, which {self.version} requires"
+                    message = f"calls “{self.now.name}()” {without}."
+                    yield LineImpact(line=call.line, message=message)
+        if groups.kind is not None:
+            for call in calls:
+                message = f"calls “{self.now.name}()”. In {self.version}: {groups.kind.sentence}"
+                yield LineImpact(line=call.line, message=message)
+
+    def find_broken_values(self, text: str, groups: _Changes) -> Iterator[LineImpact]:
+        # Values near a reference, as in “and set channel to "fax"”.
+        before = {row.id: row for row in self.before.inputs}
+        after = {row.id: row for row in self.after.inputs}
+        lines = text.split("\n")
+        for parameter in self.now.inputs:
+            if ("inputs", parameter.id) not in groups.members or parameter.id not in after:
+                continue
+            for stated_value in lint.stated_values(parameter.name, text):
+                # A value in prose belongs to the tool that was mentioned last before it.
+                pins_by_line = (
+                    set(_PIN_NAMED.findall(line)) for line in reversed(lines[: stated_value.line])
+                )
+                is_of_this = str(self.now.pin) in next((pins for pins in pins_by_line if pins), ())
+                fitted = is_of_this and _fits(before[parameter.id], stated_value.value, self.before)
+                if fitted and not _fits(after[parameter.id], stated_value.value, self.after):
+                    yield self.value_lost(stated_value.line, parameter.name, stated_value.value)
+
+    def value_lost(self, line: int, name: str, value: str) -> LineImpact:
+        message = f"gives “{name}” the value “{value}”, which {self.version} does not take."
+        return LineImpact(line=line, message=message)
 
 
 def concerns_lines(changes: Iterable[Change]) -> bool:
@@ -74,13 +205,13 @@ def concerns_lines(changes: Iterable[Change]) -> bool:
 
 def impacts(text: str, move: Move) -> list[LineImpact]:
     """Return the affected lines of a stored text, in order, each sentence once per line."""
-    groups = _group_changes(move)
+    groups = move.group_changes()
     references_ = uses(text, move.now)
     results = [
-        *_find_renames(references_, move),
-        *_find_broken_members(references_, groups, move, text.split("\n")),
-        *_find_broken_calls(references_, groups, move),
-        *_find_broken_values(text, groups, move),
+        *move.find_renames(references_),
+        *move.find_broken_members(references_, groups, text.split("\n")),
+        *move.find_broken_calls(references_, groups),
+        *move.find_broken_values(text, groups),
     ]
     # Several references in one line may have the same effect.
     return sorted(dict.fromkeys(results), key=lambda row: (row.line, not row.breaks, row.message))
@@ -113,140 +244,6 @@ def uses(text: str, tool: KnownTool) -> list[Use]:
 
 def _may_break_lines(change: Change) -> bool:
     return change.class_ == "breaking" and not change.path.startswith("requirements/")
-
-
-def _group_changes(move: Move) -> _Changes:
-    ids = {
-        side: {
-            "removed": {parameter.name: parameter.id for parameter in before},
-            "": {parameter.name: parameter.id for parameter in after},
-        }
-        for side, before, after in (
-            ("inputs", move.before.inputs, move.after.inputs),
-            ("outputs", move.before.outputs, move.after.outputs),
-        )
-    }
-    members: defaultdict[tuple[str, str], list[Change]] = defaultdict(list)
-    of_side: defaultdict[str, list[Change]] = defaultdict(list)
-    required: list[str] = []
-    kind = None
-    for change in filter(_may_break_lines, move.changes):
-        side, *segments = pointers.split(f"/{change.path}")
-        if side in ids and segments:
-            # A removed member has its id only in the old version; all others use the new one.
-            is_gone = len(segments) == 1 and change.kind == "removed"
-            member = ids[side]["removed" if is_gone else ""].get(segments[0], segments[0])
-            if side == "inputs" and (
-                segments[1:] == ["required"] or (len(segments) == 1 and change.kind == "added")
-            ):
-                required.append(member)
-            else:
-                members[side, member].append(change)
-        elif side in ("schema_rest", "outputs_rest"):
-            of_side["inputs" if side == "schema_rest" else "outputs"].append(change)
-        elif side == "kind":
-            kind = change
-    return _Changes(members, of_side, required, kind)
-
-
-def _find_renames(used: Iterable[Use], move: Move) -> Iterator[LineImpact]:
-    if move.now.name != move.then.name:
-        message = f"names “{move.now.name}()”, which is “{move.then.name}()” in {move.version}. {_FOLLOWS}"
-        for use in used:
-            if use.kind != "item":
-                yield LineImpact(line=use.line, message=message, breaks=False)
-    for side, kind in (("inputs", "input"), ("outputs", "output")):
-        current = {member.id: member.name for member in getattr(move.now, side)}
-        moved = {member.id: member.name for member in getattr(move.then, side)}
-        for use in used:
-            before, after = current.get(use.member), moved.get(use.member)
-            if use.kind == kind and before and after and before != after:
-                message = f"names the {kind} “{before}”, which is “{after}” in {move.version}. {_FOLLOWS}"
-                yield LineImpact(line=use.line, message=message, breaks=False)
-
-
-def _find_broken_members(
-    used: Iterable[Use], groups: _Changes, move: Move, lines: Sequence[str]
-) -> Iterator[LineImpact]:
-    before = {parameter.id: parameter for parameter in move.before.inputs}
-    after = {parameter.id: parameter for parameter in move.after.inputs}
-    for use in used:
-        if use.kind not in ("input", "output"):
-            continue
-        side = f"{use.kind}s"
-        members = getattr(move.now, side)
-        name = next((member.name for member in members if member.id == use.member), use.member)
-        verb = "gives the input" if use.kind == "input" else "uses the output"
-        for change in (*groups.members.get((side, use.member), ()), *groups.of_side.get(side, ())):
-            path = change.path.split("/")
-            if change.kind == "renamed" and path[2:] == ["name"]:
-                continue
-            if change.kind == "removed" and len(path) == 2:
-                message = f"{verb} “{name}”, which {move.version} does not have."
-                yield LineImpact(line=use.line, message=message)
-                continue
-            if use.value and use.member in before and use.member in after:
-                fitted = _fits(before[use.member], use.value, move.before)
-                if fitted and not _fits(after[use.member], use.value, move.after):
-                    yield _value_lost(use.line, name, use.value, move)
-                continue
-            segments = pointers.split(f"/{change.path}")
-            if change.kind != "narrowed" or segments[-2:-1] not in (("allowed_values",), ("enum",)):
-                message = f"{verb} “{name}”. In {move.version}: {change.sentence}"
-                yield LineImpact(line=use.line, message=message)
-            elif re.search(rf"(?<!\w){re.escape(segments[-1])}(?!\w)", lines[use.line - 1]):
-                yield _value_lost(use.line, name, segments[-1], move)
-
-
-def _find_broken_calls(used: Iterable[Use], groups: _Changes, move: Move) -> Iterator[LineImpact]:
-    inputs = {row.id: row for row in move.then.inputs}
-    calls = [use for use in used if use.is_call]
-    for member in groups.required:
-        parameter = inputs.get(member)
-        # A preset supplies it, or the model does not see it.
-        if parameter is None or not parameter.is_required or parameter.is_given:
-            continue
-        supplying_lines = [
-            use.line
-            for use in used
-            if (use.kind == "input" and use.member in (member, parameter.name))
-            or (
-                use.kind == "item"
-                and input_names.names_the_same(parameter.name, input_names.words_of(use.member))
-            )
-        ]
-        for call in calls:
-            if not any(line <= call.line for line in supplying_lines):
-                message = (
-                    f"calls “{move.now.name}()” without “{parameter.name}”, which {move.version} requires."
-                )
-                yield LineImpact(line=call.line, message=message)
-    if groups.kind is not None:
-        for call in calls:
-            message = f"calls “{move.now.name}()”. In {move.version}: {groups.kind.sentence}"
-            yield LineImpact(line=call.line, message=message)
-
-
-def _find_broken_values(text: str, groups: _Changes, move: Move) -> Iterator[LineImpact]:
-    # Values near a reference, as in “and set channel to "fax"”, belong to the tool that was mentioned last.
-    before = {row.id: row for row in move.before.inputs}
-    after = {row.id: row for row in move.after.inputs}
-    lines = text.split("\n")
-    for parameter in move.now.inputs:
-        if ("inputs", parameter.id) not in groups.members or parameter.id not in after:
-            continue
-        for stated_value in lint.stated_values(parameter.name, text):
-            # A value in prose belongs to the tool that was mentioned last before it.
-            pins_by_line = (set(_PIN_NAMED.findall(line)) for line in reversed(lines[: stated_value.line]))
-            is_of_this = str(move.now.pin) in next((pins for pins in pins_by_line if pins), ())
-            fitted = is_of_this and _fits(before[parameter.id], stated_value.value, move.before)
-            if fitted and not _fits(after[parameter.id], stated_value.value, move.after):
-                yield _value_lost(stated_value.line, parameter.name, stated_value.value, move)
-
-
-def _value_lost(line: int, name: str, value: str, move: Move) -> LineImpact:
-    message = f"gives “{name}” the value “{value}”, which {move.version} does not take."
-    return LineImpact(line=line, message=message)
 
 
 def _fits(parameter: Parameter, text: str, signature: Signature) -> bool:

@@ -7,6 +7,7 @@ code; a warning is for the designer to consider, because prose may state more th
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -101,6 +102,219 @@ class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _LintedText:
+    """The rules, which share a text. elsewhere: names that this agent does not have."""
+
+    pieces: Sequence[Piece]
+    vocabulary: Vocabulary
+    elsewhere: Mapping[str, Elsewhere]
+
+    def check_hints(self) -> Iterator[Issue]:
+        lines = "".join(piece.display_text for piece in self.pieces).splitlines()
+        hint_lines = [number for number, line in enumerate(lines, 1) if line.strip() in _HINTS]
+        if hint_lines:
+            more = (
+                f" and {len(hint_lines) - 1} more lines are hints"
+                if len(hint_lines) > 1
+                else " line is a hint"
+            )
+            # Reported once: a new procedure has a hint under each heading.
+            yield Issue(
+                line=hint_lines[0],
+                code="hint_left",
+                severity="warning",
+                message=f"This{more} that a new procedure starts with.",
+                fix=(
+                    "Write your own words in their place, or take them out: a model reads them as they stand."
+                ),
+            )
+
+    def check_references(self) -> Iterator[Issue]:
+        for piece in self.pieces:
+            reference = piece.reference
+            if reference is None or reference.kind == "item":
+                continue
+            if reference.target is None:
+                yield self.unresolved_issue(
+                    piece, reference, self.elsewhere.get(reference.name.lower(), Elsewhere())
+                )
+                continue
+            if reference.kind == "agent":
+                agent = self.vocabulary.by_agent[reference.target]
+                if agent.state:
+                    message, fix = _GONE[agent.state]
+                    yield _issue(piece, "not_sub_agent", message.format(agent.title), fix.format(agent.name))
+                continue
+            tool = self.vocabulary.by_pin[reference.target]
+            if tool.state:
+                code, message, fix, severity = _STATES[tool.state]
+                is_error = severity == "error"
+                yield _issue(piece, code, message.format(tool.name), fix, is_error=is_error)
+            if tool.state != "removed":
+                yield from _check_members(piece, reference, tool)
+
+    def unresolved_issue(self, piece: Piece, reference: Reference, others: Elsewhere) -> Issue:
+        name = reference.name
+        if reference.is_ambiguous or others.tools > 1:
+            subject = "of this agent have" if reference.is_ambiguous else "in the catalog have"
+            fix = (
+                "Write the name that the agent shows." if reference.is_ambiguous else "Choose one and pin it."
+            )
+            # An agent with several such tools needs no other one.
+            name_to_pin = "" if reference.is_ambiguous else name
+            message = f"Several tools {subject} the name “{name}”."
+            return _issue(piece, "ambiguous_reference", message, fix, name=name_to_pin)
+        if others.agents:
+            agent_names = " and ".join(f"“{agent}”" for agent in others.agents[:3])
+            message = f"“{name}()” is a tool of {agent_names}, and this agent is not shown it."
+            fix = "Pin it here too, or transfer to that agent."
+            return _issue(piece, "other_agents_tool", message, fix, name=name, tool=others.tool)
+        if others.tools:
+            message = f"“{name}()” is in the catalog and not pinned by this agent."
+            return _issue(piece, "not_pinned", message, f"Pin “{name}”.", name=name, tool=others.tool)
+        if name.startswith("{"):
+            message = f"{name} refers to nothing that this agent has."
+            return _issue(piece, "unknown_reference", message, "Write the tool's name and ().")
+        near = difflib.get_close_matches(name.lower(), self.vocabulary.by_name, n=1, cutoff=0.72)
+        instead = self.vocabulary.by_name[near[0]][0].name if near else ""
+        fix = f"Did you mean {instead}()?" if near else "Pin a tool of that name."
+        message = f"There is no tool called “{name}”."
+        return _issue(piece, "unknown_reference", message, fix, name=name, instead=instead)
+
+    def check_order(self) -> Iterator[Issue]:
+        called_pins: set[int | None] = set()
+        for piece in self.pieces:
+            reference = piece.reference
+            if reference is None:
+                continue
+            if reference.kind in ("tool", "input"):
+                called_pins.add(reference.target)
+            elif (
+                reference.kind == "output"
+                and reference.target is not None
+                and reference.target not in called_pins
+            ):
+                name = self.vocabulary.by_pin[reference.target].name
+                message = f"A result of “{name}()” is used before it is called."
+                yield _issue(
+                    piece, "result_before_call", message, f"Call {name}() in a step before.", is_error=False
+                )
+
+    def check_values(self, text: str) -> Iterator[Issue]:
+        """Check values that prose gives to an input: “set `channel` to "fax"”, whichever tool has an input of
+        that name.
+        """
+        allowed: dict[str, set[str]] = {}
+        mentioned = {piece.reference.target for piece in self.pieces if piece.reference}
+        for tool in self.vocabulary.tools:
+            for known_input in tool.inputs:
+                if known_input.allowed and tool.pin in mentioned:
+                    allowed.setdefault(known_input.name, set()).update(known_input.allowed)
+        for name, values in allowed.items():
+            for stated_value in stated_values(name, text):
+                if stated_value.value not in values:
+                    yield Issue(
+                        line=stated_value.line,
+                        column=stated_value.column,
+                        code="value_not_allowed",
+                        severity="error",
+                        message=f"“{name}” cannot be “{stated_value.value}”.",
+                        fix=_choice("It takes", sorted(values)),
+                    )
+
+    def check_inputs(self, text: str) -> Iterator[Issue]:
+        """Yield required inputs that nothing supplies, at the first reference to their tool."""
+        sentences = supplies.sentences(text)
+        questions = list(supplies.join_questions(sentences))
+        before: dict[int, KnownTool] = {}
+        end = 0
+        for piece in self.pieces:
+            end += len(piece.display_text)
+            reference = piece.reference
+            if reference is None or reference.kind not in ("tool", "input") or reference.target is None:
+                continue
+            tool = self.vocabulary.by_pin.get(reference.target)
+            if tool is None or tool.pin in before or tool.state == "removed":
+                continue
+            supplied = self.supplied_by_references(tool, piece.line)
+            if supplies.is_ruled_out(end, sentences):
+                continue
+            step_end = supplies.end_of_step(text, end)
+            by_here = text[:step_end].lower()
+            required = [row.name for row in tool.inputs if row.is_required and not row.is_given]
+            for known_input in tool.inputs:
+                if (
+                    not known_input.is_required
+                    or known_input.is_given
+                    or input_names.is_composed(known_input.name)
+                ):
+                    continue
+                others = tuple(name for name in required if name != known_input.name)
+                required_input = input_names.RequiredInput(known_input.name, tool.name, others)
+                is_supplied = (
+                    known_input.id in supplied
+                    or any(
+                        input_names.names_the_same(known_input.name, input_names.words_of(name))
+                        for name in supplied
+                    )
+                    or any(_returns(earlier, known_input) for earlier in before.values())
+                    or any(
+                        re.search(rf"\b{re.escape(value.lower())}\b", by_here)
+                        for value in known_input.allowed
+                    )
+                    or supplies.is_supplied(required_input, end, step_end, questions)
+                )
+                if not is_supplied:
+                    yield _issue(
+                        piece,
+                        "input_not_supplied",
+                        (
+                            f"“{tool.name}()” needs “{known_input.name}”, and nothing before this "
+                            "step supplies it."
+                        ),
+                        f"Say where it comes from: a step before, {{{known_input.name}}} for what the"
+                        " conversation has collected, or a preset in the pin.",
+                        is_error=False,
+                    )
+            before[tool.pin] = tool
+
+    def check_authentication(self, text: str) -> Iterator[Issue]:
+        """Yield an issue if the text relies on an authentication that no tool or sub-agent performs."""
+        offset = supplies.find_authentication(text)
+        capabilities = [
+            f"{tool.name} {tool.description}" for tool in self.vocabulary.tools if tool.state != "removed"
+        ]
+        capabilities += [f"{agent.name} {agent.title}" for agent in self.vocabulary.agents if not agent.state]
+        if offset is None or any(map(supplies.proves_identity, capabilities)):
+            return
+        yield Issue(
+            line=text.count("\n", 0, offset) + 1,
+            column=offset - text.rfind("\n", 0, offset) - 1,
+            code="authentication_without_tool",
+            severity="warning",
+            message="The text relies on an authentication, and no tool proves who the caller is.",
+            fix="Pin a tool that checks it, or state who checks it before the conversation begins.",
+        )
+
+    def supplied_by_references(self, tool: KnownTool, line: int) -> set[str]:
+        """Return the items that the conversation has collected by this line, and inputs that a reference
+        gives a value.
+        """
+        supplied: set[str] = set()
+        for piece in self.pieces:
+            reference = piece.reference
+            if reference and piece.line <= line:
+                supplied |= {member.item for member in reference.members if member.item}
+            if reference and reference.kind == "item" and piece.line <= line:
+                supplied.add(reference.name)
+            elif reference and reference.kind == "input" and reference.target == tool.pin:
+                supplied |= {member.id for member in reference.members if member.value}
+            elif reference and reference.kind == "output" and piece.line <= line:
+                supplied |= {member.id for member in reference.members}
+        return supplied
+
+
 def unknown_names(pieces: Iterable[Piece]) -> set[str]:
     """Return the names of references that this agent cannot resolve. The caller looks them up for
     `elsewhere`.
@@ -116,14 +330,15 @@ def lint(
     pieces: Sequence[Piece], vocabulary: Vocabulary, elsewhere: Mapping[str, Elsewhere] | None = None
 ) -> list[Issue]:
     """Return at most MAX_ISSUES issues in the order of the text. Equal input gives equal issues."""
+    rules = _LintedText(pieces, vocabulary, elsewhere or {})
     text = _prose(pieces)
     issues = [
-        *_check_hints(pieces),
-        *_check_references(pieces, vocabulary, elsewhere or {}),
-        *_check_order(pieces, vocabulary),
-        *_check_values(pieces, vocabulary, text),
-        *_check_inputs(pieces, vocabulary, text),
-        *_check_authentication(vocabulary, text),
+        *rules.check_hints(),
+        *rules.check_references(),
+        *rules.check_order(),
+        *rules.check_values(text),
+        *rules.check_inputs(text),
+        *rules.check_authentication(text),
     ]
     return in_order(issues)
 
@@ -168,79 +383,6 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
     return tools + agents
 
 
-def _check_hints(pieces: Iterable[Piece]) -> Iterator[Issue]:
-    lines = "".join(piece.display_text for piece in pieces).splitlines()
-    hint_lines = [number for number, line in enumerate(lines, 1) if line.strip() in _HINTS]
-    if hint_lines:
-        more = (
-            f" and {len(hint_lines) - 1} more lines are hints" if len(hint_lines) > 1 else " line is a hint"
-        )
-        # Reported once: a new procedure has a hint under each heading.
-        yield Issue(
-            line=hint_lines[0],
-            code="hint_left",
-            severity="warning",
-            message=f"This{more} that a new procedure starts with.",
-            fix="Write your own words in their place, or take them out: a model reads them as they stand.",
-        )
-
-
-def _check_references(
-    pieces: Sequence[Piece], vocabulary: Vocabulary, elsewhere: Mapping[str, Elsewhere]
-) -> Iterator[Issue]:
-    for piece in pieces:
-        reference = piece.reference
-        if reference is None or reference.kind == "item":
-            continue
-        if reference.target is None:
-            yield _unresolved_issue(
-                piece, reference, vocabulary, elsewhere.get(reference.name.lower(), Elsewhere())
-            )
-            continue
-        if reference.kind == "agent":
-            agent = vocabulary.by_agent[reference.target]
-            if agent.state:
-                message, fix = _GONE[agent.state]
-                yield _issue(piece, "not_sub_agent", message.format(agent.title), fix.format(agent.name))
-            continue
-        tool = vocabulary.by_pin[reference.target]
-        if tool.state:
-            code, message, fix, severity = _STATES[tool.state]
-            is_error = severity == "error"
-            yield _issue(piece, code, message.format(tool.name), fix, is_error=is_error)
-        if tool.state != "removed":
-            yield from _check_members(piece, reference, tool)
-
-
-def _unresolved_issue(
-    piece: Piece, reference: Reference, vocabulary: Vocabulary, elsewhere: Elsewhere
-) -> Issue:
-    name = reference.name
-    if reference.is_ambiguous or elsewhere.tools > 1:
-        subject = "of this agent have" if reference.is_ambiguous else "in the catalog have"
-        fix = "Write the name that the agent shows." if reference.is_ambiguous else "Choose one and pin it."
-        # An agent with several such tools needs no other one.
-        name_to_pin = "" if reference.is_ambiguous else name
-        message = f"Several tools {subject} the name “{name}”."
-        return _issue(piece, "ambiguous_reference", message, fix, name=name_to_pin)
-    if elsewhere.agents:
-        agent_names = " and ".join(f"“{agent}”" for agent in elsewhere.agents[:3])
-        message = f"“{name}()” is a tool of {agent_names}, and this agent is not shown it."
-        fix = "Pin it here too, or transfer to that agent."
-        return _issue(piece, "other_agents_tool", message, fix, name=name, tool=elsewhere.tool)
-    if elsewhere.tools:
-        message = f"“{name}()” is in the catalog and not pinned by this agent."
-        return _issue(piece, "not_pinned", message, f"Pin “{name}”.", name=name, tool=elsewhere.tool)
-    if name.startswith("{"):
-        message = f"{name} refers to nothing that this agent has."
-        return _issue(piece, "unknown_reference", message, "Write the tool's name and ().")
-    near = difflib.get_close_matches(name.lower(), vocabulary.by_name, n=1, cutoff=0.72)
-    instead = vocabulary.by_name[near[0]][0].name if near else ""
-    fix = f"Did you mean {instead}()?" if near else "Pin a tool of that name."
-    message = f"There is no tool called “{name}”."
-    return _issue(piece, "unknown_reference", message, fix, name=name, instead=instead)
-
-
 def _check_members(piece: Piece, reference: Reference, tool: KnownTool) -> Iterator[Issue]:
     if reference.kind == "output" and tool.outputs:
         names = {output.id: output.name for output in tool.outputs}
@@ -265,49 +407,6 @@ def _check_members(piece: Piece, reference: Reference, tool: KnownTool) -> Itera
             yield _issue(piece, "value_not_allowed", message, _choice("It takes", known_input.allowed))
 
 
-def _check_order(pieces: Sequence[Piece], vocabulary: Vocabulary) -> Iterator[Issue]:
-    called_pins: set[int | None] = set()
-    for piece in pieces:
-        reference = piece.reference
-        if reference is None:
-            continue
-        if reference.kind in ("tool", "input"):
-            called_pins.add(reference.target)
-        elif (
-            reference.kind == "output"
-            and reference.target is not None
-            and reference.target not in called_pins
-        ):
-            name = vocabulary.by_pin[reference.target].name
-            message = f"A result of “{name}()” is used before it is called."
-            yield _issue(
-                piece, "result_before_call", message, f"Call {name}() in a step before.", is_error=False
-            )
-
-
-def _check_values(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> Iterator[Issue]:
-    """Check values that prose gives to an input: “set `channel` to "fax"”, whichever tool has an input of
-    that name.
-    """
-    allowed: dict[str, set[str]] = {}
-    mentioned = {piece.reference.target for piece in pieces if piece.reference}
-    for tool in vocabulary.tools:
-        for known_input in tool.inputs:
-            if known_input.allowed and tool.pin in mentioned:
-                allowed.setdefault(known_input.name, set()).update(known_input.allowed)
-    for name, values in allowed.items():
-        for stated_value in stated_values(name, text):
-            if stated_value.value not in values:
-                yield Issue(
-                    line=stated_value.line,
-                    column=stated_value.column,
-                    code="value_not_allowed",
-                    severity="error",
-                    message=f"“{name}” cannot be “{stated_value.value}”.",
-                    fix=_choice("It takes", sorted(values)),
-                )
-
-
 class StatedValue(NamedTuple):
     value: str
     line: int
@@ -319,94 +418,6 @@ def stated_values(name: str, text: str) -> Iterator[StatedValue]:
     for match in re.finditer(_VALUE_FOR.format(re.escape(name)), text, re.IGNORECASE):
         line = text.count("\n", 0, match.start()) + 1
         yield StatedValue(match["value"], line, match.start() - text.rfind("\n", 0, match.start()) - 1)
-
-
-def _check_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> Iterator[Issue]:
-    """Yield required inputs that nothing supplies, at the first reference to their tool."""
-    sentences = supplies.sentences(text)
-    questions = list(supplies.join_questions(sentences))
-    before: dict[int, KnownTool] = {}
-    end = 0
-    for piece in pieces:
-        end += len(piece.display_text)
-        reference = piece.reference
-        if reference is None or reference.kind not in ("tool", "input") or reference.target is None:
-            continue
-        tool = vocabulary.by_pin.get(reference.target)
-        if tool is None or tool.pin in before or tool.state == "removed":
-            continue
-        supplied = _supplied_by_references(pieces, tool, piece.line)
-        if supplies.is_ruled_out(end, sentences):
-            continue
-        step_end = supplies.end_of_step(text, end)
-        by_here = text[:step_end].lower()
-        required = [row.name for row in tool.inputs if row.is_required and not row.is_given]
-        for known_input in tool.inputs:
-            if (
-                not known_input.is_required
-                or known_input.is_given
-                or input_names.is_composed(known_input.name)
-            ):
-                continue
-            others = tuple(name for name in required if name != known_input.name)
-            required_input = input_names.RequiredInput(known_input.name, tool.name, others)
-            is_supplied = (
-                known_input.id in supplied
-                or any(
-                    input_names.names_the_same(known_input.name, input_names.words_of(name))
-                    for name in supplied
-                )
-                or any(_returns(earlier, known_input) for earlier in before.values())
-                or any(
-                    re.search(rf"\b{re.escape(value.lower())}\b", by_here) for value in known_input.allowed
-                )
-                or supplies.is_supplied(required_input, end, step_end, questions)
-            )
-            if not is_supplied:
-                yield _issue(
-                    piece,
-                    "input_not_supplied",
-                    f"“{tool.name}()” needs “{known_input.name}”, and nothing before this step supplies it.",
-                    f"Say where it comes from: a step before, {{{known_input.name}}} for what the"
-                    " conversation has collected, or a preset in the pin.",
-                    is_error=False,
-                )
-        before[tool.pin] = tool
-
-
-def _check_authentication(vocabulary: Vocabulary, text: str) -> Iterator[Issue]:
-    """Yield an issue if the text relies on an authentication that no tool or sub-agent performs."""
-    offset = supplies.find_authentication(text)
-    capabilities = [f"{tool.name} {tool.description}" for tool in vocabulary.tools if tool.state != "removed"]
-    capabilities += [f"{agent.name} {agent.title}" for agent in vocabulary.agents if not agent.state]
-    if offset is None or any(map(supplies.proves_identity, capabilities)):
-        return
-    yield Issue(
-        line=text.count("\n", 0, offset) + 1,
-        column=offset - text.rfind("\n", 0, offset) - 1,
-        code="authentication_without_tool",
-        severity="warning",
-        message="The text relies on an authentication, and no tool proves who the caller is.",
-        fix="Pin a tool that checks it, or state who checks it before the conversation begins.",
-    )
-
-
-def _supplied_by_references(pieces: Sequence[Piece], tool: KnownTool, line: int) -> set[str]:
-    """Return the items that the conversation has collected by this line, and inputs that a reference gives a
-    value.
-    """
-    supplied: set[str] = set()
-    for piece in pieces:
-        reference = piece.reference
-        if reference and piece.line <= line:
-            supplied |= {member.item for member in reference.members if member.item}
-        if reference and reference.kind == "item" and piece.line <= line:
-            supplied.add(reference.name)
-        elif reference and reference.kind == "input" and reference.target == tool.pin:
-            supplied |= {member.id for member in reference.members if member.value}
-        elif reference and reference.kind == "output" and piece.line <= line:
-            supplied |= {member.id for member in reference.members}
-    return supplied
 
 
 def _returns(tool: KnownTool, known: KnownInput) -> bool:

@@ -92,6 +92,38 @@ class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
     state: AgentState = ""
 
 
+class Member(msgspec.Struct, frozen=True):
+    """One input or output of a reference, by its id, or as entered if the tool has none with that name.
+
+    value: as entered, or `{account_id}` for an item that the conversation has collected.
+    """
+
+    id: str
+    value: str = ""
+
+    @property
+    def item(self) -> str:
+        """Return the name of the item that is the value; "" for any other value."""
+        return self.value[1:-1] if re.fullmatch(_ITEM, self.value, re.ASCII) else ""
+
+    @property
+    def literal(self) -> str:
+        """Return the value itself; "" if it is an item."""
+        return "" if self.item else self.value
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """target: a pin or an agent; None for an unknown or ambiguous name.
+    members: the inputs, or the one output. name: the item, or the name as entered.
+    """
+
+    kind: Kind
+    target: int | None = None
+    name: str = ""
+    members: tuple[Member, ...] = ()
+    is_ambiguous: bool = False
+
+
 class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The names that the procedures of one agent may refer to."""
 
@@ -126,37 +158,93 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 vendors[agent.name.lower()].append(agent)
         return {**vendors, **by_shown_name}
 
+    def display(self, reference: Reference, target: int) -> str:
+        if reference.kind == "agent":
+            return f"{self.by_agent[target].name}()"
+        tool = self.by_pin[target]
+        if reference.kind == "tool":
+            return f"{tool.name}()"
+        names = {row.id: row.name for row in (tool.inputs if reference.kind == "input" else tool.outputs)}
+        # An id that the version lacks is displayed in a form that can be entered.
+        member_names = [names.get(member.id, re.sub(r"\W+", "_", member.id)) for member in reference.members]
+        if reference.kind == "output":
+            return f"{tool.name}().{member_names[0]}"
+        arguments = []
+        for name, member in zip(member_names, reference.members, strict=True):
+            value = member.value
+            if not member.item and not re.fullmatch(r"[\w.+-]*", value, re.ASCII):
+                value = f"“{value}”" if '"' in value else f'"{value}"'
+            arguments.append(value if member.item == name else f"{name}={value}" if value else name)
+        return f"{tool.name}({', '.join(arguments)})"
 
-class Member(msgspec.Struct, frozen=True):
-    """One input or output of a reference, by its id, or as entered if the tool has none with that name.
+    def split(self, text: str) -> Iterator[tuple[str, Reference | None]]:
+        end = start = 0
+        while match := _TOKEN.search(text, start):
+            reference = self.read_token(match)
+            # Words that only look like a reference may contain items as arguments.
+            start = match.end() if reference or not match["arguments"] else match.start("arguments")
+            if reference is None:
+                continue
+            if match.start() > end:
+                yield text[end : match.start()], None
+            yield match.group(), reference
+            end = match.end()
+        if end < len(text):
+            yield text[end:], None
 
-    value: as entered, or `{account_id}` for an item that the conversation has collected.
-    """
+    def read_token(self, match: re.Match[str]) -> Reference | None:
+        # None for words that only look like a reference.
+        if match["kind"]:
+            kind: Kind = "tool" if match["kind"] == "tool" else "agent"
+            targets = self.by_pin if kind == "tool" else self.by_agent
+            target = int(match["id"])
+            return Reference(kind=kind, target=target if target in targets else None, name=match.group())
+        if match["side"]:
+            kind = "input" if match["side"] == "in" else "output"
+            pairs = (row.split("=", 1) for row in match["members"].split(","))
+            members = tuple(Member(unquote(row[0]), unquote(row[1]) if row[1:] else "") for row in pairs)
+            pin = int(match["pin"])
+            known_pin = pin if pin in self.by_pin else None
+            return Reference(kind=kind, target=known_pin, name=match.group(), members=members)
+        if match["item"]:
+            return Reference(kind="item", name=match["item"])
+        return self.read_entered(match)
 
-    id: str
-    value: str = ""
-
-    @property
-    def item(self) -> str:
-        """Return the name of the item that is the value; "" for any other value."""
-        return self.value[1:-1] if re.fullmatch(_ITEM, self.value, re.ASCII) else ""
-
-    @property
-    def literal(self) -> str:
-        """Return the value itself; "" if it is an item."""
-        return "" if self.item else self.value
-
-
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """target: a pin or an agent; None for an unknown or ambiguous name.
-    members: the inputs, or the one output. name: the item, or the name as entered.
-    """
-
-    kind: Kind
-    target: int | None = None
-    name: str = ""
-    members: tuple[Member, ...] = ()
-    is_ambiguous: bool = False
+    def read_entered(self, match: re.Match[str]) -> Reference | None:
+        name = match["name"] or match["mention"]
+        candidates = self.by_name.get(name.lower(), [])
+        arguments, output = match["arguments"], match["output"]
+        # A call or a mention of an unknown name is prose: “call me (today)”, an address, a handle.
+        if not candidates and (arguments or match["mention"]):
+            return None
+        # Unless the tool has an input of that name.
+        tools = [tool for tool in candidates if isinstance(tool, KnownTool)]
+        if arguments in _PLURALS and arguments not in {row.name for tool in tools for row in tool.inputs}:
+            return None
+        if len(candidates) != 1:
+            return Reference(kind="tool", name=name, is_ambiguous=bool(candidates))
+        (candidate,) = candidates
+        if isinstance(candidate, KnownAgent):
+            if arguments and "{" in arguments:
+                return None
+            return Reference(kind="agent", target=candidate.id, name=name)
+        if arguments:
+            ids = {row.name.lower(): row.id for row in candidate.inputs}
+            members = []
+            for item, input_name, value in _ARGUMENTS.findall(arguments):
+                member_name = input_name or item.strip("{}").removeprefix("item:")
+                text = (value or item).strip("\"'“”").replace("{item:", "{")
+                members.append(Member(ids.get(member_name.lower(), member_name), text))
+            return Reference(kind="input", target=candidate.pin, name=name, members=tuple(members))
+        if output:
+            ids = {row.name.lower(): row.id for row in candidate.outputs}
+            return Reference(
+                kind="output",
+                target=candidate.pin,
+                name=name,
+                members=(Member(ids.get(output.lower(), output)),),
+            )
+        return Reference(kind="tool", target=candidate.pin, name=name)
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,12 +264,12 @@ def parse(text: str, vocabulary: Vocabulary) -> list[Piece]:
     """Split the text into pieces without gaps. CR LF becomes LF."""
     pieces: list[Piece] = []
     line, column = 1, 0
-    for plain, reference in _split(text.replace("\r\n", "\n").replace("\r", "\n"), vocabulary):
+    for plain, reference in vocabulary.split(text.replace("\r\n", "\n").replace("\r", "\n")):
         displayed, stored = plain, plain
         if reference is not None and reference.kind == "item":
             displayed, stored = f"{{{reference.name}}}", f"{{item:{reference.name}}}"
         elif reference is not None and reference.target is not None:
-            displayed = _display_reference(reference, reference.target, vocabulary)
+            displayed = vocabulary.display(reference, reference.target)
             stored = _stored(reference, reference.target)
         pieces.append(
             Piece(display_text=displayed, stored=stored, line=line, column=column, reference=reference)
@@ -258,95 +346,6 @@ def rendered(pieces: Iterable[Piece]) -> str:
             text = _ITEM_AS_ARGUMENT.sub(r"\1", text)
         texts.append(text)
     return "".join(texts)
-
-
-def _split(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, Reference | None]]:
-    end = start = 0
-    while match := _TOKEN.search(text, start):
-        reference = _parse_token(match, vocabulary)
-        # Words that only look like a reference may contain items as arguments.
-        start = match.end() if reference or not match["arguments"] else match.start("arguments")
-        if reference is None:
-            continue
-        if match.start() > end:
-            yield text[end : match.start()], None
-        yield match.group(), reference
-        end = match.end()
-    if end < len(text):
-        yield text[end:], None
-
-
-def _parse_token(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
-    # None for words that only look like a reference.
-    if match["kind"]:
-        kind: Kind = "tool" if match["kind"] == "tool" else "agent"
-        targets = vocabulary.by_pin if kind == "tool" else vocabulary.by_agent
-        target = int(match["id"])
-        return Reference(kind=kind, target=target if target in targets else None, name=match.group())
-    if match["side"]:
-        kind = "input" if match["side"] == "in" else "output"
-        pairs = (row.split("=", 1) for row in match["members"].split(","))
-        members = tuple(Member(unquote(row[0]), unquote(row[1]) if row[1:] else "") for row in pairs)
-        pin = int(match["pin"])
-        known_pin = pin if pin in vocabulary.by_pin else None
-        return Reference(kind=kind, target=known_pin, name=match.group(), members=members)
-    if match["item"]:
-        return Reference(kind="item", name=match["item"])
-    return _parse_entered(match, vocabulary)
-
-
-def _parse_entered(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
-    name = match["name"] or match["mention"]
-    candidates = vocabulary.by_name.get(name.lower(), [])
-    arguments, output = match["arguments"], match["output"]
-    # A call or a mention of an unknown name is prose: “call me (today)”, an address, a handle.
-    if not candidates and (arguments or match["mention"]):
-        return None
-    # Unless the tool has an input of that name.
-    tools = [tool for tool in candidates if isinstance(tool, KnownTool)]
-    if arguments in _PLURALS and arguments not in {row.name for tool in tools for row in tool.inputs}:
-        return None
-    if len(candidates) != 1:
-        return Reference(kind="tool", name=name, is_ambiguous=bool(candidates))
-    (candidate,) = candidates
-    if isinstance(candidate, KnownAgent):
-        if arguments and "{" in arguments:
-            return None
-        return Reference(kind="agent", target=candidate.id, name=name)
-    if arguments:
-        ids = {row.name.lower(): row.id for row in candidate.inputs}
-        members = []
-        for item, input_name, value in _ARGUMENTS.findall(arguments):
-            member_name = input_name or item.strip("{}").removeprefix("item:")
-            text = (value or item).strip("\"'“”").replace("{item:", "{")
-            members.append(Member(ids.get(member_name.lower(), member_name), text))
-        return Reference(kind="input", target=candidate.pin, name=name, members=tuple(members))
-    if output:
-        ids = {row.name.lower(): row.id for row in candidate.outputs}
-        return Reference(
-            kind="output", target=candidate.pin, name=name, members=(Member(ids.get(output.lower(), output)),)
-        )
-    return Reference(kind="tool", target=candidate.pin, name=name)
-
-
-def _display_reference(reference: Reference, target: int, vocabulary: Vocabulary) -> str:
-    if reference.kind == "agent":
-        return f"{vocabulary.by_agent[target].name}()"
-    tool = vocabulary.by_pin[target]
-    if reference.kind == "tool":
-        return f"{tool.name}()"
-    names = {row.id: row.name for row in (tool.inputs if reference.kind == "input" else tool.outputs)}
-    # An id that the version lacks is displayed in a form that can be entered.
-    member_names = [names.get(member.id, re.sub(r"\W+", "_", member.id)) for member in reference.members]
-    if reference.kind == "output":
-        return f"{tool.name}().{member_names[0]}"
-    arguments = []
-    for name, member in zip(member_names, reference.members, strict=True):
-        value = member.value
-        if not member.item and not re.fullmatch(r"[\w.+-]*", value, re.ASCII):
-            value = f"“{value}”" if '"' in value else f'"{value}"'
-        arguments.append(value if member.item == name else f"{name}={value}" if value else name)
-    return f"{tool.name}({', '.join(arguments)})"
 
 
 def _stored(reference: Reference, target: int) -> str:

@@ -190,10 +190,10 @@ class _Catalog:
         if row is None or row.digest != tool.digest:
             return ToolFacts(resolution=resolution, obstacles=(_DAMAGED,))
         if resolution.runs == "vendor":
-            obstacles = _obstacles(tool, row, self.reviewed, self.credentials, self.user_access)
+            obstacles = self.vendor_obstacles(tool, row)
         else:
             slugs = {self.root, tool.agent}
-            obstacles = _without_vendor(tool, row, resolution, activity, slugs, self.activity_reach)
+            obstacles = self.without_vendor(tool, row, resolution, activity, slugs)
         return ToolFacts(
             resolution=resolution,
             obstacles=tuple(obstacles),
@@ -202,6 +202,130 @@ class _Catalog:
             last_call=self.calls.get((row.tool_id, row.pk, activity.pk if activity else 0)),
             update=tool.update,
         )
+
+    def without_vendor(
+        self,
+        tool: AgentTool,
+        row: ToolVersion,
+        runs: Resolution,
+        activity: ActivityVersion | None,
+        slugs: Iterable[str],
+    ) -> Iterator[Obstacle]:
+        if runs.fault:
+            to_do = _("Choose an implementation in the environment.")
+            yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do, stops_publishing=True)
+        elif runs.runs == "latent":
+            message = _("Nothing runs for it here, so the model gives its output itself.")
+            yield Obstacle("latent", "asks", message, _("Send the output with the call, or after it."))
+        elif activity and kinds.get(activity.kind).acts:
+            if reason := self.activity_reach.refusal(slugs, activity):
+                to_do = _("Choose another implementation, or allow the vendor for the agent.")
+                yield Obstacle(agent_vendors.CODE, "stops", reason, to_do, stops_publishing=True)
+            reached = self.activity_reach.reached[activity.pk]
+            destroys = checks.why_confirm_reached(reached, tool.effects, self.activity_reach.whys)
+            yield from _effect_obstacles(tool, row, is_destructive=bool(destroys))
+
+    def vendor_obstacles(self, tool: AgentTool, row: ToolVersion) -> Iterator[Obstacle]:
+        endpoint = row.tool.endpoint
+        if endpoint.removed_at or endpoint.vendor.removed_at:
+            message = _("Its vendor was removed from Pegboard.")
+            to_do = _("Pin another tool, and publish.")
+            yield Obstacle("endpoint_removed", "stops", message, to_do, checked_by="tool_withdrawn")
+            return
+        yield from self.review_obstacles(row)
+        if note := endpoint.speak().why_not_run(row.decoded()):
+            yield Obstacle(note.code, "stops", note.message, _("Pin another tool, and publish."))
+        if row.tool.status == ToolStatus.WITHDRAWN:
+            message = _("Its vendor does not list it any more, so calls may fail.")
+            to_do = _("Ask the vendor, or pin another tool.")
+            yield Obstacle("tool_withdrawn", "warns", message, to_do, checked_by="tool_withdrawn")
+        yield from self.connection_obstacles(row, endpoint)
+        yield from _effect_obstacles(tool, row)
+        yield from self.need_obstacles(row, endpoint)
+
+    def need_obstacles(self, row: ToolVersion, endpoint: Endpoint) -> Iterator[Obstacle]:
+        needs = endpoint.speak().needs(row.decoded())
+        for name in context.missing_secrets(needs, self.user_access.secrets.get(endpoint.pk, ())):
+            message = _("It needs the secret “{secret}”, which is not in the vault of its vendor.").format(
+                secret=printable(name, 100)
+            )
+            page = Page("endpoint-secrets", endpoint.pk, _("Enter the secret"))
+            yield Obstacle(
+                "secret_missing", "stops", message, _("Ask an administrator to enter it there."), page
+            )
+        if needs.user and not self.user_access.user:
+            message = _("It has to know who its user is.")
+            yield Obstacle(
+                "user_needed", "asks", message, _("Let the runtime say in each call who the user is.")
+            )
+        for provider, scopes in needs.providers.items():
+            grant = self.user_access.grants.get((endpoint.pk, provider))
+            if grant and grant.covers(scopes):
+                continue
+            message = (
+                _("The user has to authorize it at “{provider}” first.")
+                if self.user_access.user
+                else _("Each user has to authorize it at “{provider}” first.")
+            ).format(provider=printable(provider, 100))
+            lacking = [scope for scope in scopes if grant and scope in grant.refused_scopes]
+            if lacking:
+                message = _("The user did not grant {scopes} at “{provider}”.").format(
+                    scopes=token_replies.scope_names(lacking), provider=printable(provider, 100)
+                )
+            elif grant and grant.held_scopes:
+                message = _("The user has to authorize more at “{provider}” than before.").format(
+                    provider=printable(provider, 100)
+                )
+            elif grant:
+                message = _("The user was asked to authorize it at “{provider}”, and has not yet.").format(
+                    provider=printable(provider, 100)
+                )
+            to_do = _("Call it: the answer says where the user does that.")
+            yield Obstacle("grant_missing", "asks", message, to_do)
+
+    def review_obstacles(self, row: ToolVersion) -> Iterator[Obstacle]:
+        # A vendor without versions runs what it lists, whichever was released.
+        ran = [row.pk, *([row.tool.stopped_id] if row.tool.stopped_id and not row.label else [])]
+        states = {self.reviewed[pk] for pk in ran if pk in self.reviewed}
+        # The check of the pin reads the pinned version alone.
+        pinned_state = self.reviewed.get(row.pk)
+        if FindingState.BLOCKED in states:
+            message = _("An administrator blocked it in review.")
+            to_do = _("Pin another version, and publish.")
+            checked_by = "version_blocked" if pinned_state == FindingState.BLOCKED else ""
+            yield Obstacle("version_blocked", "stops", message, to_do, checked_by=checked_by)
+        elif FindingState.OPEN in states:
+            message = _("It waits for review in Pegboard.")
+            page = Page("tool-findings", row.tool_id, _("Decide on it"))
+            to_do = _("Ask an administrator to decide under Review.")
+            yield Obstacle(
+                "waits_for_review",
+                "stops",
+                message,
+                to_do,
+                page,
+                checked_by="version_held" if pinned_state else "",
+            )
+
+    def connection_obstacles(self, row: ToolVersion, endpoint: Endpoint) -> Iterator[Obstacle]:
+        credential: Credential | None = endpoint.credential
+        if credential and (state := self.credentials[credential.pk].state) in _ENDED:
+            message = (
+                _("The credential for its vendor needs a sign-in.")
+                if state == State.NEEDS_SIGN_IN
+                else _("The credential for its vendor is refused by the vendor.")
+            )
+            page = Page("credential", credential.pk, _("Renew the credential"))
+            to_do = _("Ask an administrator to renew the credential.")
+            yield Obstacle("credential_ended", "stops", message, to_do, page)
+        waits = [circuit_breaker.unavailable_until(part) for part in (endpoint, row.tool)]
+        if until := max((end for end in waits if end), default=None):
+            message = _(
+                "Its vendor did not answer, or asked us to wait: nothing is sent until {time} UTC."
+            ).format(time=f"{until:%H:%M:%S}")
+            yield Obstacle(
+                "unavailable", "stops", message, _("Wait until then; it is tried again by itself.")
+            )
 
 
 def _read_catalog(
@@ -271,29 +395,6 @@ _DAMAGED = Obstacle(
 )
 
 
-def _without_vendor(
-    tool: AgentTool,
-    row: ToolVersion,
-    runs: Resolution,
-    activity: ActivityVersion | None,
-    slugs: Iterable[str],
-    activity_reach: "_ActivityReach",
-) -> Iterator[Obstacle]:
-    if runs.fault:
-        to_do = _("Choose an implementation in the environment.")
-        yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do, stops_publishing=True)
-    elif runs.runs == "latent":
-        message = _("Nothing runs for it here, so the model gives its output itself.")
-        yield Obstacle("latent", "asks", message, _("Send the output with the call, or after it."))
-    elif activity and kinds.get(activity.kind).acts:
-        if reason := activity_reach.refusal(slugs, activity):
-            to_do = _("Choose another implementation, or allow the vendor for the agent.")
-            yield Obstacle(agent_vendors.CODE, "stops", reason, to_do, stops_publishing=True)
-        reached = activity_reach.reached[activity.pk]
-        destroys = checks.why_confirm_reached(reached, tool.effects, activity_reach.whys)
-        yield from _effect_obstacles(tool, row, is_destructive=bool(destroys))
-
-
 @dataclass(frozen=True)
 class _ActivityReach:
     """The tools that activities call, and the reasons why some of these calls are confirmed."""
@@ -332,111 +433,3 @@ def _effect_obstacles(
         yield Obstacle(
             "confirm_needed", "asks", message, _("Let the runtime confirm it once a person has agreed.")
         )
-
-
-def _obstacles(
-    tool: AgentTool,
-    row: ToolVersion,
-    reviewed: dict[int, FindingState],
-    states: dict[UUID, CredentialStatus],
-    user_access: _UserAccess,
-) -> Iterator[Obstacle]:
-    endpoint = row.tool.endpoint
-    if endpoint.removed_at or endpoint.vendor.removed_at:
-        message = _("Its vendor was removed from Pegboard.")
-        to_do = _("Pin another tool, and publish.")
-        yield Obstacle("endpoint_removed", "stops", message, to_do, checked_by="tool_withdrawn")
-        return
-    yield from _review_obstacles(row, reviewed)
-    if note := endpoint.speak().why_not_run(row.decoded()):
-        yield Obstacle(note.code, "stops", note.message, _("Pin another tool, and publish."))
-    if row.tool.status == ToolStatus.WITHDRAWN:
-        message = _("Its vendor does not list it any more, so calls may fail.")
-        to_do = _("Ask the vendor, or pin another tool.")
-        yield Obstacle("tool_withdrawn", "warns", message, to_do, checked_by="tool_withdrawn")
-    yield from _connection_obstacles(row, endpoint, states)
-    yield from _effect_obstacles(tool, row)
-    yield from _need_obstacles(row, endpoint, user_access)
-
-
-def _need_obstacles(row: ToolVersion, endpoint: Endpoint, user_access: _UserAccess) -> Iterator[Obstacle]:
-    needs = endpoint.speak().needs(row.decoded())
-    for name in context.missing_secrets(needs, user_access.secrets.get(endpoint.pk, ())):
-        message = _("It needs the secret “{secret}”, which is not in the vault of its vendor.").format(
-            secret=printable(name, 100)
-        )
-        page = Page("endpoint-secrets", endpoint.pk, _("Enter the secret"))
-        yield Obstacle("secret_missing", "stops", message, _("Ask an administrator to enter it there."), page)
-    if needs.user and not user_access.user:
-        message = _("It has to know who its user is.")
-        yield Obstacle("user_needed", "asks", message, _("Let the runtime say in each call who the user is."))
-    for provider, scopes in needs.providers.items():
-        grant = user_access.grants.get((endpoint.pk, provider))
-        if grant and grant.covers(scopes):
-            continue
-        message = (
-            _("The user has to authorize it at “{provider}” first.")
-            if user_access.user
-            else _("Each user has to authorize it at “{provider}” first.")
-        ).format(provider=printable(provider, 100))
-        lacking = [scope for scope in scopes if grant and scope in grant.refused_scopes]
-        if lacking:
-            message = _("The user did not grant {scopes} at “{provider}”.").format(
-                scopes=token_replies.scope_names(lacking), provider=printable(provider, 100)
-            )
-        elif grant and grant.held_scopes:
-            message = _("The user has to authorize more at “{provider}” than before.").format(
-                provider=printable(provider, 100)
-            )
-        elif grant:
-            message = _("The user was asked to authorize it at “{provider}”, and has not yet.").format(
-                provider=printable(provider, 100)
-            )
-        to_do = _("Call it: the answer says where the user does that.")
-        yield Obstacle("grant_missing", "asks", message, to_do)
-
-
-def _review_obstacles(row: ToolVersion, reviewed: dict[int, FindingState]) -> Iterator[Obstacle]:
-    # A vendor without versions runs what it lists, whichever was released.
-    ran = [row.pk, *([row.tool.stopped_id] if row.tool.stopped_id and not row.label else [])]
-    states = {reviewed[pk] for pk in ran if pk in reviewed}
-    # The check of the pin reads the pinned version alone.
-    pinned_state = reviewed.get(row.pk)
-    if FindingState.BLOCKED in states:
-        message = _("An administrator blocked it in review.")
-        to_do = _("Pin another version, and publish.")
-        checked_by = "version_blocked" if pinned_state == FindingState.BLOCKED else ""
-        yield Obstacle("version_blocked", "stops", message, to_do, checked_by=checked_by)
-    elif FindingState.OPEN in states:
-        message = _("It waits for review in Pegboard.")
-        page = Page("tool-findings", row.tool_id, _("Decide on it"))
-        to_do = _("Ask an administrator to decide under Review.")
-        yield Obstacle(
-            "waits_for_review",
-            "stops",
-            message,
-            to_do,
-            page,
-            checked_by="version_held" if pinned_state else "",
-        )
-
-
-def _connection_obstacles(
-    row: ToolVersion, endpoint: Endpoint, states: dict[UUID, CredentialStatus]
-) -> Iterator[Obstacle]:
-    credential: Credential | None = endpoint.credential
-    if credential and (state := states[credential.pk].state) in _ENDED:
-        message = (
-            _("The credential for its vendor needs a sign-in.")
-            if state == State.NEEDS_SIGN_IN
-            else _("The credential for its vendor is refused by the vendor.")
-        )
-        page = Page("credential", credential.pk, _("Renew the credential"))
-        to_do = _("Ask an administrator to renew the credential.")
-        yield Obstacle("credential_ended", "stops", message, to_do, page)
-    waits = [circuit_breaker.unavailable_until(part) for part in (endpoint, row.tool)]
-    if until := max((end for end in waits if end), default=None):
-        message = _(
-            "Its vendor did not answer, or asked us to wait: nothing is sent until {time} UTC."
-        ).format(time=f"{until:%H:%M:%S}")
-        yield Obstacle("unavailable", "stops", message, _("Wait until then; it is tried again by itself."))

@@ -189,29 +189,24 @@ class Confusion:
         matches = [
             _same(thing, other_thing) for thing, other_thing in zip(one.things, other.things, strict=False)
         ]
-        return (
-            action * self._alike(one, other),
-            self._apart(one, other),
-            action,
-            action * ((max(pairs, default=0.0) + sum(matches) / max(len(matches), 1)) / 2),
-            _inputs(one, other),
-        )
-
-    def _alike(self, one: Purpose, other: Purpose) -> float:
         vector, other_vector = self._vectors[one.name], self._vectors[other.name]
         length = self._lengths[one.name] * self._lengths[other.name]
-        return (
-            sum(vector[stem] * other_vector[stem] for stem in vector.keys() & other_vector.keys()) / length
-            if length
-            else 0.0
-        )
-
-    def _apart(self, one: Purpose, other: Purpose) -> float:
+        product = sum(vector[stem] * other_vector[stem] for stem in vector.keys() & other_vector.keys())
         # The share of the words in both names that the other tool's text lacks.
         only_one = one.name_stems - other.name_stems - other.lead_stems
         only_other = other.name_stems - one.name_stems - one.lead_stems
+        lacking = sum(map(self._rarity.__getitem__, only_one | only_other))
         all_words = sum(map(self._rarity.__getitem__, one.name_stems | other.name_stems))
-        return sum(map(self._rarity.__getitem__, only_one | only_other)) / all_words if all_words else 0.0
+        # The share of all inputs that both tools have. Without inputs they are neither alike nor different.
+        shared_inputs = len(one.inputs.keys() & other.inputs.keys())
+        all_inputs = len(one.inputs.keys() | other.inputs.keys())
+        return (
+            action * (product / length if length else 0.0),
+            lacking / all_words if all_words else 0.0,
+            action,
+            action * ((max(pairs, default=0.0) + sum(matches) / max(len(matches), 1)) / 2),
+            shared_inputs / all_inputs if all_inputs else _NO_INPUT_OVERLAP,
+        )
 
     def _distinctive_words(self, one: Purpose, other: Purpose) -> tuple[str, ...]:
         """Return distinctive words of the name and first sentence, else inputs, else words of the rest."""
@@ -232,15 +227,6 @@ def append_sentence(description: str, sentence: str) -> str:
     """Append a sentence to a description, with the full stop that many descriptions lack."""
     text = description.rstrip()
     return f"{text}{'' if not text or text[-1] in '.!?:;' else '.'} {sentence}".strip()
-
-
-def _inputs(one: Purpose, other: Purpose) -> float:
-    """Return the share of all inputs that both tools have. Two tools without inputs are neither alike nor
-    different.
-    """
-    shared_count = len(one.inputs.keys() & other.inputs.keys())
-    total_count = len(one.inputs) + len(other.inputs) - shared_count
-    return shared_count / total_count if total_count else _NO_INPUT_OVERLAP
 
 
 def _action(one: Purpose, other: Purpose) -> float:

@@ -71,7 +71,9 @@ def contains_value(says: str, value: Any, parameter: Parameter) -> bool:
         # A sentence rarely contains a boolean, so it is enough that it names the input.
         return _contains_words(words.words(says.lower()), words.words(parameter.name))
     if isinstance(value, int | float):
-        return float(value) in set(_numbers(says))
+        numbers = {float(digits.replace(",", "")) for digits in _NUMBER.findall(says)}
+        numbers |= {float(_NUMBER_WORDS[word]) for word in words.words(says.lower()) if word in _NUMBER_WORDS}
+        return float(value) in numbers
     if not isinstance(value, str):
         return False
     if parameter.type != "enum" and (iso_date := _ISO_DATE.fullmatch(value)):
@@ -79,14 +81,6 @@ def contains_value(says: str, value: Any, parameter: Parameter) -> bool:
         return any(stated_date in ((year, month, day), (None, month, day)) for stated_date in _dates(says))
     sentence_words = [word.lower() for word in words.words(says)]
     return _contains_words(sentence_words, words.words(value)) or value.lower() in says.lower()
-
-
-def _numbers(says: str) -> Iterator[float]:
-    for digits in _NUMBER.findall(says):
-        yield float(digits.replace(",", ""))
-    for word in words.words(says.lower()):
-        if word in _NUMBER_WORDS:
-            yield float(_NUMBER_WORDS[word])
 
 
 def _dates(says: str) -> Iterator[tuple[int | None, int, int]]:

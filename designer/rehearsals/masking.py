@@ -47,14 +47,14 @@ def masked_inputs(row: Rehearsal, marks: Marks) -> dict[str, Any]:
 
 def masked_answers(answers: Sequence[Answer], marks: Marks) -> list[Answer]:
     """Return the results of tests for a person. Messages about inputs may repeat their values."""
-    return [_masked_answer(answer, marks.get(answer.rehearsal, ())) for answer in answers]
-
-
-def _masked_answer(answer: Answer, marked: Collection[str]) -> Answer:
-    values = {row.name: row.expected for row in answer.inputs}
-    texts, masked = sensitive_texts(values, marked), mask(values, marked)
-    inputs = tuple(
-        msgspec.structs.replace(row, expected=masked[row.name], message=strike(row.message, texts))
-        for row in answer.inputs
-    )
-    return msgspec.structs.replace(answer, inputs=inputs, message=strike(answer.message, texts))
+    masked_rows = []
+    for answer in answers:
+        values, marked = {row.name: row.expected for row in answer.inputs}, marks.get(answer.rehearsal, ())
+        texts, masked = sensitive_texts(values, marked), mask(values, marked)
+        inputs = tuple(
+            msgspec.structs.replace(row, expected=masked[row.name], message=strike(row.message, texts))
+            for row in answer.inputs
+        )
+        message = strike(answer.message, texts)
+        masked_rows.append(msgspec.structs.replace(answer, inputs=inputs, message=message))
+    return masked_rows

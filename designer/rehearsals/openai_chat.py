@@ -85,6 +85,15 @@ def summarize_tries(
     message = sentence.explain_miss(chosen_tool, none="The model called no tool.") if choices_made else ""
     if choices_made and sentence.expected and chosen_tool and chosen_tool not in shown_names:
         message = f"The model called “{chosen_tool}”, which the agent does not have."
+    inputs = []
+    if expected_count > rival_count:
+        # Most of the tries that called the tool have to pass the value.
+        tries = [choice.arguments or {} for choice in choices_made if choice.tool == sentence.expected]
+        for name, value in sorted(sentence.inputs.items()):
+            count = sum(_is_same_value(arguments.get(name), value) for arguments in tries)
+            is_right = 2 * count > len(tries)
+            why = "" if is_right else f"{count} of {len(tries)} tries passed “{value}” for “{name}”."
+            inputs.append(InputAnswer(name=name, expected=value, right=is_right, message=why))
     return Answer(
         rehearsal=sentence.id,
         says=sentence.says,
@@ -92,22 +101,10 @@ def summarize_tries(
         chosen=chosen_tool,
         margin=round((expected_count - rival_count) / len(choices_made), 3) if choices_made else 0.0,
         choices=dict(choices),
-        inputs=_inputs(sentence, choices_made) if expected_count > rival_count else (),
+        inputs=tuple(inputs),
         message=message,
         failed=failure,
     )
-
-
-def _inputs(sentence: Sentence, choices_made: Sequence[ToolChoice]) -> tuple[InputAnswer, ...]:
-    # Most of the tries that called the tool have to pass the value.
-    argument_sets = [choice.arguments or {} for choice in choices_made if choice.tool == sentence.expected]
-    answers = []
-    for name, value in sorted(sentence.inputs.items()):
-        count = sum(_is_same_value(arguments.get(name), value) for arguments in argument_sets)
-        is_right = 2 * count > len(argument_sets)
-        message = "" if is_right else f"{count} of {len(argument_sets)} tries passed “{value}” for “{name}”."
-        answers.append(InputAnswer(name=name, expected=value, right=is_right, message=message))
-    return tuple(answers)
 
 
 def _is_same_value(actual: object, expected: object) -> bool:

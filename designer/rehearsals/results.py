@@ -81,6 +81,16 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     before: str
     better: bool
 
+    @property
+    def sentence(self) -> str:
+        choice = f"“{self.chosen}” is chosen" if self.chosen else "no tool is chosen"
+        if self.chosen == self.expected:
+            return f"“{self.says}” says other inputs."
+        expectation = (
+            f"in place of “{self.expected}”" if self.expected else "and the tool for it is not there any more"
+        )
+        return f"“{self.says}”: {choice} {expectation}."
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:

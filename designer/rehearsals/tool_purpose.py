@@ -309,23 +309,22 @@ def _to_gerund_phrase(gist: str) -> str:
     if gist_words[verb_index + 1 : verb_index + 2] not in (["and"], ["or"]):
         bases.pop(verb_index + 2, None)
     for index, base in bases.items():
-        gist_words[index] = gist_words[index].replace(gist_words[index].strip(","), _gerund(base))
+        stem = base[:-1] if base.endswith("e") else base + (base[-1] if base in _DOUBLING_VERBS else "")
+        gist_words[index] = gist_words[index].replace(gist_words[index].strip(","), f"{stem}ing")
     phrase = " ".join(gist_words)
     phrase = phrase[0].lower() + phrase[1:] if phrase[1:2].islower() or verb_index in bases else phrase
-    return phrase if len(phrase) <= _MAX_GIST else _shorten(phrase)
+    if len(phrase) <= _MAX_GIST:
+        return phrase
+    # Shortened, without trailing words that need another one.
+    phrase_words = phrase[:_MAX_GIST].rsplit(" ", 1)[0].split()
+    while phrase_words and phrase_words[-1].lower().strip(",") in _PREPOSITIONS | _FILLERS:
+        phrase_words.pop()
+    return " ".join(phrase_words).rstrip(",")
 
 
 def one_line(text: str) -> str:
     """Reduce a name that a user entered to text that does not end the sentence around it."""
     return " ".join(text.translate(_UNQUOTED).replace(".", " ").split())[:_MAX_GIST]
-
-
-def _shorten(phrase: str) -> str:
-    """Shorten the phrase, without trailing words that need another one."""
-    phrase_words = phrase[:_MAX_GIST].rsplit(" ", 1)[0].split()
-    while phrase_words and phrase_words[-1].lower().strip(",") in _PREPOSITIONS | _FILLERS:
-        phrase_words.pop()
-    return " ".join(phrase_words).rstrip(",")
 
 
 def _is_adverb(word: str) -> bool:
@@ -345,12 +344,6 @@ def _base(text_words: Sequence[str]) -> str:
     return bases[-2] if verb.endswith(("shes", "ches", "xes", "sses")) else bases[-1]
 
 
-def _gerund(verb: str) -> str:
-    if verb.endswith("e"):
-        return f"{verb[:-1]}ing"
-    return f"{verb}{verb[-1] if verb in _DOUBLING_VERBS else ''}ing"
-
-
 def _first_sentence(text: str) -> str:
     sentences = _SENTENCE_END.split(text, maxsplit=2)
     # A single word in front of the sentence is a label.
@@ -367,7 +360,14 @@ def _things(name: Sequence[str], lead: Sequence[str], stems: Stems) -> list[Sequ
             word not in _FILLERS and word not in _PREPOSITIONS and not stems.action(word) for word in lead[1:]
         ]
         start = next((index for index, is_kept in enumerate(is_content, 1) if is_kept), len(lead))
-        sentence_phrase = _phrase(lead[start:])
+        text_words = lead[start:]
+        thing = _until_preposition(text_words[:_MAX_PHRASE])
+        remainder = text_words[len(thing) :]
+        if not thing or remainder[:1] != ["of"]:
+            sentence_phrase = thing
+        else:
+            owner = list(dropwhile(_FILLERS.__contains__, remainder[1:]))
+            sentence_phrase = [*_until_preposition(owner[:3]), *thing]
     verb_index = find_verb(name)
     if verb_index is None and _begins_alike(name, lead, stems):
         verb_index = 0
@@ -382,16 +382,6 @@ def _things(name: Sequence[str], lead: Sequence[str], stems: Stems) -> list[Sequ
         for phrase in (sentence_phrase, object_words or name[max(0, verb_index - 2) : verb_index])
         if phrase
     ]
-
-
-def _phrase(text_words: Sequence[str]) -> Sequence[str]:
-    """Return a thing with its owner in front: “the score of a team” becomes team, score."""
-    thing = _until_preposition(text_words[:_MAX_PHRASE])
-    remainder = text_words[len(thing) :]
-    if not thing or remainder[:1] != ["of"]:
-        return thing
-    owner = list(dropwhile(_FILLERS.__contains__, remainder[1:]))
-    return [*_until_preposition(owner[:3]), *thing]
 
 
 def _begins_alike(name: Sequence[str], lead: Sequence[str], stems: Stems) -> bool:

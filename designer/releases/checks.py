@@ -1,12 +1,13 @@
 """The checks of a draft before publishing. Pure.
 
 Each rule returns checks from the facts: errors, which stop publishing until they are accepted by their codes,
-    warnings, and `ok`. A new rule is a function in `RULES`; checks from elsewhere are in `Facts.more`.
+    warnings, and `ok`. A new rule is a function with `@rule`; checks from elsewhere are in `Facts.more`.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Literal
 
 from catalog.token_estimate import estimate_tokens
@@ -14,7 +15,7 @@ from designer.exports.base import Carried
 from designer.exports.document import ReleaseDocument
 from designer.pins import token_budget
 from designer.rehearsals import results
-from designer.rehearsals.results import Flip, RehearsalComparison
+from designer.rehearsals.results import RehearsalComparison
 
 Severity = Literal["ok", "warning", "error"]
 # The role that may accept an error; "" if nothing needs to be accepted.
@@ -88,14 +89,23 @@ class CheckedAgent:
     rehearsed: RehearsalComparison | None = None
 
 
+Rule = Callable[[CheckedAgent], Iterable[Check]]
+_rules: list[Rule] = []
+
+
+def rule(function: Rule) -> Rule:
+    _rules.append(function)
+    return function
+
+
 def checks(*tree: CheckedAgent) -> list[Check]:
     """Return all checks, the worst first. An `ok` is listed once, if the rule finds no problem in any
     agent.
     """
     result: list[Check] = []
-    rules: list[Callable[[CheckedAgent], Iterable[Check]]] = [*RULES, lambda facts: facts.more]
-    for rule in rules:
-        checks_by_agent = [(facts.sub_agent, list(rule(facts))) for facts in tree]
+    more: Rule = attrgetter("more")
+    for find in (*_rules, more):
+        checks_by_agent = [(facts.sub_agent, list(find(facts))) for facts in tree]
         is_ok = all(any(row.severity == "ok" for row in rows) for _, rows in checks_by_agent if rows)
         for sub_agent, rows in checks_by_agent:
             for row in rows if is_ok else (check for check in rows if check.severity != "ok"):
@@ -119,7 +129,8 @@ def not_accepted(found: Iterable[Check], accept: Iterable[str], *, is_admin: boo
     ]
 
 
-def _reviews(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def reviews(facts: CheckedAgent) -> Iterator[Check]:
     is_clean = True
     for tool in facts.tools:
         where = tool.review_where or tool.where
@@ -144,7 +155,8 @@ def _reviews(facts: CheckedAgent) -> Iterator[Check]:
         yield Check(code="review", severity="ok", message="No pinned version waits for review.")
 
 
-def _offered(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def offered(facts: CheckedAgent) -> Iterator[Check]:
     withdrawn = [tool for tool in facts.tools if tool.gone]
     for tool in withdrawn:
         message = (
@@ -155,7 +167,8 @@ def _offered(facts: CheckedAgent) -> Iterator[Check]:
         yield Check(code="offered", severity="ok", message="The vendors offer every tool.")
 
 
-def _vendors(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def vendors(facts: CheckedAgent) -> Iterator[Check]:
     not_allowed = [tool for tool in facts.tools if tool.outside]
     for tool in not_allowed:
         yield Check(
@@ -171,7 +184,8 @@ def _vendors(facts: CheckedAgent) -> Iterator[Check]:
         )
 
 
-def _words(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def words(facts: CheckedAgent) -> Iterator[Check]:
     is_clean = True
     for tool in facts.tools:
         for message, exposes in tool.misfits:
@@ -190,7 +204,8 @@ def _words(facts: CheckedAgent) -> Iterator[Check]:
         yield Check(code="words", severity="ok", message="All of your words fit the pinned versions.")
 
 
-def _names(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def names(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
     names_in_use = [tool.signature.name for tool in facts.draft.tools]
     names_in_use += [transfer.name for transfer in facts.draft.transfers]
@@ -208,7 +223,8 @@ def _names(facts: CheckedAgent) -> Iterator[Check]:
         yield Check(code="names", severity="ok", message="Every tool has a name of its own.")
 
 
-def _breaks(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def breaks(facts: CheckedAgent) -> Iterator[Check]:
     for tool in facts.tools:
         if tool.breaks:
             message = (
@@ -217,7 +233,8 @@ def _breaks(facts: CheckedAgent) -> Iterator[Check]:
             yield Check(code="breaking_move", severity="warning", message=message, where=tool.where)
 
 
-def _ids(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def ids(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
     for name, breaks in facts.strands.items():
         message = (
@@ -230,7 +247,8 @@ def _ids(facts: CheckedAgent) -> Iterator[Check]:
         )
 
 
-def _formats(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def formats(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
     is_clean = True
     for label, carried in facts.carried:
@@ -257,7 +275,8 @@ def _formats(facts: CheckedAgent) -> Iterator[Check]:
         yield Check(code="formats", severity="ok", message="Every format carries every tool.")
 
 
-def _budget(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def budget(facts: CheckedAgent) -> Iterator[Check]:
     if facts.budget is None:
         return
     tokens = sum(token_budget.tokens(tool.signature) for tool in facts.draft.tools)
@@ -282,7 +301,8 @@ def _budget(facts: CheckedAgent) -> Iterator[Check]:
     )
 
 
-def _rehearsals(facts: CheckedAgent) -> Iterator[Check]:
+@rule
+def rehearsals(facts: CheckedAgent) -> Iterator[Check]:
     comparison = facts.rehearsed
     if comparison is None or comparison.gate == "off":
         return
@@ -316,9 +336,7 @@ def _rehearsals(facts: CheckedAgent) -> Iterator[Check]:
     if gate_state == "below":
         message += f" The agent asks for {comparison.at_least}."
     if comparison.worse:
-        message += (
-            f" Worse than there: {_first_sentences([_describe_flip(flip) for flip in comparison.worse])}"
-        )
+        message += f" Worse than there: {_first_sentences(flip.sentence for flip in comparison.worse)}"
     yield Check(
         code="rehearsal_gate",
         severity=severity,
@@ -328,31 +346,7 @@ def _rehearsals(facts: CheckedAgent) -> Iterator[Check]:
     )
 
 
-def _describe_flip(flip: Flip) -> str:
-    choice = f"“{flip.chosen}” is chosen" if flip.chosen else "no tool is chosen"
-    if flip.chosen == flip.expected:
-        return f"“{flip.says}” says other inputs."
-    expectation = (
-        f"in place of “{flip.expected}”" if flip.expected else "and the tool for it is not there any more"
-    )
-    return f"“{flip.says}”: {choice} {expectation}."
-
-
 def _first_sentences(sentences: Iterable[str]) -> str:
     texts = list(sentences)
     more = f" And {len(texts) - REASONS_SHOWN} more." if len(texts) > REASONS_SHOWN else ""
     return " ".join(texts[:REASONS_SHOWN]) + more
-
-
-RULES: list[Callable[[CheckedAgent], Iterable[Check]]] = [
-    _reviews,
-    _offered,
-    _vendors,
-    _words,
-    _names,
-    _breaks,
-    _ids,
-    _formats,
-    _budget,
-    _rehearsals,
-]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from core.numbered_pages import NumberedPage, page_of
 from core.readable_changes import ReadableChange, describe_change
-from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.document import ReleaseDocument
 from designer.pins import token_budget
 from designer.releases.diff import (
     AgentDifference,
@@ -57,7 +57,10 @@ class ReleaseComparison:
     ) -> None:
         changes = changes or compare_releases(before, after)
         self._root = changes.own
-        self._tools = tuple(map(_tools_by_agent, (before, after)))
+        self._tools = tuple(
+            {(node.id, tool.id): tool for node in nodes for tool in (*node.tools, *node.context)}
+            for nodes in (document.nodes if document else () for document in (before, after))
+        )
         self._rows = [row for agent in (self._root, *changes.agents) for row in _rows_of(agent)]
         self._rows += [_Row(self._root, change) for change in appended]
 
@@ -111,7 +114,12 @@ class ReleaseComparison:
             case ChangedMember() as member:
                 return describe_change(f"The agent's {member.path}", member.before, member.after)
             case ProcedureChange() as procedure:
-                change = _describe_procedure(procedure, is_head=is_head)
+                change = ReadableChange(mark=procedure.mark, subject=procedure.title)
+                if not is_head and procedure.mark == "changed":
+                    change = replace(change, lines=procedure.lines)
+                elif not is_head:
+                    text = ReadableChange(before=procedure.before or None, after=procedure.after or None)
+                    change = replace(change, parts=[text])
             case ToolChange() as tool:
                 change = self._describe_tool(row, tool, number, is_head=is_head)
             case TransferChange() as transfer:
@@ -167,20 +175,6 @@ def _rank(tool: ToolChange) -> int:
     if tool.mark == "changed":
         return 1 if any(not _TEXTS & {member.steps[0], member.steps[-1]} for member in tool.members) else 3
     return 0 if tool.mark == "removed" else 2
-
-
-def _tools_by_agent(document: ReleaseDocument | None) -> dict[tuple[int, int], ReleasedTool]:
-    nodes = document.nodes if document else ()
-    return {(node.id, tool.id): tool for node in nodes for tool in (*node.tools, *node.context)}
-
-
-def _describe_procedure(change: ProcedureChange, *, is_head: bool) -> ReadableChange:
-    row = ReadableChange(mark=change.mark, subject=change.title)
-    if is_head:
-        return row
-    if change.mark == "changed":
-        return replace(row, lines=change.lines)
-    return replace(row, parts=[ReadableChange(before=change.before or None, after=change.after or None)])
 
 
 def _describe_members(members: Sequence[ChangedMember], number: str = "") -> NumberedPage[ReadableChange]:

@@ -53,6 +53,25 @@ class Words(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: dict[str, OutputWords] = {}
     effects: EffectWords | None = None
 
+    def all_members(self) -> Iterator[tuple[Path, Any]]:
+        yield ("title",), self.title
+        yield ("description",), self.description
+        for name, input_words in self.parameters.items():
+            path = ("parameters", name)
+            yield (*path, "name"), input_words.name
+            yield (*path, "description"), input_words.description
+            yield (*path, "hidden"), input_words.hidden
+            if input_words.preset is not UNSET:
+                yield (*path, "preset"), input_words.preset
+            for value, value_words in input_words.values.items():
+                yield (*path, "values", value, "description"), value_words.description
+                yield (*path, "values", value, "hidden"), value_words.hidden
+        for name, output_words in self.outputs.items():
+            yield ("outputs", name, "description"), output_words.description
+            yield ("outputs", name, "hidden"), output_words.hidden
+        for effect in EFFECTS:
+            yield ("effects", effect), getattr(self.effects, effect, None)
+
 
 NOTHING = Words()
 
@@ -83,27 +102,7 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
 
 def members(words: Words) -> dict[Path, Any]:
     """Return all stated members by path."""
-    return {path: value for path, value in _every(words) if value is not None or path[-1] == "preset"}
-
-
-def _every(words: Words) -> Iterator[tuple[Path, Any]]:
-    yield ("title",), words.title
-    yield ("description",), words.description
-    for name, input_words in words.parameters.items():
-        path = ("parameters", name)
-        yield (*path, "name"), input_words.name
-        yield (*path, "description"), input_words.description
-        yield (*path, "hidden"), input_words.hidden
-        if input_words.preset is not UNSET:
-            yield (*path, "preset"), input_words.preset
-        for value, value_words in input_words.values.items():
-            yield (*path, "values", value, "description"), value_words.description
-            yield (*path, "values", value, "hidden"), value_words.hidden
-    for name, output_words in words.outputs.items():
-        yield ("outputs", name, "description"), output_words.description
-        yield ("outputs", name, "hidden"), output_words.hidden
-    for effect in EFFECTS:
-        yield ("effects", effect), getattr(words.effects, effect, None)
+    return {path: value for path, value in words.all_members() if value is not None or path[-1] == "preset"}
 
 
 def place_of(path: Path) -> str:

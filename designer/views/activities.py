@@ -67,6 +67,7 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(rows.select_related("current__interface__tool__current"), pk=pk)
     now = operations.current(row)
     bound, hidden_count = environments.bindings_to([row], person(request))
+    removals = AuditEntry.objects.filter(kind="activity", object_id=str(row.pk), action="remove")
     context: dict[str, Any] = {
         "activity": row,
         "now": now,
@@ -78,15 +79,10 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
         "beside": hidden_count.get(row.pk, 0),
         "defined": _named_by_definitions(row) if row.removed_at is None else [],
         "faults": operations.faults_now(row),
-        "removal": _removal(row) if row.removed_at else None,
+        "removal": removals.order_by("-id").first() if row.removed_at else None,
         "fresh": next((item for item in bound if item.pk == number(request.GET.get("bound", ""))), None),
     }
     return render(request, "designer/activity.html", context)
-
-
-def _removal(row: Activity) -> AuditEntry | None:
-    entries = AuditEntry.objects.filter(kind="activity", object_id=str(row.pk), action="remove")
-    return entries.order_by("-id").first()
 
 
 def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:

@@ -1,5 +1,6 @@
 """The environments of an agent: what runs for each of its tools in each, and changes of that."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -89,6 +90,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
             if isinstance(error, ChecksFailedError):
                 codes = set(error.failed_codes)
     rows = _rows(agent, page_pins, places, request)
+    keys = ApiKey.objects.filter(named__agent=agent, revoked_at=None).exclude(environment="")
     context = {
         "agent": agent,
         "form": form,
@@ -98,7 +100,8 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
         "codes": sorted(codes),
         "refused_default": next((row for row in places if row.name == request.GET.get("default")), None),
         "default_codes": request.GET.getlist("accept"),
-        "keys": _keys(agent),
+        # How many API keys that work run in each environment.
+        "keys": dict(Counter(keys.values_list("environment", flat=True))),
         "before": max(0, start - TOOLS_SHOWN) if start else None,
         "after": start + TOOLS_SHOWN if start + TOOLS_SHOWN < len(pins) else None,
         "tool_count": len(pins),
@@ -293,15 +296,6 @@ def _saved_message(changed: int) -> str:
         "Signatures and releases did not change.",
         changed,
     ).format(count=changed)
-
-
-def _keys(agent: Agent) -> dict[str, int]:
-    """How many API keys that work run in each environment."""
-    keys = ApiKey.objects.filter(named__agent=agent, revoked_at=None).exclude(environment="")
-    counted: dict[str, int] = {}
-    for name in keys.values_list("environment", flat=True):
-        counted[name] = counted.get(name, 0) + 1
-    return counted
 
 
 def kind_of(activity: Activity) -> str:

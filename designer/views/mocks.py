@@ -41,11 +41,6 @@ def _agent(request: HttpRequest, slug: str) -> Agent:
     return get_object_or_404(rows, slug=slug)
 
 
-def _mocked(request: HttpRequest, slug: str, pk: int) -> MockedTool:
-    pins = pinned_signatures.pinned([_agent(request, slug)]).select_related("agent")
-    return mocks.mock_of_pin(get_object_or_404(pins, pk=pk))
-
-
 @requires(write=Role.DESIGNER)
 def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
     """All mocks of an agent, its assertions, and the calls that they are judged by."""
@@ -93,7 +88,8 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(write=Role.DESIGNER)
 def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """The page of one tool's mock; each part has its own form."""
-    mocked = _mocked(request, slug, pk)
+    pins = pinned_signatures.pinned([_agent(request, slug)]).select_related("agent")
+    mocked = mocks.mock_of_pin(get_object_or_404(pins, pk=pk))
     forms = _MockForms(request, mocked)
     refused = None
     if request.method == "POST" and (change := forms.change(request.POST)):

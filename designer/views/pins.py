@@ -77,13 +77,15 @@ def _pin_page(
 ) -> HttpResponse:
     """`choice` is what a designer wanted of the name or the version, when it was refused or came too late."""
     format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)
+    row.version.tool = row.tool  # read already
+    is_configured = row.configuration is not None or configurations.parameter_of(row.version) is not None
     context = {
         "form": form,
         "tuning": tunings.tuning_of(row),
         "choice": choice,
         "failing": failing or PinRetryForm(pin=row),
         "following": following or PinModeForm(pin=row),
-        "configuring": configuring or (PinConfigurationForm(pin=row) if _takes_configuration(row) else None),
+        "configuring": configuring or (PinConfigurationForm(pin=row) if is_configured else None),
         "fails_now": retries.sentence(pinned_signatures.retry_of(row).policy),
         "formats": shown_tools.TEXTS.values(),
         **agent_panes.pane_context(row.agent, chosen=f"pin-{row.pk}"),
@@ -288,11 +290,6 @@ def pin_configuration(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         )
 
     return _saved(request, row, form, save) or _refused_beside_words(request, row, form, configuring=form)
-
-
-def _takes_configuration(row: Pin) -> bool:
-    row.version.tool = row.tool  # read already
-    return row.configuration is not None or configurations.parameter_of(row.version) is not None
 
 
 def _saved(

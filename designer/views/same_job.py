@@ -4,7 +4,7 @@ What is proposed is an activity of kind `vendor`, which a person completes. The 
 pinned stays, and with it their signatures, procedures and releases.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
@@ -101,6 +101,7 @@ def _completed(
     picked = [source for step in config.steps for source in step.inputs.values()]
     picked += config.outputs.values()
     places = _places(request, row)
+    fault = editor.faults[0].message if editor.faults else ""
     context = {
         "version": version,
         "editor": editor,
@@ -113,17 +114,12 @@ def _completed(
         "lacking": [output for output in signature.outputs if output.name not in config.outputs],
         "places": places,
         "codes": codes,
-        "why_not_saved": editor.faults[0].message if editor.faults else "",
-        "why_not_bound": _why_not_bound(editor, places),
+        "why_not_saved": fault,
+        "why_not_bound": fault
+        or ("" if places else _("No agent that has this tool has an environment yet.")),
         **header(row),
     }
     return render(request, "designer/same_job_mapping.html", context, status=editor.head.status)
-
-
-def _why_not_bound(editor: ActivityEditor, places: Sequence[SameJobChoice]) -> str:
-    if editor.faults:
-        return editor.faults[0].message
-    return "" if places else _("No agent that has this tool has an environment yet.")
 
 
 def _places(request: HttpRequest, row: Tool) -> list[SameJobChoice]:

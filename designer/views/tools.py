@@ -35,7 +35,7 @@ from designer.views.tunings import restored, settled
 from execution.activities import kinds
 from execution.activities.callees import CalleeReference
 from people.audit import edit_conflicts
-from people.models import Role, User
+from people.models import Role
 from people.permissions import person, requires
 
 VERSIONS_SHOWN = 100
@@ -101,7 +101,12 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     pin = None
     if form.is_valid():
         try:
-            pin = _pin(form, row, person(request))
+            with transaction.atomic():
+                values, actor = form.cleaned_data, person(request)
+                agent = values["agent"] or agents.create_agent(actor=actor, name=values["agent_name"])
+                pin = pins.pin_tool(
+                    agent, actor=actor, tool=row, ordinal=values["ordinal"], alias=values["alias"]
+                )
         except DomainError as error:
             form.refuse(error)
     if pin:
@@ -120,13 +125,6 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
     back = request.POST.get("next", "")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
     return redirect(back) if safe and back.startswith("/") else redirect("agent", pin.agent.slug)
-
-
-@transaction.atomic
-def _pin(form: PinForm, row: Tool, actor: User) -> Pin:
-    values = form.cleaned_data
-    agent = values["agent"] or agents.create_agent(actor=actor, name=values["agent_name"])
-    return pins.pin_tool(agent, actor=actor, tool=row, ordinal=values["ordinal"], alias=values["alias"])
 
 
 @requires(Role.VIEWER)

@@ -295,7 +295,10 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
     is_declined = "decline" in request.POST
     if is_declined or all(question.form is None or question.form.is_valid() for question in questions):
         try:
-            answers = {q.asked.id: None if is_declined else _answer(q) for q in questions}
+            answers: dict[str, Any] = {question.asked.id: None for question in questions}
+            for question in [] if is_declined else questions:
+                form = question.form
+                answers[question.asked.id] = results.answer_of(form.signature, form.arguments) if form else {}
             following = requesting.continue_call(
                 call_row, actor=person(request), answers=answers, call_id=_call_id(request)
             )
@@ -532,9 +535,3 @@ def _questions(call: Call, typed: Any = None) -> list[CallQuestions]:
         )
         question_list.append(CallQuestions(ask, form))
     return question_list
-
-
-def _answer(question: CallQuestions) -> Any:
-    if question.form is None:
-        return {}
-    return results.answer_of(question.form.signature, question.form.arguments)

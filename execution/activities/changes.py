@@ -28,7 +28,10 @@ def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityComparis
     breaking: the newer one needs more inputs, or returns fewer outputs. notice: it runs differently, for
     instance at another address. compatible: it behaves as before.
     """
-    broken = list(_interface_sentences(before, after))
+    broken = []
+    if before.interface and after.interface and before.interface_id != after.interface_id:
+        reason = interfaces.why_unfit(after.interface.decoded(), before.interface.decoded())
+        broken = [reason] if reason else []
     effects = [*_destination_sentences(before, after), *_callee_sentences(before, after)]
     if members := [printable(path, 60) for path in _changed_members(before.config, after.config)]:
         names = ", ".join(members[:MAX_MEMBERS])
@@ -47,12 +50,6 @@ def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityComparis
     if effects:
         return ActivityComparison("notice", tuple(effects))
     return ActivityComparison("compatible", (_("It does the same as before."),))
-
-
-def _interface_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:
-    if before.interface and after.interface and before.interface_id != after.interface_id:
-        reason = interfaces.why_unfit(after.interface.decoded(), before.interface.decoded())
-        yield from [reason] if reason else []
 
 
 def _destination_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:

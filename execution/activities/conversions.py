@@ -65,31 +65,23 @@ def converted(value: Any, target: Parameter) -> Any:
         return value
     result: Any
     if target.type in ("string", "enum"):
-        result = _text(value)
+        is_scalar = isinstance(value, bool | int | float)
+        result = value if isinstance(value, str) else json.dumps(value) if is_scalar else None
     elif target.type == "boolean":
         result = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
         result = result if isinstance(result, bool) else None
     else:
-        result = _number(value, is_whole=target.type == "int")
+        if isinstance(value, str) and _NUMBER.fullmatch(value):
+            value = int(value) if _WHOLE.fullmatch(value) else float(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            result = None
+        elif target.type == "int":
+            result = int(value) if value == int(value) else None
+        else:
+            result = value
     if result is None:
         raise UnfitValueError(f"cannot become {_WANTED[target.type]}")
     return result
-
-
-def _text(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value) if isinstance(value, bool | int | float) else None
-
-
-def _number(value: Any, *, is_whole: bool) -> int | float | None:
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        value = int(value) if _WHOLE.fullmatch(value) else float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    if not is_whole:
-        return value
-    return int(value) if value == int(value) else None
 
 
 _WANTED: Mapping[ParameterType, str] = {

@@ -96,11 +96,14 @@ def _run_step(
             if not (work.call.on_behalf_of and any(ask.id == USER for ask in earlier.decoded().asks)):
                 return work.continue_step(number, earlier, answers=work.call.answers)
         tool, ordinal, activity, signature = _callee_of(step, work.call)
+        values, unfit = _map_values(step.inputs, signature.inputs, work, step_outputs)
+        if unfit:
+            raise DomainError("invalid_arguments", "Some inputs do not fit.", fields=unfit)
         return work.call_step(
             number,
             tool,
             ordinal,
-            arguments=_arguments(step, signature, work, step_outputs),
+            arguments=values,
             seconds=seconds,
             activity=activity,
         )
@@ -121,15 +124,6 @@ def _callee_of(step: ActivityStep, call: Call) -> tuple[int, int, ActivityVersio
     if version is None:
         raise DomainError("unknown_tool", "There is no such version of a tool.", status=409)
     return step.tool, step.ordinal, None, version.decoded()
-
-
-def _arguments(
-    step: ActivityStep, signature: Signature, work: ActivityWork, step_outputs: list[Mapping[str, Any]]
-) -> dict[str, Any]:
-    values, unfit = _map_values(step.inputs, signature.inputs, work, step_outputs)
-    if unfit:
-        raise DomainError("invalid_arguments", "Some inputs do not fit.", fields=unfit)
-    return values
 
 
 def _map_values(
@@ -189,10 +183,11 @@ def _outcome_of_step(number: int, call: Call, steps: Steps, step_outputs: list[M
     )
     if kind in _ASKS and result.resume is not None:
         asks = [Ask(ask.id, ask.message, ask.schema, ask.url, request=ask.request) for ask in result.asks]
-        needed = [
-            _outputs_in_use(steps, earlier_step, outputs)
-            for earlier_step, outputs in enumerate(step_outputs, 1)
-        ]
+        sources = [*steps.outputs.values(), *(row for step in steps.steps for row in step.inputs.values())]
+        needed = []
+        for earlier_step, outputs in enumerate(step_outputs, 1):
+            names = {source.output for source in sources if source.step == earlier_step}
+            needed.append({name: value for name, value in outputs.items() if name in names})
         outcome = replace(outcome, asks=asks, resume={"call": call.pk, "made": needed})
     return _with_step_number(number, outcome)
 
@@ -210,12 +205,6 @@ def _error_by_caller_names(result: Result, step: ActivityStep) -> dict[str, Any]
             reasons.append(f"“{name}” {reason}")
     error["message"] = f"{error.get('message', '')} {'; '.join(reasons)}".strip()
     return error | ({"fields": fields} if fields else {})
-
-
-def _outputs_in_use(steps: Steps, number: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    sources = [*steps.outputs.values(), *(source for step in steps.steps for source in step.inputs.values())]
-    names = {picked_source.output for picked_source in sources if picked_source.step == number}
-    return {name: value for name, value in outputs.items() if name in names}
 
 
 def _with_step_number(number: int, outcome: Outcome) -> Outcome:

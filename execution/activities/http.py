@@ -54,9 +54,24 @@ class Http(ActivityKind):
             origin = origin_of(http_request.origin(template))
         except RefusedError as error:
             return [*faults, ActivityFault("address", "address_refused", error.message)]
-        if template.credential:
-            faults += _faults_in_credential(template.credential, origin)
-        return faults
+        if not template.credential:
+            return faults
+        row = _find_credential(template.credential)
+        if row is None:
+            code, message = "unknown_credential", _("There is no such credential.")
+        elif row.kind == OAuthKind.USERS:
+            code = "credential_of_users"
+            message = _("“{credential}” is for users of agents, and not for an implementation.").format(
+                credential=row
+            )
+        elif row.origin != origin:
+            code = "credential_elsewhere"
+            message = _("“{credential}” was entered for {origin} and is not sent anywhere else.").format(
+                credential=row, origin=row.origin
+            )
+        else:
+            return faults
+        return [*faults, ActivityFault("credential", code, message)]
 
     def perform(self, work: ActivityWork) -> Outcome:
         template = read_template(work.config)
@@ -118,22 +133,6 @@ def _find_credential(credential: str) -> Credential | None:
     except ValueError:
         return None
     return Credential.objects.filter(pk=pk, removed_at=None).first()
-
-
-def _faults_in_credential(credential: str, origin: str) -> Iterable[ActivityFault]:
-    row = _find_credential(credential)
-    if row is None:
-        yield ActivityFault("credential", "unknown_credential", _("There is no such credential."))
-    elif row.kind == OAuthKind.USERS:
-        message = _("“{credential}” is for users of agents, and not for an implementation.").format(
-            credential=row
-        )
-        yield ActivityFault("credential", "credential_of_users", message)
-    elif row.origin != origin:
-        message = _("“{credential}” was entered for {origin} and is not sent anywhere else.").format(
-            credential=row, origin=row.origin
-        )
-        yield ActivityFault("credential", "credential_elsewhere", message)
 
 
 def _send(template: Template, request: Any, signature: Signature, session: Session) -> Outcome:

@@ -77,6 +77,63 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     statuses: dict[str, OutcomeKind] = {}
     credential: str = ""
 
+    def address_faults(self, reach: Reach) -> Iterator[ActivityFault]:
+        head, mark, location = self.address.partition("://")
+        authority, _, path = location.partition("/")
+        if not mark or head not in ("http", "https") or "{" in authority or "}" in authority or not authority:
+            message = "Write the address as https://host/path. The host is fixed: no input stands in it."
+            yield ActivityFault("address", "unfixed_host", message)
+            return
+        fixed = _PLACEHOLDER.sub("", path)
+        if any(sign in location for sign in "?#@\\") or "{" in fixed or "}" in fixed:
+            message = "Behind the host comes a path, with {input} in places. The query has a part of its own."
+            yield ActivityFault("address", "invalid", message)
+            return
+        for name in _PLACEHOLDER.findall(path):
+            yield from picking.faults("address", Source(input=name) if name else Source(), reach)
+            if (
+                reach.inputs
+                and (parameter := reach.inputs.get(name))
+                and not parameter.required
+                and parameter.default is UNSET
+            ):
+                message = f"A caller may leave “{name}” out, and the address needs it."
+                yield ActivityFault("address", "may_be_missing", message)
+
+    def output_faults(self, interface: Signature | None) -> Iterator[ActivityFault]:
+        declared = {parameter.name for parameter in interface.outputs} if interface else set()
+        for name, source in self.outputs.items():
+            if declared and interface and name not in declared and not interface.outputs_rest:
+                yield ActivityFault(
+                    f"outputs.{name}", "unknown_target", f"“{interface.name}” has no output “{name}”."
+                )
+            if reason := picking.why_no_pointer(source.at):
+                yield ActivityFault(f"outputs.{name}", "unclear_source", reason)
+            if (source.of == "header") != bool(source.header):
+                yield ActivityFault(
+                    f"outputs.{name}", "unclear_source", "Name the header that it is taken from."
+                )
+
+    def encode_body(self, inputs: Mapping[str, Any]) -> tuple[bytes, str]:
+        values = {
+            name: value
+            for name, source in self.body.items()
+            if (value := _picked(source, inputs)) is not UNSET
+        }
+        if self.form == "form":
+            pairs = [pair for name, value in values.items() for pair in _pairs(name, value)]
+            return urlencode(pairs).encode(), "application/x-www-form-urlencoded"
+        document: dict[str, Any] = {}
+        for pointer, value in values.items():
+            *path, last = pointers.split(f"/{pointer.removeprefix('/')}")
+            inner = document
+            for part in path:
+                inner = inner.setdefault(part, {})
+                if not isinstance(inner, dict):
+                    raise UnfitValueError(f"“{pointer}” lies in a member that has a value of its own")
+            inner[last] = value
+        return json.dumps(document, allow_nan=False, separators=(",", ":")).encode(), "application/json"
+
 
 def faults(template: Template, interface: Signature | None) -> Iterator[ActivityFault]:
     """Yield the faults of a template, apart from those of its host."""
@@ -85,7 +142,7 @@ def faults(template: Template, interface: Signature | None) -> Iterator[Activity
     )
     if template.method not in METHODS:
         yield ActivityFault("method", "invalid", f"Choose one of: {', '.join(METHODS)}.")
-    yield from _faults_in_address(template, reach)
+    yield from template.address_faults(reach)
     for place, sources in (("query", template.query), ("headers", template.headers), ("body", template.body)):
         if len(sources) > MAX_MEMBERS:
             yield ActivityFault(place, "invalid", f"There may be {MAX_MEMBERS} at most.")
@@ -105,44 +162,7 @@ def faults(template: Template, interface: Signature | None) -> Iterator[Activity
         ):
             message = f"“{status[:20]}” cannot mean that. Name a status such as 404, and what it means."
             yield ActivityFault(f"statuses.{status}", "invalid", message)
-    yield from _faults_in_outputs(template, interface)
-
-
-def _faults_in_address(template: Template, reach: Reach) -> Iterator[ActivityFault]:
-    head, mark, location = template.address.partition("://")
-    authority, _, path = location.partition("/")
-    if not mark or head not in ("http", "https") or "{" in authority or "}" in authority or not authority:
-        message = "Write the address as https://host/path. The host is fixed: no input stands in it."
-        yield ActivityFault("address", "unfixed_host", message)
-        return
-    fixed = _PLACEHOLDER.sub("", path)
-    if any(sign in location for sign in "?#@\\") or "{" in fixed or "}" in fixed:
-        message = "Behind the host comes a path, with {input} in places. The query has a part of its own."
-        yield ActivityFault("address", "invalid", message)
-        return
-    for name in _PLACEHOLDER.findall(path):
-        yield from picking.faults("address", Source(input=name) if name else Source(), reach)
-        if (
-            reach.inputs
-            and (parameter := reach.inputs.get(name))
-            and not parameter.required
-            and parameter.default is UNSET
-        ):
-            message = f"A caller may leave “{name}” out, and the address needs it."
-            yield ActivityFault("address", "may_be_missing", message)
-
-
-def _faults_in_outputs(template: Template, interface: Signature | None) -> Iterator[ActivityFault]:
-    declared = {parameter.name for parameter in interface.outputs} if interface else set()
-    for name, source in template.outputs.items():
-        if declared and interface and name not in declared and not interface.outputs_rest:
-            yield ActivityFault(
-                f"outputs.{name}", "unknown_target", f"“{interface.name}” has no output “{name}”."
-            )
-        if reason := picking.why_no_pointer(source.at):
-            yield ActivityFault(f"outputs.{name}", "unclear_source", reason)
-        if (source.of == "header") != bool(source.header):
-            yield ActivityFault(f"outputs.{name}", "unclear_source", "Name the header that it is taken from.")
+    yield from template.output_faults(interface)
 
 
 def origin(template: Template) -> str:
@@ -164,7 +184,7 @@ def request(template: Template, inputs: Mapping[str, Any], accept: tuple[int, ..
             headers[name] = _text(name, value)
     content = None
     if template.method not in WITHOUT_BODY:
-        content, media = _body(template, inputs)
+        content, media = template.encode_body(inputs)
         headers["Content-Type"] = media
     return Request(
         template.method,
@@ -206,27 +226,6 @@ def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
     if value is UNSET or value is None:
         return []
     return [(name, _text(name, item)) for item in (value if isinstance(value, list) else [value])]
-
-
-def _body(template: Template, inputs: Mapping[str, Any]) -> tuple[bytes, str]:
-    values = {
-        name: value
-        for name, source in template.body.items()
-        if (value := _picked(source, inputs)) is not UNSET
-    }
-    if template.form == "form":
-        pairs = [pair for name, value in values.items() for pair in _pairs(name, value)]
-        return urlencode(pairs).encode(), "application/x-www-form-urlencoded"
-    document: dict[str, Any] = {}
-    for pointer, value in values.items():
-        *path, last = pointers.split(f"/{pointer.removeprefix('/')}")
-        inner = document
-        for part in path:
-            inner = inner.setdefault(part, {})
-            if not isinstance(inner, dict):
-                raise UnfitValueError(f"“{pointer}” lies in a member that has a value of its own")
-        inner[last] = value
-    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode(), "application/json"
 
 
 def outcome_of_status(template: Template, status: int) -> OutcomeKind | None:

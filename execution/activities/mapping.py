@@ -87,11 +87,16 @@ def propose(interface: Signature, other: Signature) -> Proposal:
     """Return how `other` may do the job of `interface`, in one step."""
     input_pairs = tuple(_paired(interface.inputs, other.inputs))
     output_pairs = tuple(_paired(other.outputs, interface.outputs))
-    inputs = {
-        pair.to: Source(input=pair.of, otherwise=_stand_in(pair, interface, other)) for pair in input_pairs
-    }
+    sources = {parameter.name: parameter for parameter in interface.inputs}
+    targets = {parameter.name: parameter for parameter in other.inputs}
+    inputs = {}
+    for pair in input_pairs:
+        # If a caller may omit an input that the other tool requires, that tool's default is used.
+        is_needed = targets[pair.to].required and not sources[pair.of].required
+        otherwise = targets[pair.to].default if is_needed else UNSET
+        inputs[pair.to] = Source(input=pair.of, otherwise=otherwise)
     outputs = {pair.to: Source(step=1, output=pair.of) for pair in output_pairs}
-    reach = Reach({parameter.name: parameter for parameter in interface.inputs}, ())
+    reach = Reach(sources, ())
     missing = picking.faults_in_inputs("steps.1.inputs", inputs, other, reach)
     unfit = _unfit(interface.inputs, other.inputs, inputs)
     return Proposal(
@@ -148,13 +153,6 @@ def _paired(sources: Iterable[Parameter], targets: Collection[Parameter]) -> Ite
         if used.isdisjoint({("of", pair.of), ("to", pair.to)}):
             used |= {("of", pair.of), ("to", pair.to)}
             yield pair
-
-
-def _stand_in(pair: ParameterPair, interface: Signature, other: Signature) -> object:
-    # If a caller may omit an input that the other tool requires, that tool's default is used.
-    source = next(parameter for parameter in interface.inputs if parameter.name == pair.of)
-    target = next(parameter for parameter in other.inputs if parameter.name == pair.to)
-    return target.default if target.required and not source.required else UNSET
 
 
 def _unfit(

@@ -131,7 +131,10 @@ def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
     calling = _below(all_versions)
     chains = {version.pk: list(_with_callees(version, calling)) for version in all_versions}
     tool_keys = {row.pk: kinds.get(row.kind).tools(row.config) for chain in chains.values() for row in chain}
-    tools = _tools({key for keys in tool_keys.values() for key in keys})
+    called = {key for keys in tool_keys.values() for key in keys}
+    rows = ToolVersion.objects.filter(tool__in={tool for tool, _unused in called})
+    rows = rows.select_related("tool__endpoint__vendor", "tool__stopped")
+    tools = {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in called}
     return {
         pk: Reached(
             tuple(chain),
@@ -171,14 +174,6 @@ def _with_callees(version: ActivityVersion, calling: Mapping[int, _Calling]) -> 
             if callee.pk not in visited:
                 visited.add(callee.pk)
                 waiting.append(callee)
-
-
-def _tools(called: set[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
-    if not called:
-        return {}
-    rows = ToolVersion.objects.filter(tool__in={tool for tool, _unused in called})
-    rows = rows.select_related("tool__endpoint__vendor", "tool__stopped")
-    return {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in called}
 
 
 def with_all_above(activity: Activity) -> set[int]:

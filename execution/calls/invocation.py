@@ -60,7 +60,6 @@ from execution.calls.places import CallPlaces, Holder
 from execution.calls.runtime import Runtime
 from execution.user_grants import context
 from execution.user_grants.context import NOTHING_SENT, MissingError
-from people.models import User
 from protocols.base import Outcome, Protocol
 from protocols.calls import outcomes
 from protocols.signature import Signature
@@ -103,7 +102,9 @@ def call_now(version: ToolVersion, **wish: Any) -> Call:
 
     wish: the options of `requesting.request_call`, which raises the same errors.
     """
-    with room(_holder_of_request(wish["actor"], wish.get("runtime"))):
+    runtime: Runtime | None = wish.get("runtime")
+    api_key = runtime.key.pk if runtime and runtime.key else None
+    with room(holder_for(wish["actor"].pk, runtime.agent if runtime else None, api_key)):
         return _run_or_wait(requesting.request_call(version, is_claimed=True, **wish))
 
 
@@ -167,12 +168,6 @@ def holder_for(user: int | None, agent: int | None = None, api_key: int | None =
     return Holder(agent, f"key {api_key}" if api_key else f"user {user}")
 
 
-def _holder_of_request(actor: User, runtime: Runtime | None) -> Holder:
-    if runtime is None:
-        return holder_for(actor.pk)
-    return holder_for(actor.pk, runtime.agent, runtime.key.pk if runtime.key else None)
-
-
 def _run_or_wait(call: Call) -> Call:
     try:
         if call.is_ours:
@@ -222,7 +217,11 @@ def _run(call: Call) -> Call:
     if call.is_taken_up and call.started_at:
         seconds = (timezone.now() - call.started_at).total_seconds()
     duration = round(seconds * 1000)
-    _note_challenges(call, outcome)
+    # Before the outcome is stored, so that a client that reads of a challenge finds the grant.
+    try:
+        challenges.note(call, outcome)
+    except DatabaseError:
+        logger.exception("the authorizations that call %s requests were not stored", call.pk)
     outcome_with_notes = results.with_argument_notes(outcome, call.version.decoded(), call.arguments)
     columns = results.result_columns(outcome_with_notes, attempts, is_safe=call.terms.may_run_twice)
     if not (rows := _store_end([duration, *columns.values(), call.pk])):
@@ -280,14 +279,6 @@ def tell_the_end(call: Call) -> None:
             callbacks.wake(call)
     except DatabaseError:
         logger.exception("the scheduler will send the notifications of the end of call %s", call.pk)
-
-
-def _note_challenges(call: Call, outcome: Outcome) -> None:
-    # Before the outcome is stored, so that a client that reads of a challenge finds the grant.
-    try:
-        challenges.note(call, outcome)
-    except DatabaseError:
-        logger.exception("the authorizations that call %s requests were not stored", call.pk)
 
 
 def _store_end(values: Sequence[object]) -> list[tuple[Any, ...]]:

@@ -5,7 +5,6 @@ The more places a key and its agent hold, the more have to stay free for others.
 """
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -49,7 +48,11 @@ class CallPlaces:
     @contextmanager
     def place(self, holder: Holder, seconds: float) -> Iterator[bool]:
         """Take a place within so many seconds and free it at the end. Yields False without one."""
-        has_place = self._take(holder, seconds)
+        with self._changed:
+            has_place = self._changed.wait_for(lambda: self._may_take(holder), seconds)
+            if has_place:
+                self._taken += 1
+                self._held.update(_shares(holder).keys())
         try:
             yield has_place
         finally:
@@ -59,16 +62,6 @@ class CallPlaces:
                     # Counts of zero are dropped.
                     self._held -= Counter(_shares(holder).keys())
                     self._changed.notify_all()
-
-    def _take(self, holder: Holder, seconds: float) -> bool:
-        ends = time.monotonic() + seconds
-        with self._changed:
-            while not self._may_take(holder):
-                if not self._changed.wait(max(0.0, ends - time.monotonic())) and time.monotonic() >= ends:
-                    return False
-            self._taken += 1
-            self._held.update(_shares(holder).keys())
-        return True
 
     def _may_take(self, holder: Holder) -> bool:
         size = settings.CALLS_IN_A_PROCESS if self._size is None else self._size

@@ -80,7 +80,17 @@ def encode_result(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: boo
     outputs, parsed = sound(dict(outcome.outputs)), sound(dict(outcome.parsed))
     output_json = msgspec.json.encode(outputs)
     is_too_long = len(output_json) > MAX_OUTPUTS_BYTES
-    asks = _asks(outcome.asks)
+    asks = []
+    for ask in outcome.asks[:MAX_ASKS]:
+        schema = None if ask.schema is None else sound(dict(ask.schema))
+        if schema is not None and len(canonical(schema)) > MAX_STATE_BYTES:
+            schema = {}
+        # Only addresses that a user may open in a browser. Pegboard shows them as text and never requests
+        # them.
+        is_link = ask.url.lower().startswith(("https://", "http://")) and len(ask.url) <= MAX_URL_LENGTH
+        url = ask.url if is_link and ask.url.isprintable() else ""
+        request = None if ask.request is None else sound(dict(ask.request))
+        asks.append(Asked(_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url, request))
     result = Result(
         outputs={} if is_too_long else outputs,
         parsed={} if is_too_long or len(msgspec.json.encode(parsed)) > MAX_OUTPUTS_BYTES else parsed,
@@ -232,23 +242,6 @@ def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
             _line(str(name)): _line(str(reason)) for name, reason in list(fields.items())[:MAX_LINES]
         }
     return members
-
-
-def _asks(asks: Sequence[Ask]) -> list[Asked]:
-    questions_ = []
-    for ask in asks[:MAX_ASKS]:
-        schema = None if ask.schema is None else sound(dict(ask.schema))
-        if schema is not None and len(canonical(schema)) > MAX_STATE_BYTES:
-            schema = {}
-        # Only addresses that a user may open in a browser. Pegboard shows them as text and never requests
-        # them.
-        is_link = ask.url.lower().startswith(("https://", "http://")) and len(ask.url) <= MAX_URL_LENGTH
-        url = ask.url if is_link and ask.url.isprintable() else ""
-        request = None if ask.request is None else sound(dict(ask.request))
-        questions_.append(
-            Asked(_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url, request)
-        )
-    return questions_
 
 
 def _state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:

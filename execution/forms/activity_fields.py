@@ -140,7 +140,12 @@ class ActivityEditor(ABC):
         self._messages: dict[str, list[str]] = defaultdict(list)
         self._rendered_paths: set[str] = set()
         self.act, self.json_error, self.data = "", "", data or {}
-        self.faults = self._find_faults() if shows_faults else []
+        self.faults: list[ActivityFault] = []
+        if shows_faults:
+            try:
+                self.faults = list(self.kind.faults(self.config, self.signature))
+            except DomainError as error:
+                self.faults = [ActivityFault("", error.code, error.message)]
         for fault in self.faults:
             self._messages[fault.place].append(fault.message)
 
@@ -236,9 +241,3 @@ class ActivityEditor(ABC):
                 self._messages[place].append(message)
         if not error.fields or not error.fields.keys().isdisjoint(self.head.fields):
             self.head.refuse(error)
-
-    def _find_faults(self) -> list[ActivityFault]:
-        try:
-            return list(self.kind.faults(self.config, self.signature))
-        except DomainError as error:
-            return [ActivityFault("", error.code, error.message)]

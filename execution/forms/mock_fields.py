@@ -115,7 +115,13 @@ class MockEditor(ActivityEditor):
         mock = Mock(
             # Invalid entries remain as text, and the rules report them.
             seed=int(seed) if seed.isdecimal() and len(seed) < 20 else cast(Any, seed),
-            examples=tuple(_parse_examples(data, signature)),
+            examples=tuple(
+                MockExample(
+                    arguments=_parse_values(data, f"examples-{index}-arguments", _inputs(signature)),
+                    outputs=_parse_values(data, f"examples-{index}-outputs", _outputs(signature)),
+                )
+                for index in range(count_of(data, "examples"))
+            ),
             situations=cast(Any, tuple(_parse_situations(data, signature))),
         )
         with suppress(msgspec.ValidationError):
@@ -280,14 +286,6 @@ def _parse_values(data: Posted, id_: str, parameters: Sequence[Parameter]) -> An
         if text := data.get(f"{id_}-{index}", "").replace("\r\n", "\n"):
             values[parameter.name] = value_of(text, parameter)
     return values
-
-
-def _parse_examples(data: Posted, signature: Signature | None) -> Iterable[MockExample]:
-    for index in range(count_of(data, "examples")):
-        yield MockExample(
-            arguments=_parse_values(data, f"examples-{index}-arguments", _inputs(signature)),
-            outputs=_parse_values(data, f"examples-{index}-outputs", _outputs(signature)),
-        )
 
 
 def _parse_situations(data: Posted, signature: Signature | None) -> Iterable[dict[str, Any]]:

@@ -78,10 +78,19 @@ class StepsEditor(ActivityEditor):
         index = int(operands.partition("-")[0]) if operands[:1].isdecimal() else -1
         new_steps = list(config.steps)
         if verb == "add" and reference:
-            step = _propose_step(reference, draft.interface, known)
+            signature, callee_signature = signature_of(draft.interface, known), signature_of(reference, known)
+            proposal = (
+                mapping.propose(signature, callee_signature) if signature and callee_signature else None
+            )
+            step = ActivityStep(**reference._asdict(), inputs=dict(proposal.inputs) if proposal else {})
             new_steps = [step] if kind == "vendor" else [*new_steps, step][: steps.MAX_STEPS]
-            outputs = config.outputs or _propose_outputs(reference, draft.interface, known, len(new_steps))
-            return replace(draft, config=Steps(new_steps, dict(outputs)))
+            outputs = dict(config.outputs)
+            if proposal and not outputs:
+                outputs = {
+                    name: msgspec.structs.replace(source, step=len(new_steps))
+                    for name, source in proposal.outputs.items()
+                }
+            return replace(draft, config=Steps(new_steps, outputs))
         if verb == "replace" and reference and 0 <= index < len(new_steps):
             new_steps[index] = msgspec.structs.replace(
                 new_steps[index], tool=reference.tool, ordinal=reference.ordinal
@@ -185,26 +194,6 @@ def _parse_step(data: Posted, prefix: str, known: CalleesByReference) -> Activit
     signature = signature_of(reference, known)
     targets = source_rows.by_name(signature.inputs) if signature else {}
     return ActivityStep(**reference._asdict(), inputs=parse_sources(data, f"{prefix}-inputs", targets))
-
-
-def _propose_step(
-    reference: CalleeReference, interface: CalleeReference | None, known: CalleesByReference
-) -> ActivityStep:
-    signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
-    if signature is None or callee_signature is None:
-        return ActivityStep(**reference._asdict(), inputs={})
-    inputs = mapping.propose(signature, callee_signature).inputs
-    return ActivityStep(**reference._asdict(), inputs=dict(inputs))
-
-
-def _propose_outputs(
-    reference: CalleeReference, interface: CalleeReference | None, known: CalleesByReference, step_number: int
-) -> dict[str, Source]:
-    signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
-    if signature is None or callee_signature is None:
-        return {}
-    outputs = mapping.propose(signature, callee_signature).outputs
-    return {name: msgspec.structs.replace(source, step=step_number) for name, source in outputs.items()}
 
 
 def _reorder_steps(config: Steps, order: Sequence[int]) -> Steps:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser
+from functools import partial
 from pathlib import Path
 
 from pegboard.local.embedded import EmbeddedError
@@ -20,11 +21,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--with-parent", action="store_true", help="stop when what started this dies")
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
     parser = ArgumentParser(prog="manage.py up")
     add_arguments(parser)
@@ -32,7 +28,9 @@ def main() -> None:
     if options.with_parent:
         die_with_parent(os.getppid(), signal.SIGTERM)
     try:
-        LocalProduct(Wishes(options.data, options.port, options.demo, options.restore), _print).run()
+        LocalProduct(
+            Wishes(options.data, options.port, options.demo, options.restore), partial(print, flush=True)
+        ).run()
     except (EmbeddedError, LocalError) as error:
         sys.exit(f"CommandError: {error}")  # as `manage.py` prints it
 

@@ -59,7 +59,17 @@ def back_up(target: Path) -> int:
         raise BackupError(f"{target} exists already. Choose another name, or move it away.")
     pg_dump = choose_pg_dump(find_client_programs(), server=_server_version())
     _check_no_pooler()
-    _refuse_unreadable_tables()
+    with connection.cursor() as cursor:
+        cursor.execute(UNREADABLE_TABLES)
+        tables = [name for (name,) in cursor.fetchall()]
+        cursor.execute("SELECT current_user")
+        (role,) = cursor.fetchone()
+    connection.close()
+    if tables:
+        raise BackupError(
+            f"The role {role} may not read {len(tables)} tables or sequences, such as {tables[0]}. "
+            "Let DATABASE_URL name the role that owns the tables, with which migrations run."
+        )
     # A backup that was killed is never mistaken for a complete one: it has another name.
     partial = target.with_name(target.name + PARTIAL_SUFFIX)
     left_out = [f"--exclude-table-data={table}" for table in LEFT_OUT]
@@ -169,20 +179,6 @@ def _server_version() -> int:
             return int(cursor.fetchone()[0])
     except DatabaseError as error:
         raise BackupError(f"The database does not answer: {' '.join(str(error).split())}") from error
-
-
-def _refuse_unreadable_tables() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(UNREADABLE_TABLES)
-        tables = [name for (name,) in cursor.fetchall()]
-        cursor.execute("SELECT current_user")
-        (role,) = cursor.fetchone()
-    connection.close()
-    if tables:
-        raise BackupError(
-            f"The role {role} may not read {len(tables)} tables or sequences, such as {tables[0]}. "
-            "Let DATABASE_URL name the role that owns the tables, with which migrations run."
-        )
 
 
 def _run(program: Path, *arguments: str, output: int | None = None) -> None:

@@ -6,7 +6,7 @@ what an older server refuses.
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,8 +38,13 @@ class RestorePlan:
 def find_client_programs() -> list[ClientPrograms]:
     """Return the programs of PEGBOARD_PG_BIN, of PATH, of Debian's packages and of Pegboard, in this
     order."""
+    configured, package = os.environ.get("PEGBOARD_PG_BIN"), packaged_programs()
+    directories = [Path(configured)] if configured else []
+    directories += map(Path, filter(None, os.get_exec_path()))
+    directories += sorted(DEBIAN_PROGRAMS.glob("*/bin"))
+    directories += [package] if package else []
     programs = []
-    for directory in dict.fromkeys(_directories()):
+    for directory in dict.fromkeys(directories):
         if (directory / "pg_dump").exists() and (directory / "pg_restore").exists():
             version = subprocess.run(  # noqa: S603 - PostgreSQL's own program
                 [directory / "pg_restore", "--version"], capture_output=True, text=True, check=False
@@ -49,15 +54,6 @@ def find_client_programs() -> list[ClientPrograms]:
                 number = major_version(version.split()[2])
                 programs.append(ClientPrograms(directory, number, psql if psql.exists() else None))
     return programs
-
-
-def _directories() -> Iterator[Path]:
-    if directory := os.environ.get("PEGBOARD_PG_BIN"):
-        yield Path(directory)
-    yield from map(Path, filter(None, os.get_exec_path()))
-    yield from sorted(DEBIAN_PROGRAMS.glob("*/bin"))
-    if package := packaged_programs():
-        yield package
 
 
 def choose_pg_dump(programs: Sequence[ClientPrograms], *, server: int) -> Path:

@@ -33,6 +33,7 @@ from people import api_keys
 from people.models import Role
 
 Figures = Mapping[str, float]
+SEVERITIES: dict[str, float] = dict.fromkeys(("low", "medium", "high"), 0)
 
 
 class AnyAccepted(BaseContentNegotiation):
@@ -94,17 +95,6 @@ def _endpoints() -> Figures:
     return {str(status): count for status, count in counts.items()}
 
 
-def _open_findings() -> Figures:
-    severities = dict.fromkeys(("low", "medium", "high"), 0)
-    return {**severities, **_by(Finding.objects.filter(state=FindingState.OPEN), "severity")}
-
-
-def _waiting_notices() -> Figures:
-    sendings = (Mail, Delivery)
-    waiting = sum(model.objects.filter(state=SendingState.WAITING).count() for model in sendings)
-    return {"": Notice.objects.filter(settled_at=None).count() + waiting}
-
-
 def _messages() -> Figures:
     try:
         return {
@@ -149,7 +139,12 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         waiting_work.oldest_seconds,
     ),
     ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _endpoints),
-    ("pegboard_findings_open", "Findings waiting for a person.", "severity", _open_findings),
+    (
+        "pegboard_findings_open",
+        "Findings waiting for a person.",
+        "severity",
+        lambda: {**SEVERITIES, **_by(Finding.objects.filter(state=FindingState.OPEN), "severity")},
+    ),
     (
         "pegboard_credentials",
         "Credentials by kind.",
@@ -174,7 +169,15 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         "",
         lambda: {"": ToolCircuit.objects.filter(open_until__gt=Now()).count()},
     ),
-    ("pegboard_notices_waiting", "Notices, mails and deliveries that are to go out.", "", _waiting_notices),
+    (
+        "pegboard_notices_waiting",
+        "Notices, mails and deliveries that are to go out.",
+        "",
+        lambda: {
+            "": Notice.objects.filter(settled_at=None).count()
+            + sum(model.objects.filter(state=SendingState.WAITING).count() for model in (Mail, Delivery))
+        },
+    ),
     (
         "pegboard_webhooks_paused",
         "Webhooks that are paused.",

@@ -73,7 +73,14 @@ class RequestBuffer:
             self._chunks = ChunkScanner() if self.head.is_chunked else None
             self._head_bytes.clear()
         self._body += len(piece)
-        is_refused = self._is_refused(self.head, piece)
+        # An invalid length, a body that is too large, or malformed chunks: the rest is not read.
+        if self._chunks:
+            self.is_whole = self._chunks.feed(piece) and not self._chunks.is_broken
+            is_refused = self._chunks.is_broken
+        else:
+            length = self.head.body_length
+            self.is_whole = length is not None and self._body >= length
+            is_refused = length is None or length > self._max_body
         self.is_complete = self.is_whole or is_refused or self._body > self._max_body
 
     def bytes_so_far(self) -> IO[bytes]:
@@ -83,15 +90,6 @@ class RequestBuffer:
 
     def close(self) -> None:
         self._file.close()
-
-    def _is_refused(self, head: RequestHead, piece: bytes) -> bool:
-        # An invalid length, a body that is too large, or malformed chunks: the rest is not read.
-        if self._chunks:
-            self.is_whole = self._chunks.feed(piece) and not self._chunks.is_broken
-            return self._chunks.is_broken
-        length = head.body_length
-        self.is_whole = length is not None and self._body >= length
-        return length is None or length > self._max_body
 
 
 class ChunkScanner:

@@ -109,7 +109,12 @@ class A2T(Protocol):
         path = _tools(session) + wire.versions_path(tool_id)
         try:
             for page in self._pages(session, path, NothingKnown(), is_listing=False):
-                yield _of_one_tool(page, tool_id)
+                # Versions of other tools are rejected.
+                strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
+                message = "The list of versions of another tool contains it."
+                rejected = [Rejected(item.tool_id, "WRONG_TOOL", message) for item in strays]
+                items = [item for item in page.items if item not in strays]
+                yield replace(page, items=items, rejected=[*page.rejected, *rejected])
         except RefusedError as error:
             # Older versions are optional.
             if error.code != "NOT_FOUND":
@@ -197,22 +202,6 @@ def _read_list(document: object) -> tuple[list[Any], object, list[Note]]:
     if not isinstance(after, dict):
         raise ProtocolViolationError("SHAPE", "“paging” is not an object, so the next page is unknown.")
     return document["items"], after.get("next"), []
-
-
-def _of_one_tool(page: Page, tool_id: str) -> Page:
-    # Rejects versions of other tools in the list of versions of a tool.
-    strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
-    if not strays:
-        return page
-    rejected = [
-        Rejected(item.tool_id, "WRONG_TOOL", "The list of versions of another tool contains it.")
-        for item in strays
-    ]
-    return replace(
-        page,
-        items=[item for item in page.items if item not in strays],
-        rejected=[*page.rejected, *rejected],
-    )
 
 
 def _identified(document: object, *, is_listing: bool) -> Item:

@@ -1,7 +1,6 @@
 """How A2T is recognised: a list of tools with its members, at the address or below it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from core.outbound.reply import Reply
 from protocols.a2t import wire
@@ -30,15 +29,15 @@ def match(probe: Probe, reply: Reply) -> Match | None:
     entries = entries_in(document, "items")
     if entries is None:
         return None
-    if any(map(_is_tool, entries)):
+    if any(
+        isinstance(entry.get(wire.INPUTS), list)
+        or isinstance(entry.get(wire.OUTPUTS), list)
+        or ("version" in entry and any(name in entry for name in _IDS))
+        for entry in entries
+    ):
         return Match(Certainty.SURE)
     # An empty list of its form; other protocols have one of the same form.
     return Match(Certainty.LIKELY) if not entries and isinstance(document, dict) else None
-
-
-def _is_tool(entry: dict[str, Any]) -> bool:
-    has_parameters = isinstance(entry.get(wire.INPUTS), list) or isinstance(entry.get(wire.OUTPUTS), list)
-    return has_parameters or (any(name in entry for name in _IDS) and "version" in entry)
 
 
 RECOGNITION = Recognition(probes, match)

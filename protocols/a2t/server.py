@@ -71,7 +71,10 @@ class A2TServer(Server[Release]):
             )
         if tool_id:
             return _document_reply(_find_tool(release, tool_id, number)[1].document)
-        return _document_reply(_list_tools(request, release))
+        tags = set(request.query.get(wire.TAG, ()))
+        documents = [tool.document for tool in release.tools() if tags <= set(tool.document.get("tags", ()))]
+        list_id = f"{release.list_id} {sorted(tags)}"
+        return _document_reply(_page(request, documents, list_id, default=PAGE, maximum=MAX_PAGE))
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
         error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
@@ -84,12 +87,6 @@ def _document_reply(document: object) -> Reply:
     # The bytes are equal for as long as the address points to the same release.
     body = msgspec.json.encode(document)
     return Reply(body=body, headers={"ETag": f'"{hashlib.sha256(body).hexdigest()}"'})
-
-
-def _list_tools(request: Request, release: Release) -> dict[str, Any]:
-    tags = set(request.query.get(wire.TAG, ()))
-    documents = [tool.document for tool in release.tools() if tags <= set(tool.document.get("tags", ()))]
-    return _page(request, documents, f"{release.list_id} {sorted(tags)}", default=PAGE, maximum=MAX_PAGE)
 
 
 def _page(

@@ -152,7 +152,20 @@ class ACP(Protocol):
         return [Note(code, message) for code, message in acp_document.oddities(document, signature)]
 
     def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
-        return list(_facts(signature))
+        capabilities = acp_document.capabilities(signature)
+        modes = capabilities.get("streaming")
+        active = [mode for mode, is_on in modes.items() if is_on is True] if isinstance(modes, dict) else []
+        has_callbacks = capabilities.get("callbacks") is True
+        facts = [
+            ("Threads", "Runs can share a thread" if capabilities.get("threads") is True else "None"),
+            ("Streaming", ", ".join(active[:MAX_SHOWN]) or "None"),
+            ("Callbacks", "Used as a hint that a run has ended" if has_callbacks else "None"),
+        ]
+        for name, interrupt in list(acp_document.interrupts(signature).items())[:MAX_SHOWN]:
+            properties = spelling.properties_of(interrupt.get("resume_payload"))
+            names = ", ".join(list(properties)[:MAX_SHOWN])
+            facts.append(("May ask for", printable(f"{name} ({names})" if names else name, MAX_FACT_LENGTH)))
+        return facts
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         item = _read_agent(session, tool_id, None)
@@ -281,19 +294,3 @@ def _read_agent(session: Session, agent_id: str, entry: dict[str, Any] | None) -
     id_note = Note("NOT_A_UUID", f"The id {printable(agent_id, 60)} is not a UUID.")
     notes = () if UUID.fullmatch(agent_id) else (id_note,)
     return Item(agent_id, label, key, hashlib.sha256(content).hexdigest(), document, notes)
-
-
-def _facts(signature: Signature) -> Iterator[tuple[str, str]]:
-    capabilities = acp_document.capabilities(signature)
-    yield "Threads", "Runs can share a thread" if capabilities.get("threads") is True else "None"
-    modes = capabilities.get("streaming")
-    active_modes = [mode for mode, is_on in modes.items() if is_on is True] if isinstance(modes, dict) else []
-    yield "Streaming", ", ".join(active_modes[:MAX_SHOWN]) or "None"
-    yield (
-        "Callbacks",
-        "Used as a hint that a run has ended" if capabilities.get("callbacks") is True else "None",
-    )
-    for name, interrupt in list(acp_document.interrupts(signature).items())[:MAX_SHOWN]:
-        properties = spelling.properties_of(interrupt.get("resume_payload"))
-        names = ", ".join(list(properties)[:MAX_SHOWN])
-        yield "May ask for", printable(f"{name} ({names})" if names else name, MAX_FACT_LENGTH)

@@ -71,12 +71,15 @@ def read_signature(document: dict[str, Any]) -> Signature:
     metadata, specs = _object(document, "metadata"), _object(document, "specs")
     ref = _object(metadata, "ref", "metadata.")
     inputs, outputs = _shape(specs, "input"), _shape(specs, "output")
-    config = _config_inputs(specs, inputs.parameters)
+    config, parameters = _config_inputs(specs, inputs.parameters), inputs.parameters
+    if config and len(parameters) == 1 and parameters[0].is_whole:
+        # With a configuration, an input that is the whole value becomes one member of the arguments.
+        parameters = (structs.replace(parameters[0], is_whole=False, rest=_WHOLE),)
     signature = Signature(
         name=members.name(ref, "name", "metadata.ref.", code="BAD_NAME"),
         description=members.text(metadata, "description", "metadata."),
         kind="agent",
-        inputs=(*_as_members(config, inputs.parameters), *config),
+        inputs=(*parameters, *config),
         outputs=outputs.parameters,
         schema_rest=inputs.rest,
         outputs_rest=outputs.rest,
@@ -149,13 +152,6 @@ def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tup
         rest=_CONFIG,
     )
     return (config,)
-
-
-def _as_members(config: Sequence[Parameter], inputs: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    # With a configuration, an input that is the whole value becomes one member of the arguments.
-    if config and len(inputs) == 1 and inputs[0].is_whole:
-        return (structs.replace(inputs[0], is_whole=False, rest=_WHOLE),)
-    return inputs
 
 
 def is_whole(inputs: Sequence[Parameter]) -> bool:

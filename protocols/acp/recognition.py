@@ -1,7 +1,6 @@
 """How ACP is recognised: a search for agents that returns agents."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from core.outbound.reply import Reply
 from protocols.acp import wire
@@ -18,11 +17,8 @@ def match(probe: Probe, reply: Reply) -> Match | None:
     entries = entries_in(json_in(reply)) if reply.status == 200 else None
     if entries is None:
         return None
-    return Match(Certainty.SURE if any(map(_is_agent, entries)) else Certainty.LIKELY)
-
-
-def _is_agent(entry: dict[str, Any]) -> bool:
-    return "agent_id" in entry or isinstance(entry.get("metadata"), dict)
+    is_agent = any("agent_id" in entry or isinstance(entry.get("metadata"), dict) for entry in entries)
+    return Match(Certainty.SURE if is_agent else Certainty.LIKELY)
 
 
 RECOGNITION = Recognition(probes, match)

@@ -59,8 +59,12 @@ def next_params(state: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[st
 
 def stopped_state(asks: Sequence[Ask], request_state: object) -> dict[str, Any]:
     """Return what `next_params` needs of a request that the vendor has stopped."""
+    kinds = {
+        ask.id: _REQUESTS[ask.request["method"]][0] if ask.request else "url" if ask.url else "form"
+        for ask in asks
+    }
     return {
-        "asked": {ask.id: _kind_of(ask) for ask in asks},
+        "asked": kinds,
         **({"state": request_state} if isinstance(request_state, str) else {}),
     }
 
@@ -78,12 +82,6 @@ def response_to(kind: str, answer: object) -> dict[str, Any] | None:
     if answer == CLOSED:
         return {"action": "cancel"}
     return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
-
-
-def _kind_of(ask: Ask) -> str:
-    if ask.request is not None:
-        return _REQUESTS[ask.request["method"]][0]
-    return "url" if ask.url else "form"
 
 
 def read_asks(result: Mapping[str, Any], host: str, kinds: Collection[str]) -> list[Ask]:

@@ -191,12 +191,6 @@ class _Call:
     def _within(self, used: int, speak: Callable[[Transport], Outcome]) -> Outcome:
         transport = Transport(self.session, used, self.questions, self.era)
         try:
-            return self._conversation(transport, speak)
-        finally:
-            self.has_opened = transport.has_opened
-
-    def _conversation(self, transport: Transport, speak: Callable[[Transport], Outcome]) -> Outcome:
-        try:
             with transport:
                 try:
                     return speak(transport)
@@ -215,6 +209,8 @@ class _Call:
             return _needing(outcomes.after(error), error.kinds)
         except ProtocolError as error:
             return outcomes.after(error)
+        finally:
+            self.has_opened = transport.has_opened
 
     def _run(self, transport: Transport, more: Mapping[str, Any]) -> Outcome:
         for _ in range(asks.MAX_SILENT_TURNS):
@@ -267,19 +263,16 @@ class _Call:
                 raise
             # INVALID_PARAMS means wrong arguments or an unknown tool: reading the list raises for an unknown
             # tool. HEADER_MISMATCH means that the tool needs headers that the stored schema does not have.
-            listed_schema = self._listed_schema(transport)
+            try:
+                listed_schema = self.listed_schema(transport, self.tool_id)
+            except RefusedError as refusal:
+                if refusal.code != "NOT_FOUND" or set(self.questions) >= set(QUESTIONS):
+                    raise
+                # Some servers list a tool with questions only for clients that can be asked.
+                raise RefusedError(CANNOT_ASK, f"{refusal.message} {_OF_THE_CALLER}") from refusal
             if error.number == INVALID_PARAMS:
                 raise
         return transport.ask(self._request(listed_schema, more))
-
-    def _listed_schema(self, transport: Transport) -> Mapping[str, Any]:
-        try:
-            return self.listed_schema(transport, self.tool_id)
-        except RefusedError as error:
-            if error.code != "NOT_FOUND" or set(self.questions) >= set(QUESTIONS):
-                raise
-            # Some servers list a tool with questions only for clients that can be asked.
-            raise RefusedError(CANNOT_ASK, f"{error.message} {_OF_THE_CALLER}") from error
 
     def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
         headers = mcp_headers.mirrored_headers(schema, self.arguments)

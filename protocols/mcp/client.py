@@ -235,6 +235,51 @@ class _List:
             f"{context_list.method} ",
         )
 
+    def request_page(self, transport: Transport, known_pages: KnownPages, cursor: str | None) -> Page:
+        # The first page is cached under "", so the page of an empty cursor is not cached.
+        key = f"{self.cursor_key}{cursor or ''}"
+        answer = transport.ask(
+            Request(
+                self.method,
+                {} if cursor is None else {"cursor": cursor},
+                recall=lambda reply: None if cursor == "" else known_pages.recall(key, reply),
+            )
+        )
+        return answer.page or self.parse_page(answer, cursor, is_modern=transport.is_modern)
+
+    def parse_page(self, answer: Answer, cursor: str | None, *, is_modern: bool) -> Page:
+        result = answer.result
+        kind = result.get("resultType", "complete")
+        if kind == "input_required":
+            reason = "The vendor asks questions before it lists its tools, which a catalog cannot answer."
+            raise ProtocolViolationError("INPUT_REQUIRED", reason)
+        entries = result.get(self.member)
+        if kind != "complete" or not isinstance(entries, list):
+            reason = f"The reply has no array “{self.member}”, so it is no list."
+            raise ProtocolViolationError("SHAPE", reason)
+        items, refused = paging.sort_entries(answer.document, entries, self.identify)
+        rejected = [
+            Rejected(self.id_of_entry(r.entry, r.number), r.error.code, r.error.reason) for r in refused
+        ]
+        # Since 2026-07-28 an empty cursor is a cursor (server/utilities/pagination). Earlier servers mean no
+        # cursor.
+        after = result.get("nextCursor")
+        is_last = after is None or (after == "" and not is_modern)
+        return Page(
+            items=items,
+            rejected=rejected,
+            next=None if is_last else f"{self.cursor_key}{paging.cursor(after, 'nextCursor')}",
+            cursor=f"{self.cursor_key}{cursor or ''}",
+            body_digest="" if cursor == "" else hashlib.sha256(answer.reply.body).hexdigest(),
+        )
+
+    def id_of_entry(self, document: object, number: int) -> str:
+        # The id of a refused item, so that the stored tool is not withdrawn.
+        try:
+            return self.identity(document) if isinstance(document, dict) else f"#{number}"
+        except UnreadableItemError:
+            return f"#{number}"
+
 
 def _list_everything(transport: Transport, known_pages: KnownPages) -> Iterator[Page]:
     """Yield the pages of the tools, then those of each list that the server declares beside them."""
@@ -291,7 +336,7 @@ def _list_pages(transport: Transport, known_pages: KnownPages, list_: _List) -> 
     first: tuple[set[str], str | None] | None = None
     while True:
         try:
-            page = _request_page(transport, known_pages, list_, cursor)
+            page = list_.request_page(transport, known_pages, cursor)
         except RpcError as error:
             if cursor == "" and error.number == INVALID_PARAMS:
                 yield Page(items=(), ending=Ending.REFUSED)
@@ -317,46 +362,6 @@ def _list_pages(transport: Transport, known_pages: KnownPages, list_: _List) -> 
         cursor = page.next.removeprefix(list_.cursor_key)
 
 
-def _request_page(transport: Transport, known_pages: KnownPages, list_: _List, cursor: str | None) -> Page:
-    # The first page is cached under "", so the page of an empty cursor is not cached.
-    key = f"{list_.cursor_key}{cursor or ''}"
-    answer = transport.ask(
-        Request(
-            list_.method,
-            {} if cursor is None else {"cursor": cursor},
-            recall=lambda reply: None if cursor == "" else known_pages.recall(key, reply),
-        )
-    )
-    return answer.page or _parse_page(answer, list_, cursor, is_modern=transport.is_modern)
-
-
-def _parse_page(answer: Answer, list_: _List, cursor: str | None, *, is_modern: bool) -> Page:
-    result = answer.result
-    kind = result.get("resultType", "complete")
-    if kind == "input_required":
-        reason = "The vendor asks questions before it lists its tools, which a catalog cannot answer."
-        raise ProtocolViolationError("INPUT_REQUIRED", reason)
-    entries = result.get(list_.member)
-    if kind != "complete" or not isinstance(entries, list):
-        reason = f"The reply has no array “{list_.member}”, so it is no list."
-        raise ProtocolViolationError("SHAPE", reason)
-    items, refused = paging.sort_entries(answer.document, entries, list_.identify)
-    rejected = [
-        Rejected(_id_of_entry(list_, r.entry, r.number), r.error.code, r.error.reason) for r in refused
-    ]
-    # Since 2026-07-28 an empty cursor is a cursor (server/utilities/pagination). Earlier servers mean no
-    # cursor.
-    after = result.get("nextCursor")
-    is_last = after is None or (after == "" and not is_modern)
-    return Page(
-        items=items,
-        rejected=rejected,
-        next=None if is_last else f"{list_.cursor_key}{paging.cursor(after, 'nextCursor')}",
-        cursor=f"{list_.cursor_key}{cursor or ''}",
-        body_digest="" if cursor == "" else hashlib.sha256(answer.reply.body).hexdigest(),
-    )
-
-
 def _list_error(error: RpcError, host: str) -> Exception:
     if error.number == METHOD_NOT_FOUND:
         return RefusedError(NO_TOOL_LIST, f"{host} speaks MCP, but offers no tools.")
@@ -375,14 +380,6 @@ def _identify_tool(document: object) -> Item:
 
 
 TOOLS = _List("tools/list", "tools", _identify_tool, mcp_document.read_tool_id)
-
-
-def _id_of_entry(list_: _List, document: object, number: int) -> str:
-    # The id of a refused item, so that the stored tool is not withdrawn.
-    try:
-        return list_.identity(document) if isinstance(document, dict) else f"#{number}"
-    except UnreadableItemError:
-        return f"#{number}"
 
 
 def _find_item(transport: Transport, tool_id: str) -> Item:

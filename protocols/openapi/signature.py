@@ -140,6 +140,22 @@ class Cut:
             return False
         return carrier(place, name) not in carriers(self.document, self.operation)
 
+    def file_members(self, schema: Any) -> dict[str, list[str]]:
+        """Return the members of a multipart body that are files, as `files`. With `known`, each member that
+        is not listed there is a file, too.
+        """
+        is_file_by_name: dict[str, bool] = {}
+        are_others_files = False
+        for part in _parts(self, schema):
+            properties = part.get("properties")
+            for name, member_schema in properties.items() if isinstance(properties, dict) else ():
+                is_file_by_name[name] = is_file_by_name.get(name, False) or _is_file(self, member_schema)
+            are_others_files = are_others_files or _is_file(self, part.get("additionalProperties"))
+        files = [name for name, is_file in is_file_by_name.items() if is_file]
+        return ({"files": files} if files else {}) | (
+            {"known": [*is_file_by_name]} if are_others_files else {}
+        )
+
 
 def cut_of(document: dict[str, Any]) -> Cut:
     ((path, item),) = document["paths"].items()
@@ -195,15 +211,156 @@ class _SignatureBuilder:
                     waiting.append(reached[name])
         return {**schema, "$defs": reached} if reached else schema
 
+    def read_texts(self) -> dict[str, Any]:
+        operation = self.cut.operation
+        tags = members.array(operation, "tags")
+        if len(tags) > MAX_TAGS or any(not isinstance(tag, str) or len(tag) > MAX_TAG_LENGTH for tag in tags):
+            expected = f"at most {MAX_TAGS:,} texts of at most {MAX_TAG_LENGTH} characters"
+            raise members.wrong("tags", tags, expected)
+        title = members.text(operation, "summary")
+        self.holes += [
+            ((_OPERATION, "summary"), ("title",)),
+            ((_OPERATION, "description"), ("description",)),
+            ((_OPERATION, "tags"), ("tags",)),
+        ]
+        description = members.text(operation, "description") or title
+        return {"title": title, "description": description, "tags": tuple(tags)}
+
+    def read_parameters(self) -> None:
+        # The first parameter of a name keeps it, so a path parameter is never renamed because of a header.
+        ordered = sorted(enumerate(self.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
+        for number, parameter in ordered:
+            if not self.cut.is_input(parameter):
+                continue
+            place: Path = (_OPERATION, "parameters", number)
+            media = next(iter(contents(parameter)), None)
+            inside: Path = place if media is None else (*place, "content", media)
+            holder = contents(parameter)[media] if media else parameter
+            schema = holder.get("schema") if isinstance(holder, dict) else None
+            prop = self.translated(schema if isinstance(schema, dict | bool) else {})
+            if isinstance(prop, dict):
+                texts = {member: parameter.get(member) for member in ("description", "deprecated")}
+                prop |= {member: value for member, value in texts.items() if value}
+            is_required = parameter["in"] == "path" or parameter.get("required") is True
+            input_name = self.add(parameter["name"], parameter["in"], prop, is_required=is_required)
+            self.holes += [
+                ((*place, "description"), ("said", input_name)),
+                ((*inside, "schema"), ("input", input_name)),
+                ((*inside, "schema"), ("bare input", input_name)),
+            ]
+
+    def read_body(self) -> None:
+        # A plain object is taken apart; anything else is one input called `body`.
+        body = self.cut.operation.get("requestBody")
+        if not isinstance(body, dict) or (media := media_of(list(contents(body)))) is None:
+            return
+        described = body["content"][media]
+        schema = described.get("schema", {}) if isinstance(described, dict) else {}
+        place: Path = (_OPERATION, "requestBody", "content", media, "schema")
+        is_required = body.get("required") is True
+        top, top_place = _followed(self.cut, schema, place)
+        files = self.cut.file_members(schema) if is_multipart(media) else {}
+        has_members = is_json(media) or is_form(media) or is_multipart(media)
+        response_only = self.response_only_names(top) if has_members else frozenset()
+        if has_members and _is_plain(top, response_only, is_required=is_required):
+            self.body = {"media": media, "is_object": True, "is_required": is_required, **files}
+            self.has_open_body = top.get("additionalProperties") is not False
+            needed = top.get("required", [])
+            for name, member_schema in top["properties"].items():
+                if name not in response_only:
+                    is_needed = is_required and name in needed
+                    input_name = self.add(name, "body", self.translated(member_schema), is_required=is_needed)
+                    self.holes.append(((*top_place, "properties", name), ("input", input_name)))
+            return
+        prop = self.translated(schema if isinstance(schema, dict | bool) else {})
+        if isinstance(prop, dict) and body.get("description") and "description" not in prop:
+            prop["description"] = body["description"]
+        input_name = self.add("body", "body", prop, is_required=is_required)
+        self.body = {"media": media, "as": input_name, **files}
+        self.holes += [(place, ("input", input_name)), (place, ("bare input", input_name))]
+
+    def response_only_names(self, body: Any) -> frozenset[str]:
+        """Return the names of members that occur in responses only and are never sent."""
+        schema = self.translated(body)
+        if not isinstance(schema, dict):
+            return frozenset()
+        schema = self.complete(schema)
+        if not directions.has_direction("request", schema):
+            return frozenset()
+        document = read_document(schema, Dialect.DRAFT_2020)
+        body_object = read_object(document, document.root)
+        members_of_body = body_object.members.values() if body_object else ()
+        return frozenset(member.name for member in members_of_body if member.direction == "response")
+
+    def read_answer(self) -> Any:
+        # The schema of the first successful response, with definitions; None if no such response has one.
+        responses = self.cut.operation.get("responses")
+        for code, response in (
+            sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ()
+        ):
+            if not code.startswith("2") or not isinstance(response, dict):
+                continue
+            media = next((media for media in contents(response) if is_json(media)), None)
+            described = contents(response).get(media) if media else None
+            if isinstance(described, dict) and isinstance(described.get("schema"), dict | bool):
+                place: Path = (_OPERATION, "responses", code, "content", media or "", "schema")
+                top, place = _followed(self.cut, described["schema"], place)
+                output_schema = self.translated(top)
+                self.holes.append((place, ("outputs",)))
+                return (
+                    directions.schema_for("response", self.complete(output_schema))
+                    if isinstance(output_schema, dict)
+                    else output_schema
+                )
+        return None
+
+    def with_unsendable_body(self, parameters: Iterable[Parameter]) -> Iterator[Parameter]:
+        # A body in a form that cannot be sent is shown, and stops the tool from being run.
+        media = (self.body or {}).get("media", "application/json")
+        for parameter in parameters:
+            if parameter.name == (self.body or {}).get("as") and not can_be_sent(media):
+                yield msgspec.structs.replace(parameter, unsupported_type=media)
+            else:
+                yield parameter
+
+    def build_rest(self, signature: Signature) -> dict[str, Any]:
+        # The document with a hole at each place whose value the signature restores exactly.
+        document = self.cut.document
+        start = _start(document)
+        fillings = _Fillings(signature, is_dialect=self.cut.is_dialect)
+        filled_holes: list[tuple[Path, Source]] = []
+        hollow = document
+        for path, source in self.holes:
+            full_path = _full_path(start, path)
+            try:
+                stored_value: Any = hollow
+                for step in full_path:
+                    stored_value = stored_value[step]
+                is_filled = canonical(stored_value) == canonical(fillings.value(source))
+            except (KeyError, IndexError, TypeError, AttributeError):
+                continue  # the document has no value there, or an outer hole contains it, or nothing fills it
+            if is_filled:
+                hollow = _emptied(hollow, full_path)
+                filled_holes.append((path, source))
+        signature_rest: dict[str, Any] = {
+            "document": hollow,
+            "holes": [[list(path), list(source)] for path, source in filled_holes],
+        }
+        if self.renamed_inputs:
+            signature_rest["called"] = self.renamed_inputs
+        if self.body:
+            signature_rest["body"] = self.body
+        return signature_rest
+
 
 def read_signature(document: dict[str, Any]) -> Signature:
     cut = cut_of(document)
     definitions = as_json_schema({"$defs": cut.schemas}, is_dialect=cut.is_dialect)["$defs"]
     builder = _SignatureBuilder(cut, definitions)
-    texts = _texts(builder)
-    _read_parameters(builder)
-    _read_body(builder)
-    output_schema = _read_answer(builder)
+    texts = builder.read_texts()
+    builder.read_parameters()
+    builder.read_body()
+    output_schema = builder.read_answer()
     input_schema = {"type": "object", "properties": builder.properties}
     if builder.required:
         input_schema["required"] = builder.required
@@ -218,7 +375,7 @@ def read_signature(document: dict[str, Any]) -> Signature:
     signature = Signature(
         **texts,
         name=document.get(NAME) or name_of(cut.path, cut.method, cut.operation),
-        inputs=tuple(_marked(builder, inputs.parameters)),
+        inputs=tuple(builder.with_unsendable_body(inputs.parameters)),
         outputs=outputs.parameters if outputs else (),
         annotations=_ANNOTATIONS.get(cut.method, Annotations()),
         requirements=requirements(document, cut.operation),
@@ -227,57 +384,7 @@ def read_signature(document: dict[str, Any]) -> Signature:
         # Without other keywords, `schema_rest` is None, which means the same.
         is_closed=bool(inputs.rest) and not builder.has_open_body,
     )
-    return msgspec.structs.replace(signature, rest=_build_rest(builder, signature))
-
-
-def _marked(builder: _SignatureBuilder, parameters: Iterable[Parameter]) -> Iterator[Parameter]:
-    # A body in a form that cannot be sent is shown, and stops the tool from being run.
-    media = (builder.body or {}).get("media", "application/json")
-    for parameter in parameters:
-        if parameter.name == (builder.body or {}).get("as") and not can_be_sent(media):
-            yield msgspec.structs.replace(parameter, unsupported_type=media)
-        else:
-            yield parameter
-
-
-def _texts(builder: _SignatureBuilder) -> dict[str, Any]:
-    operation = builder.cut.operation
-    tags = members.array(operation, "tags")
-    if len(tags) > MAX_TAGS or any(not isinstance(tag, str) or len(tag) > MAX_TAG_LENGTH for tag in tags):
-        expected = f"at most {MAX_TAGS:,} texts of at most {MAX_TAG_LENGTH} characters"
-        raise members.wrong("tags", tags, expected)
-    title = members.text(operation, "summary")
-    builder.holes += [
-        ((_OPERATION, "summary"), ("title",)),
-        ((_OPERATION, "description"), ("description",)),
-        ((_OPERATION, "tags"), ("tags",)),
-    ]
-    description = members.text(operation, "description") or title
-    return {"title": title, "description": description, "tags": tuple(tags)}
-
-
-def _read_parameters(builder: _SignatureBuilder) -> None:
-    # The first parameter of a name keeps it, so a path parameter is never renamed because of a header.
-    ordered = sorted(enumerate(builder.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
-    for number, parameter in ordered:
-        if not builder.cut.is_input(parameter):
-            continue
-        place: Path = (_OPERATION, "parameters", number)
-        media = next(iter(contents(parameter)), None)
-        inside: Path = place if media is None else (*place, "content", media)
-        holder = contents(parameter)[media] if media else parameter
-        schema = holder.get("schema") if isinstance(holder, dict) else None
-        prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
-        if isinstance(prop, dict):
-            texts = {member: parameter.get(member) for member in ("description", "deprecated")}
-            prop |= {member: value for member, value in texts.items() if value}
-        is_required = parameter["in"] == "path" or parameter.get("required") is True
-        input_name = builder.add(parameter["name"], parameter["in"], prop, is_required=is_required)
-        builder.holes += [
-            ((*place, "description"), ("said", input_name)),
-            ((*inside, "schema"), ("input", input_name)),
-            ((*inside, "schema"), ("bare input", input_name)),
-        ]
+    return msgspec.structs.replace(signature, rest=builder.build_rest(signature))
 
 
 def contents(holder: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,54 +429,6 @@ def is_lines(media: str) -> bool:
 
 def can_be_sent(media: str) -> bool:
     return any(fits(media) for fits in (is_json, is_form, is_text, is_multipart, is_lines))
-
-
-def _read_body(builder: _SignatureBuilder) -> None:
-    # A plain object is taken apart; anything else is one input called `body`.
-    body = builder.cut.operation.get("requestBody")
-    if not isinstance(body, dict) or (media := media_of(list(contents(body)))) is None:
-        return
-    described = body["content"][media]
-    schema = described.get("schema", {}) if isinstance(described, dict) else {}
-    place: Path = (_OPERATION, "requestBody", "content", media, "schema")
-    is_required = body.get("required") is True
-    top, top_place = _followed(builder.cut, schema, place)
-    files = _files(builder.cut, schema) if is_multipart(media) else {}
-    has_members = is_json(media) or is_form(media) or is_multipart(media)
-    response_only = _names_of_answers(builder, top) if has_members else frozenset()
-    if has_members and _is_plain(top, response_only, is_required=is_required):
-        builder.body = {"media": media, "is_object": True, "is_required": is_required, **files}
-        builder.has_open_body = top.get("additionalProperties") is not False
-        needed = top.get("required", [])
-        for name, member_schema in top["properties"].items():
-            if name not in response_only:
-                is_needed = is_required and name in needed
-                input_name = builder.add(
-                    name, "body", builder.translated(member_schema), is_required=is_needed
-                )
-                builder.holes.append(((*top_place, "properties", name), ("input", input_name)))
-        return
-    prop = builder.translated(schema if isinstance(schema, dict | bool) else {})
-    if isinstance(prop, dict) and body.get("description") and "description" not in prop:
-        prop["description"] = body["description"]
-    input_name = builder.add("body", "body", prop, is_required=is_required)
-    builder.body = {"media": media, "as": input_name, **files}
-    builder.holes += [(place, ("input", input_name)), (place, ("bare input", input_name))]
-
-
-def _files(cut: Cut, schema: Any) -> dict[str, list[str]]:
-    """Return the members of a multipart body that are files, as `files`. With `known`, each member that is
-    not listed there is a file, too.
-    """
-    is_file_by_name: dict[str, bool] = {}
-    are_others_files = False
-    for part in _parts(cut, schema):
-        properties = part.get("properties")
-        for name, member_schema in properties.items() if isinstance(properties, dict) else ():
-            is_file_by_name[name] = is_file_by_name.get(name, False) or _is_file(cut, member_schema)
-        are_others_files = are_others_files or _is_file(cut, part.get("additionalProperties"))
-    files = [name for name, is_file in is_file_by_name.items() if is_file]
-    return ({"files": files} if files else {}) | ({"known": [*is_file_by_name]} if are_others_files else {})
 
 
 def _is_file(cut: Cut, schema: Any) -> bool:
@@ -418,20 +477,6 @@ def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:
     return schema, place
 
 
-def _names_of_answers(builder: _SignatureBuilder, body: Any) -> frozenset[str]:
-    """Return the names of members that occur in responses only and are never sent."""
-    schema = builder.translated(body)
-    if not isinstance(schema, dict):
-        return frozenset()
-    schema = builder.complete(schema)
-    if not directions.has_direction("request", schema):
-        return frozenset()
-    document = read_document(schema, Dialect.DRAFT_2020)
-    body_object = read_object(document, document.root)
-    members_of_body = body_object.members.values() if body_object else ()
-    return frozenset(member.name for member in members_of_body if member.direction == "response")
-
-
 def _is_plain(schema: Any, response_only: frozenset[str], *, is_required: bool) -> bool:
     # Whether the members of a body can become inputs beside the parameters without a change of meaning.
     properties = schema.get("properties") if isinstance(schema, dict) else None
@@ -449,27 +494,6 @@ def _is_plain(schema: Any, response_only: frozenset[str], *, is_required: bool) 
         and all(name.strip() and len(name) <= members.MAX_NAME_LENGTH for name in properties)
         and (is_required or response_only.issuperset(needed))
     )
-
-
-def _read_answer(builder: _SignatureBuilder) -> Any:
-    # The schema of the first successful response, with definitions; None if no such response has one.
-    responses = builder.cut.operation.get("responses")
-    for code, response in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
-        if not code.startswith("2") or not isinstance(response, dict):
-            continue
-        media = next((media for media in contents(response) if is_json(media)), None)
-        described = contents(response).get(media) if media else None
-        if isinstance(described, dict) and isinstance(described.get("schema"), dict | bool):
-            place: Path = (_OPERATION, "responses", code, "content", media or "", "schema")
-            top, place = _followed(builder.cut, described["schema"], place)
-            output_schema = builder.translated(top)
-            builder.holes.append((place, ("outputs",)))
-            return (
-                directions.schema_for("response", builder.complete(output_schema))
-                if isinstance(output_schema, dict)
-                else output_schema
-            )
-    return None
 
 
 def errors(signature: Signature) -> Iterator[CallError]:
@@ -601,36 +625,6 @@ class _Fillings:
 def _definitions(schema: Any) -> dict[str, Any]:
     definitions = schema.get("$defs") if isinstance(schema, dict) else None
     return definitions if isinstance(definitions, dict) else {}
-
-
-def _build_rest(builder: _SignatureBuilder, signature: Signature) -> dict[str, Any]:
-    # The document with a hole at each place whose value the signature restores exactly.
-    document = builder.cut.document
-    start = _start(document)
-    fillings = _Fillings(signature, is_dialect=builder.cut.is_dialect)
-    filled_holes: list[tuple[Path, Source]] = []
-    hollow = document
-    for path, source in builder.holes:
-        full_path = _full_path(start, path)
-        try:
-            stored_value: Any = hollow
-            for step in full_path:
-                stored_value = stored_value[step]
-            is_filled = canonical(stored_value) == canonical(fillings.value(source))
-        except (KeyError, IndexError, TypeError, AttributeError):
-            continue  # the document has no value there, or an outer hole contains it, or nothing fills it
-        if is_filled:
-            hollow = _emptied(hollow, full_path)
-            filled_holes.append((path, source))
-    signature_rest: dict[str, Any] = {
-        "document": hollow,
-        "holes": [[list(path), list(source)] for path, source in filled_holes],
-    }
-    if builder.renamed_inputs:
-        signature_rest["called"] = builder.renamed_inputs
-    if builder.body:
-        signature_rest["body"] = builder.body
-    return signature_rest
 
 
 def _start(document: Mapping[str, Any]) -> Path:

@@ -174,7 +174,26 @@ def _body(
     consumed = _media(operation.get("consumes", root.get("consumes")))
     fields = [row for row in parameters if row.get("in") == "formData"]
     if fields:
-        return _form(fields, consumed)
+        has_files = any(field.get("type") == "file" for field in fields)
+        is_multipart = has_files or (MULTIPART in consumed and FORM not in consumed)
+        properties, encodings = {}, {}
+        for field in fields:
+            name = str(field.get("name"))
+            properties[name] = _value_schema(field)
+            if isinstance(properties[name], dict) and "description" in field:
+                properties[name]["description"] = field["description"]
+            if field.get("type") == "array":
+                style, explode = _style(field)
+                if is_multipart and not explode:
+                    raise _UnconvertibleError(_why_no_format(field))
+                if not is_multipart:
+                    encodings[name] = {"style": style, "explode": explode}
+        required = [str(field.get("name")) for field in fields if field.get("required") is True]
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
+        described: dict[str, Any] = {"schema": schema | ({"required": required} if required else {})}
+        if encodings:
+            described["encoding"] = encodings
+        return {"content": {MULTIPART if is_multipart else FORM: described}, "required": bool(required)}
     body = next((row for row in parameters if row.get("in") == "body"), None)
     if body is None:
         return None
@@ -182,29 +201,6 @@ def _body(
     content = {media: dict(described) for media in consumed or [JSON]}
     request_body = {"content": content, "required": body.get("required") is True}
     return request_body | ({"description": body["description"]} if "description" in body else {})
-
-
-def _form(fields: list[dict[str, Any]], consumed: list[str]) -> dict[str, Any]:
-    has_files = any(field.get("type") == "file" for field in fields)
-    is_multipart = has_files or (MULTIPART in consumed and FORM not in consumed)
-    properties, encodings = {}, {}
-    for field in fields:
-        name = str(field.get("name"))
-        properties[name] = _value_schema(field)
-        if isinstance(properties[name], dict) and "description" in field:
-            properties[name]["description"] = field["description"]
-        if field.get("type") == "array":
-            style, explode = _style(field)
-            if is_multipart and not explode:
-                raise _UnconvertibleError(_why_no_format(field))
-            if not is_multipart:
-                encodings[name] = {"style": style, "explode": explode}
-    required = [str(field.get("name")) for field in fields if field.get("required") is True]
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    described: dict[str, Any] = {"schema": schema | ({"required": required} if required else {})}
-    if encodings:
-        described["encoding"] = encodings
-    return {"content": {MULTIPART if is_multipart else FORM: described}, "required": bool(required)}
 
 
 def _security_scheme(scheme: Any) -> Any:

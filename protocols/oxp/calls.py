@@ -110,10 +110,22 @@ def _requires_member(reply: Reply, member: str) -> bool:
 def _result(signature: Signature, reply: Reply) -> Outcome:
     answer = strict_json.require_answer(reply)
     document: Any = wire.response_in(answer.value)
-    outcome = _outcome(signature, document)
+    if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
+        raise ProtocolViolationError("SHAPE", "The reply does not state whether the call succeeded.")
+    if not document["success"]:
+        error = document.get("error")
+        outcome = _tool_error(error if isinstance(error, dict) else {})
+    else:
+        value = document.get("value")
+        whole_output = next((output.name for output in signature.outputs if output.is_whole), "value")
+        if signature.outputs_rest is not None and isinstance(value, dict):
+            outcome = outcomes.ok(value, signature)
+        else:
+            has_value = "value" in document and (value is not None or signature.outputs)
+            outcome = outcomes.ok({whole_output: value} if has_value else {}, signature)
     notes = [*outcomes.notes_on(answer), *note_other_version(reply), *outcome.notes]
     # In milliseconds. An invalid duration is ignored.
-    duration = document.get("duration")
+    duration: Any = document.get("duration")
     is_number = isinstance(duration, int | float) and not isinstance(duration, bool)
     is_valid = is_number and 0 <= duration < MAX_DURATION
     return replace(outcome, notes=notes, vendor_duration_ms=round(duration) if is_valid else None)
@@ -126,20 +138,6 @@ def note_other_version(reply: Reply) -> list[Note]:
         return []
     message = f"The vendor replies with OXP {printable(version, 20)}; Pegboard uses {wire.VERSION}."
     return [Note("OXP_VERSION", message)]
-
-
-def _outcome(signature: Signature, document: Any) -> Outcome:
-    if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
-        raise ProtocolViolationError("SHAPE", "The reply does not state whether the call succeeded.")
-    if not document["success"]:
-        error = document.get("error")
-        return _tool_error(error if isinstance(error, dict) else {})
-    value = document.get("value")
-    whole_output = next((output.name for output in signature.outputs if output.is_whole), "value")
-    if signature.outputs_rest is not None and isinstance(value, dict):
-        return outcomes.ok(value, signature)
-    has_value = "value" in document and (value is not None or signature.outputs)
-    return outcomes.ok({whole_output: value} if has_value else {}, signature)
 
 
 def _tool_error(error: dict[str, Any]) -> Outcome:

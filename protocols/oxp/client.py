@@ -59,6 +59,32 @@ class _Listing:
     body_digest: str
     notes: Sequence[Note]
 
+    def current_page(self) -> Page:
+        # The catalog lists a tool once, in its latest readable version.
+        by_tool: dict[str, list[Item]] = {}
+        for item in self.items:
+            by_tool.setdefault(item.tool_id, []).append(item)
+        items, rejected = [], list(self.rejected)
+        for versions in by_tool.values():
+            remaining = sorted(versions, key=lambda item: item.label_key, reverse=True)
+            while remaining[0].label_key != remaining[-1].label_key:
+                newest = remaining[0]
+                try:
+                    oxp_document.read_signature(newest.document or {})
+                except UnreadableItemError as error:
+                    name = f"{newest.tool_id}@{newest.label}"
+                    rejected.append(Rejected(name, error.code, error.reason))
+                    remaining = remaining[1:]
+                else:
+                    break
+            # A version that is listed twice stays twice: the reader has to detect contradictions.
+            items += [item for item in remaining if item.label_key == remaining[0].label_key]
+        current = {item.tool_id: item.label_key for item in items}
+        older = [item for item in self.items if item.label_key < current[item.tool_id]]
+        return Page(
+            items=items, rejected=rejected, notes=self.notes, body_digest=self.body_digest, older=older
+        )
+
 
 class OXP(Protocol):
     name = "oxp"
@@ -97,7 +123,7 @@ class OXP(Protocol):
 
     def enumerate(self, session: Session, known_pages: KnownPages) -> Iterator[Page]:
         reply = _list(session)
-        yield known_pages.recall("", reply) or _current_page(_listing(session, reply))
+        yield known_pages.recall("", reply) or _listing(session, reply).current_page()
 
     def read(self, document: dict[str, Any]) -> Signature:
         return oxp_document.read_signature(document)
@@ -301,33 +327,6 @@ def _listing(session: Session, reply: Reply) -> _Listing:
     ]
     notes = [*([_BARE_ARRAY] if isinstance(document, list) else []), *oxp_calls.note_other_version(reply)]
     return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
-
-
-def _current_page(listing: _Listing) -> Page:
-    # The catalog lists a tool once, in its latest readable version.
-    by_tool: dict[str, list[Item]] = {}
-    for item in listing.items:
-        by_tool.setdefault(item.tool_id, []).append(item)
-    items, rejected = [], list(listing.rejected)
-    for versions in by_tool.values():
-        remaining = sorted(versions, key=lambda item: item.label_key, reverse=True)
-        while remaining[0].label_key != remaining[-1].label_key:
-            newest = remaining[0]
-            try:
-                oxp_document.read_signature(newest.document or {})
-            except UnreadableItemError as error:
-                name = f"{newest.tool_id}@{newest.label}"
-                rejected.append(Rejected(name, error.code, error.reason))
-                remaining = remaining[1:]
-            else:
-                break
-        # A version that is listed twice stays twice: the reader has to detect contradictions.
-        items += [item for item in remaining if item.label_key == remaining[0].label_key]
-    current = {item.tool_id: item.label_key for item in items}
-    older = [item for item in listing.items if item.label_key < current[item.tool_id]]
-    return Page(
-        items=items, rejected=rejected, notes=listing.notes, body_digest=listing.body_digest, older=older
-    )
 
 
 def _entry_name(entry: object, number: int, readable_tools: set[str]) -> str:

@@ -1,7 +1,6 @@
 """How OXP is recognised: a list of tools with ids that contain versions, or its version header."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from core.outbound.reply import Reply
 from protocols.oxp import wire
@@ -30,11 +29,11 @@ def match(probe: Probe, reply: Reply) -> Match | None:
     if entries is None:
         return None
     states_schema = isinstance(document, dict) and document.get("$schema") == wire.SCHEMA
-    return Match(Certainty.SURE) if states_version or states_schema or any(map(_is_tool, entries)) else None
-
-
-def _is_tool(entry: dict[str, Any]) -> bool:
-    return "version" in entry and isinstance(entry.get("id"), str) and "input_schema" in entry
+    has_tool = any(
+        "version" in entry and isinstance(entry.get("id"), str) and "input_schema" in entry
+        for entry in entries
+    )
+    return Match(Certainty.SURE) if states_version or states_schema or has_tool else None
 
 
 RECOGNITION = Recognition(probes, match)

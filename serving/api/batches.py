@@ -268,14 +268,12 @@ def _document(request: Request) -> tuple[object, bool]:
     document = request.data
     if isinstance(document, list):
         document = {"calls": document}
-    elif not (isinstance(document, dict) and _are_model_calls(document.get("calls"))):
+    calls = document.get("calls") if isinstance(document, dict) else None
+    has_model_calls = isinstance(calls, list) and any(isinstance(row, dict) and TOOL in row for row in calls)
+    if not (isinstance(request.data, list) or has_model_calls):
         return document, False
     until = request.query_params.get("until")
     return {"until": until, **document} if until is not None else document, True
-
-
-def _are_model_calls(calls: object) -> bool:
-    return isinstance(calls, list) and any(isinstance(call, dict) and TOOL in call for call in calls)
 
 
 def _parse_call(common: Mapping[str, Any], document: object) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import psycopg
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from core.migration_history import describe_outdated_database, find_missing_replaced_migrations
 from core.server_session import session_of
@@ -40,7 +39,13 @@ class Command(migrate.Command):
         deadline = time.monotonic() + MAX_WAIT_SECONDS
         for pause in chain(PAUSES, repeat(MAX_PAUSE)):
             try:
-                _set_limits(connection)
+                connection.ensure_connection()
+                if session_of(connection.connection).is_pooled:
+                    # These limits are of a session, and other clients would get it with them.
+                    raise CommandError(pooler.NEEDS_POSTGRESQL)
+                with connection.cursor() as cursor:
+                    for name, value in LIMITS.items():
+                        cursor.execute("SELECT set_config(%s, %s, false)", [name, value])
                 if missing := find_missing_replaced_migrations(connection):
                     raise CommandError(describe_outdated_database(missing))
                 super().handle(*args, **options)
@@ -63,13 +68,3 @@ class Command(migrate.Command):
                 if not connection.in_atomic_block:
                     connection.close()
             time.sleep(pause)
-
-
-def _set_limits(connection: BaseDatabaseWrapper) -> None:
-    connection.ensure_connection()
-    if session_of(connection.connection).is_pooled:
-        # These limits are of a session, and other clients would get it with them.
-        raise CommandError(pooler.NEEDS_POSTGRESQL)
-    with connection.cursor() as cursor:
-        for name, value in LIMITS.items():
-            cursor.execute("SELECT set_config(%s, %s, false)", [name, value])

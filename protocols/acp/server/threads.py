@@ -21,7 +21,12 @@ def create_thread(release: Release, body: Mapping[str, Any]) -> dict[str, Any]:
         raise DomainError("invalid", "“metadata” is no object.")
     if if_exists not in (None, *IF_EXISTS):
         raise DomainError("invalid", f"“if_exists” is one of: {', '.join(IF_EXISTS)}.")
-    key = None if requested_id is None else _uuid(requested_id)
+    key = None
+    if requested_id is not None:
+        try:
+            key = UUID(requested_id if isinstance(requested_id, str) else "")
+        except ValueError:
+            raise DomainError("invalid", "“thread_id” is a UUID.") from None
     if key and if_exists != "do_nothing" and release.has_thread(key):
         message = "A thread with this id exists. Send “if_exists”: “do_nothing” to continue it."
         raise DomainError("key_taken", message, status=409)
@@ -75,10 +80,3 @@ def _document(thread: Thread) -> dict[str, Any]:
 def _present_members(state: ThreadState) -> dict[str, Any]:
     members = {"values": state.values, "messages": state.messages and list(state.messages)}
     return {member: value for member, value in members.items() if value is not None}
-
-
-def _uuid(thread_id: object) -> UUID:
-    try:
-        return UUID(thread_id if isinstance(thread_id, str) else "")
-    except ValueError:
-        raise DomainError("invalid", "“thread_id” is a UUID.") from None

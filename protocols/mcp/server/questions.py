@@ -67,7 +67,24 @@ def questions_of(result: ToolCallResult, client: Client) -> dict[str, Any] | Non
     question_text = " ".join(f"{ask.message} {ask.url}".strip() for ask in result.asks)
     message = f"The tool asks its user, and this client did not say that it can. It asks: {question_text}"
     _refuse_undeclared(kinds, message, result.call, client)
-    return _questions_result(result.call, result.asks, client)
+    requests = {}
+    for ask in result.asks:
+        if not _kinds_of(ask) <= set(client.kinds):
+            return None
+        if ask.request is not None:
+            requests[ask.id] = {"method": ask.request["method"], "params": ask.request["params"]}
+        elif ask.url:
+            params = {"mode": "url", "message": ask.message, "url": ask.url}
+            if not client.is_modern:
+                # Required by the protocol. No notification with this id is ever sent.
+                params["elicitationId"] = f"call-{result.call}-{ask.id}"
+            requests[ask.id] = {"method": wire.ELICITATION, "params": params}
+        elif _is_form(ask.schema, client):
+            form = ask.schema or {"type": "object", "properties": {}}
+            requests[ask.id] = _form(ask.message, form)
+        else:
+            return None
+    return _input_required(requests, f"call-{result.call}")
 
 
 def _refuse_undeclared(kinds: set[str], message: str, call: int | None, client: Client) -> None:
@@ -83,28 +100,6 @@ def _kinds_of(ask: Ask) -> set[str]:
     if ask.request is not None:
         return wire.kinds_needed(ask.request["method"], ask.request["params"])
     return {URL_KIND if ask.url else FORM_KIND}
-
-
-def _questions_result(call: int, asks: Sequence[Ask], client: Client) -> dict[str, Any] | None:
-    """Return the result with the questions; None if the client cannot answer all of them."""
-    requests = {}
-    for ask in asks:
-        if not _kinds_of(ask) <= set(client.kinds):
-            return None
-        if ask.request is not None:
-            requests[ask.id] = {"method": ask.request["method"], "params": ask.request["params"]}
-        elif ask.url:
-            params = {"mode": "url", "message": ask.message, "url": ask.url}
-            if not client.is_modern:
-                # Required by the protocol. No notification with this id is ever sent.
-                params["elicitationId"] = f"call-{call}-{ask.id}"
-            requests[ask.id] = {"method": wire.ELICITATION, "params": params}
-        elif _is_form(ask.schema, client):
-            form = ask.schema or {"type": "object", "properties": {}}
-            requests[ask.id] = _form(ask.message, form)
-        else:
-            return None
-    return _input_required(requests, f"call-{call}")
 
 
 def answers_ahead(params: Mapping[str, Any], asks: Sequence[Ask]) -> dict[str, Any] | None:

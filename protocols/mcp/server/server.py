@@ -102,7 +102,9 @@ class MCPServer(Server[Release]):
                 reply = _reply_in_session(request, release, document)
         except RpcError as error:
             return json_reply(messages.error(wire.id_of(document), error), error.status)
-        return _as_events(reply) if clients.accepts_only_events(request) else reply
+        if clients.accepts_only_events(request) and isinstance(reply.body, bytes) and reply.body:
+            return replace(reply, body=encoded_event(reply.body), media_type=EVENT_STREAM)
+        return reply
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
         try:
@@ -110,12 +112,6 @@ class MCPServer(Server[Release]):
         except ProtocolViolationError:
             number = None
         return json_reply(messages.error(number, messages.of_refusal(refusal)), refusal.status)
-
-
-def _as_events(reply: Reply) -> Reply:
-    if not isinstance(reply.body, bytes) or not reply.body:
-        return reply
-    return replace(reply, body=encoded_event(reply.body), media_type=EVENT_STREAM)
 
 
 def _modern_reply(request: Request, release: Release, message: Message) -> Reply:

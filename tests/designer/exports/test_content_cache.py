@@ -15,13 +15,13 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(
 
 def counting(monkeypatch):
     evaluated = []
-    evaluate = base._about
+    evaluate = base.FormatLimits.remarks_on
 
-    def count(signature, limits):
+    def count(limits, signature):
         evaluated.append((signature.name, limits))
-        return evaluate(signature, limits)
+        return evaluate(limits, signature)
 
-    monkeypatch.setattr(base, "_about", count)
+    monkeypatch.setattr(base.FormatLimits, "remarks_on", count)
     return evaluated
 
 
