@@ -121,17 +121,10 @@ RANGES = sorted(
     key=lambda entry: entry[0],
 )
 _FIRSTS = [first for first, _, _ in RANGES]
-
-
-def _visible_ranges() -> str:
-    """Return the ranges of all other characters, for a pattern."""
-    gaps = pairwise([-1, *(point for first, last, _ in RANGES for point in (first, last))])
-    visible = [(last + 1, first - 1) for last, first in list(gaps)[::2] if last + 1 < first]
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in visible)
-
-
+_GAPS = list(pairwise([-1, *(point for first, last, _ in RANGES for point in (first, last))]))[::2]
+_VISIBLE = "".join(f"\\U{last + 1:08x}-\\U{first - 1:08x}" for last, first in _GAPS if last + 1 < first)
 # Negated, because ordinary letters come first in the ranges and end most searches early.
-HIDDEN = re.compile(f"[^{_visible_ranges()}]+")
+HIDDEN = re.compile(f"[^{_VISIBLE}]+")
 
 SHORT = {
     0x00: "NUL",

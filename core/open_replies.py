@@ -230,8 +230,9 @@ class OpenReply:
             if time.monotonic() >= ends:
                 message = f"{self.head.origin} did not finish within {seconds:.0f} s."
                 raise UnavailableError("DEADLINE", message)
-            if not pieces and not self._is_alive():
-                raise UnavailableError("RESET", f"{self.head.origin}: the connection was reset.")
+            with contextlib.suppress(redis.RedisError):
+                if not pieces and not redis_client.client().exists(_key(self.name, "alive")):
+                    raise UnavailableError("RESET", f"{self.head.origin}: the connection was reset.")
 
     def discard(self) -> None:
         """Discard the reply and let its process close the connection."""
@@ -262,12 +263,6 @@ class OpenReply:
             time.sleep(max(0.0, seconds))
             return [], last
         return pieces, entries[-1][0] if entries else last
-
-    def _is_alive(self) -> bool:
-        try:
-            return bool(redis_client.client().exists(_key(self.name, "alive")))
-        except redis.RedisError:
-            return True
 
 
 class _Open:

@@ -130,21 +130,20 @@ def is_near(value: Any, read_at: datetime) -> bool:
 def _moment(value: Any) -> datetime | None:
     try:
         if isinstance(value, str) and (len(value) == len("20260101") or not value.isdigit()):
-            return _parse_moment(value) if 8 <= len(value) <= 40 else None
+            if not 8 <= len(value) <= 40:
+                return None
+            try:
+                text = value.removesuffix(" UTC").removesuffix(" GMT").replace("/", "-")
+                moment = datetime.fromisoformat(text)
+            except ValueError:
+                moment = parsedate_to_datetime(value)
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
         digits = len(str(int(number)))
         units = next((unit for length, unit in _EPOCHS if length == digits), None)
         return datetime.fromtimestamp(number / units, UTC) if units else None
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _parse_moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text.removesuffix(" UTC").removesuffix(" GMT").replace("/", "-"))
-    except ValueError:
-        moment = parsedate_to_datetime(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def canonical_names(schema: Any, digest: Digest) -> Any:
