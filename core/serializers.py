@@ -95,7 +95,7 @@ def input_field(declared: "models.Field[Any, Any]", **options: Any) -> Any:
     limits: dict[str, Any] = {"required": not declared.blank}
     if declared.help_text:
         limits["help_text"] = declared.help_text
-    if isinstance(declared, models.CharField):
+    if isinstance(declared, models.CharField | models.TextField):
         limits |= {"max_length": declared.max_length, "allow_blank": declared.blank}
     for validator in declared.validators if isinstance(declared, models.IntegerField) else ():
         if isinstance(validator, MinValueValidator):

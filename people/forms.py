@@ -100,8 +100,10 @@ def form_field(field: "models.Field[Any, Any]", **options: Any) -> Any:
                 options.setdefault("min_value", validator.limit_value)
             elif isinstance(validator, MaxValueValidator):
                 options.setdefault("max_value", validator.limit_value)
+    # The operation explains what is wrong with a slug.
+    formfield = models.CharField.formfield if isinstance(field, models.SlugField) else type(field).formfield
     # A default that is a function would add a hidden field.
-    return field.formfield(show_hidden_initial=False, **options)
+    return formfield(field, show_hidden_initial=False, **options)
 
 
 class ModelOperationForm(OperationForm, forms.ModelForm):  # type: ignore[type-arg] # not generic at run time

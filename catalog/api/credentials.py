@@ -76,7 +76,7 @@ def _detail_field(detail: Detail, *, is_change: bool) -> serializers.Field[Any, 
 
 class CredentialInput(ModelInput):
     kind = serializers.ChoiceField(choices=kinds.CHOICES)
-    url = Address(max_length=MAX_URL_LENGTH, help_text="An address of the origin it may be sent to.")
+    url = Address(max_length=MAX_URL_LENGTH, help_text=credential_operations.ADDRESS.help_text)
     secret = input_field(
         credential_operations.SECRET,
         write_only=True,

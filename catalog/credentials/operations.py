@@ -22,11 +22,16 @@ from catalog.locking import check_name, locked, origin_of
 from catalog.models import Credential, Grant
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError, invalid
-from core.outbound.addresses import in_ascii
+from core.outbound.addresses import MAX_URL_LENGTH, in_ascii
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
 
+ADDRESS: "models.CharField[str, str]" = models.CharField(
+    _("Address of the vendor"),
+    max_length=MAX_URL_LENGTH,
+    help_text=_("The secret, and tokens that are derived from it, are sent only to this address."),
+)
 SECRET: "models.CharField[str, str]" = models.CharField(
     gettext_lazy("Secret"),
     max_length=8_000,

@@ -208,14 +208,7 @@ class CredentialChangeForm(CredentialDetailsForm, ModelOperationForm):
 
 
 class CredentialForm(CredentialDetailsForm, ModelOperationForm):
-    url = forms.CharField(
-        max_length=2048,
-        label=gettext_lazy("Address of the vendor"),
-        widget=AddressInput,
-        help_text=gettext_lazy(
-            "The secret, and tokens that are derived from it, are sent only to this address."
-        ),
-    )
+    url = form_field(credential_operations.ADDRESS, widget=AddressInput)
     kind = forms.ChoiceField(choices=kinds.CHOICES)
     secret = form_field(credential_operations.SECRET, widget=NEW_SECRET)
 

@@ -9,11 +9,11 @@ from django.utils.translation import gettext as _
 from core.errors import invalid
 from designer.agents.agents import locked
 from designer.models import Agent, TokenLimit
+from designer.models.budgets import MAX_TOKENS
 from people import audit
 from people.models import User
 
 # More than the context of any model.
-MAX_TOKENS = 10_000_000
 
 
 def limit_of(agent: Agent) -> TokenLimit | None:

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from catalog.models import Tool, Vendor
 from catalog.rules import retries
@@ -18,13 +18,12 @@ from core import display_names, slugs, unique_violations
 from core.errors import DomainError
 from designer.agents import agent_addresses, agent_vendors, transfers
 from designer.models import Agent
+from designer.models.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
 from designer.texts import checked
 from people import audit, teams
 from people.audit import edit_conflicts
 from people.models import Team, User
 
-MAX_NAME_LENGTH = 120
-MAX_DESCRIPTION_LENGTH = 4_000
 # Slugs that would collide with Pegboard's own addresses.
 RESERVED = {"import"}
 _DESCENDANTS = """
@@ -55,6 +54,12 @@ WITH RECURSIVE above AS (
 )
 SELECT id FROM above
 """
+# The input of a copy; designer/files/agent_copies.py copies.
+WITH_SUB_AGENTS: "models.BooleanField[bool, bool]" = models.BooleanField(
+    gettext_lazy("Copy its sub-agents too"),
+    blank=True,
+    help_text="Whether all agents below it are copied too.",
+)
 
 
 class Changes(TypedDict, total=False):

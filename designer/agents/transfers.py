@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 from core.compiled_queries import CompiledQuery, is_any_of
 from core.errors import DomainError
 from designer.models import Agent, Pin, Transfer
+from designer.models.agents import MAX_DESCRIPTION_LENGTH
 from designer.signatures import model_names
 from designer.texts import checked
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
 
-MAX_DESCRIPTION_LENGTH = 4_000
 MAX_SENTENCE_LENGTH = 300
 
 

@@ -14,7 +14,7 @@ from catalog.models import Vendor
 from catalog.rules import retries
 from core import slugs
 from core.errors import invalid
-from core.serializers import Input
+from core.serializers import ModelChange
 from designer.agents import agent_addresses, agent_vendors, agents
 from designer.files import agent_copies
 from designer.models import Agent
@@ -34,12 +34,7 @@ class Slugs(serializers.ListField):
         super().__init__(child=serializers.SlugField(), allow_null=True, read_only=True, **options)
 
 
-class AgentChange(RetryChange):
-    name = serializers.CharField(max_length=agents.MAX_NAME_LENGTH, required=False)
-    slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
-    description = serializers.CharField(
-        max_length=agents.MAX_DESCRIPTION_LENGTH, required=False, allow_blank=True
-    )
+class AgentChange(RetryChange, ModelChange):
     parent = serializers.SlugField(  # type: ignore[assignment]
         max_length=slugs.MAX_LENGTH, required=False, allow_null=True, help_text="The slug of an agent."
     )
@@ -56,6 +51,13 @@ class AgentChange(RetryChange):
         help_text="The slugs of the vendors whose tools it may use; null for all. A sub-agent may use what"
         " the agents above it may use too.",
     )
+
+    class Meta:
+        model = Agent
+        fields = (
+            *retries.RetryPolicy.__struct_fields__,
+            *("name", "slug", "description", "parent", "team", "vendors"),
+        )
 
     def validate_parent(self, slug: str | None) -> Agent | None:
         if slug is None:
@@ -81,16 +83,17 @@ class AgentChange(RetryChange):
 
 
 class AgentInput(AgentChange):
-    name = serializers.CharField(max_length=agents.MAX_NAME_LENGTH)
+    class Meta(AgentChange.Meta):
+        extra_kwargs = {"name": {"required": True}}
 
 
-class AgentCopyInput(Input):
-    name = serializers.CharField(
-        max_length=agents.MAX_NAME_LENGTH, required=False, help_text="“Copy of …” if you leave it out."
-    )
-    with_sub_agents = serializers.BooleanField(
-        default=False, help_text="Whether all agents below it are copied too."
-    )
+class AgentCopyInput(ModelChange):
+    with_sub_agents = serializers.BooleanField(default=False, help_text=agents.WITH_SUB_AGENTS.help_text)
+
+    class Meta:
+        model = Agent
+        fields = ("name", "with_sub_agents")
+        extra_kwargs = {"name": {"help_text": "“Copy of …” if you leave it out."}}
 
 
 class AgentOutput(RetryStated, serializers.ModelSerializer[Agent]):

@@ -5,11 +5,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import Input
+from core.serializers import ModelInput, input_field
 from designer.agents import agent_budgets, transfers
 from designer.api.agents import chosen_agent
 from designer.api.shown_tools import FormatBudgetOutput
-from designer.models import Agent
+from designer.models import Agent, TokenLimit
 from designer.overviews import shown_tools
 from designer.pins import pinned_signatures, token_budget
 from people.api.generics import GenericAPIView
@@ -36,16 +36,17 @@ class BudgetOutput(serializers.Serializer[Any]):
     in_format = FormatBudgetOutput(allow_null=True, help_text="Null where no format is asked for.")
 
 
-class BudgetInput(Input):
-    limit = serializers.IntegerField(
+class BudgetInput(ModelInput):
+    limit = input_field(
+        TokenLimit._meta.get_field("tokens"),
         allow_null=True,
-        min_value=1,
-        max_value=agent_budgets.MAX_TOKENS,
         help_text="How many tokens of each request tools and procedures may take; null takes the limit away.",
     )
-    stops = serializers.BooleanField(
-        required=False, help_text="Whether more fails a check of publishing; else it warns."
-    )
+
+    class Meta:
+        model = TokenLimit
+        fields = ("limit", "stops")
+        extra_kwargs = {"stops": {"help_text": "Whether more fails a check of publishing; else it warns."}}
 
 
 class AgentBudget(GenericAPIView[Agent]):

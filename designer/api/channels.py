@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import Input
+from core.serializers import ModelInput
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import EXPECTED, chosen_release
 from designer.models import Agent, Channel, ChannelMove
@@ -68,17 +68,23 @@ class ReleaseField(serializers.Field[str, int | str, str, str]):
         return value
 
 
-class ChannelMoveInput(Input):
+class ChannelMoveInput(ModelInput):
     release = ReleaseField(
         allow_null=True,
         help_text="A number, `sha256:` with a digest, or another channel's name. Null closes the channel.",
     )
-    note = serializers.CharField(required=False, allow_blank=True, max_length=channels.MAX_NOTE_LENGTH)
     expected = EXPECTED
+
+    class Meta:
+        model = ChannelMove
+        fields: tuple[str, ...] = ("expected", "release", "note")
 
 
 class NamedMoveInput(ChannelMoveInput):
     channel = serializers.RegexField(f"^{channels.NAME.pattern}$", max_length=30)
+
+    class Meta(ChannelMoveInput.Meta):
+        fields = ("expected", "release", "note", "channel")
 
 
 def moved(request: Request, agent: Agent, name: str, given: dict[str, Any]) -> Response:

@@ -11,13 +11,12 @@ from rest_framework.response import Response
 from catalog.models import Activity, ActivityVersion
 from catalog.rules import diff
 from core.errors import DomainError, invalid
-from core.serializers import Input
+from core.serializers import Input, ModelChange, ModelInput, input_field
 from designer.api.agents import chosen_agent
 from designer.environments import activity_updates, environments, mocks
 from designer.environments.activity_updates import ActivityUpdate
 from designer.environments.environments import BoundTool
-from designer.models import Agent, Binding, Environment, Pin
-from designer.releases import publishing
+from designer.models import Agent, Binding, Environment, Pin, Release
 from designer.upgrades import binding_moves
 from designer.upgrades.binding_moves import Acceptance
 from execution.activities import operations
@@ -42,29 +41,33 @@ class AcceptanceInput(Input):
         max_length=100,
         help_text="Codes of failed checks to accept. 409 `checks_failed` lists them.",
     )
-    reason = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        max_length=publishing.MAX_NOTE_LENGTH,
+    reason = input_field(
+        Release._meta.get_field("reason"),
         help_text="Why failed checks are accepted. The audit entry contains it.",
     )
 
 
-class EnvironmentInput(AcceptanceInput):
+class EnvironmentInput(AcceptanceInput, ModelInput):
     name = serializers.RegexField(f"^{environments.NAME.pattern}$", max_length=30)
-    is_default = serializers.BooleanField(required=False)
+
+    class Meta:
+        model = Environment
+        fields = ("accept", "reason", "name", "is_default")
 
 
-class EnvironmentChange(AcceptanceInput):
-    is_default = serializers.BooleanField(
-        required=False,
-        help_text="Whether it is that of callers who name none. An agent has one such, or none.",
-    )
-    is_protected = serializers.BooleanField(
-        required=False,
-        help_text="Whether only an administrator, or a designer who has not saved the version of the "
-        "activity, changes what runs there. Only an administrator takes it back.",
-    )
+class EnvironmentChange(AcceptanceInput, ModelChange):
+    class Meta:
+        model = Environment
+        fields = ("accept", "reason", "is_default", "is_protected")
+        extra_kwargs = {
+            "is_default": {
+                "help_text": "Whether it is that of callers who name none. An agent has one such, or none."
+            },
+            "is_protected": {
+                "help_text": "Whether only an administrator, or a designer who has not saved the version of "
+                "the activity, changes what runs there. Only an administrator takes it back."
+            },
+        }
 
 
 class EnvironmentOutput(serializers.ModelSerializer[Environment]):

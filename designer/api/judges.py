@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.outbound.addresses import MAX_URL_LENGTH
-from core.serializers import Input
+from core.serializers import ModelChange, input_field
 from designer.models import RehearsalJudge
 from designer.rehearsals import judges
 from people.api.generics import GenericAPIView, ListAPIView
@@ -16,33 +16,26 @@ from people.models import Role
 from people.permissions import person
 
 
-class RehearsalJudgeChange(Input):
-    name = serializers.CharField(max_length=100, required=False)
-    url = serializers.CharField(
-        max_length=MAX_URL_LENGTH, required=False, help_text="What stands before `/chat/completions`."
-    )
-    model = serializers.CharField(max_length=judges.MAX_MODEL_LENGTH, required=False)
-    key = serializers.CharField(
-        max_length=judges.MAX_KEY_LENGTH,
-        required=False,
-        allow_blank=True,
+class RehearsalJudgeChange(ModelChange):
+    key = input_field(
+        judges.KEY,
         help_text="Sent to the origin of `url` alone and never shown. Left out, it stays, unless the origin "
         "is another one: then it is forgotten.",
     )
-    tries = serializers.IntegerField(
-        min_value=1, max_value=judges.MAX_TRIES, required=False, help_text="How often each sentence is asked."
-    )
-    seconds = serializers.IntegerField(
-        min_value=1, max_value=judges.MAX_SECONDS, required=False, help_text="That one answer may take."
-    )
+
+    class Meta:
+        model = RehearsalJudge
+        fields: tuple[str, ...] = ("name", "url", "model", "key", "tries", "seconds")
+        extra_kwargs: dict[str, Any] = {"url": {"max_length": MAX_URL_LENGTH}}
 
 
 class RehearsalJudgeInput(RehearsalJudgeChange):
-    name = serializers.CharField(max_length=100)
-    url = serializers.CharField(
-        max_length=MAX_URL_LENGTH, help_text="What stands before `/chat/completions`."
-    )
-    model = serializers.CharField(max_length=judges.MAX_MODEL_LENGTH)
+    class Meta(RehearsalJudgeChange.Meta):
+        extra_kwargs = {
+            "name": {"required": True},
+            "url": {"max_length": MAX_URL_LENGTH, "required": True},
+            "model": {"required": True},
+        }
 
 
 class RehearsalJudgeOutput(serializers.ModelSerializer[RehearsalJudge]):

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES
 from catalog.rules.sensitive_values import restore
-from core.serializers import Input
+from core.serializers import Input, input_field
 from designer.api.agents import chosen_agent
 from designer.environments import mocks
 from designer.environments.mocks import CallFilter, MockedTool
@@ -99,12 +99,7 @@ class MockSituation(Input):
 class MockInput(Input):
     """Replaces the mock as a whole. A masked value (`••••`) stays as it is stored."""
 
-    seed = serializers.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=answers.MAX_SEED,
-        help_text="Of what is made up: the same seed and arguments give the same answer. 0 unless told.",
-    )
+    seed = input_field(mocks.SEED)
     examples = serializers.ListField(child=MockExample(), required=False, max_length=answers.MAX_EXAMPLES)
     situations = serializers.ListField(
         child=MockSituation(),
@@ -195,7 +190,7 @@ class MockCallFilter(serializers.Serializer[Any]):
     key = serializers.IntegerField(
         required=False, min_value=1, max_value=MAX_ID, help_text="Made with this API key."
     )
-    environment = serializers.CharField(required=False, max_length=60, allow_blank=True)
+    environment = input_field(mocks.ENVIRONMENT)
     tool = serializers.CharField(required=False, max_length=assertions.MAX_NAME_LENGTH)
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)

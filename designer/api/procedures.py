@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.token_estimate import estimate_tokens
 from core import slugs
-from core.serializers import Input
+from core.serializers import Input, ModelInput, input_field
 from designer.api.agents import chosen_agent
 from designer.models import Procedure, ProcedureVersion
 from designer.procedures import checking, editing, references, vocabulary
@@ -51,16 +51,18 @@ class ReferenceOutput(serializers.Serializer[Any]):
     )
 
 
-class ProcedureInput(Input):
-    title = serializers.CharField(max_length=editing.MAX_TITLE_LENGTH)
+class ProcedureInput(ModelInput):
     body = serializers.CharField(
         max_length=editing.MAX_TEXT_LENGTH, allow_blank=True, trim_whitespace=False, help_text=BODY_HELP
     )
-    why = serializers.CharField(max_length=editing.MAX_REASON_LENGTH, required=False, allow_blank=True)
+    why = input_field(ProcedureVersion._meta.get_field("why"))
+
+    class Meta:
+        model = Procedure
+        fields: tuple[str, ...] = ("title", "body", "why")
 
 
 class NewProcedureInput(ProcedureInput):
-    slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
     body = serializers.CharField(
         max_length=editing.MAX_TEXT_LENGTH,
         allow_blank=True,
@@ -68,6 +70,10 @@ class NewProcedureInput(ProcedureInput):
         required=False,
         help_text=f"{BODY_HELP} Without one it starts with a template.",
     )
+
+    class Meta(ProcedureInput.Meta):
+        fields = ("title", "body", "why", "slug")
+        extra_kwargs = {"slug": {"required": False}}
 
 
 class LintInput(Input):

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import Input
+from core.serializers import Input, ModelChange, ModelInput
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Gate, Rehearsal, RehearsalPlan, RehearsalRun
 from designer.rehearsals import built_in, look_alikes, masking, plans, runs, sentences, shown
@@ -28,14 +28,20 @@ class ExpectedInput(Input):
     )
 
 
-class RehearsalInput(Input):
-    says = serializers.CharField(max_length=sentences.MAX_LENGTH, help_text="What a user says.")
+class RehearsalInput(ModelInput):
     expects = ExpectedInput()
 
+    class Meta:
+        model = Rehearsal
+        fields = ("says", "expects")
 
-class RehearsalChange(Input):
-    says = serializers.CharField(max_length=sentences.MAX_LENGTH, required=False)
+
+class RehearsalChange(ModelChange):
     expects = ExpectedInput(required=False)
+
+    class Meta:
+        model = Rehearsal
+        fields = ("says", "expects")
 
 
 class ExpectedOutput(serializers.Serializer[Any]):
@@ -104,26 +110,20 @@ class RehearsedOutput(serializers.Serializer[Any]):
     missing = serializers.CharField(allow_blank=True)
 
 
-class GateInput(Input):
+class GateInput(ModelInput):
     gate = serializers.ChoiceField(
         Gate.values,
         help_text="What happens to publishing: `off` says nothing, `warn` warns, `refuse` fails a check.",
-    )
-    at_least = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        min_value=1,
-        max_value=sentences.MAX_SENTENCES,
-        help_text="How many sentences have to be answered as expected; null: any number is enough.",
-    )
-    on_flips = serializers.BooleanField(
-        required=False, help_text="Whether a sentence that worked in the release and does not now counts."
     )
     judge = serializers.CharField(
         required=False,
         max_length=36,
         help_text="Whose figure counts: `built-in`, or the id of a judge. Left out, it stays.",
     )
+
+    class Meta:
+        model = RehearsalPlan
+        fields = ("gate", "at_least", "on_flips", "judge")
 
 
 class GateOutput(serializers.Serializer[Any]):

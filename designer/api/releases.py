@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import Input
+from core.serializers import ModelInput, input_field
 from designer import exports
 from designer.api.agents import chosen_agent
 from designer.api.asked_releases import EXPECTED, NUMBER, asked_release, releases_at
@@ -26,8 +26,7 @@ CODES = serializers.ListField(
 )
 
 
-class ReleaseInput(Input):
-    note = serializers.CharField(required=False, allow_blank=True, max_length=publishing.MAX_NOTE_LENGTH)
+class ReleaseInput(ModelInput):
     channel = serializers.RegexField(
         f"^{channels.NAME.pattern}$",
         required=False,
@@ -36,18 +35,19 @@ class ReleaseInput(Input):
     )
     expected = EXPECTED
     accept = CODES
-    reason = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        max_length=publishing.MAX_NOTE_LENGTH,
-        help_text="Why failed checks are accepted. It stands in the audit trail and on the release.",
-    )
-    seen = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        max_length=64,
+    seen = input_field(
+        publishing.SEEN,
         help_text="The digest that GET `draft/` told: another draft by now is a 409 `draft_changed`.",
     )
+
+    class Meta:
+        model = Release
+        fields = ("expected", "accept", "note", "channel", "reason", "seen")
+        extra_kwargs = {
+            "reason": {
+                "help_text": "Why failed checks are accepted. The audit trail and the release contain it."
+            }
+        }
 
 
 class CheckOutput(serializers.Serializer[Any]):

@@ -3,32 +3,27 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import Input
+from core.serializers import ModelInput
 from designer.api.asked_releases import NUMBER, chosen_release, releases_at
 from designer.api.releases import ReleaseOutput
-from designer.models import Release
+from designer.models import Release, Retirement
 from designer.releases import retiring
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import person
 
 
-class RetirementInput(Input):
-    reason = serializers.CharField(
-        max_length=retiring.MAX_REASON_LENGTH,
-        help_text="It stands on the release, in the audit trail, and in the check of a lock file.",
-    )
-    sunset_at = serializers.DateTimeField(
-        required=False,
-        allow_null=True,
-        help_text="From when on API keys get the release no more. Without it, it goes on answering.",
-    )
+class RetirementInput(ModelInput):
     name = serializers.CharField(
         required=False,
         allow_blank=True,
         max_length=300,
         help_text="Of the release, as 409 `release_in_use` says it: it is retired although it is in use.",
     )
+
+    class Meta:
+        model = Retirement
+        fields = ("reason", "sunset_at", "name")
 
 
 @extend_schema(tags=["releases"])

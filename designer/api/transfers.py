@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core import slugs
-from core.serializers import Input
+from core.serializers import ModelInput
 from designer.agents import transfers
 from designer.api.agents import chosen_agent
 from designer.models import Transfer
@@ -25,16 +25,14 @@ class TransferName(serializers.CharField):
     pass
 
 
-class TransferInput(Input):
+class TransferInput(ModelInput):
     """Both are replaced; what is left out or empty goes back to the default."""
 
     name = TransferName(required=False, allow_blank=True, help_text="What a model calls it.")
-    description = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        max_length=transfers.MAX_DESCRIPTION_LENGTH,
-        help_text="When to hand over, in words that a model reads.",
-    )
+
+    class Meta:
+        model = Transfer
+        fields = ("name", "description")
 
 
 class TransferOutput(serializers.Serializer[Any]):

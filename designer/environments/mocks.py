@@ -13,9 +13,11 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from django.db import transaction
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models, transaction
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.models import Activity, ActivityVersion, Call
 from catalog.rules.sensitive_values import restore
@@ -38,6 +40,18 @@ from protocols.calls import outcomes
 KIND = "mock"
 NOTHING: Mapping[str, Any] = {}
 # Number of the newest calls that assertions are checked against.
+SEED: "models.BigIntegerField[int, int]" = models.BigIntegerField(
+    gettext_lazy("Seed"),
+    blank=True,
+    validators=[MinValueValidator(0), MaxValueValidator(answers.MAX_SEED)],
+    help_text=gettext_lazy(
+        "The same seed and inputs give the same answer. Another number gives other answers."
+    ),
+)
+# The environment of a filter of calls.
+ENVIRONMENT: "models.CharField[str, str]" = models.CharField(
+    gettext_lazy("Environment"), max_length=60, blank=True
+)
 MAX_CHECKED_CALLS = 10_000
 # A page waits for the call this long.
 STEP_SECONDS = 20

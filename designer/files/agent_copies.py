@@ -8,6 +8,7 @@ from core.query_deadline import long_transaction
 from designer.agents import agent_budgets, agent_vendors, agents, transfers
 from designer.environments import mocks
 from designer.models import Agent, Pin, RehearsalPlan, Transfer
+from designer.models.agents import MAX_NAME_LENGTH
 from designer.pins import pins
 from designer.procedures import editing
 from designer.rehearsals import plans
@@ -27,7 +28,7 @@ def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bo
     """
     transfers.lock_tree()
     source = agents.locked(agent)
-    name = name.strip() or f"{PREFIX}{source.name}"[: agents.MAX_NAME_LENGTH].strip()
+    name = name.strip() or f"{PREFIX}{source.name}"[:MAX_NAME_LENGTH].strip()
     limits = agent_vendors.allowed_for(source).vendors
     vendors = None if limits is None else limits.values()
     copies = {source: _create_copy(source, actor, name=name, parent=None, vendors=vendors)}

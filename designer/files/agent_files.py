@@ -23,10 +23,12 @@ from core.outbound.errors import ProtocolViolationError, printable
 from core.query_deadline import long_transaction
 from designer.agents import agent_budgets, agent_vendors, agents, transfers
 from designer.models import Agent, Pin, Procedure, Transfer
+from designer.models.budgets import MAX_TOKENS
 from designer.models.pins import PinMode
+from designer.models.rehearsals import MAX_SENTENCES
 from designer.pins import pinned_signatures, pins, tunings
 from designer.procedures import editing, references, vocabulary
-from designer.rehearsals import plans, sentences
+from designer.rehearsals import plans
 from designer.signatures import model_names
 from designer.signatures.words import NOTHING, Words, merged
 from people.models import Team, User
@@ -105,7 +107,7 @@ class FiledTransfer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class FiledLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The token limit of the agent. `stops`: an agent above it cannot be published."""
 
-    tokens: Annotated[int, msgspec.Meta(ge=1, le=agent_budgets.MAX_TOKENS)]
+    tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)]
     stops: bool = False
 
 
@@ -113,7 +115,7 @@ class FiledGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How the tests decide about publishing."""
 
     gate: Literal["off", "warn", "refuse"]
-    at_least: Annotated[int, msgspec.Meta(ge=1, le=sentences.MAX_SENTENCES)] | None = None
+    at_least: Annotated[int, msgspec.Meta(ge=1, le=MAX_SENTENCES)] | None = None
     on_flips: bool = True
 
 

@@ -7,51 +7,42 @@ from django.forms import BoundField
 from catalog.forms.retry_fields import RetryForm
 from catalog.models import Vendor
 from catalog.rules.retries import RetryPolicy, Stated
-from core import slugs
 from core.errors import DomainError
-from designer.agents import agent_budgets
-from designer.agents.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
+from designer.agents import agents
 from designer.forms.base import offer
-from designer.models import Agent
+from designer.models import Agent, TokenLimit
 from designer.procedures import editing
 from designer.procedures.editing import MAX_TEXT_LENGTH
-from people.forms import OperationForm
+from people.forms import ModelOperationForm, OperationForm, form_field
 from people.models import Team, User
 
 MAX_FILE_BYTES = 1_000_000
 EXAMPLE = "Look up the order of the customer.\nIf it has not been shipped, cancel it."
 
 
-class AgentForm(OperationForm):
-    name = forms.CharField(max_length=MAX_NAME_LENGTH)
-    slug = forms.CharField(
-        max_length=slugs.MAX_LENGTH,
-        required=False,
-        label="Address",
-        help_text="Empty: created from the name.",
-    )
-    description = forms.CharField(
-        max_length=MAX_DESCRIPTION_LENGTH,
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="What this agent is for.",
-    )
-    parent = forms.ModelChoiceField(
+class AgentForm(ModelOperationForm):
+    parent = form_field(
+        Agent._meta.get_field("parent"),
         queryset=Agent.objects.none(),
-        required=False,
         to_field_name="slug",
-        label="Sub-agent of",
         empty_label="No other agent",
     )
-    team = forms.ModelChoiceField(
+    team = form_field(
+        Agent._meta.get_field("team"),
         queryset=Team.objects.none(),
         to_field_name="slug",
         empty_label=None,
-        help_text="Members see and edit this agent. A sub-agent has its parent's team.",
+        initial=None,
     )
+
+    class Meta:
+        model = Agent
+        fields = ("name", "slug", "description")
+        widgets = {"description": forms.Textarea(attrs={"rows": 3})}
 
     def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["slug"].required = False
         offer(self, "parent", Agent.objects.active().visible_to(actor))
         open_teams = Team.objects.open_to(actor)
         offer(self, "team", open_teams)
@@ -136,19 +127,21 @@ class AgentEditForm(RetryForm, AgentForm):
         }
 
 
-class TokenLimitForm(OperationForm):
-    limit = forms.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=agent_budgets.MAX_TOKENS,
-        label="Token limit of tools and procedures",
-    )
-    stops = forms.BooleanField(required=False, label="Block publishing above the limit")
+class TokenLimitForm(ModelOperationForm):
+    limit = form_field(TokenLimit._meta.get_field("tokens"), required=False)
+
+    class Meta:
+        model = TokenLimit
+        fields = ("stops",)
 
 
-class CopyAgentForm(OperationForm):
-    name = forms.CharField(max_length=MAX_NAME_LENGTH, label="Name of the copy")
-    with_sub_agents = forms.BooleanField(required=False, label="Copy its sub-agents too")
+class CopyAgentForm(ModelOperationForm):
+    with_sub_agents = form_field(agents.WITH_SUB_AGENTS, help_text="")
+
+    class Meta:
+        model = Agent
+        fields = ("name",)
+        labels = {"name": "Name of the copy"}
 
     def __init__(self, *args: Any, has_sub_agents: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -168,7 +161,7 @@ class AgentImportForm(OperationForm):
     text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
     act = forms.ChoiceField(choices=[("check", "Check"), ("import", "Import")], widget=forms.HiddenInput)
     accept_missing = forms.BooleanField(required=False, widget=forms.HiddenInput)
-    team = forms.ModelChoiceField(queryset=Team.objects.none(), to_field_name="slug", empty_label=None)
+    team = AgentForm.base_fields["team"]
 
     def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

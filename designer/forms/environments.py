@@ -1,15 +1,20 @@
-from django import forms
+from typing import Any
+
+from django.core.validators import RegexValidator
+from django.utils.translation import gettext_lazy as _
 
 from designer.environments import environments
-from people.forms import OperationForm
+from designer.models import Environment
+from people.forms import ModelOperationForm
 
 
-class EnvironmentForm(OperationForm):
-    name = forms.RegexField(
-        rf"^{environments.NAME.pattern}$",
-        max_length=30,
-        label="New environment",
-        help_text="Such as “prototype”, “test” or “production”.",
-        error_messages={"invalid": environments.NAME_RULE},
-    )
-    is_default = forms.BooleanField(required=False, label="Use it when no environment is selected")
+class EnvironmentForm(ModelOperationForm):
+    class Meta:
+        model = Environment
+        fields = ("name", "is_default")
+        labels = {"name": _("New environment")}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        rule = RegexValidator(f"^{environments.NAME.pattern}$", environments.NAME_RULE)
+        self.fields["name"].validators.append(rule)

@@ -6,10 +6,11 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from execution.activities.mocks import answers, situations
+from designer.environments import mocks
+from execution.activities.mocks import situations
 from execution.activities.mocks.assertions import ASSERTIONS, Assertion
 from execution.activities.mocks.situations import KINDS
-from people.forms import OperationForm
+from people.forms import OperationForm, form_field
 from protocols.signature import Signature
 
 IS: dict[str, type[Assertion]] = {str(row.__struct_config__.tag): row for row in ASSERTIONS}
@@ -51,13 +52,7 @@ def _own_fields() -> dict[str, dict[str, forms.Field]]:
 
 
 class SeedForm(OperationForm):
-    seed = forms.IntegerField(
-        min_value=0,
-        max_value=answers.MAX_SEED,
-        help_text=gettext_lazy(
-            "The same seed and inputs give the same answer. Another number gives other answers."
-        ),
-    )
+    seed = form_field(mocks.SEED, required=True)
 
 
 class SituationForm(OperationForm):
@@ -138,7 +133,7 @@ class LogForm(forms.Form):
     """Which calls are shown and judged."""
 
     key = forms.ChoiceField(label=gettext_lazy("API key"), required=False)
-    environment = forms.CharField(required=False, max_length=60)
+    environment = form_field(mocks.ENVIRONMENT)
     tool = forms.ChoiceField(required=False)
     since = forms.DateTimeField(
         required=False, widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")

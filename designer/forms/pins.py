@@ -14,14 +14,12 @@ from catalog.review import holds
 from catalog.rules import retries
 from catalog.tools.versions import about_version
 from core.errors import DomainError
-from designer.agents.agents import MAX_NAME_LENGTH
 from designer.errors import NameTakenError
 from designer.forms.base import offer
 from designer.models import Agent, Pin
 from designer.models.pins import PinMode
-from designer.signatures import model_names
 from execution.threads import configurations
-from people.forms import ExplainedChoiceField, ModelOperationForm, OperationForm
+from people.forms import ExplainedChoiceField, ModelOperationForm, OperationForm, form_field
 from people.models import User
 
 
@@ -52,7 +50,7 @@ class PinModeForm(OperationForm):
                 "there, would break calls, raises an alarm or waits for review.",
             ),
         ],
-        label="When the vendor changes the tool",
+        label=Pin._meta.get_field("mode").verbose_name,
     )
 
     def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
@@ -90,10 +88,8 @@ class PinForm(OperationForm):
     agent = forms.ModelChoiceField(
         queryset=Agent.objects.none(), required=False, to_field_name="slug", empty_label="A new agent"
     )
-    agent_name = forms.CharField(max_length=MAX_NAME_LENGTH, required=False, label="Name of the new agent")
-    alias = forms.CharField(
-        max_length=model_names.MAX_LENGTH, required=False, strip=True, label="Name for the model"
-    )
+    agent_name = form_field(Agent._meta.get_field("name"), required=False, label="Name of the new agent")
+    alias = form_field(Pin._meta.get_field("alias"))
     ordinal = forms.TypedChoiceField(coerce=int, label="Version")
 
     def __init__(self, *args: Any, tool: Tool, actor: User, **kwargs: Any) -> None:
@@ -187,9 +183,7 @@ class MovePinsForm(OperationForm):
     to = forms.ModelChoiceField(
         queryset=Agent.objects.none(), to_field_name="slug", label="Move to", empty_label="Choose an agent"
     )
-    alias = forms.CharField(
-        max_length=model_names.MAX_LENGTH, required=False, label="Name for the model there"
-    )
+    alias = form_field(Pin._meta.get_field("alias"), label="Name for the model there")
 
     def __init__(self, *args: Any, tree: Sequence[Agent], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -2,32 +2,29 @@ from typing import Any
 
 from django import forms
 
+from designer.models import Procedure, ProcedureVersion
 from designer.procedures import references
-from designer.procedures.editing import MAX_REASON_LENGTH, MAX_TITLE_LENGTH
 from designer.procedures.references import Vocabulary
 from people.audit.edit_conflicts import Difference
-from people.forms import OperationForm
+from people.forms import ModelOperationForm, form_field
 
 
-class NewProcedureForm(OperationForm):
-    title = forms.CharField(
-        max_length=MAX_TITLE_LENGTH, help_text="What it is for, in a few words: “Refill a prescription”."
-    )
+class NewProcedureForm(ModelOperationForm):
+    class Meta:
+        model = Procedure
+        fields = ("title",)
 
 
-class ProcedureForm(OperationForm):
-    title = forms.CharField(max_length=MAX_TITLE_LENGTH)
-    body = forms.CharField(
-        required=False,
+class ProcedureForm(NewProcedureForm):
+    body = form_field(
+        Procedure._meta.get_field("text"),
         strip=False,
-        label="Text",
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "true", "data-procedure": ""}),
     )
-    why = forms.CharField(
-        max_length=MAX_REASON_LENGTH,
-        required=False,
-        label="Note for the history",
-    )
+    why = form_field(ProcedureVersion._meta.get_field("why"))
+
+    class Meta(NewProcedureForm.Meta):
+        help_texts = {"title": ""}
 
     def __init__(self, *args: Any, known: Vocabulary, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

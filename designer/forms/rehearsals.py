@@ -6,28 +6,28 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from core.errors import DomainError
-from core.outbound.addresses import MAX_URL_LENGTH
 from designer.forms.argument_forms import ArgumentsForm, any_inputs
-from designer.models import Gate
+from designer.models import Rehearsal, RehearsalJudge, RehearsalPlan
 from designer.rehearsals import built_in, judges, sentences
 from designer.rehearsals.built_in import as_shown
 from designer.rehearsals.masking import shown_marks
 from designer.rehearsals.sentences import NewSentence
 from designer.signatures.effective import Effective
-from people.forms import OperationForm
+from people.forms import ModelOperationForm, OperationForm, form_field
 
 MAX_LINES_LENGTH = 200_000
 
 
-class RehearsalForm(OperationForm):
+class RehearsalForm(ModelOperationForm):
     """One sentence without its inputs; `names` are the tools and transfers that the agent shows."""
 
-    says = forms.CharField(
-        max_length=sentences.MAX_LENGTH,
-        label="What a user says",
-        widget=forms.Textarea(attrs={"rows": 2}),
-    )
     tool = forms.ChoiceField(label="Expected tool")
+    field_order = ("says", "tool")
+
+    class Meta:
+        model = Rehearsal
+        fields = ("says",)
+        widgets = {"says": forms.Textarea(attrs={"rows": 2})}
 
     def __init__(self, *args: Any, names: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,26 +64,13 @@ class ExpectedInputsForm(ArgumentsForm):
         )
 
 
-class RehearsalGateForm(OperationForm):
-    judge = forms.ChoiceField(required=False, label="Evaluation model")
-    gate = forms.ChoiceField(
-        choices=[
-            (Gate.OFF, "Ignore"),
-            (Gate.WARN, "Show a warning"),
-            (Gate.REFUSE, "Block publishing until accepted"),
-        ],
-        label="If too few tests pass",
-    )
-    on_flips = forms.BooleanField(
-        required=False, label="Also if a test fails that passed in the last release"
-    )
-    at_least = forms.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=sentences.MAX_SENTENCES,
-        label="Tests that must pass",
-        help_text="Empty: no minimum.",
-    )
+class RehearsalGateForm(ModelOperationForm):
+    judge = forms.ChoiceField(required=False, label=RehearsalPlan._meta.get_field("judge").verbose_name)
+    field_order = ("judge", "gate", "on_flips", "at_least")
+
+    class Meta:
+        model = RehearsalPlan
+        fields = ("gate", "on_flips", "at_least")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -91,27 +78,13 @@ class RehearsalGateForm(OperationForm):
         self.fields["judge"].choices = [(built_in.NAME, "Built-in evaluation"), *rows]  # type: ignore[attr-defined]
 
 
-class JudgeForm(OperationForm):
-    name = forms.CharField(max_length=100, label="Name")
-    url = forms.CharField(
-        max_length=MAX_URL_LENGTH,
-        label="Base address",
-        help_text="Such as https://api.openai.com/v1, without /chat/completions.",
-    )
-    model = forms.CharField(max_length=judges.MAX_MODEL_LENGTH, label="Model")
-    key = forms.CharField(
-        required=False,
-        max_length=judges.MAX_KEY_LENGTH,
-        label="API key",
-        help_text="Stored encrypted and never shown again.",
-        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-    )
-    tries = forms.IntegerField(
-        min_value=1, max_value=judges.MAX_TRIES, initial=3, label="Attempts for each test"
-    )
-    seconds = forms.IntegerField(
-        min_value=1, max_value=judges.MAX_SECONDS, initial=30, label="Seconds for each answer, at most"
-    )
+class JudgeForm(ModelOperationForm):
+    key = form_field(judges.KEY, widget=forms.PasswordInput(attrs={"autocomplete": "off"}))
+    field_order = ("name", "url", "model", "key", "tries", "seconds")
+
+    class Meta:
+        model = RehearsalJudge
+        fields = ("name", "url", "model", "tries", "seconds")
 
 
 class RehearsalLinesForm(OperationForm):

@@ -3,9 +3,9 @@ from typing import Any
 from django import forms
 from django.http import QueryDict
 
-from designer.releases import channels, retiring
-from designer.releases.publishing import MAX_NOTE_LENGTH
-from people.forms import OperationForm
+from designer.models import Channel, ChannelMove, Release, Retirement
+from designer.releases import publishing
+from people.forms import ModelOperationForm, OperationForm, form_field
 
 
 class WhenForm(OperationForm):
@@ -17,24 +17,16 @@ class WhenForm(OperationForm):
     )
 
 
-class PublishForm(OperationForm):
-    note = forms.CharField(
-        max_length=MAX_NOTE_LENGTH,
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="What changed, for the people who roll this out.",
-    )
-    seen = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
+class PublishForm(ModelOperationForm):
+    seen = form_field(publishing.SEEN, widget=forms.HiddenInput)
     # The channel to move to the release, chosen by a button; `led_to` is its release before.
-    channel = forms.CharField(max_length=30, required=False, widget=forms.HiddenInput)
+    channel = form_field(Channel._meta.get_field("name"), required=False, widget=forms.HiddenInput)
     led_to = forms.IntegerField(min_value=0, required=False, widget=forms.HiddenInput)
 
-    reason = forms.CharField(
-        max_length=MAX_NOTE_LENGTH,
-        required=False,
-        label="Why publish anyway",
-        widget=forms.Textarea(attrs={"rows": 2}),
-    )
+    class Meta:
+        model = Release
+        fields = ("note", "reason")
+        widgets = dict.fromkeys(fields, forms.Textarea(attrs={"rows": 2}))
 
     def accepted(self) -> list[str]:
         """The codes of the failed checks that the page showed."""
@@ -51,31 +43,33 @@ class PublishForm(OperationForm):
         return values | {"expected": values.pop("led_to"), "accept": self.accepted()}
 
 
-class MoveChannelForm(OperationForm):
+class MoveChannelForm(ModelOperationForm):
     """`led_to` is where the channel led when the page was opened; release 0 closes it."""
 
     release = forms.IntegerField(min_value=0)
     led_to = forms.IntegerField(min_value=0)
-    note = forms.CharField(max_length=channels.MAX_NOTE_LENGTH, required=False)
+
+    class Meta:
+        model = ChannelMove
+        fields = ("note",)
+        widgets = {"note": forms.TextInput}
 
 
-class RetireForm(OperationForm):
+class RetireForm(ModelOperationForm):
     """`name` is required for a release that is in use."""
 
-    reason = forms.CharField(
-        max_length=retiring.MAX_REASON_LENGTH,
-        label="Why",
-        help_text="Shown on the release, in the audit trail, and in checks of builds.",
-        widget=forms.Textarea(attrs={"rows": 2}),
-    )
-    sunset_at = forms.DateTimeField(
-        required=False,
-        label="Available to API keys until (UTC)",
-        help_text="Empty: it stays available, and each reply states that it is retired.",
+    sunset_at = form_field(
+        Retirement._meta.get_field("sunset_at"),
         widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M", attrs={"type": "datetime-local"}),
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
     )
     name = forms.CharField(max_length=300, required=False)
+    field_order = ("reason", "sunset_at", "name")
+
+    class Meta:
+        model = Retirement
+        fields = ("reason",)
+        widgets = {"reason": forms.Textarea(attrs={"rows": 2})}
 
     def __init__(self, *args: Any, name: str, is_in_use: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

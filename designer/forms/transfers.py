@@ -5,21 +5,20 @@ from django import forms
 from designer.agents import transfers
 from designer.forms.base import COUNTED_TEXTAREA
 from designer.models import Transfer
-from designer.signatures import model_names
-from people.forms import OperationForm
+from people.forms import ModelOperationForm, form_field
 
 
-class TransferForm(OperationForm):
+class TransferForm(ModelOperationForm):
     """The name and description of the transfer to one sub-agent; an empty field restores the default."""
 
-    name = forms.CharField(max_length=model_names.MAX_LENGTH, required=False, label="Name for the model")
-    description = forms.CharField(
-        max_length=transfers.MAX_DESCRIPTION_LENGTH,
-        required=False,
-        label="When to transfer",
-        help_text="The model reads this with the tools. Empty: the first sentence about the sub-agent.",
-        widget=forms.Textarea(attrs=COUNTED_TEXTAREA),
-    )
+    name = form_field(Transfer._meta.get_field("alias"))
+
+    class Meta:
+        model = Transfer
+        fields = ("description",)
+        widgets = {"description": forms.Textarea(attrs=COUNTED_TEXTAREA)}
+
+    field_order = ("name", "description")
 
     def __init__(self, *args: Any, transfer: Transfer, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

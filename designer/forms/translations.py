@@ -15,10 +15,11 @@ from catalog.translations.files import FileFormat
 from catalog.translations.stored import TranslatedText
 from catalog.translations.tool_texts import MAX_TRANSLATION
 from core.errors import DomainError
+from designer.models import TranslationRun
 from designer.rehearsals import judges
 from people.audit import edit_conflicts
 from people.audit.edit_conflicts import LateEditError
-from people.forms import OperationForm
+from people.forms import OperationForm, form_field
 from people.models import User
 
 LANGUAGE_CHOICES = [(entry.code, entry.own_name) for entry in languages.LANGUAGES]
@@ -127,7 +128,10 @@ class TranslationImportForm(OperationForm):
 
 class TranslationRunForm(OperationForm):
     language = forms.ChoiceField(choices=LANGUAGE_CHOICES, initial="de")
-    vendor = forms.ModelChoiceField(
-        Vendor.objects.filter(removed_at=None).order_by("name"), to_field_name="slug", empty_label=None
+    vendor = form_field(
+        TranslationRun._meta.get_field("vendor"),
+        queryset=Vendor.objects.filter(removed_at=None).order_by("name"),
+        to_field_name="slug",
+        empty_label=None,
     )
-    judge = forms.ModelChoiceField(judges.live(), label=gettext_lazy("Model"), empty_label=None)
+    judge = form_field(TranslationRun._meta.get_field("judge"), queryset=judges.live(), empty_label=None)

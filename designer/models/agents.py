@@ -5,10 +5,14 @@ from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Lower
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Vendor
+from core import slugs
 from people.models import ApiKey, Team, User, everyone_pk, teams_of
 
+MAX_NAME_LENGTH = 120
+MAX_DESCRIPTION_LENGTH = 4_000
 # The agents that are named for a key; for querysets and for queries whose text is constant.
 AGENTS_OF_KEY = "SELECT agent_id FROM designer_keyagent WHERE token_id = %s"
 
@@ -45,13 +49,32 @@ class AgentQuerySet(models.QuerySet["Agent"]):
 class Agent(models.Model):
     """An agent that a designer builds. A sub-agent has a parent, and belongs to its parent's team."""
 
-    slug = models.SlugField(max_length=60)
-    name = models.CharField(max_length=120)
-    description = models.TextField(blank=True)
-    parent = models.ForeignKey(
-        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
+    slug = models.SlugField(
+        _("Address"), max_length=slugs.MAX_LENGTH, help_text=_("Empty: created from the name.")
     )
-    team = models.ForeignKey(Team, on_delete=models.PROTECT, default=everyone_pk, related_name="agents")
+    name = models.CharField(_("Name"), max_length=MAX_NAME_LENGTH)
+    description = models.TextField(
+        _("Description"),
+        max_length=MAX_DESCRIPTION_LENGTH,
+        blank=True,
+        help_text=_("What this agent is for."),
+    )
+    parent = models.ForeignKey(
+        "self",
+        verbose_name=_("Sub-agent of"),
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="children",
+    )
+    team = models.ForeignKey(
+        Team,
+        verbose_name=_("Team"),
+        on_delete=models.PROTECT,
+        default=everyone_pk,
+        related_name="agents",
+        help_text=_("Members see and edit this agent. A sub-agent has its parent's team."),
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -121,9 +144,14 @@ class Transfer(models.Model):
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="transfers")
     child = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="transfer")
-    alias = models.CharField(max_length=64, blank=True)
+    alias = models.CharField(_("Name for the model"), max_length=64, blank=True)
     name = models.CharField(max_length=64)
-    description = models.TextField(blank=True)
+    description = models.TextField(
+        _("When to transfer"),
+        max_length=MAX_DESCRIPTION_LENGTH,
+        blank=True,
+        help_text=_("The model reads this with the tools. Empty: the first sentence about the sub-agent."),
+    )
     updated_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )

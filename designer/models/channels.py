@@ -3,9 +3,10 @@
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from designer.models.agents import Agent
-from designer.models.releases import Release
+from designer.models.releases import MAX_NOTE_LENGTH, Release
 
 
 class Channel(models.Model):
@@ -32,7 +33,7 @@ class ChannelMove(models.Model):
     channel = models.ForeignKey(Channel, on_delete=models.PROTECT, related_name="moves")
     before = models.ForeignKey(Release, null=True, on_delete=models.PROTECT, related_name="+")
     release = models.ForeignKey(Release, null=True, on_delete=models.PROTECT, related_name="+")
-    note = models.TextField(blank=True)
+    note = models.TextField(_("Note"), max_length=MAX_NOTE_LENGTH, blank=True)
     moved_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     moved_at = models.DateTimeField(default=timezone.now)
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Activity, ActivityVersion, Tool
 from designer.models.agents import Agent
@@ -17,8 +18,12 @@ class Environment(models.Model):
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="environments")
-    name = models.CharField(max_length=30)
-    is_default = models.BooleanField(default=False)
+    name = models.CharField(
+        _("Name"),
+        max_length=30,
+        help_text=_("Such as “prototype”, “test” or “production”."),
+    )
+    is_default = models.BooleanField(_("Use it when no environment is selected"), default=False)
     # Only an administrator, or a second person, changes what runs there.
     is_protected = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(default=timezone.now)

@@ -48,11 +48,15 @@ class Pin(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="pins")
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="pins")
     version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="pins")
-    alias = models.CharField(max_length=64, blank=True)
+    alias = models.CharField(_("Name for the model"), max_length=64, blank=True)
     name = models.CharField(max_length=64)
     retry = models.JSONField(default=dict, db_default={})
     mode = models.CharField(
-        max_length=6, choices=PinMode.choices, default=PinMode.CACHED, db_default=PinMode.CACHED
+        _("When the vendor changes the tool"),
+        max_length=6,
+        choices=PinMode.choices,
+        default=PinMode.CACHED,
+        db_default=PinMode.CACHED,
     )
     configuration = models.ForeignKey(
         Configuration, null=True, on_delete=models.PROTECT, related_name="pins", db_index=False

@@ -3,11 +3,15 @@
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import ToolVersion
 from designer.models.agents import Agent
 from designer.models.pins import Pin
 from people.models import User
+
+MAX_TITLE_LENGTH = 120
+MAX_REASON_LENGTH = 500
 
 
 class ProcedureQuerySet(models.QuerySet["Procedure"]):
@@ -25,8 +29,12 @@ class Procedure(models.Model):
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="procedures")
     slug = models.SlugField(max_length=60)
-    title = models.CharField(max_length=120)
-    text = models.TextField(blank=True)
+    title = models.CharField(
+        _("Title"),
+        max_length=MAX_TITLE_LENGTH,
+        help_text=_("What it is for, in a few words: “Refill a prescription”."),
+    )
+    text = models.TextField(_("Text"), blank=True)
     number = models.PositiveIntegerField(default=1)
     position = models.PositiveIntegerField(default=1)
     created_by = models.ForeignKey(
@@ -62,7 +70,7 @@ class ProcedureVersion(models.Model):
     number = models.PositiveIntegerField()
     title = models.CharField(max_length=120)
     text = models.TextField(blank=True)
-    why = models.CharField(max_length=500, blank=True)
+    why = models.CharField(_("Note for the history"), max_length=MAX_REASON_LENGTH, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 

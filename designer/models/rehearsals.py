@@ -3,6 +3,7 @@
 import uuid
 
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -10,6 +11,9 @@ from django.utils.translation import gettext_lazy as _
 from catalog.models import Tool
 from core.encryption import EncryptedField, KeyIdField
 from designer.models.agents import Agent
+
+MAX_SENTENCES, MAX_SENTENCE_LENGTH = 200, 1_000
+MAX_TRIES, MAX_SECONDS = 5, 120
 
 
 class Rehearsal(models.Model):
@@ -20,7 +24,7 @@ class Rehearsal(models.Model):
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="rehearsals")
-    says = models.TextField()
+    says = models.TextField(_("What a user says"), max_length=MAX_SENTENCE_LENGTH)
     tool = models.ForeignKey(Tool, null=True, on_delete=models.PROTECT, related_name="+")
     child = models.ForeignKey(Agent, null=True, on_delete=models.PROTECT, related_name="+")
     inputs = models.JSONField(default=dict)
@@ -48,11 +52,24 @@ class RehearsalJudge(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    name = models.CharField(max_length=100, default="", db_default="")
-    url = models.CharField(max_length=2000)
-    model = models.CharField(max_length=200)
-    tries = models.PositiveSmallIntegerField(default=3)
-    seconds = models.PositiveSmallIntegerField(default=30, db_default=30)
+    name = models.CharField(_("Name"), max_length=100, default="", db_default="")
+    url = models.CharField(
+        _("Base address"),
+        max_length=2000,
+        help_text=_("Such as https://api.openai.com/v1, without /chat/completions."),
+    )
+    model = models.CharField(_("Model"), max_length=200)
+    tries = models.PositiveSmallIntegerField(
+        _("Attempts for each test"),
+        default=3,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_TRIES)],
+    )
+    seconds = models.PositiveSmallIntegerField(
+        _("Seconds for each answer, at most"),
+        default=30,
+        db_default=30,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_SECONDS)],
+    )
     removed_at = models.DateTimeField(null=True)
     origin = models.CharField(max_length=300, blank=True)
     sealed = EncryptedField(blank=True)
@@ -80,10 +97,16 @@ class RehearsalPlan(models.Model):
     agent = models.OneToOneField(
         Agent, on_delete=models.PROTECT, primary_key=True, related_name="rehearsal_plan"
     )
-    gate = models.CharField(max_length=6, choices=Gate.choices, default=Gate.WARN)
-    at_least = models.PositiveIntegerField(null=True)
-    on_flips = models.BooleanField(default=True)
-    judge = models.CharField(max_length=20, default="built-in")
+    gate = models.CharField(_("If too few tests pass"), max_length=6, choices=Gate.choices, default=Gate.WARN)
+    at_least = models.PositiveIntegerField(
+        _("Tests that must pass"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_SENTENCES)],
+        help_text=_("Empty: no minimum."),
+    )
+    on_flips = models.BooleanField(_("Also if a test fails that passed in the last release"), default=True)
+    judge = models.CharField(_("Evaluation model"), max_length=20, default="built-in")
     asks = models.ForeignKey(
         RehearsalJudge, null=True, on_delete=models.PROTECT, related_name="plans", db_index=False
     )

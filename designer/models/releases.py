@@ -6,11 +6,13 @@ from uuid import UUID
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from core.encryption import EncryptedField, KeyIdField
 from designer.models.agents import Agent
 from designer.models.environments import Place
 
+MAX_NOTE_LENGTH = 2_000
 # The one row of its table.
 PUBLISHING_KEY = UUID("5ea1ed00-0000-4000-8000-000000000002")
 
@@ -30,10 +32,17 @@ class Release(models.Model):
     # What its tools and procedures take of each request, as the token limit counts. Older releases have none.
     tokens = models.PositiveIntegerField(null=True)
     proof = models.CharField(max_length=64, blank=True, default="", db_default="")
-    note = models.TextField(blank=True)
+    note = models.TextField(
+        _("Note"),
+        max_length=MAX_NOTE_LENGTH,
+        blank=True,
+        help_text=_("What changed, for the people who roll this out."),
+    )
     # The checks that failed and were accepted, each with `code` and `message`, and why.
     accepted = models.JSONField(default=list, db_default=[])
-    reason = models.TextField(blank=True, default="", db_default="")
+    reason = models.TextField(
+        _("Why publish anyway"), max_length=MAX_NOTE_LENGTH, blank=True, default="", db_default=""
+    )
     # The bindings of the default environment when it was published (designer/releases/recorded_bindings.py).
     bindings = models.JSONField(default=dict, db_default={})
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -58,8 +67,17 @@ class Retirement(models.Model):
     """
 
     release = models.OneToOneField(Release, on_delete=models.PROTECT, related_name="retirement")
-    reason = models.TextField()
-    sunset_at = models.DateTimeField(null=True)
+    reason = models.TextField(
+        _("Why"),
+        max_length=MAX_NOTE_LENGTH,
+        help_text=_("Shown on the release, in the audit trail, and in checks of builds."),
+    )
+    sunset_at = models.DateTimeField(
+        _("Available to API keys until (UTC)"),
+        null=True,
+        blank=True,
+        help_text=_("Empty: it stays available, and each reply states that it is retired."),
+    )
     retired_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     retired_at = models.DateTimeField(default=timezone.now)
 

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Vendor
 from designer.models.rehearsals import RehearsalJudge, RehearsalStatus
@@ -15,9 +16,17 @@ class TranslationRun(models.Model):
     model was no plain text. due_at: when a worker continues; attempts: how often requests failed in a row.
     """
 
-    language = models.CharField(max_length=16)
-    vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="+", db_index=False)
-    judge = models.ForeignKey(RehearsalJudge, on_delete=models.PROTECT, related_name="+", db_index=False)
+    language = models.CharField(_("Language"), max_length=16)
+    vendor = models.ForeignKey(
+        Vendor, verbose_name=_("Vendor"), on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    judge = models.ForeignKey(
+        RehearsalJudge,
+        verbose_name=_("Model"),
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+    )
     model = models.CharField(max_length=200)
     status = models.CharField(max_length=10, choices=RehearsalStatus.choices, default=RehearsalStatus.QUEUED)
     tool_count = models.PositiveIntegerField(default=0)

@@ -21,6 +21,7 @@ from designer.models import (
     ProcedureReference,
     ProcedureVersion,
 )
+from designer.models.procedures import MAX_REASON_LENGTH, MAX_TITLE_LENGTH
 from designer.procedures import references, vocabulary
 from designer.procedures.references import Piece
 from designer.procedures.template import TEMPLATE
@@ -29,12 +30,10 @@ from people import audit
 from people.audit import edit_conflicts
 from people.models import User
 
-MAX_TITLE_LENGTH = 120
 # About 15,000 tokens; 500 lines of 120 characters.
 MAX_TEXT_LENGTH = 60_000
 # A model reads all of an agent's procedures.
 MAX_PROCEDURES = 100
-MAX_REASON_LENGTH = 500
 # A title from a text has so many words, and does not end with a short one, such as “the”.
 TITLE_WORDS, MIN_LAST_WORD = 5, 4
 # Addresses below an agent's procedures that are not procedures.

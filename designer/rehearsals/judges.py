@@ -3,10 +3,11 @@
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from core import display_names, encryption
 from core.encryption import Secret
@@ -15,13 +16,19 @@ from core.outbound.addresses import MAX_URL_LENGTH
 from core.outbound.errors import ProtocolError
 from core.outbound.policy import origin_of
 from designer.models import RehearsalJudge
+from designer.models.rehearsals import MAX_SECONDS, MAX_TRIES
 from people import audit
 from people.models import User
 
 FIELD = "designer.rehearsaljudge.sealed"
 MAX_JUDGES = 20
-MAX_TRIES, MAX_SECONDS = 5, 120
 MAX_MODEL_LENGTH, MAX_KEY_LENGTH = 200, 4_000
+KEY: "models.CharField[str, str]" = models.CharField(
+    gettext_lazy("API key"),
+    max_length=MAX_KEY_LENGTH,
+    blank=True,
+    help_text=gettext_lazy("Stored encrypted and never shown again."),
+)
 
 
 def live() -> QuerySet[RehearsalJudge]:

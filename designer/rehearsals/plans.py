@@ -9,7 +9,8 @@ from django.utils.translation import gettext as _
 from core.errors import invalid
 from designer.agents import agents
 from designer.models import Agent, Gate, RehearsalPlan
-from designer.rehearsals import built_in, judges, outside, sentences
+from designer.models.rehearsals import MAX_SENTENCES
+from designer.rehearsals import built_in, judges, outside
 from people import audit
 from people.models import User
 
@@ -42,10 +43,10 @@ def set_gate(
     """
     if gate not in Gate.values:
         raise invalid(gate=_("Choose one of these: {choices}.").format(choices=", ".join(Gate.values)))
-    if at_least is not None and not 1 <= at_least <= sentences.MAX_SENTENCES:
+    if at_least is not None and not 1 <= at_least <= MAX_SENTENCES:
         raise invalid(
             at_least=_("Enter a number of sentences from 1 to {max_sentences}, or none.").format(
-                max_sentences=sentences.MAX_SENTENCES
+                max_sentences=MAX_SENTENCES
             )
         )
     agent = agents.locked(agent)

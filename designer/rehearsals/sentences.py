@@ -15,6 +15,7 @@ from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from designer.agents import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
+from designer.models.rehearsals import MAX_SENTENCE_LENGTH, MAX_SENTENCES
 from designer.rehearsals import masking, shown
 from designer.texts import checked
 from execution.activities.conversions import UnfitValueError, converted
@@ -22,9 +23,7 @@ from people import audit
 from people.models import User
 from protocols.signature import Signature
 
-MAX_SENTENCES = 200
 # The same limit as for a question to the catalog.
-MAX_LENGTH = 1_000
 MAX_INPUTS_LENGTH = 4_000
 # Between a sentence and its tool on a pasted line. The last arrow of a line counts.
 _ARROW = re.compile(r"\s*(?:=>|->|→|\t)\s*(?!.*(?:=>|->|→|\t))")
@@ -202,7 +201,7 @@ def _locked(row: Rehearsal) -> Rehearsal:
 
 def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
     if "says" in changes:
-        row.says = checked(" ".join(changes["says"].split()), field="says", limit=MAX_LENGTH)
+        row.says = checked(" ".join(changes["says"].split()), field="says", limit=MAX_SENTENCE_LENGTH)
         if not row.says:
             raise invalid(says=_("Enter a phrase that a user may say."))
     stored_inputs, target = row.inputs, (row.tool_id, row.child_id)
@@ -212,7 +211,7 @@ def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
             message = _("The agent has no tool “{name}”. It has: {choices}.").format(
                 name=name, choices=", ".join(sorted(targets)) or _("none")
             )
-            raise invalid(tool=message[:MAX_LENGTH])
+            raise invalid(tool=message[:MAX_SENTENCE_LENGTH])
         row.tool_id, row.child_id = targets[name]
         # A mask stands for a value of the same tool.
         stored_inputs = row.inputs if targets[name] == target else {}

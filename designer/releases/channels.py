@@ -22,6 +22,7 @@ from core.compiled_queries import CompiledQuery, named_value
 from core.errors import DomainError, invalid
 from designer.agents.agents import locked
 from designer.models import Agent, Channel, ChannelMove, Release, Retirement
+from designer.models.releases import MAX_NOTE_LENGTH
 from designer.texts import checked
 from people import audit
 from people.models import User
@@ -34,7 +35,6 @@ NAME_RULE = (
     "A channel's name starts with a letter and goes on with letters, digits and hyphens, all in lower case, "
     "30 characters at most: “canary”."
 )
-MAX_NOTE_LENGTH = 2_000
 # Each channel is a promise to a runtime; a larger number is more likely an error in a script.
 MAX_CHANNELS = 20
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
+from django.db import models
 from django.http import Http404
 from django.utils.http import parse_etags
 from django.utils.translation import gettext as _
@@ -23,6 +24,7 @@ from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
 from designer.models import Agent, Export, Release
+from designer.models.releases import MAX_NOTE_LENGTH
 from designer.pins import token_budget
 from designer.releases import (
     binding_snapshots,
@@ -41,7 +43,8 @@ from people.models import User
 
 # The client stores it but has to revalidate: another release may become live at any moment.
 CACHE_CONTROL = "private, no-cache"
-MAX_NOTE_LENGTH = 2_000
+# The digest of the draft that the user saw.
+SEEN: "models.CharField[str, str]" = models.CharField(max_length=64, blank=True)
 # The event for notifications; designer/news/news.py has the texts.
 PUBLISHED = "release.published"
 # The suffix of an export without the tools that its format cannot carry.

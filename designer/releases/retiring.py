@@ -15,12 +15,12 @@ from django.utils.translation import ngettext
 from core.errors import DomainError, invalid
 from designer.agents.agents import locked
 from designer.models import Receipt, Release, Retirement
+from designer.models.releases import MAX_NOTE_LENGTH
 from designer.releases import channels, receipts
 from designer.texts import checked
 from people import audit
 from people.models import User
 
-MAX_REASON_LENGTH = 2_000
 KEYS_SHOWN = 3
 FORM_PRECISION = timedelta(minutes=1)
 
@@ -30,7 +30,7 @@ def retire(
     release: Release, *, actor: User, reason: str, sunset_at: datetime | None = None, name: str = ""
 ) -> Retirement:
     """Retire the release, or change the reason or date of a retirement. Raises DomainError."""
-    reason = checked(reason, field="reason", limit=MAX_REASON_LENGTH)
+    reason = checked(reason, field="reason", limit=MAX_NOTE_LENGTH)
     if not reason:
         raise invalid(reason=_("Say why: designers read it beside the release, and builds in their check."))
     # Moves of a channel acquire the same lock, so that none moves here in the meantime.

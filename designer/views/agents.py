@@ -13,6 +13,7 @@ from designer.agents import agent_budgets, agent_vendors, agents
 from designer.files import agent_copies
 from designer.forms.agents import AgentEditForm, CopyAgentForm, NewAgentForm, TokenLimitForm
 from designer.models import Agent
+from designer.models.agents import MAX_NAME_LENGTH
 from designer.overviews import shown_tools
 from designer.procedures import editing
 from designer.releases import drafts
@@ -166,7 +167,7 @@ def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) 
 
 
 def _copy_form(row: Agent, data: QueryDict | None = None) -> CopyAgentForm:
-    initial = {"name": f"{agent_copies.PREFIX}{row}"[: agents.MAX_NAME_LENGTH], "with_sub_agents": True}
+    initial = {"name": f"{agent_copies.PREFIX}{row}"[:MAX_NAME_LENGTH], "with_sub_agents": True}
     return CopyAgentForm(
         data,
         initial=initial,

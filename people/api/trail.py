@@ -24,7 +24,7 @@ class AuditFilter(serializers.Serializer[AuditEntry]):
         required=False,
         help_text="What people did, or what workers and commands did by themselves.",
     )
-    kind = serializers.CharField(max_length=30, required=False, allow_blank=True)
+    kind = input_field(AuditEntry._meta.get_field("kind"), required=False, allow_blank=True)
     q = input_field(audit.TEXT, help_text="Part of what was changed.")
     first_day = input_field(audit.FIRST_DAY, help_text="Only changes on this day or later.")
     last_day = input_field(audit.LAST_DAY, help_text="Only changes on this day or earlier.")
