@@ -127,7 +127,14 @@ def hide_from_people(state: ThreadState, view: ThreadView, key: ApiKey | None) -
     They are in the vendor's form, which cannot be matched to inputs and outputs. The key of the thread gets
     them.
     """
-    state, thread = hide_values(state, view), view.thread
-    if thread.was_started_by(key) or not (thread.tool_id and masking.has_sensitive_values(thread.tool_id)):
+    state = hide_values(state, view)
+    if not hides_contents(view.thread, key):
         return state
     return replace(state, values=None, messages=None, metadata={}, notes=(*state.notes, SENSITIVE))
+
+
+def hides_contents(thread: Thread, key: ApiKey | None) -> bool:
+    """Return whether this key, or a person, sees neither the contents of the thread nor its metadata."""
+    return bool(
+        not thread.was_started_by(key) and thread.tool_id and masking.has_sensitive_values(thread.tool_id)
+    )

@@ -145,6 +145,7 @@ def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
     runs = list(row.calls.select_related("version").defer("result").order_by("-pk")[:RUNS_SHOWN])
     context = {"agent": agent, "thread": row, "about": view, "runs": runs}
     context["is_busy"] = any(call.is_active for call in runs)
+    context["metadata"] = {} if threads.hides_contents(row, None) else row.metadata
     if "ask" in request.GET:
         try:
             state, history = vendors_threads.state(row), vendors_threads.history(row, limit=STATES_SHOWN)

@@ -54,7 +54,7 @@ ENVIRONMENT: "models.CharField[str, str]" = models.CharField(
 )
 MAX_CHECKED_CALLS = 10_000
 # A page waits for the call this long.
-STEP_SECONDS = 20
+STEP_SECONDS = 8
 
 
 @dataclass(frozen=True)

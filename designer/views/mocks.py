@@ -222,10 +222,10 @@ def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
 @requires(Role.DESIGNER)
 @require_POST
 def mock_rehearsal_run(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """Run the whole procedure against mocks, which are set up if there are none."""
+    """Run the whole procedure against mocks, which are set up if there are none, or what is left of a run."""
     agent = _agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
-    run = uuid.uuid4()
+    run = _uuid(request.GET.get("run", "")) or uuid.uuid4()
     try:
         mock_rehearsals.run_all_steps(agent, row, run, actor=person(request))
     except DomainError as error:

@@ -216,6 +216,7 @@ def test_people_do_not_see_the_contents_of_a_thread_with_sensitive_values(client
     thread = begin_thread(client)
     for _ in range(2):
         client.post(url(), {"arguments": {"Zip_code": "0150"}, "thread": thread})
+    Thread.objects.update(metadata={"about": "0150"})
     tool = Thread.objects.get().tool
     sensitive_values.mark(tool, actor=owner, inputs=["/Zip code"], outputs=[])
     pages = Client()
@@ -226,6 +227,7 @@ def test_people_do_not_see_the_contents_of_a_thread_with_sensitive_values(client
     shown = pages.get(f"/agents/desk/threads/{thread}/?ask=1")
     assert (shown.context["held"].values, shown.context["history"][0].values) == (None, None)
     assert shown.context["held"].notes[-1].code == "SENSITIVE"
+    assert "0150" not in shown.content.decode()
 
 
 def test_the_history_says_which_state_is_the_one_of_now(client, runs, owner, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import re
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from django.test import Client
@@ -284,12 +285,18 @@ def test_the_steps_before_an_error_are_kept(client, designer, desk, monkeypatch)
     assert [str(message) for message in page.context["messages"]] == ["Run this step by hand."]
 
 
-def test_a_slow_test_states_that_it_stopped(client, designer, desk, monkeypatch):
+def test_a_slow_test_is_continued_by_its_user(client, designer, desk, monkeypatch):
     editing.create_procedure(desk, actor=designer, title="Weather", body="1. authenticate()\n2. look_up()")
-    monkeypatch.setattr(mock_rehearsals, "MAX_SECONDS", -1.0)
-    page = client.post(f"{URL}procedures/weather/run/", follow=True)
-    assert page.context["rehearsal"].done == 0
+    clock = iter([0.0, 0.0, 1.0, mock_rehearsals.MAX_SECONDS + 1])
+    with monkeypatch.context() as slow:
+        slow.setattr(mock_rehearsals, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        page = client.post(f"{URL}procedures/weather/run/", follow=True)
+    assert (page.context["rehearsal"].done, page.context["rehearsal"].can_continue) == (1, True)
     assert list(page.context["messages"])
+    again = f"{URL}procedures/weather/run/?run={page.context['run']}"
+    assert f'action="{again}"' in page.content.decode()
+    walk = client.post(again, follow=True).context["rehearsal"]
+    assert (walk.run, walk.state, walk.can_continue) == (page.context["run"], "passed", False)
 
 
 def test_a_viewer_cannot_press_it(client, desk):
