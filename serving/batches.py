@@ -110,7 +110,7 @@ def run(
     until: Until = Until.ALL,
 ) -> BatchResult:
     """Run the calls and return their results."""
-    deadline = time.monotonic() + seconds
+    caller, deadline = _Caller(release, actor, key), time.monotonic() + seconds
     if until != Until.ALL:
         # The ids allow to find and cancel the other calls.
         batch_calls = [
@@ -122,7 +122,7 @@ def run(
             )
             for call in batch_calls
         ]
-    first_index, sent_before = _find_earlier_results(batch_calls, until, actor, key)
+    first_index, sent_before = caller.find_earlier_results(batch_calls, until)
     state = _BatchState(until, first_index)
     give_back()
     parallel_count = min(
@@ -133,7 +133,7 @@ def run(
         for index, call in enumerate(batch_calls):
             # A call that was sent before is not sent again, and returns its result.
             is_over = NEVER if call.wish.call_id in sent_before else state.are_over
-            make = partial(_run_when_possible, release, call, deadline, is_over, actor, key)
+            make = partial(caller.run_when_possible, call, deadline, is_over)
             future = threads.submit(copy_context().run, state.run, index, make)
             ids[future] = call.wish.call_id
         waiting = set(ids)
@@ -142,8 +142,71 @@ def run(
             _, waiting = wait(waiting, timeout=pause, return_when=FIRST_COMPLETED)
             call_ids = [call_id for future in waiting if (call_id := ids[future])]
             if state.are_over.is_set() and call_ids:
-                _cancel_calls(call_ids, release, actor, key)
+                caller.cancel_calls(call_ids)
         return BatchResult(answers=[future.result() for future in ids], first=state.first)
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """A caller that runs several tools of a release together."""
+
+    release: Release
+    actor: User
+    key: ApiKey | None
+
+    def find_earlier_results(
+        self, batch_calls: Sequence[BatchCall], until: Until
+    ) -> tuple[int | None, set[ClientCallId]]:
+        # For a batch that is sent again: the call that ended the wait then, and the calls that were sent.
+        if until == Until.ALL:
+            return None, set()
+        indexes = {call.wish.call_id: index for index, call in enumerate(batch_calls) if call.wish.call_id}
+        ids = {
+            derived: call_id
+            for call_id in indexes
+            for derived in calls.keys_of(call_id, actor=self.actor, key=self.key)
+        }
+        rows = Call.objects.filter(key__in=ids, requested_by=self.actor, api_key=self.key, continues=None)
+        earlier = [(ids[row.key], row.outcome) for row in rows.order_by("finished_at", "pk")]
+        ending_indexes = (
+            indexes[call_id] for call_id, outcome in earlier if outcome and until.is_over_with(outcome)
+        )
+        return next(ending_indexes, None), {call_id for call_id, _ in earlier}
+
+    def cancel_calls(self, ids: Sequence[ClientCallId]) -> None:
+        reason = f"{calls.runtime_of(self.release, self.key).why} Another call of its array came first."
+        active = Call.objects.filter(status__in=ACTIVE_CALLS)
+        rows = calls.made_with(ids, active, actor=self.actor, key=self.key)
+        try:
+            for call in rows.select_related("version__tool__endpoint__vendor", "activity"):
+                with suppress(DomainError):  # it has ended in the meantime
+                    cancellation.cancel(call, actor=self.actor, why=reason)
+        except DatabaseError:
+            logger.exception("calls of a batch that are not waited for were not cancelled")
+        give_back()
+
+    def run_when_possible(self, batch_call: BatchCall, deadline: float, is_over: Event) -> Answer:
+        pause = FIRST_PAUSE
+        is_admitted, wish, is_waited_for = False, batch_call.wish, batch_call.wish.mode == Mode.WAIT
+        tool = sealed(self.release).tool(wish.tool, wish.sub_agent)
+        default_deadline = tool.retry_policy.give_up_after_seconds if tool else requesting.DEADLINE
+        while (remaining := ceil(deadline - time.monotonic())) > 0:
+            if is_over.is_set():
+                raise NotWaitedForError
+            if not is_admitted:
+                batch_call.admit()
+                is_admitted = True
+            if is_waited_for and (wish.deadline_seconds or default_deadline) > remaining:
+                wish = replace(wish, deadline_seconds=remaining)
+            try:
+                return calls.run(self.release, wish, actor=self.actor, key=self.key)
+            except (TooManyCallsError, NoRoomError):
+                if not is_waited_for:
+                    raise
+            give_back()
+            is_over.wait(pause)
+            pause = min(pause * 1.5, MAX_PAUSE)
+        raise NoTimeError
 
 
 class _BatchState:
@@ -178,60 +241,3 @@ class _BatchState:
             if self.first is None:
                 self.first = index
                 self.are_over.set()
-
-
-def _find_earlier_results(
-    batch_calls: Sequence[BatchCall], until: Until, actor: User, key: ApiKey | None
-) -> tuple[int | None, set[ClientCallId]]:
-    # For a batch that is sent again: the call that ended the wait then, and the calls that were sent.
-    if until == Until.ALL:
-        return None, set()
-    indexes = {call.wish.call_id: index for index, call in enumerate(batch_calls) if call.wish.call_id}
-    ids = {
-        derived: call_id for call_id in indexes for derived in calls.keys_of(call_id, actor=actor, key=key)
-    }
-    rows = Call.objects.filter(key__in=ids, requested_by=actor, api_key=key, continues=None)
-    earlier = [(ids[row.key], row.outcome) for row in rows.order_by("finished_at", "pk")]
-    ending_indexes = (
-        indexes[call_id] for call_id, outcome in earlier if outcome and until.is_over_with(outcome)
-    )
-    return next(ending_indexes, None), {call_id for call_id, _ in earlier}
-
-
-def _cancel_calls(ids: Sequence[ClientCallId], release: Release, actor: User, key: ApiKey | None) -> None:
-    reason = f"{calls.runtime_of(release, key).why} Another call of its array came first."
-    active = Call.objects.filter(status__in=ACTIVE_CALLS)
-    rows = calls.made_with(ids, active, actor=actor, key=key)
-    try:
-        for call in rows.select_related("version__tool__endpoint__vendor", "activity"):
-            with suppress(DomainError):  # it has ended in the meantime
-                cancellation.cancel(call, actor=actor, why=reason)
-    except DatabaseError:
-        logger.exception("calls of a batch that are not waited for were not cancelled")
-    give_back()
-
-
-def _run_when_possible(
-    release: Release, batch_call: BatchCall, deadline: float, is_over: Event, actor: User, key: ApiKey | None
-) -> Answer:
-    pause = FIRST_PAUSE
-    is_admitted, wish, is_waited_for = False, batch_call.wish, batch_call.wish.mode == Mode.WAIT
-    tool = sealed(release).tool(wish.tool, wish.sub_agent)
-    default_deadline = tool.retry_policy.give_up_after_seconds if tool else requesting.DEADLINE
-    while (remaining := ceil(deadline - time.monotonic())) > 0:
-        if is_over.is_set():
-            raise NotWaitedForError
-        if not is_admitted:
-            batch_call.admit()
-            is_admitted = True
-        if is_waited_for and (wish.deadline_seconds or default_deadline) > remaining:
-            wish = replace(wish, deadline_seconds=remaining)
-        try:
-            return calls.run(release, wish, actor=actor, key=key)
-        except (TooManyCallsError, NoRoomError):
-            if not is_waited_for:
-                raise
-        give_back()
-        is_over.wait(pause)
-        pause = min(pause * 1.5, MAX_PAUSE)
-    raise NoTimeError

@@ -125,6 +125,183 @@ class Wish:
     side: CallerSide = USUAL
 
 
+@dataclass(frozen=True)
+class _Runner:
+    """The runner of a call: an activity, the model itself, or the vendor."""
+
+    activity: ActivityVersion | None = None
+    is_latent: bool = False
+
+    @property
+    def acts(self) -> bool:
+        if self.is_latent:
+            return False
+        return self.activity is None or kinds.get(self.activity.kind).acts
+
+
+@dataclass(frozen=True)
+class _RequestedCall:
+    """A request of a caller to run a tool of a release."""
+
+    release: Release
+    wish: Wish
+    actor: User
+    key: ApiKey | None
+
+    def made_before(self, tool: ReleasedTool) -> Answer | None:
+        # The outcome is returned even if the call's thread is gone or its version is no longer shown.
+        if self.wish.call_id is None or (self.wish.thread is None and self.wish.ordinal is None):
+            return None
+        rows = Call.objects.select_related("version__tool__endpoint__vendor", "thread")
+        earlier_calls = made_with([self.wish.call_id], rows, actor=self.actor, key=self.key).filter(
+            tool=tool.id, continues=None
+        )
+        call = earlier_calls.filter(agent=self.release.agent_id, sub_agent=self.wish.sub_agent).first()
+        if call is None:
+            return None
+        user = (
+            end_users.digest_of(self.release.agent_id, self.wish.on_behalf_of.name)
+            if self.wish.on_behalf_of
+            else ""
+        )
+        called_tool = fresh_signatures.tool_as_called(tool, call.version)
+        vendor_arguments = names.map_to_vendor(
+            called_tool.signature, call.version.decoded(), self.wish.arguments, self.wish.format_
+        )
+        if self.wish.configuration is not None:
+            vendor_arguments |= _configured(call.version, self.wish.configuration)
+        request_facts = (
+            self.wish.thread,
+            self.wish.ordinal or called_tool.version.ordinal,
+            user,
+            canonical(vendor_arguments),
+        )
+        thread_key = call.thread.key if call.thread else None
+        if request_facts != (thread_key, call.version.ordinal, call.on_behalf_of, canonical(call.arguments)):
+            return None
+        seconds = call.deadline_seconds if call.mode == Mode.WAIT else 0
+        return answer_of(
+            masked_call(invocation.follow(call, seconds), self.key), called_tool, self.wish.format_
+        )
+
+    @transaction.atomic
+    def hand_over(self, transfer: ReleasedTool) -> str:
+        """Record the transfer and return the slug of the sub-agent. Sends nothing. Raises ArgumentsError."""
+        format_wires = wires(transfer.signature, self.wish.format_)
+        if extra_arguments := wire.arguments_for_the_vendor(
+            transfer.signature, format_wires, self.wish.arguments
+        ):
+            fields = dict.fromkeys(extra_arguments, wire.UNKNOWN)
+            error = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
+            raise ArgumentsError(Outcome("invalid_arguments", error=error))
+        facts = {
+            "from": self.wish.sub_agent or self.release.agent.slug,
+            "to": transfer.tool_id,
+            "as": transfer.signature.name,
+        }
+        reason = runtime_of(self.release, self.key).why
+        audit.record(
+            self.actor, "hand over", self.release, after=facts, why=reason, agent=self.release.agent_id
+        )
+        return transfer.tool_id
+
+    def send(self, tool: ReleasedTool) -> Call:
+        # Returns a new call, or the one that was sent with this id before.
+        thread = (
+            threads_of(self.release.agent_id, self.key).filter(key=self.wish.thread).first()
+            if self.wish.thread
+            else None
+        )
+        if self.wish.thread and thread is None:
+            raise invalid(thread="There is no such thread of this agent that you may use.")
+        version = released_version(tool)
+        signature = version.decoded()
+        place, runner = self.find_runner(tool)
+        vendor_arguments = names.map_to_vendor(
+            tool.signature, signature, self.wish.arguments, self.wish.format_
+        )
+        if self.wish.configuration is not None:
+            vendor_arguments |= _configured(version, self.wish.configuration)
+        is_destructive = tool.signature.annotations.destructive and not signature.annotations.destructive
+        if is_destructive and runner.acts and not self.wish.is_confirmed:
+            raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
+        if self.wish.mode == Mode.WAIT and self.wish.callback:
+            message = "A call that is waited for calls no address back. Say “mode”: “async”."
+            raise DomainError("invalid", message, fields={"callback": message})
+        make: Callable[..., Call] = invocation.call_now
+        if runner.is_latent:
+            output_name, output = "_output" if self.wish.is_a_models else "output", None
+            if self.wish.output is not None:
+                output = latent.output_outcome(
+                    parse_output(tool.signature, self.wish.output, self.wish.format_, member_name=output_name)
+                )
+            make = partial(
+                latent.request,
+                output=output,
+                mode=self.wish.mode,
+                callback=self.wish.callback,
+            )
+        elif self.wish.is_made_here:
+            make = invocation.call_beside
+        elif self.wish.mode != Mode.WAIT:
+            make = partial(requesting.request_call, mode=self.wish.mode, callback=self.wish.callback)
+        try:
+            return make(
+                version,
+                actor=self.actor,
+                arguments=vendor_arguments,
+                # A client that reads the stream of its own request also waits; progress extends its deadline.
+                deadline_seconds=deadline_of(
+                    Mode.WAIT if self.wish.is_made_here else self.wish.mode, self.wish.deadline_seconds
+                ),
+                is_confirmed=self.wish.is_confirmed,
+                call_id=self.wish.call_id,
+                runtime=runtime_of(
+                    self.release,
+                    self.key,
+                    self.wish.sub_agent,
+                    tool.signature.name,
+                    self.wish.on_behalf_of,
+                    self.wish.site,
+                    self.wish.side,
+                ),
+                terms=Terms(policy=tool.retry_policy, effects=tool.signature.annotations),
+                thread=threads.begin(thread, version) if thread else None,
+                reasoning=self.wish.reasoning,
+                mark=self.wish.mark,
+                activity=runner.activity,
+                environment=place.name if place else "",
+                # The model does not see a configuration, so it is validated with the vendor's whole schema.
+                has_valid_arguments=self.wish.configuration is None,
+            )
+        except ArgumentsError as error:
+            caller_error = names.map_error_to_caller(
+                tool.signature, error.outcome.error, self.wish.format_, self.wish.arguments
+            )
+            raise ArgumentsError(replace(error.outcome, error=caller_error)) from error
+
+    def find_runner(self, tool: ReleasedTool) -> tuple[Place | None, _Runner]:
+        place = environments.choose_environment(self.release, self.key, self.wish.environment)
+        subject = Subject.of_released(tool)
+        resolution = environments.resolve(place, subject, agent=self.release.agent_id)
+        name = tool.signature.name
+        shown_activity = resolution.activity_shown_to_model(name)
+        if self.wish.activity is not None and self.wish.activity != shown_activity:
+            runner = (
+                f"by “{printable(shown_activity, 100)}”"
+                if shown_activity
+                else "by none, so the model answers itself"
+            )
+            message = f"“{name}” is carried out {runner}, and not as the call has it. Read the tools again."
+            raise DomainError("activity_mismatch", message, fields={"_activity": message}, status=409)
+        if self.wish.output is not None and resolution.runs != "latent" and not self.wish.is_a_models:
+            message = f"Something runs for “{name}” here, so it takes no output of a model. Nothing was run."
+            raise DomainError("not_latent", message, fields={"output": message}, status=409)
+        if resolution.unrecorded_name:
+            environments.record_named(self.release.agent_id, {subject: resolution})
+        return place, _Runner(environments.version_of(resolution), is_latent=resolution.runs == "latent")
+
+
 def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Answer:
     """Run the tool or transfer that the model knows by this name, and wait for the result.
 
@@ -137,49 +314,19 @@ def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Ans
     tool = find(wish.tool, wish.sub_agent)
     if tool is None:
         raise UnknownToolError(wish.tool)
-    if earlier_answer := _made_before(release, tool, wish, actor=actor, key=key):
+    requested = _RequestedCall(release, wish, actor, key)
+    if earlier_answer := requested.made_before(tool):
         return earlier_answer
     if wish.ordinal is not None:
         tool = fresh_signatures.tool_in_version(tool, wish.ordinal)
     try:
         if tool.signature.kind == transfers.KIND:
-            target = _hand_over(release, tool, wish, actor=actor, key=key)
+            target = requested.hand_over(tool)
             return Answer(tool=tool, outcome=transfers.KIND, transfer_to=target, format_=wish.format_)
-        call = _call(release, tool, wish, actor=actor, key=key)
+        call = requested.send(tool)
     except ArgumentsError as error:
         return _refused(tool, error, wish.format_)
     return answer_of(masked_call(call, key), tool, wish.format_)
-
-
-def _made_before(
-    release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None
-) -> Answer | None:
-    # The outcome is returned even if the call's thread is gone or its version is no longer shown.
-    if wish.call_id is None or (wish.thread is None and wish.ordinal is None):
-        return None
-    rows = Call.objects.select_related("version__tool__endpoint__vendor", "thread")
-    earlier_calls = made_with([wish.call_id], rows, actor=actor, key=key).filter(tool=tool.id, continues=None)
-    call = earlier_calls.filter(agent=release.agent_id, sub_agent=wish.sub_agent).first()
-    if call is None:
-        return None
-    user = end_users.digest_of(release.agent_id, wish.on_behalf_of.name) if wish.on_behalf_of else ""
-    called_tool = fresh_signatures.tool_as_called(tool, call.version)
-    vendor_arguments = names.map_to_vendor(
-        called_tool.signature, call.version.decoded(), wish.arguments, wish.format_
-    )
-    if wish.configuration is not None:
-        vendor_arguments |= _configured(call.version, wish.configuration)
-    request_facts = (
-        wish.thread,
-        wish.ordinal or called_tool.version.ordinal,
-        user,
-        canonical(vendor_arguments),
-    )
-    thread_key = call.thread.key if call.thread else None
-    if request_facts != (thread_key, call.version.ordinal, call.on_behalf_of, canonical(call.arguments)):
-        return None
-    seconds = call.deadline_seconds if call.mode == Mode.WAIT else 0
-    return answer_of(masked_call(invocation.follow(call, seconds), key), called_tool, wish.format_)
 
 
 def made_with(
@@ -347,134 +494,6 @@ def tool_within(release: Release, call: Call | Thread) -> ReleasedTool | None:
     items = (*document.tools, *document.context) if document else ()
     tool = next((row for row in items if row.id == call.tool_id), None)
     return fresh_signatures.tool_as_called(tool, call.version) if tool and call.version else tool
-
-
-@transaction.atomic
-def _hand_over(
-    release: Release, transfer: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None
-) -> str:
-    """Record the transfer and return the slug of the sub-agent. Nothing is sent; raises ArgumentsError."""
-    format_wires = wires(transfer.signature, wish.format_)
-    if extra_arguments := wire.arguments_for_the_vendor(transfer.signature, format_wires, wish.arguments):
-        fields = dict.fromkeys(extra_arguments, wire.UNKNOWN)
-        error = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
-        raise ArgumentsError(Outcome("invalid_arguments", error=error))
-    facts = {
-        "from": wish.sub_agent or release.agent.slug,
-        "to": transfer.tool_id,
-        "as": transfer.signature.name,
-    }
-    reason = runtime_of(release, key).why
-    audit.record(actor, "hand over", release, after=facts, why=reason, agent=release.agent_id)
-    return transfer.tool_id
-
-
-def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None) -> Call:
-    # Returns a new call, or the one that was sent with this id before.
-    thread = threads_of(release.agent_id, key).filter(key=wish.thread).first() if wish.thread else None
-    if wish.thread and thread is None:
-        raise invalid(thread="There is no such thread of this agent that you may use.")
-    version = released_version(tool)
-    signature = version.decoded()
-    place, runner = _find_runner(release, tool, wish, key)
-    vendor_arguments = names.map_to_vendor(tool.signature, signature, wish.arguments, wish.format_)
-    if wish.configuration is not None:
-        vendor_arguments |= _configured(version, wish.configuration)
-    is_destructive = tool.signature.annotations.destructive and not signature.annotations.destructive
-    if is_destructive and runner.acts and not wish.is_confirmed:
-        raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
-    if wish.mode == Mode.WAIT and wish.callback:
-        message = "A call that is waited for calls no address back. Say “mode”: “async”."
-        raise DomainError("invalid", message, fields={"callback": message})
-    make: Callable[..., Call] = invocation.call_now
-    if runner.is_latent:
-        output_name, output = "_output" if wish.is_a_models else "output", None
-        if wish.output is not None:
-            output = latent.output_outcome(
-                parse_output(tool.signature, wish.output, wish.format_, member_name=output_name)
-            )
-        make = partial(
-            latent.request,
-            output=output,
-            mode=wish.mode,
-            callback=wish.callback,
-        )
-    elif wish.is_made_here:
-        make = invocation.call_beside
-    elif wish.mode != Mode.WAIT:
-        make = partial(requesting.request_call, mode=wish.mode, callback=wish.callback)
-    try:
-        return make(
-            version,
-            actor=actor,
-            arguments=vendor_arguments,
-            # A client that reads the stream of its own request also waits; progress extends its deadline.
-            deadline_seconds=deadline_of(
-                Mode.WAIT if wish.is_made_here else wish.mode, wish.deadline_seconds
-            ),
-            is_confirmed=wish.is_confirmed,
-            call_id=wish.call_id,
-            runtime=runtime_of(
-                release,
-                key,
-                wish.sub_agent,
-                tool.signature.name,
-                wish.on_behalf_of,
-                wish.site,
-                wish.side,
-            ),
-            terms=Terms(policy=tool.retry_policy, effects=tool.signature.annotations),
-            thread=threads.begin(thread, version) if thread else None,
-            reasoning=wish.reasoning,
-            mark=wish.mark,
-            activity=runner.activity,
-            environment=place.name if place else "",
-            # The model does not see a configuration, so it is validated with the vendor's whole schema.
-            has_valid_arguments=wish.configuration is None,
-        )
-    except ArgumentsError as error:
-        caller_error = names.map_error_to_caller(
-            tool.signature, error.outcome.error, wish.format_, wish.arguments
-        )
-        raise ArgumentsError(replace(error.outcome, error=caller_error)) from error
-
-
-@dataclass(frozen=True)
-class _Runner:
-    """The runner of a call: an activity, the model itself, or the vendor."""
-
-    activity: ActivityVersion | None = None
-    is_latent: bool = False
-
-    @property
-    def acts(self) -> bool:
-        if self.is_latent:
-            return False
-        return self.activity is None or kinds.get(self.activity.kind).acts
-
-
-def _find_runner(
-    release: Release, tool: ReleasedTool, wish: Wish, key: ApiKey | None
-) -> tuple[Place | None, _Runner]:
-    place = environments.choose_environment(release, key, wish.environment)
-    subject = Subject.of_released(tool)
-    resolution = environments.resolve(place, subject, agent=release.agent_id)
-    name = tool.signature.name
-    shown_activity = resolution.activity_shown_to_model(name)
-    if wish.activity is not None and wish.activity != shown_activity:
-        runner = (
-            f"by “{printable(shown_activity, 100)}”"
-            if shown_activity
-            else "by none, so the model answers itself"
-        )
-        message = f"“{name}” is carried out {runner}, and not as the call has it. Read the tools again."
-        raise DomainError("activity_mismatch", message, fields={"_activity": message}, status=409)
-    if wish.output is not None and resolution.runs != "latent" and not wish.is_a_models:
-        message = f"Something runs for “{name}” here, so it takes no output of a model. Nothing was run."
-        raise DomainError("not_latent", message, fields={"output": message}, status=409)
-    if resolution.unrecorded_name:
-        environments.record_named(release.agent_id, {subject: resolution})
-    return place, _Runner(environments.version_of(resolution), is_latent=resolution.runs == "latent")
 
 
 def _configured(version: ToolVersion, configuration: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ first worker died before it could store the id. No run is started twice.
 import logging
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.db.models.functions import Now
@@ -67,7 +67,7 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
     ):
         give_back()
         try:
-            outcome = _poll(call, session, protocol, heartbeat)
+            outcome = _RemoteRun(call, session, protocol).poll(heartbeat)
         except ProtocolError as exc:
             outcome = outcomes.after(exc)
     if heartbeat.is_lost and not call.remote_run:
@@ -86,70 +86,78 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
     return outcome
 
 
-def _poll(call: Call, session: Session, protocol: Protocol, heartbeat: CallHeartbeat) -> Outcome | None:
-    run = call.remote_run or _start_or_find(call, session, protocol)
-    if not isinstance(run, str):
-        return run
-    ends, pause = time.monotonic() + POLL_SECONDS, FIRST_PAUSE
-    while not heartbeat.is_lost:
-        try:
-            if outcome := protocol.look(session, call.version.decoded(), run):
-                return outcome
-        except UnavailableError as exc:
-            logger.info("the run of call %s could not be polled: %s", call.pk, exc.code)
-        if _is_late(call):
+@dataclass(frozen=True)
+class _RemoteRun:
+    """The run of a call at its vendor, in a session."""
+
+    call: Call
+    session: Session
+    protocol: Protocol
+
+    def poll(self, heartbeat: CallHeartbeat) -> Outcome | None:
+        run = self.call.remote_run or self.start_or_find()
+        if not isinstance(run, str):
+            return run
+        ends, pause = time.monotonic() + POLL_SECONDS, FIRST_PAUSE
+        while not heartbeat.is_lost:
             try:
-                protocol.stop(session, run)
-            except ProtocolError:
-                consequence = "The run could not be cancelled and may still be running."
-            else:
-                consequence = "The run was cancelled."
-            message = f"The run did not end within {call.deadline_seconds} seconds. {consequence}"
-            return outcomes.failed("unavailable", "DEADLINE", message)
-        if time.monotonic() + pause > ends:
-            return None
-        time.sleep(pause)
-        pause = min(pause * 1.5, MAX_PAUSE)
-    return None
-
-
-def _start_or_find(call: Call, session: Session, protocol: Protocol) -> str | Outcome | None:
-    """Return the id of the run. Start it unless an earlier worker did. None: try again later."""
-    if not call.is_taken_up:
-        run = _start(call, session, protocol)
-    else:
-        try:
-            run = protocol.find(session) or ""
-        except UnavailableError:
-            if _is_late(call):
-                raise
-            return None
-    if isinstance(run, Outcome):
-        return run
-    if not run:
-        return outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)
-    failpoint("run-begun")
-    is_stored = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).update(remote_run=run)
-    give_back()
-    call.remote_run = run
-    if not is_stored:
-        # In a session of its own, because this one is interrupted by the end of the call.
-        _stop_late_start(call)
+                if outcome := self.protocol.look(self.session, self.call.version.decoded(), run):
+                    return outcome
+            except UnavailableError as exc:
+                logger.info("the run of call %s could not be polled: %s", self.call.pk, exc.code)
+            if _is_late(self.call):
+                try:
+                    self.protocol.stop(self.session, run)
+                except ProtocolError:
+                    consequence = "The run could not be cancelled and may still be running."
+                else:
+                    consequence = "The run was cancelled."
+                message = f"The run did not end within {self.call.deadline_seconds} seconds. {consequence}"
+                return outcomes.failed("unavailable", "DEADLINE", message)
+            if time.monotonic() + pause > ends:
+                return None
+            time.sleep(pause)
+            pause = min(pause * 1.5, MAX_PAUSE)
         return None
-    failpoint("run-started")
-    return run
 
+    def start_or_find(self) -> str | Outcome | None:
+        """Return the id of the run. Start it unless an earlier worker did. None: try again later."""
+        if not self.call.is_taken_up:
+            run = self.start()
+        else:
+            try:
+                run = self.protocol.find(self.session) or ""
+            except UnavailableError:
+                if _is_late(self.call):
+                    raise
+                return None
+        if isinstance(run, Outcome):
+            return run
+        if not run:
+            return outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)
+        failpoint("run-begun")
+        is_stored = Call.objects.filter(pk=self.call.pk, status=CallStatus.RUNNING).update(remote_run=run)
+        give_back()
+        self.call.remote_run = run
+        if not is_stored:
+            # In a session of its own, because this one is interrupted by the end of the call.
+            _stop_late_start(self.call)
+            return None
+        failpoint("run-started")
+        return run
 
-def _start(call: Call, session: Session, protocol: Protocol) -> Outcome | str:
-    tool, version = call.version.tool, call.version
-    try:
-        return protocol.start(session, tool.tool_id, version.label or None, version.decoded(), call.arguments)
-    except UnavailableError:
-        # Perhaps only the reply was lost.
-        with suppress(ProtocolError):
-            if run_id := protocol.find(session):
-                return run_id
-        raise
+    def start(self) -> Outcome | str:
+        tool, version = self.call.version.tool, self.call.version
+        try:
+            return self.protocol.start(
+                self.session, tool.tool_id, version.label or None, version.decoded(), self.call.arguments
+            )
+        except UnavailableError:
+            # Perhaps only the reply was lost.
+            with suppress(ProtocolError):
+                if run_id := self.protocol.find(self.session):
+                    return run_id
+            raise
 
 
 def _stop_late_start(call: Call) -> None:

@@ -39,14 +39,135 @@ class _UnconvertibleError(Exception):
     pass
 
 
+@dataclass(frozen=True)
+class _Converter:
+    root: Mapping[str, Any]
+
+    def servers(self, schemes: Any) -> list[dict[str, str]]:
+        path = str(self.root.get("basePath") or "/")
+        host = self.root.get("host")
+        if not isinstance(host, str) or not host:
+            return [{"url": path}]
+        supported = [scheme for scheme in _list(schemes) if scheme in ("http", "https")]
+        # Where the document leaves a choice, calls use the scheme by which the document itself is read.
+        scheme = f"{supported[0]}:" if len(supported) == 1 else ""
+        return [{"url": f"{scheme}//{host}/{path.lstrip('/')}".rstrip("/")}]
+
+    def path_item(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(item.get("$ref"), str):
+            item = {**_object(self.resolved(item)), **{m: v for m, v in item.items() if m != "$ref"}}
+        converted_item: dict[str, Any] = {}
+        for method in METHODS:
+            if method in item:
+                converted_item[method] = self.operation(item, item[method])
+        return converted_item
+
+    def operation(self, item: Mapping[str, Any], operation: Any) -> Any:
+        if not isinstance(operation, dict):
+            return operation
+        try:
+            parameters = self.parameters(item, operation)
+            body = self.body(operation, parameters)
+            plain = [_parameter(row) for row in parameters if row.get("in") not in ("body", "formData")]
+        except _UnconvertibleError as error:
+            return Unreadable(str(error))
+        dropped = {"parameters", "consumes", "produces", "schemes", "responses", "requestBody", "servers"}
+        converted_operation = {member: value for member, value in operation.items() if member not in dropped}
+        produced = _media(operation.get("produces", self.root.get("produces"))) or [JSON]
+        responses = {}
+        for code, raw in _object(operation.get("responses")).items():
+            response = self.resolved(raw)
+            if not isinstance(response, dict):
+                continue
+            converted_response = {"description": response.get("description", "")}
+            if "schema" in response:
+                described = {"schema": _schema(response["schema"])}
+                converted_response["content"] = {media: dict(described) for media in produced}
+            responses[str(code)] = converted_response
+        converted_operation["responses"] = responses
+        if plain:
+            converted_operation["parameters"] = plain
+        if body:
+            converted_operation["requestBody"] = body
+        servers = self.servers(operation.get("schemes", self.root.get("schemes")))
+        if servers != self.servers(self.root.get("schemes")):
+            converted_operation["servers"] = servers
+        return converted_operation
+
+    def parameters(self, item: Mapping[str, Any], operation: Mapping[str, Any]) -> list[dict[str, Any]]:
+        # The parameters of the path and of the operation, which override; there is at most one body.
+        merged: dict[tuple[object, object], dict[str, Any]] = {}
+        for holder in (item, operation):
+            rows = holder.get("parameters") or []
+            if not isinstance(rows, list):
+                raise _UnconvertibleError("“parameters” is not an array.")
+            for raw in rows:
+                parameter = self.resolved(raw)
+                if not isinstance(parameter, dict):
+                    raise _UnconvertibleError(
+                        "A parameter is no object, or refers to nothing in the document."
+                    )
+                place = parameter.get("in")
+                key = (place, "" if place == "body" else str(parameter.get("name")))
+                merged.pop(key, None)
+                merged[key] = parameter
+        return list(merged.values())
+
+    def body(self, operation: Mapping[str, Any], parameters: list[dict[str, Any]]) -> dict[str, Any] | None:
+        consumed = _media(operation.get("consumes", self.root.get("consumes")))
+        fields = [row for row in parameters if row.get("in") == "formData"]
+        if fields:
+            has_files = any(field.get("type") == "file" for field in fields)
+            is_multipart = has_files or (MULTIPART in consumed and FORM not in consumed)
+            properties, encodings = {}, {}
+            for field in fields:
+                name = str(field.get("name"))
+                properties[name] = _value_schema(field)
+                if isinstance(properties[name], dict) and "description" in field:
+                    properties[name]["description"] = field["description"]
+                if field.get("type") == "array":
+                    style, explode = _style(field)
+                    if is_multipart and not explode:
+                        raise _UnconvertibleError(_why_no_format(field))
+                    if not is_multipart:
+                        encodings[name] = {"style": style, "explode": explode}
+            required = [str(field.get("name")) for field in fields if field.get("required") is True]
+            schema: dict[str, Any] = {"type": "object", "properties": properties}
+            described: dict[str, Any] = {"schema": schema | ({"required": required} if required else {})}
+            if encodings:
+                described["encoding"] = encodings
+            return {"content": {MULTIPART if is_multipart else FORM: described}, "required": bool(required)}
+        body = next((row for row in parameters if row.get("in") == "body"), None)
+        if body is None:
+            return None
+        described = {"schema": _schema(body.get("schema", {}))}
+        content = {media: dict(described) for media in consumed or [JSON]}
+        request_body = {"content": content, "required": body.get("required") is True}
+        return request_body | ({"description": body["description"]} if "description" in body else {})
+
+    def resolved(self, value: Any) -> Any:
+        """Return the value that a reference within the document points to, or None."""
+        for _ in range(_MAX_REFERENCES):
+            reference = value.get("$ref") if isinstance(value, dict) else None
+            if not isinstance(reference, str):
+                return value
+            try:
+                steps = pointers.split_fragment(reference)
+                value = pointers.resolve(self.root, steps) if steps else None
+            except pointers.PointerError:
+                return None
+        return None
+
+
 def converted(root: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same API as an OpenAPI 3.0 document. `paths` must be an object, if it is there."""
+    converter = _Converter(root)
     document: dict[str, Any] = {
         "openapi": "3.0.3",
         "info": root.get("info", {}),
-        "servers": _servers(root, root.get("schemes")),
+        "servers": converter.servers(root.get("schemes")),
         "paths": {
-            path: _path_item(root, item) if isinstance(item, dict) and not path.startswith("x-") else item
+            path: converter.path_item(item) if isinstance(item, dict) and not path.startswith("x-") else item
             for path, item in root.get("paths", {}).items()
         },
         "components": {
@@ -58,80 +179,6 @@ def converted(root: Mapping[str, Any]) -> dict[str, Any]:
         },
     }
     return document | ({"security": root["security"]} if "security" in root else {})
-
-
-def _servers(root: Mapping[str, Any], schemes: Any) -> list[dict[str, str]]:
-    path = str(root.get("basePath") or "/")
-    host = root.get("host")
-    if not isinstance(host, str) or not host:
-        return [{"url": path}]
-    supported = [scheme for scheme in _list(schemes) if scheme in ("http", "https")]
-    # Where the document leaves a choice, calls use the scheme by which the document itself is read.
-    scheme = f"{supported[0]}:" if len(supported) == 1 else ""
-    return [{"url": f"{scheme}//{host}/{path.lstrip('/')}".rstrip("/")}]
-
-
-def _path_item(root: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(item.get("$ref"), str):
-        item = {**_object(_resolved(root, item)), **{m: v for m, v in item.items() if m != "$ref"}}
-    converted_item: dict[str, Any] = {}
-    for method in METHODS:
-        if method in item:
-            converted_item[method] = _operation(root, item, item[method])
-    return converted_item
-
-
-def _operation(root: Mapping[str, Any], item: Mapping[str, Any], operation: Any) -> Any:
-    if not isinstance(operation, dict):
-        return operation
-    try:
-        parameters = _parameters(root, item, operation)
-        body = _body(root, operation, parameters)
-        plain = [_parameter(row) for row in parameters if row.get("in") not in ("body", "formData")]
-    except _UnconvertibleError as error:
-        return Unreadable(str(error))
-    dropped = {"parameters", "consumes", "produces", "schemes", "responses", "requestBody", "servers"}
-    converted_operation = {member: value for member, value in operation.items() if member not in dropped}
-    produced = _media(operation.get("produces", root.get("produces"))) or [JSON]
-    responses = {}
-    for code, raw in _object(operation.get("responses")).items():
-        response = _resolved(root, raw)
-        if not isinstance(response, dict):
-            continue
-        converted_response = {"description": response.get("description", "")}
-        if "schema" in response:
-            described = {"schema": _schema(response["schema"])}
-            converted_response["content"] = {media: dict(described) for media in produced}
-        responses[str(code)] = converted_response
-    converted_operation["responses"] = responses
-    if plain:
-        converted_operation["parameters"] = plain
-    if body:
-        converted_operation["requestBody"] = body
-    servers = _servers(root, operation.get("schemes", root.get("schemes")))
-    if servers != _servers(root, root.get("schemes")):
-        converted_operation["servers"] = servers
-    return converted_operation
-
-
-def _parameters(
-    root: Mapping[str, Any], item: Mapping[str, Any], operation: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    # The parameters of the path and of the operation, which override; there is at most one body.
-    merged: dict[tuple[object, object], dict[str, Any]] = {}
-    for holder in (item, operation):
-        rows = holder.get("parameters") or []
-        if not isinstance(rows, list):
-            raise _UnconvertibleError("“parameters” is not an array.")
-        for raw in rows:
-            parameter = _resolved(root, raw)
-            if not isinstance(parameter, dict):
-                raise _UnconvertibleError("A parameter is no object, or refers to nothing in the document.")
-            place = parameter.get("in")
-            key = (place, "" if place == "body" else str(parameter.get("name")))
-            merged.pop(key, None)
-            merged[key] = parameter
-    return list(merged.values())
 
 
 def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,41 +215,6 @@ def _value_schema(parameter: Mapping[str, Any]) -> Any:
     return _schema({member: parameter[member] for member in _OF_SCHEMAS if member in parameter})
 
 
-def _body(
-    root: Mapping[str, Any], operation: Mapping[str, Any], parameters: list[dict[str, Any]]
-) -> dict[str, Any] | None:
-    consumed = _media(operation.get("consumes", root.get("consumes")))
-    fields = [row for row in parameters if row.get("in") == "formData"]
-    if fields:
-        has_files = any(field.get("type") == "file" for field in fields)
-        is_multipart = has_files or (MULTIPART in consumed and FORM not in consumed)
-        properties, encodings = {}, {}
-        for field in fields:
-            name = str(field.get("name"))
-            properties[name] = _value_schema(field)
-            if isinstance(properties[name], dict) and "description" in field:
-                properties[name]["description"] = field["description"]
-            if field.get("type") == "array":
-                style, explode = _style(field)
-                if is_multipart and not explode:
-                    raise _UnconvertibleError(_why_no_format(field))
-                if not is_multipart:
-                    encodings[name] = {"style": style, "explode": explode}
-        required = [str(field.get("name")) for field in fields if field.get("required") is True]
-        schema: dict[str, Any] = {"type": "object", "properties": properties}
-        described: dict[str, Any] = {"schema": schema | ({"required": required} if required else {})}
-        if encodings:
-            described["encoding"] = encodings
-        return {"content": {MULTIPART if is_multipart else FORM: described}, "required": bool(required)}
-    body = next((row for row in parameters if row.get("in") == "body"), None)
-    if body is None:
-        return None
-    described = {"schema": _schema(body.get("schema", {}))}
-    content = {media: dict(described) for media in consumed or [JSON]}
-    request_body = {"content": content, "required": body.get("required") is True}
-    return request_body | ({"description": body["description"]} if "description" in body else {})
-
-
 def _security_scheme(scheme: Any) -> Any:
     if not isinstance(scheme, dict):
         return scheme
@@ -232,20 +244,6 @@ def _to_openapi_3(schema: Schema) -> Schema:
     if isinstance(schema.get("discriminator"), str):
         schema["discriminator"] = {"propertyName": schema["discriminator"]}
     return schema
-
-
-def _resolved(root: Mapping[str, Any], value: Any) -> Any:
-    """Return the value that a reference within the document points to, or None."""
-    for _ in range(_MAX_REFERENCES):
-        reference = value.get("$ref") if isinstance(value, dict) else None
-        if not isinstance(reference, str):
-            return value
-        try:
-            steps = pointers.split_fragment(reference)
-            value = pointers.resolve(root, steps) if steps else None
-        except pointers.PointerError:
-            return None
-    return None
 
 
 def _media(types: Any) -> list[str]:

@@ -5,7 +5,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core import strict_json
@@ -94,12 +94,12 @@ class MCPServer(Server[Release]):
             # continue without them.
             refusal = Refusal(405, "method_not_allowed", "Messages of MCP are sent with POST.")
             return replace(self.refusal(refusal, b""), headers={"Allow": "POST"})
-        document = request.json()
+        document, exchange = request.json(), _Exchange(request, release)
         try:
             if clients.is_modern(request, document):
-                reply = _modern_reply(request, release, messages.read_message(document))
+                reply = exchange.modern_reply(messages.read_message(document))
             else:
-                reply = _reply_in_session(request, release, document)
+                reply = exchange.reply_in_session(document)
         except RpcError as error:
             return json_reply(messages.error(wire.id_of(document), error), error.status)
         if clients.accepts_only_events(request) and isinstance(reply.body, bytes) and reply.body:
@@ -114,133 +114,136 @@ class MCPServer(Server[Release]):
         return json_reply(messages.error(number, messages.of_refusal(refusal)), refusal.status)
 
 
-def _modern_reply(request: Request, release: Release, message: Message) -> Reply:
-    if message.id is None:
-        # No notification of a client has an effect in this era.
-        if request.headers.get(VERSION_HEADER) not in MODERN:
-            raise clients.unsupported_version(request.headers.get(VERSION_HEADER), MODERN)
-        return Reply(status=202)
-    client = clients.client_of_request(request, message)
-    if message.method == "subscriptions/listen":
-        return listening.listen(release, message, message.id)
-    number = message.id
+@dataclass(frozen=True)
+class _Exchange:
+    """One request of a client to the server of a release."""
 
-    def format_result(result: dict[str, Any]) -> Reply:
-        cache_members: dict[str, Any] = (
-            {"ttlMs": 0, "cacheScope": "private"} if message.method in CACHEABLE else {}
-        )
-        meta = {**result.get("_meta", {}), SERVER_INFO: about.server_info(release)}
-        return json_reply(
-            wire.result(number, {"resultType": "complete", **cache_members, **result, "_meta": meta})
-        )
+    request: Request
+    release: Release
 
-    if requested := following.requested_notifications(request, release, client, message):
-        return _stream_reply(request, release, client, message, requested, format_result)
-    handler = _find_handler(message.method, IN_BOTH_ERAS | MODERN_ONLY)
-    return format_result(handler(request, release, client, message.params))
+    def modern_reply(self, message: Message) -> Reply:
+        if message.id is None:
+            # No notification of a client has an effect in this era.
+            if self.request.headers.get(VERSION_HEADER) not in MODERN:
+                raise clients.unsupported_version(self.request.headers.get(VERSION_HEADER), MODERN)
+            return Reply(status=202)
+        client = clients.client_of_request(self.request, message)
+        if message.method == "subscriptions/listen":
+            return listening.listen(self.release, message, message.id)
+        number = message.id
 
+        def format_result(result: dict[str, Any]) -> Reply:
+            cache_members: dict[str, Any] = (
+                {"ttlMs": 0, "cacheScope": "private"} if message.method in CACHEABLE else {}
+            )
+            meta = {**result.get("_meta", {}), SERVER_INFO: about.server_info(self.release)}
+            return json_reply(
+                wire.result(number, {"resultType": "complete", **cache_members, **result, "_meta": meta})
+            )
 
-def _stream_reply(
-    request: Request,
-    release: Release,
-    client: Client,
-    message: Message,
-    requested: RequestedNotifications,
-    format_result: Callable[[dict[str, Any]], Reply],
-) -> Reply:
-    """Return the reply to a call with notifications. `format_result` makes the reply that has the result."""
+        if requested := following.requested_notifications(self.request, self.release, client, message):
+            return self.stream_reply(client, message, requested, format_result)
+        handler = _find_handler(message.method, IN_BOTH_ERAS | MODERN_ONLY)
+        return format_result(handler(self.request, self.release, client, message.params))
 
-    def last_reply(result: ToolCallResult) -> Reply:
+    def stream_reply(
+        self,
+        client: Client,
+        message: Message,
+        requested: RequestedNotifications,
+        format_result: Callable[[dict[str, Any]], Reply],
+    ) -> Reply:
+        """Return the reply to a call with notifications. `format_result` makes the one with the result."""
+
+        def last_reply(result: ToolCallResult) -> Reply:
+            try:
+                return format_result(results.format_result(result, self.release, client))
+            except RpcError as error:
+                return json_reply(messages.error(message.id, error))
+
+        reply = following.begin(self.request, self.release, client, message.params, requested, last_reply)
+        return reply if isinstance(reply, Reply) else format_result(reply)
+
+    def reply_in_session(self, document: object) -> Reply:
+        client = clients.client_in_session(self.request)
+        if isinstance(document, list):
+            return self.batch(client, document)
+        if response := messages.response_in(document):
+            asking.store_response(self.release, *response)
+            return Reply(status=202)
+        message = messages.read_message(document)
+        if message.id is None:
+            if message.method == "notifications/cancelled":
+                self.cancel(client, message.params)
+            return Reply(status=202)
+        headers = {}
+        client = client.marking(message.id)
+        if message.method == "initialize":
+            client = clients.client_of_handshake(message.params)
+            # The client repeats the id with each request, and it contains what the handshake settled.
+            headers = {SESSION_HEADER: client.session_id}
         try:
-            return format_result(results.format_result(result, release, client))
+            reply = self.handshake_reply(client, message, message.id)
         except RpcError as error:
-            return json_reply(messages.error(message.id, error))
+            # Before 2026-07-28 the status of HTTP is about the transport alone.
+            reply = json_reply(messages.error(message.id, error))
+        return replace(reply, headers={**reply.headers, **headers})
 
-    reply = following.begin(request, release, client, message.params, requested, last_reply)
-    return reply if isinstance(reply, Reply) else format_result(reply)
+    def handshake_reply(self, client: Client, message: Message, number: Number) -> Reply:
+        def format_result(result: dict[str, Any]) -> Reply:
+            if result.get("resultType") == "input_required":
+                if reply := asking.stream_questions(self.release, client.mark, number, result, continue_call):
+                    return reply
+                result = tools.result_without_answer(self.release, result.get("requestState"))
+            return json_reply(wire.result(number, result))
 
+        def continue_call(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
+            answered = replace(message, params={**message.params, **answers})
+            if requested := following.requested_notifications(self.request, self.release, client, answered):
+                return (
+                    yield from following.stream_within(
+                        self.request, self.release, client, answered.params, requested
+                    )
+                )
+            return self.handle(client, answered)
 
-def _reply_in_session(request: Request, release: Release, document: object) -> Reply:
-    client = clients.client_in_session(request)
-    if isinstance(document, list):
-        return _batch(request, release, client, document)
-    if response := messages.response_in(document):
-        asking.store_response(release, *response)
-        return Reply(status=202)
-    message = messages.read_message(document)
-    if message.id is None:
-        if message.method == "notifications/cancelled":
-            _cancel(release, client, message.params)
-        return Reply(status=202)
-    headers = {}
-    client = client.marking(message.id)
-    if message.method == "initialize":
-        client = clients.client_of_handshake(message.params)
-        # The client repeats the id with each request, and it contains what the handshake settled.
-        headers = {SESSION_HEADER: client.session_id}
-    try:
-        reply = _handshake_reply(request, release, client, message, message.id)
-    except RpcError as error:
-        # Before 2026-07-28 the status of HTTP is about the transport alone.
-        reply = json_reply(messages.error(message.id, error))
-    return replace(reply, headers={**reply.headers, **headers})
+        if requested := following.requested_notifications(self.request, self.release, client, message):
+            return self.stream_reply(client, message, requested, format_result)
+        return format_result(self.handle(client, message))
 
+    def cancel(self, client: Client, params: Mapping[str, Any]) -> None:
+        """Cancel the call that this client requested with the id `requestId`. A call that has ended or
+        belongs to another client is left alone. A notification has no response.
+        """
+        if (number := wire.id_of({"id": params.get("requestId")})) is None:
+            return
+        if mark := client.marking(number).mark:
+            # While a question is open no call is running: then the stream of the question is cancelled.
+            asking.cancel(self.release, mark)
+            self.release.cancel_marked(mark)
 
-def _handshake_reply(
-    request: Request, release: Release, client: Client, message: Message, number: Number
-) -> Reply:
-    def format_result(result: dict[str, Any]) -> Reply:
-        if result.get("resultType") == "input_required":
-            if reply := asking.stream_questions(release, client.mark, number, result, continue_call):
-                return reply
-            result = tools.result_without_answer(release, result.get("requestState"))
-        return json_reply(wire.result(number, result))
+    def batch(self, client: Client, documents: list[Any]) -> Reply:
+        if client.version not in clients.BATCHED or not 1 <= len(documents) <= MAX_BATCH:
+            message_text = (
+                f"Send one message at a time, or up to {MAX_BATCH} in a revision of MCP that has batches."
+            )
+            raise RpcError(INVALID_REQUEST, message_text)
+        answers = []
+        for document in documents:
+            try:
+                message = messages.read_message(document)
+                if message.id is not None:
+                    result = self.handle(client.marking(message.id), message)
+                    answers.append(wire.result(message.id, result))
+            except Exception as error:  # noqa: BLE001 - it is logged
+                # The tools of other messages have run, and a client without their results would run them
+                # again.
+                answers.append(messages.error_for(wire.id_of(document), error, self.release.refusal_for))
+        return json_reply(answers) if answers else Reply(status=202)
 
-    def continue_call(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
-        answered = replace(message, params={**message.params, **answers})
-        if requested := following.requested_notifications(request, release, client, answered):
-            return (yield from following.stream_within(request, release, client, answered.params, requested))
-        return _handle(request, release, client, answered)
-
-    if requested := following.requested_notifications(request, release, client, message):
-        return _stream_reply(request, release, client, message, requested, format_result)
-    return format_result(_handle(request, release, client, message))
-
-
-def _cancel(release: Release, client: Client, params: Mapping[str, Any]) -> None:
-    """Cancel the call that this client requested with the id `requestId`. A call that has ended or belongs to
-    another client is left alone. A notification has no response.
-    """
-    if (number := wire.id_of({"id": params.get("requestId")})) is None:
-        return
-    if mark := client.marking(number).mark:
-        # While a question is open no call is running: then the stream of the question is cancelled.
-        asking.cancel(release, mark)
-        release.cancel_marked(mark)
-
-
-def _batch(request: Request, release: Release, client: Client, documents: list[Any]) -> Reply:
-    if client.version not in clients.BATCHED or not 1 <= len(documents) <= MAX_BATCH:
-        message_text = (
-            f"Send one message at a time, or up to {MAX_BATCH} in a revision of MCP that has batches."
-        )
-        raise RpcError(INVALID_REQUEST, message_text)
-    answers = []
-    for document in documents:
-        try:
-            message = messages.read_message(document)
-            if message.id is not None:
-                result = _handle(request, release, client.marking(message.id), message)
-                answers.append(wire.result(message.id, result))
-        except Exception as error:  # noqa: BLE001 - it is logged
-            # The tools of other messages have run, and a client without their results would run them again.
-            answers.append(messages.error_for(wire.id_of(document), error, release.refusal_for))
-    return json_reply(answers) if answers else Reply(status=202)
-
-
-def _handle(request: Request, release: Release, client: Client, message: Message) -> dict[str, Any]:
-    handler = _find_handler(message.method, IN_BOTH_ERAS | HANDSHAKE_ONLY)
-    return handler(request, release, client, message.params)
+    def handle(self, client: Client, message: Message) -> dict[str, Any]:
+        handler = _find_handler(message.method, IN_BOTH_ERAS | HANDSHAKE_ONLY)
+        return handler(self.request, self.release, client, message.params)
 
 
 def _find_handler(method: str, handlers: Mapping[str, Handler]) -> Handler:
