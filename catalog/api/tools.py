@@ -47,6 +47,11 @@ class WhyOutput(serializers.Serializer[Any]):
     )
 
 
+class VariantOutput(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    endpoint = serializers.IntegerField()
+
+
 class ToolRow(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     tool_id = serializers.CharField(
@@ -79,6 +84,9 @@ class ToolRow(serializers.Serializer[Any]):
     )
     changed_at = serializers.DateTimeField()
     why = WhyOutput(allow_null=True, help_text="Why the question found it; null without a question.")
+    variants = VariantOutput(
+        many=True, help_text="The same tool at other endpoints of the vendor, which have no row of their own."
+    )
 
 
 class FacetValueOutput(serializers.Serializer[Any]):
@@ -93,6 +101,11 @@ class ToolRows(serializers.Serializer[Any]):
 
     count = serializers.IntegerField(
         help_text="How many tools match. Of a question, the best thousand are listed."
+    )
+    row_count = serializers.IntegerField(
+        allow_null=True,
+        help_text="How many rows these tools are: the same tool at several endpoints of a vendor is one, "
+        "unless `sort=-used`. Null if that takes long to count.",
     )
     fits_badly = serializers.BooleanField(help_text="Nothing that was found answers the question well.")
 
@@ -177,8 +190,9 @@ class ToolList(APIView):
             raise invalid(facets="Give 1, or leave it out.")
         facets = count_facets(query, page.matches) if text == "1" else None
         url = public_url(request.get_full_path(), request)
-        document = {
+        document: dict[str, Any] = {
             "count": page.count,
+            "row_count": page.row_count,
             "results": [row | {"why": row["why"] and asdict(row["why"])} for row in page.rows],
             "next": replace_query_param(url, "cursor", page.next) if page.next else None,
             "previous": replace_query_param(url, "cursor", page.previous) if page.previous else None,
@@ -222,6 +236,7 @@ def _query(request: Request) -> Query:
         version=parameters.get("version", ""),
         endpoint=_parse_integer(parameters.get("endpoint"), "endpoint", 2**63 - 1),
         as_typed=text == "true",
+        is_folded=True,
         sort=parameters.get("sort", ""),
         limit=_parse_integer(parameters.get("limit"), "limit", MAX_LIMIT) or DEFAULT_LIMIT,
         cursor=parameters.get("cursor", ""),

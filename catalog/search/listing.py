@@ -17,7 +17,7 @@ from django.db.models import Case, F, Func, TextField, When
 
 from catalog.models import Tool
 from catalog.rules.version_names import version_name
-from catalog.search import candidates, fresh, index, orders, word_lists
+from catalog.search import candidates, fresh, index, orders, variants, word_lists
 from catalog.search.candidates import Hit, Ranking
 from catalog.search.facet_counts import Matches, count_matches, count_tools, tools_in
 from catalog.search.job_words import JobWords, shipped_job_words
@@ -62,6 +62,7 @@ class ResultPage:
     """A page of tools.
 
     count: how many tools the query matches.
+    row_count: how many rows these are, the same tool at several endpoints being one; None if not counted.
     is_more: only the best of them are listed.
     matches: what the question matched, for counts of facets; None without a question.
     unmatched: words that no tool contains.
@@ -80,6 +81,7 @@ class ResultPage:
     fits_badly: bool = False
     matched_stems: frozenset[str] = frozenset()
     matches: Matches | None = None
+    row_count: int | None = None
 
 
 class _Place(NamedTuple):
@@ -107,12 +109,27 @@ def search_several(queries: Sequence[Query]) -> list[ResultPage]:
 
 def _search(query: Query, job_words: JobWords) -> ResultPage:
     scope = scope_of(query)
+    is_folded = query.is_folded and query.order != BY_USE
+    folded = variants.fold(scope) if is_folded else scope
+    page = _find_page(query, scope, folded, job_words)
+    variants_by_tool = variants.find_variants([row["id"] for row in page.rows], folded)
+    for row in page.rows:
+        row["variants"] = [variant._asdict() for variant in variants_by_tool.get(row["id"], ())]
+    return page
+
+
+def _find_page(query: Query, scope: Scope, folded: Scope, job_words: JobWords) -> ResultPage:
+    """Return a page of the tools of the scope, listed as `folded` has them."""
     if not query.q.strip():
-        return _sorted(query, scope, count_tools(scope))
+        count = count_tools(scope)
+        return _sorted(query, folded, count, row_count=variants.count_rows(folded, count))
     text = query.q[:MAX_QUESTION_LENGTH]
     place = _read(query)
     shown_count = place.key[-1] if place and query.order == RELEVANCE else 0
-    is_near = query.order == RELEVANCE and shown_count + query.limit < candidates.EXACT
+    # How many rows the candidates are is known only after folding.
+    is_near = (
+        query.order == RELEVANCE and shown_count + query.limit < candidates.EXACT and not folded.is_folded
+    )
     limit = candidates.EXACT if is_near else candidates.MAX_CANDIDATES
     ranking, state = index.read(
         lambda reader: candidates.rank(
@@ -135,10 +152,12 @@ def _search(query: Query, job_words: JobWords) -> ResultPage:
     page_details["fits_badly"] = not waiting and ranking.fits_badly
     matches = page_details["matches"] = Matches(ranking.weights, best.keys())
     count = max(len(hits), count_matches(scope, matches)) if len(ranking.hits) >= limit else len(hits)
+    first = variants.first_variants(list(best), folded)
+    page_details["row_count"] = len(first) if count == len(hits) else None
     if query.order == RELEVANCE:
-        page = _by_relevance(query, place, hits, count, **page_details)
+        page = _by_relevance(query, place, [best[tool] for tool in first], count, **page_details)
     else:
-        page = _sorted(query, scope.among_only(list(best)), count, **page_details)
+        page = _sorted(query, scope.among_only(first), count, **page_details)
     for row in page.rows:
         row["why"] = ranking.explain(row["id"])
     return page

@@ -1,3 +1,4 @@
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,25 @@ _LIVING = """t.endpoint_id NOT IN (
     SELECT e.id FROM catalog_endpoint e JOIN catalog_vendor v ON v.id = e.vendor_id
     WHERE e.removed_at IS NOT NULL OR v.removed_at IS NOT NULL)"""
 
+# Of a tool whose vendor is not removed.
+OF_LIVING_VENDOR = "variant_endpoint.removed_at IS NULL"
+# The same tool at several endpoints of a vendor is in a folded list once, where its id is the lowest. As a
+# value and not as a join, and with OFFSET, because PostgreSQL would otherwise compare all tools.
+_FOLDED = """(
+    SELECT 1 FROM catalog_endpoint e JOIN catalog_endpoint variant_endpoint
+        ON variant_endpoint.vendor_id = e.vendor_id AND variant_endpoint.id <> e.id
+    CROSS JOIN LATERAL (
+        SELECT * FROM catalog_tool o
+        WHERE o.endpoint_id = variant_endpoint.id AND o.tool_id = t.tool_id OFFSET 0
+    ) other
+    JOIN catalog_toolversion v ON v.id = t.current_id JOIN catalog_toolversion w ON w.id = other.current_id
+    WHERE e.id = t.endpoint_id AND other.id < t.id AND w.digest = v.digest AND other.status = t.status
+    AND (other.stopped_id IS NULL) = (t.stopped_id IS NULL) AND other.is_tuned = t.is_tuned
+    AND (NOT t.is_tuned OR (other.name, other.title, other.description, other.tokens)
+        = (t.name, t.title, t.description, t.tokens))
+    AND {others} LIMIT 1) IS NULL"""
+# The row of catalog_tool in a condition.
+_T = re.compile(r"\bt\.")
 _CHANGED_SINCE = "t.changed_at >= to_timestamp(%(changed_since)s)"
 _OF_VERSION = (
     "t.current_id IN (SELECT v.id FROM catalog_toolversion v WHERE v.label = %(version)s AND v.label <> '')"
@@ -51,6 +71,7 @@ class Scope:
     except_for: none of these tools.
     version: what the vendor calls the current version.
     changed_since: only tools that changed then or later, in seconds since 1970.
+    is_folded: the same tool of a vendor counts once (`catalog.search.variants`).
     """
 
     endpoints: Sequence[int] | None = None
@@ -63,6 +84,7 @@ class Scope:
     version: str = ""
     kinds: tuple[ItemKind, ...] = (ItemKind.TOOL,)
     changed_since: int | None = None
+    is_folded: bool = False
 
     @property
     def has_labels(self) -> bool:
@@ -86,11 +108,18 @@ class Scope:
     def has_no_tools(self) -> bool:
         return bool(self.kinds) and ItemKind.TOOL not in self.kinds
 
-    def condition(self) -> str:
+    def condition(self, living: str = _LIVING) -> str:
         """An SQL condition on `t`, a row of catalog_tool; its parameters are the keys of `values`."""
+        plain = self._plain_condition(living)
+        if not self.is_folded:
+            return plain
+        others = _T.sub("other.", self._plain_condition(OF_LIVING_VENDOR))
+        return f"{plain} AND {_FOLDED.format(others=others)}"
+
+    def _plain_condition(self, living: str) -> str:
         return " AND ".join(
             [
-                _LIVING if self.endpoints is None else "t.endpoint_id = ANY(%(endpoints)s)",
+                living if self.endpoints is None else "t.endpoint_id = ANY(%(endpoints)s)",
                 *(f"t.tags && %(tag_{number})s::text[]" for number in range(len(self.tags))),
                 *(["t.status = %(status)s"] if self.status else []),
                 *([_OF_VERSION] if self.version else []),

@@ -43,6 +43,8 @@ class Query:
     use_counts: how many agents use a tool, of those that any agent uses.
     changed_since: spans of `CHANGE_SPANS`, or dates; the earliest counts.
     as_typed: no word is repaired.
+    is_folded: the same tool at several endpoints of a vendor is one row; never in the order of use, which
+    differs between them.
     sort: if empty, by relevance, or by name when there is no `q`.
     within: the keys of the vendors to search at all, beside what is defined here; None for every vendor.
     """
@@ -63,6 +65,7 @@ class Query:
     limit: int = 50
     cursor: str = ""
     as_typed: bool = False
+    is_folded: bool = False
     within: frozenset[int] | None = None
     use_counts: Mapping[int, int] = field(default_factory=dict)
 

@@ -49,7 +49,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         parameters = {name: query.getlist(name) for name in add_tools.SEARCH_PARAMETERS}
         return redirect(add_tools.address(_chosen_agent(request, query["agent"]), parameters))
     use_counts = tool_use.agents_by_tool()
-    tool_query = replace(query_of(query), use_counts=use_counts)
+    tool_query = replace(query_of(query), use_counts=use_counts, is_folded=True)
     page, problem = search_tools(tool_query)
     facets = [] if problem else facets_of(tool_query, page)
     density = _density(request)

@@ -113,6 +113,9 @@ def question_before(request: HttpRequest) -> str:
 
 def says_count(page: ResultPage, kind: str = "") -> str:
     items = _count_items(kind, page.count)
+    if page.row_count is not None and page.row_count != page.count:
+        rows = ngettext("{count} row", "{count} rows", page.row_count)
+        items = f"{items}, {rows.format(count=grouped(page.row_count))}"
     if not page.is_more:
         return items
     return _("{items}, the best {count} listed").format(items=items, count=grouped(MAX_CANDIDATES))
