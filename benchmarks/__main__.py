@@ -20,7 +20,7 @@ from pegboard.local.embedded import Embedded
 ALONE = "--alone"
 MISSED = 3  # the exit status of a benchmark whose figures are there, not all of them as good as asked
 # Runs only when it is named, with data that is not here.
-ON_REQUEST = {"train_ranker"}
+ON_REQUEST = {"train_fit", "train_ranker"}
 NO_BENCHMARK = {"__main__", "bare", "frame", "procedure_labels", "rows", "vendor"}
 
 

@@ -61,8 +61,9 @@ class Sample:
 
     def matrix(self) -> Matrix:
         """Return a row for each tool: its features, and the same by how much of the question is uncovered."""
+        assert self.ranking.question is not None
         features = np.array(list(self.ranking.features.values()))
-        return np.hstack([features, features * (1.0 - self.ranking.covered)])
+        return np.hstack([features, features * (1.0 - self.ranking.question.covered)])
 
     def order(self, weights: Matrix) -> list[int]:
         hits = self.ranking.hits
@@ -167,9 +168,10 @@ def read_samples(folder: Path, endpoints: dict[str, list[int]]) -> list[Sample]:
             asked.append((name, query["query"], known, of_set))
     for name in OWN_SETS:
         lines = (QUESTIONS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-        questions = [one for one in quality.parse(lines) if one.part == quality.DEVELOPMENT]
+        questions = quality.parse(lines)
         answers = quality.resolve_answers(questions, [KnownTool(*row[:4]) for row in tools])
-        asked += [(name, one.q, grades, None) for one, grades in zip(questions, answers, strict=True)]
+        for one, grades in zip(questions, answers, strict=True):
+            asked.append(("story" if one.set == "story" else name, one.q, grades, None))
     word_lists.load()
     return [
         Sample(name, grades, rank(text, Scope(within, status=ToolStatus.ACTIVE)))
@@ -178,11 +180,11 @@ def read_samples(folder: Path, endpoints: dict[str, list[int]]) -> list[Sample]:
     ]
 
 
-def rank(text: str, scope: Scope) -> Ranking:
-    """Rank as the product does, but for the order by the ranker."""
+def rank(text: str, scope: Scope, *, is_reranked: bool = False) -> Ranking:
+    """Rank as the product does, without the order by the ranker unless `is_reranked`."""
     ranking, _ = index.read(
         lambda reader: candidates.rank(
-            text, scope, reader, candidates.EXACT, job_words=shipped_job_words(), is_reranked=False
+            text, scope, reader, candidates.EXACT, job_words=shipped_job_words(), is_reranked=is_reranked
         ),
         Ranking(),
     )

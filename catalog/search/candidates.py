@@ -11,7 +11,16 @@ from typing import NamedTuple
 
 from catalog.search import meanings, orders, question, ranker, ranking, vocabulary
 from catalog.search.engines import Candidate, Reader
-from catalog.search.fit import FIRST, Concept, Fit, Reasons, find_reasons, fits_badly, share_of
+from catalog.search.fit import (
+    FIRST,
+    TENTH,
+    USUAL_MARGIN,
+    FitFeatures,
+    Reasons,
+    find_reasons,
+    fits_badly,
+    share_of,
+)
 from catalog.search.job_words import JobWords
 from catalog.search.ranker import Features, RankedQuestion
 from catalog.search.scope import Scope
@@ -22,6 +31,8 @@ EXACT, MAX_CANDIDATES = 400, 1_000
 NAMESAKES, NAMES_BEGINNING = 200, 50
 # The words of the question that one of the first so many tools has are covered.
 COVERED_BY = 5
+# More concepts than this make no question longer.
+MAX_LENGTH = 12
 
 
 class Hit(NamedTuple):
@@ -38,10 +49,10 @@ class Hit(NamedTuple):
 class Ranking:
     """The tools that were found, best first.
 
-    concepts: what the question wants.
+    question: what the features of all tools need; None if nothing could be searched.
     vectors: the tools with an exact score by their words.
     cosines: how close the meanings of tools are to that of the question.
-    features: those of the tools that the ranker has ordered, and `covered` of the question.
+    features: those of the tools that the ranker has ordered.
     weights: the stems that were searched, by how much the question wants each.
     stems: the stems of the words to mark in texts.
     """
@@ -49,11 +60,10 @@ class Ranking:
     hits: list[Hit] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
     repaired: dict[str, str] = field(default_factory=dict)
-    concepts: list[Concept[bytes]] = field(default_factory=list)
+    question: RankedQuestion | None = None
     vectors: dict[int, bytes] = field(default_factory=dict)
     cosines: dict[int, float] = field(default_factory=dict)
     features: dict[int, Features] = field(default_factory=dict)
-    covered: float = 0.0
     weights: Mapping[str, float] = field(default_factory=dict)
     stems: frozenset[str] = frozenset()
 
@@ -63,7 +73,8 @@ class Ranking:
             return None
         cosine = self.cosines.get(tool)
         meaning = None if cosine is None else round(min(1.0, max(0.0, cosine)), 2)
-        return find_reasons(self.concepts, *self._terms_of(tool), meaning)
+        concepts = self.question.concepts if self.question else ()
+        return find_reasons(concepts, *self._terms_of(tool), meaning)
 
     def _is_explained(self, tool: int) -> bool:
         return tool in self.vectors or tool in self.cosines
@@ -77,13 +88,33 @@ class Ranking:
     def fits_badly(self) -> bool:
         """Whether the first tools answer the question badly; False while some of them are not explained."""
         first = self.hits[:FIRST]
-        if not all(self._is_explained(hit.tool) for hit in first):
+        if not all(hit.other_name and hit.unlike_name and self._is_explained(hit.tool) for hit in first):
             return False
-        return fits_badly([self._fit(hit) for hit in first])
+        return not first or fits_badly(self.find_fit(), has_meanings=bool(self.cosines))
 
-    def _fit(self, hit: Hit) -> Fit:
-        share = share_of(self.concepts, *self._terms_of(hit.tool))
-        return Fit(share, not hit.other_name or not hit.unlike_name, self.cosines.get(hit.tool))
+    def find_fit(self) -> FitFeatures:
+        """Return how well the first tools answer the question."""
+        if self.question is None:
+            return FitFeatures()
+        features = [self._find_features(self.question, hit.tool) for hit in self.hits[:FIRST]]
+        nearest = heapq.nlargest(TENTH, self.cosines.values()) or [0.0]
+        is_large = len(nearest) == TENTH
+        return FitFeatures(
+            share=features[0].share if features else 0.0,
+            best_share=max((each.share for each in features), default=0.0),
+            share_in_name=max((each.share_in_name for each in features), default=0.0),
+            share_and_meaning=max((each.share * each.cosine for each in features), default=0.0),
+            nearest=nearest[0],
+            margin=nearest[0] - nearest[-1] if is_large else USUAL_MARGIN,
+            length=min(len(self.question.concepts), MAX_LENGTH) / ranker.MAX_CONCEPTS,
+            unmatched=len(self.unmatched),
+        )
+
+    def _find_features(self, question: RankedQuestion, tool: int) -> Features:
+        # The ranker orders no long questions.
+        return self.features.get(tool) or ranker.find_features(
+            question, 0.0, self.cosines.get(tool, 0.0), self.vectors.get(tool)
+        )
 
 
 def rank(
@@ -127,30 +158,22 @@ def rank(
     keyed_gains, keyed_stress = ranking.by_key(gains), ranking.by_key(terms.stress)
     scores = {tool: ranking.score(vector, keyed_gains, keyed_stress) for tool, vector in vectors.items()}
     features: dict[int, Features] = {}
-    covered = 0.0
+    first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
+    ranked_question = RankedQuestion(
+        concepts,
+        keyed_gains,
+        max(scores.values(), default=0.0),
+        max(cosines.values(), default=0.0),
+        max((share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0),
+        ranker.find_act(asked.runs),
+    )
     if cosines:
-        first = heapq.nlargest(COVERED_BY, scores, key=lambda tool: scores[tool])
-        covered = max(
-            (share_of(concepts, *ranking.unpack_terms(vectors[tool])) for tool in first), default=0.0
-        )
-        ranked_question = RankedQuestion(
-            concepts,
-            keyed_gains,
-            max(scores.values(), default=0.0),
-            max(cosines.values()),
-            covered,
-            ranker.find_act(asked.runs),
-        )
-        word_scores, scores = scores, meanings.fuse(scores, cosines, concepts, covered)
+        word_scores, scores = scores, meanings.fuse(scores, cosines, concepts, ranked_question.covered)
         if ranked_question.is_short:
-            features = {
-                tool: ranker.find_features(
-                    ranked_question, word_scores.get(tool, 0.0), cosines.get(tool, 0.0), vectors.get(tool)
-                )
-                for tool in heapq.nlargest(ranker.RERANKED, scores, key=lambda tool: scores[tool])
-            }
+            leading = heapq.nlargest(ranker.RERANKED, scores, key=lambda tool: scores[tool])
+            features = ranker.find_all_features(ranked_question, leading, word_scores, cosines, vectors)
         if is_reranked:
-            scores = ranker.order(scores, features, covered)
+            scores = ranker.order(scores, features, ranked_question.covered)
     scores |= {each.tool: each.score for each in leaders[EXACT:] if each.tool not in scores}
     same = {each.tool for each in namesakes}
     alike = {each.tool for each in beginnings} | same if terms.is_typing else set()
@@ -169,11 +192,10 @@ def rank(
         sorted(hits),
         terms.unmatched,
         terms.repaired,
-        concepts,
+        ranked_question,
         vectors,
         cosines,
         features,
-        covered,
         weights=terms.stress,
         stems=question.find_stems(asked, known_words, terms),
     )

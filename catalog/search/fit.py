@@ -2,20 +2,24 @@
 
 A question wants several things, one for each of its words that means something. A tool has a thing by the
 word itself, by another verb for the same act, or by a group of everyday words.
+
+`data/fit.json` has the weights that decide whether a question has an answer, with and without meanings.
+`benchmarks/train_fit.py` makes the file.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from functools import cache
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 # A term of the index, whatever the engine keeps.
 Term = TypeVar("Term")
-# The best of so many first tools decides.
-FIRST = 5
-# Less of a question than this share in the best tool is a bad fit.
-_MIN_SHARE = 0.5
-# A meaning so close is a good fit, whatever the words.
-_MIN_MEANING = 0.65
+# So many first tools decide; meanings are compared with that of the tool in this place.
+FIRST, TENTH = 5, 10
+WEIGHTS = Path(__file__).parent / "data" / "fit.json"
 # A longer question tells a story, and no tool has most of its words.
 _MAX_CONCEPTS = 8
 # The name of a tool states its purpose; a word in its description may only be mentioned there.
@@ -51,18 +55,33 @@ class Reasons:
     meaning: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """The features of one tool for one question.
+# The distance of the closest meaning to the tenth in catalogs that have no tenth.
+USUAL_MARGIN = 0.1
+# A meaning so close is a good fit, whatever else.
+CLOSE = 0.7
 
-    share: the part of the weight of the question that the tool has, from 0 to 1.
-    is_name: the question is the name of the tool.
-    meaning: how close the meaning is, from 0 to 1; None where meanings are not compared.
+
+class FitFeatures(NamedTuple):
+    """How well the first tools answer a question.
+
+    share, best_share: the part of the weight of the question that the first tool has, and the best of them,
+    from 0 to 1.
+    share_in_name: the largest part that the name of one of them has.
+    share_and_meaning: the largest product of such a part and how close the meaning is.
+    nearest: the closest meaning of all tools.
+    margin: its distance to the tenth; the usual one where there are few.
+    length: the number of concepts, as a part of eight.
+    unmatched: the number of words that no tool has.
     """
 
-    share: float
-    is_name: bool = False
-    meaning: float | None = None
+    share: float = 0.0
+    best_share: float = 0.0
+    share_in_name: float = 0.0
+    share_and_meaning: float = 0.0
+    nearest: float = 0.0
+    margin: float = 0.0
+    length: float = 0.0
+    unmatched: float = 0.0
 
 
 def find_reasons(
@@ -98,9 +117,15 @@ def share_of(concepts: Sequence[Concept[Term]], name: Collection[Term], terms: S
     return matched_weight / total if total else 1.0
 
 
-def fits_badly(fits: Sequence[Fit]) -> bool:
+@cache
+def shipped_weights() -> dict[str, dict[str, float]]:
+    return msgspec.json.decode(WEIGHTS.read_bytes(), type=dict[str, dict[str, float]])
+
+
+def fits_badly(features: FitFeatures, *, has_meanings: bool) -> bool:
     """Return whether none of the first tools answers the question well."""
-    first = fits[:FIRST]
-    return not any(
-        fit.is_name or fit.share >= _MIN_SHARE or (fit.meaning or 0.0) >= _MIN_MEANING for fit in first
+    weights = shipped_weights()["meanings" if has_meanings else "words"]
+    value: float = weights["bias"] + sum(
+        weights[name] * feature for name, feature in features._asdict().items()
     )
+    return value > 0 and features.nearest < CLOSE

@@ -5,9 +5,10 @@ less of the question the best tool by words has. `benchmarks/train_ranker.py` ma
 """
 
 import math
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import msgspec
 
 from catalog.search import ranking, stemming, words
 from catalog.search.fit import Concept
+from catalog.search.searched_texts import GROUP_IN_NAME
 
 # The words of a longer question state enough by themselves.
 MAX_CONCEPTS = 8
@@ -33,6 +35,7 @@ _ACTS = {
     "read": "get fetch retrieve read show view lookup obtain display return list browse enumerate find "
     "search query check verify see look",
 }
+ANY_ACT = "any"
 _ASKS_TO_READ = frozenset(
     (
         *("what", "which", "who", "where", "when", "how", "any"),
@@ -47,10 +50,12 @@ class Features(NamedTuple):
     words, name: the score by all words, and by those of the name.
     meaning, cosine: the cosine as a share of the best, and itself.
     share, share_in_name, share_in_groups: the weight of the question that the tool has.
+    share_in_named_groups: the weight that its name has by groups of everyday words, and not by the words.
     precision: the share of the name that the question has.
     name_length: the logarithm of the number of words in the name.
     is_act, is_other_act: the name has the act of the question, or only others.
     both: words times meaning.
+    word_place: 1 for the best score by words, 1/2 for the second, and so on.
     """
 
     words: float = 0.0
@@ -65,9 +70,11 @@ class Features(NamedTuple):
     is_act: float = 0.0
     is_other_act: float = 0.0
     both: float = 0.0
+    share_in_named_groups: float = 0.0
+    word_place: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RankedQuestion:
     """What the features of all tools need.
 
@@ -84,6 +91,15 @@ class RankedQuestion:
     covered: float
     act: str
 
+    @cached_property
+    def terms(self) -> frozenset[bytes]:
+        """The keys of all terms that the question wants."""
+        return frozenset(self.gains).union(*(concept.terms | concept.groups for concept in self.concepts))
+
+    @cached_property
+    def weight(self) -> float:
+        return sum(concept.weight for concept in self.concepts) or 1.0
+
     @property
     def is_short(self) -> bool:
         """Whether it is one that the weights are for, in words of which most are known."""
@@ -96,8 +112,8 @@ def find_act(runs: Sequence[str]) -> str:
     first_words = [word for run in runs[:_ACT_WORDS] for word in words.parts(run)][:_ACT_WORDS]
     for word in first_words:
         key = _key_of(word)
-        for act, keys in _act_keys().items():
-            if key in keys:
+        for act in _ACTS:
+            if key in _act_keys()[act]:
                 return act
     return "read" if first_words and first_words[0] in _ASKS_TO_READ else ""
 
@@ -108,20 +124,43 @@ def _key_of(word: str) -> bytes:
 
 @cache
 def _act_keys() -> dict[str, frozenset[bytes]]:
-    return {act: frozenset(map(_key_of, verbs.split())) for act, verbs in _ACTS.items()}
+    keys = {act: frozenset(map(_key_of, verbs.split())) for act, verbs in _ACTS.items()}
+    return keys | {ANY_ACT: frozenset[bytes]().union(*keys.values())}
 
 
-def find_features(question: RankedQuestion, score: float, cosine: float, vector: bytes | None) -> Features:
+def find_all_features(
+    question: RankedQuestion,
+    tools: Sequence[int],
+    scores: Mapping[int, float],
+    cosines: Mapping[int, float],
+    vectors: Mapping[int, bytes],
+) -> dict[int, Features]:
+    """Return the features of tools, of those among which they are ordered."""
+    by_words = sorted(tools, key=lambda tool: -scores.get(tool, 0.0))
+    return {
+        tool: find_features(
+            question, scores.get(tool, 0.0), cosines.get(tool, 0.0), vectors.get(tool), 1 / place
+        )
+        for place, tool in enumerate(by_words, 1)
+    }
+
+
+def find_features(
+    question: RankedQuestion, score: float, cosine: float, vector: bytes | None, word_place: float = 0.0
+) -> Features:
     """Return the features of a tool with its score by words; `vector` is None if only its meaning is near."""
     meaning = cosine / max(question.best_cosine, 0.05)
     if vector is None:
-        return Features(meaning=meaning, cosine=cosine)
-    name, impacts = ranking.unpack(vector)
-    in_name, mentioned, grouped = _weigh_concepts(question.concepts, name, impacts.keys())
-    total = sum(concept.weight for concept in question.concepts) or 1.0
+        return Features(meaning=meaning, cosine=cosine, word_place=word_place)
+    name, impacts = ranking.unpack(vector, question.terms)
+    in_name, mentioned, grouped, named_by_group = _weigh_concepts(question.concepts, name, impacts)
+    total = question.weight
     scale = question.best_score or 1.0
-    name_score = sum(gain * impacts[key] for key, gain in question.gains.items() if key in name)
-    acts = {act for act, keys in _act_keys().items() if keys & name}
+    gains = question.gains
+    name_terms = [key for key in name if key in gains]
+    name_score = sum([gains[key] * impacts[key] for key in name_terms])
+    has_act = bool(question.act) and not _act_keys()[ANY_ACT].isdisjoint(name)
+    is_act = has_act and not _act_keys()[question.act].isdisjoint(name)
     return Features(
         words=score / scale,
         name=name_score / ranking.FULL / scale,
@@ -130,27 +169,35 @@ def find_features(question: RankedQuestion, score: float, cosine: float, vector:
         share=(in_name + 0.8 * mentioned + grouped) / total,
         share_in_name=in_name / total,
         share_in_groups=grouped / total,
-        precision=sum(key in question.gains for key in name) / max(len(name), 1),
+        precision=len(name_terms) / max(len(name), 1),
         name_length=math.log1p(len(name)),
-        is_act=float(question.act in acts),
-        is_other_act=float(bool(question.act and acts and question.act not in acts)),
+        is_act=float(is_act),
+        is_other_act=float(has_act and not is_act),
         both=score / scale * meaning,
+        share_in_named_groups=named_by_group / total,
+        word_place=word_place,
     )
 
 
 def _weigh_concepts(
-    concepts: Sequence[Concept[bytes]], name: Collection[bytes], terms: Collection[bytes]
-) -> tuple[float, float, float]:
-    """Return the weights of the concepts in the name, only in other texts, and only by a group."""
-    in_name = mentioned = grouped = 0.0
+    concepts: Sequence[Concept[bytes]], name: Collection[bytes], impacts: Mapping[bytes, int]
+) -> tuple[float, float, float, float]:
+    """Return the weights of the concepts in the name, only in other texts, only by a group, and of those that
+    the name has by a group and not by the word."""
+    in_name = mentioned = grouped = named_by_group = 0.0
+    terms = impacts.keys()
     for concept in concepts:
+        is_grouped = not concept.groups.isdisjoint(terms)
         if not concept.terms.isdisjoint(name):
             in_name += concept.weight
-        elif not concept.terms.isdisjoint(terms):
+            continue
+        if not concept.terms.isdisjoint(terms):
             mentioned += concept.weight
-        elif not concept.groups.isdisjoint(terms):
+        elif is_grouped:
             grouped += concept.weight
-    return in_name, mentioned, grouped
+        if is_grouped and max(impacts.get(key, 0) for key in concept.groups) >= GROUP_IN_NAME:
+            named_by_group += concept.weight
+    return in_name, mentioned, grouped, named_by_group
 
 
 @cache
@@ -167,8 +214,7 @@ def order(scores: Mapping[int, float], features: Mapping[int, Features], covered
     uncovered = 1.0 - covered
     weights = [base + uncovered * added for base, added in shipped_weights()]
     values = {
-        tool: sum(weight * value for weight, value in zip(weights, tool_features, strict=True))
-        for tool, tool_features in features.items()
+        tool: sum(map(operator.mul, weights, tool_features)) for tool, tool_features in features.items()
     }
     tools = sorted(values, key=lambda tool: (-values[tool], tool))
     ranked_scores = sorted((scores[tool] for tool in tools), reverse=True)

@@ -58,14 +58,14 @@ def unpack_terms(vector: bytes) -> tuple[frozenset[bytes], frozenset[bytes]]:
     return frozenset(keys[:name_term_count]), frozenset(keys)
 
 
-def unpack(vector: bytes) -> tuple[frozenset[bytes], dict[bytes, int]]:
-    """Return the keys of the terms in the name of a tool, and the impacts of all terms by their keys."""
+def unpack(vector: bytes, terms: frozenset[bytes]) -> tuple[frozenset[bytes], dict[bytes, int]]:
+    """Return the keys of the terms in the name of a tool, and the impacts of those of `terms` that it has."""
     name_term_count, keys = _keys_of(vector)
     impacts_start = _HEADER.size + _KEY_LENGTH * len(keys)
     # Of two terms with one key the first counts, as in `score`.
-    return frozenset(keys[:name_term_count]), dict(
-        zip(keys[::-1], vector[: impacts_start - 1 : -1], strict=False)
-    )
+    return frozenset(keys[:name_term_count]), {
+        key: vector[impacts_start + keys.index(key)] for key in terms.intersection(keys)
+    }
 
 
 def _keys_of(vector: bytes) -> tuple[int, tuple[bytes, ...]]:

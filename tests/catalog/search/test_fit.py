@@ -1,4 +1,4 @@
-from catalog.search.fit import Concept, Fit, find_reasons, fits_badly, share_of
+from catalog.search.fit import Concept, FitFeatures, find_reasons, fits_badly, share_of, shipped_weights
 
 CONCEPTS = [
     Concept("payslips", 4.0, frozenset(), frozenset({9})),
@@ -29,9 +29,14 @@ def test_a_story_is_not_compared():
     assert share_of([Concept("zebra", 4.0)] * 9, set(), set()) == 1.0
 
 
-def test_the_best_of_the_first_tools_decides():
-    assert fits_badly([Fit(0.1), Fit(0.3), Fit(0.2)])
-    assert not fits_badly([Fit(0.1), Fit(0.8)])
-    assert not fits_badly([Fit(0.0, is_name=True)])
-    assert fits_badly([*[Fit(0.1)] * 5, Fit(1.0)])
-    assert fits_badly([])
+def test_a_question_that_tools_cover_fits_and_a_strange_one_does_not():
+    covered = FitFeatures(0.9, 0.9, 0.8, 0.6, 0.7, 0.2, 0.4)
+    strange = FitFeatures(0.2, 0.2, 0.0, 0.05, 0.3, 0.05, 0.4, 1.0)
+    for has_meanings in (True, False):
+        assert not fits_badly(covered, has_meanings=has_meanings)
+        assert fits_badly(strange, has_meanings=has_meanings)
+
+
+def test_every_feature_has_a_weight():
+    for weights in shipped_weights().values():
+        assert weights.keys() == {"bias", *FitFeatures._fields}

@@ -3,6 +3,7 @@ import pytest
 from catalog.search import ranker, ranking
 from catalog.search.fit import Concept
 from catalog.search.ranker import Features, RankedQuestion
+from catalog.search.searched_texts import GROUP_IN_NAME, GROUP_IN_TEXT
 
 
 def keys(*terms):
@@ -29,6 +30,18 @@ def test_features_distinguish_the_name_from_other_texts_and_groups():
     assert (mentioned.share_in_name, mentioned.share, mentioned.meaning) == (0.0, 0.4, 0.5)
     assert (grouped.share_in_groups, grouped.share) == (0.5, 0.5)
     assert in_name.name == pytest.approx(1.0)
+
+
+def test_a_group_in_the_name_is_told_from_one_in_other_texts():
+    question = make_question("refund")
+    for impact, share in ((GROUP_IN_NAME, 1.0), (GROUP_IN_TEXT, 0.0)):
+        vector = ranking.pack(["x"], {"x": 255, "~refund": impact})
+        assert ranker.find_features(question, 1.0, 0.5, vector).share_in_named_groups == share
+
+
+def test_the_places_by_words_are_those_among_the_ordered_tools():
+    features = ranker.find_all_features(make_question("refund"), [7, 8], {8: 2.0}, {7: 0.5, 8: 0.1}, {})
+    assert [features[tool].word_place for tool in (8, 7)] == [1.0, 0.5]
 
 
 def test_a_tool_that_its_meaning_alone_has_found_has_no_words():
@@ -81,6 +94,6 @@ def test_every_feature_has_weights():
 
 def test_what_a_vector_contains_is_read_back():
     vector = ranking.pack(["pay", "slip"], {"pay": 10, "slip": 20, "text": 30})
-    name, impacts = ranking.unpack(vector)
+    name, impacts = ranking.unpack(vector, keys("slip", "text", "other"))
     assert name == keys("pay", "slip")
-    assert impacts == ranking.by_key({"pay": 10, "slip": 20, "text": 30})
+    assert impacts == ranking.by_key({"slip": 20, "text": 30})
