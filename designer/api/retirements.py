@@ -1,9 +1,8 @@
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.serializers import ModelInput
+from core.serializers import ModelInput, input_field
 from designer.api.asked_releases import NUMBER, chosen_release, releases_at
 from designer.api.releases import ReleaseOutput
 from designer.models import Release, Retirement
@@ -14,10 +13,8 @@ from people.permissions import person
 
 
 class RetirementInput(ModelInput):
-    name = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        max_length=300,
+    name = input_field(
+        retiring.RELEASE_NAME,
         help_text="Of the release, as 409 `release_in_use` says it: it is retired although it is in use.",
     )
 

@@ -4,7 +4,7 @@ from django import forms
 from django.http import QueryDict
 
 from designer.models import Channel, ChannelMove, Release, Retirement
-from designer.releases import publishing
+from designer.releases import publishing, retiring
 from people.forms import ModelOperationForm, OperationForm, form_field
 
 
@@ -46,7 +46,7 @@ class PublishForm(ModelOperationForm):
 class MoveChannelForm(ModelOperationForm):
     """`led_to` is where the channel led when the page was opened; release 0 closes it."""
 
-    release = forms.IntegerField(min_value=0)
+    release = form_field(Release._meta.get_field("number"))
     led_to = forms.IntegerField(min_value=0)
 
     class Meta:
@@ -63,7 +63,7 @@ class RetireForm(ModelOperationForm):
         widget=forms.DateTimeInput(format="%Y-%m-%dT%H:%M", attrs={"type": "datetime-local"}),
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
     )
-    name = forms.CharField(max_length=300, required=False)
+    name = form_field(retiring.RELEASE_NAME)
     field_order = ("reason", "sunset_at", "name")
 
     class Meta:

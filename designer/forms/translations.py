@@ -100,8 +100,11 @@ def vendor_choices() -> list[tuple[str, str]]:
     return [(slug, name) for slug, name in rows]
 
 
-class TranslationExportForm(OperationForm):
+class LanguageForm(OperationForm):
     language = forms.ChoiceField(choices=LANGUAGE_CHOICES, initial="de")
+
+
+class TranslationExportForm(LanguageForm):
     vendor = forms.ChoiceField(required=False)
     type = forms.ChoiceField(label=gettext_lazy("Format"), choices=FileFormat.choices)
     only_missing = forms.BooleanField(required=False, label=gettext_lazy("Only texts without a translation"))
@@ -111,8 +114,7 @@ class TranslationExportForm(OperationForm):
         self.fields["vendor"].choices = [("", _("All vendors")), *vendor_choices()]  # type: ignore[attr-defined]
 
 
-class TranslationImportForm(OperationForm):
-    language = forms.ChoiceField(choices=LANGUAGE_CHOICES, initial="de")
+class TranslationImportForm(LanguageForm):
     file = forms.FileField(
         label=gettext_lazy("CSV or XLIFF file"),
         widget=forms.ClearableFileInput(attrs={"accept": ".csv,.xlf,.xliff"}),
@@ -126,8 +128,7 @@ class TranslationImportForm(OperationForm):
         return body, FileFormat.XLIFF if is_xliff else FileFormat.CSV
 
 
-class TranslationRunForm(OperationForm):
-    language = forms.ChoiceField(choices=LANGUAGE_CHOICES, initial="de")
+class TranslationRunForm(LanguageForm):
     vendor = form_field(
         TranslationRun._meta.get_field("vendor"),
         queryset=Vendor.objects.filter(removed_at=None).order_by("name"),

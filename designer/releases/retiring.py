@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -22,6 +22,8 @@ from people import audit
 from people.models import User
 
 KEYS_SHOWN = 3
+# The name that a user types to retire a release that is in use.
+RELEASE_NAME: "models.CharField[str, str]" = models.CharField(max_length=300, blank=True)
 FORM_PRECISION = timedelta(minutes=1)
 
 
