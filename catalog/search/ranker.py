@@ -21,7 +21,7 @@ from catalog.search.searched_texts import GROUP_IN_NAME
 # The words of a longer question state enough by themselves.
 MAX_CONCEPTS = 8
 # So many tools are ordered; the others remain behind them.
-RERANKED = 200
+RERANKED = 120
 # The act of a question is in its first words.
 _ACT_WORDS = 3
 # A feature by length of a tool that meaning alone has found.
