@@ -76,7 +76,7 @@ def compiled(translations: Catalog) -> bytes:
     """Return the file that gettext reads. A message without a translation is not in it and stays English."""
     complete = Catalog(locale=translations.locale, creation_date=NO_TIME, revision_date=NO_TIME)
     for message in translations:
-        if is_translated(message):
+        if message.id and is_translated(message):
             complete.add(message.id, message.string, context=message.context)
     file = io.BytesIO()
     write_mo(file, complete)

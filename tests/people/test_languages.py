@@ -4,13 +4,14 @@ import pytest
 from django.utils import translation
 
 from catalog.templatetags.display import compact, grouped, milliseconds, signed
-from people.models import User
-from tests.factories import make_user
+from people.models import Role, User
+from tests.browser.cast import set_the_stage
+from tests.factories import make_pin, make_user
 
 
 @pytest.fixture
 def german(client, db) -> User:
-    user = make_user()
+    user = make_user(Role.ADMIN)
     user.language = "de"
     user.save()
     client.force_login(user)
@@ -74,3 +75,26 @@ def test_numbers_and_dates_follow_the_language():
             "1,2 s",
         ]
     assert grouped(1_234_567) == "1,234,567"
+
+
+def test_every_page_is_shown_in_german(client, german):
+    pages = {address: client.get(address) for address in set_the_stage()}
+
+    # The stage has an address of nothing, and one that leads on.
+    assert {page.status_code for page in pages.values()} == {200, 302, 404}
+    assert {address for address, page in pages.items() if page["Content-Language"] != "de"} == set()
+
+
+def test_a_release_is_the_same_in_every_language(client, german):
+    """What a runtime reads and a digest covers holds no word of the interface."""
+    pin = make_pin()
+    address = f"/agents/{pin.agent.slug}/publish/"
+
+    seen = client.get(address).context["review"].digest
+    assert client.post(address, {"seen": seen, "led_to": "", "channel": ""}).status_code == 302
+    german.language = "en"
+    german.save()
+    page = client.get(address)
+
+    assert page["Content-Language"] == "en"
+    assert not page.context["review"].is_new
