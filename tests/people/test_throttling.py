@@ -6,7 +6,7 @@ import redis
 import time_machine
 from django.test import Client
 
-from core import rate_limits
+from core import rate_limits, redis_client
 from people.models import Role
 from tests.factories import make_user
 
@@ -37,14 +37,14 @@ def few_calls(settings, monkeypatch):
 
 @pytest.fixture
 def no_server(monkeypatch):
-    def fail(keys, times):
-        counted_keys.append(keys)
+    def fail():
+        attempts.append(1)
         raise redis.ConnectionError
 
-    counted_keys: list[list[str]] = []
-    monkeypatch.setattr(rate_limits, "_count_in_server", fail)
+    attempts: list[int] = []
+    monkeypatch.setattr(redis_client, "client", fail)
     monkeypatch.setattr(rate_limits, "_away_until", 0.0)
-    yield counted_keys
+    yield attempts
     rate_limits._local_counts.clear()
 
 
@@ -133,10 +133,8 @@ def test_blocks_let_through_no_more_than_the_limit(settings, monkeypatch):
 
 def test_a_limit_of_thousands_costs_a_round_trip_now_and_then(monkeypatch):
     counted = []
-    count = rate_limits._count_in_server
-    monkeypatch.setattr(
-        rate_limits, "_count_in_server", lambda *arguments: counted.append(arguments) or count(*arguments)
-    )
+    client = redis_client.client
+    monkeypatch.setattr(redis_client, "client", lambda: counted.append(1) or client())
     for _ in range(100):
         assert rate_limits.spend({"read:key:2": 10_000}, time.time())
     assert len(counted) == 10
