@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -16,6 +17,10 @@ from people.permissions import reason_against
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
+# Addresses whose replies are English, whatever the request asks for. `/api/docs/` is a page.
+READ_BY_PROGRAMS = re.compile(r"/(api/(?!docs/)|serve/|\.well-known/|metrics$)")
+
+
 class LanguageMiddleware:
     """Show pages in the language that the user chose, else in one that the browser asks for."""
 
@@ -23,7 +28,7 @@ class LanguageMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.path_info.startswith("/api/"):
+        if READ_BY_PROGRAMS.match(request.path_info):
             return self.get_response(request)
         chosen = getattr(request.user, "language", "")
         # Only for this request: the thread also serves programs, whose replies are English.

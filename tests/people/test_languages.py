@@ -60,6 +60,17 @@ def test_programs_read_english(client, german, program):
     assert by_key.headers.get("Content-Language", "en") == "en"
 
 
+@pytest.mark.parametrize("address", ["/serve/mcp/nothing/", "/api/nothing/", "/.well-known/nothing"])
+def test_replies_to_programs_without_a_key_are_english(client, db, address):
+    reply = client.get(address, headers={"Accept-Language": "de"})
+
+    assert reply.headers.get("Content-Language", "en") == "en"
+
+
+def test_the_reference_of_the_api_is_a_page(client, german):
+    assert client.get("/api/docs/")["Content-Language"] == "de"
+
+
 def test_a_language_ends_with_its_request(client, german):
     client.get("/tools/")
 
