@@ -1,6 +1,9 @@
 """Every word of the pages has a German translation that says the same about the same things."""
 
+import ast
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +63,41 @@ def test_translations_have_the_placeholders_and_tags_of_their_messages(language)
 def test_the_compiled_file_is_made_from_the_catalog(language):
     """Otherwise run `make messages`."""
     assert path_of(language).with_suffix(".mo").read_bytes() == compiled(translations_of(language))
+
+
+def calls_at_import(tree: ast.AST) -> list[ast.Call]:
+    """Return the calls outside of functions, whose results are the same in every language."""
+    if isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return [
+            call
+            for part in (tree.args, *getattr(tree, "decorator_list", ()))
+            for call in calls_at_import(part)
+        ]
+    own = [tree] if isinstance(tree, ast.Call) else []
+    return own + [call for child in ast.iter_child_nodes(tree) for call in calls_at_import(child)]
+
+
+def test_no_module_translates_a_word_when_it_is_imported():
+    """Use `gettext_lazy`: no request has chosen a language yet."""
+    files = subprocess.check_output(["git", "ls-files", "*.py"], text=True).split()
+    early = []
+    for path in files:
+        text = Path(path).read_text()
+        if path.startswith("tests/") or "gettext" not in text:
+            continue
+        tree = ast.parse(text)
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        eager = {
+            name.asname or name.name
+            for node in imports
+            if node.module == "django.utils.translation"
+            for name in node.names
+            if name.name in ("gettext", "ngettext", "pgettext", "npgettext")
+        }
+        early += [
+            f"{path}:{call.lineno}"
+            for call in calls_at_import(tree)
+            if isinstance(call.func, ast.Name) and call.func.id in eager
+        ]
+
+    assert early == []

@@ -28,9 +28,9 @@ from people.audit import edit_conflicts
 from people.models import User
 
 ADDRESS: "models.CharField[str, str]" = models.CharField(
-    _("Address of the vendor"),
+    gettext_lazy("Address of the vendor"),
     max_length=MAX_URL_LENGTH,
-    help_text=_("The secret, and tokens that are derived from it, are sent only to this address."),
+    help_text=gettext_lazy("The secret, and tokens that are derived from it, are sent only to this address."),
 )
 SECRET: "models.CharField[str, str]" = models.CharField(
     gettext_lazy("Secret"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from django.utils.translation import override
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 
@@ -71,9 +72,11 @@ class ReferenceCall:
 
 @cache
 def document() -> bytes:
-    # The schema depends on the code alone, so a process generates it once.
-    schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
-    plain = json.loads(OpenApiJsonRenderer().render(schema))
+    # The schema depends on the code alone, so a process generates it once. The first reader may be a page in
+    # another language, and labels and help texts of models follow it.
+    with override("en"):
+        schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+        plain = json.loads(OpenApiJsonRenderer().render(schema))
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
 
 

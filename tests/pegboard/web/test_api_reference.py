@@ -2,6 +2,7 @@ import json
 import re
 
 import pytest
+from django.utils import translation
 
 from pegboard.web import api_reference
 from people.models import Role
@@ -23,6 +24,14 @@ def test_schema_is_open_api_3_1_and_names_both_ways_to_sign_in(program):
     schema = program(make_user(Role.VIEWER), "read").get("/api/schema/").json()
     assert schema["openapi"].startswith("3.1")
     assert set(schema["components"]["securitySchemes"]) == {"key", "session"}
+
+
+def test_schema_is_english_in_whichever_language_a_page_reads_it_first():
+    english = api_reference.document()
+    api_reference.document.cache_clear()
+
+    with translation.override("de"):
+        assert api_reference.document() == english
 
 
 def test_every_call_declares_its_role_and_its_refusals():
