@@ -25,6 +25,7 @@ FUNCTIONS = [
     "_",
     "gettext",
     "gettext_lazy",
+    "gettext_noop",
     "ngettext",
     "ngettext_lazy",
     "pgettext",
