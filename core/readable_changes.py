@@ -6,7 +6,7 @@ versions and the audit trail.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, Protocol
 
@@ -56,7 +56,6 @@ class TextLine(Protocol):
 class ReadableChange:
     """A change of one subject, or of a part of it.
 
-    wording: the sentence for pages, which translate it.
     subject, kind: the changed thing and what it is, as in “forecast”, “tool”; "" if the page names it.
     effect: of a vendor's change, by its name in `catalog.rules.diff`, or "undecided".
     call_effects: what a call does; before and after, where the two differ.
@@ -69,7 +68,6 @@ class ReadableChange:
     """
 
     sentence: str = ""
-    wording: Wording | None = field(default=None, compare=False)
     mark: Literal["added", "removed", "changed", ""] = ""
     subject: str = ""
     kind: str = ""
@@ -120,8 +118,7 @@ def describe_change(label: str, before: Any, after: Any) -> ReadableChange:
 
 
 def _worded(template: str, values: dict[str, Any]) -> ReadableChange:
-    wording = Wording(template, values)
-    return ReadableChange(sentence=str(wording), wording=wording)
+    return ReadableChange(sentence=Wording(template, values))
 
 
 def _worded_value(value: Any) -> str | Wording:

@@ -1,6 +1,6 @@
 """Texts that pages translate when they show them, for code without Django. Pure."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -9,15 +9,40 @@ def mark(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """A sentence with the values for its placeholders. As text it is English.
+class Wording(str):
+    """A sentence in English that `core.translating` can translate, because it has its template and values.
 
-    values: by placeholder; wordings among them are translated too.
+    values: by placeholder; wordings among them are translated too. msgspec encodes plain texts only: `str()`.
     """
 
+    __slots__ = ("template", "values")
     template: str
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any]
 
-    def __str__(self) -> str:
-        return self.template.format(**self.values)
+    def __new__(cls, template: str, values: Mapping[str, Any] | None = None) -> "Wording":
+        wording = super().__new__(cls, template.format(**(values or {})))
+        wording.template, wording.values = template, values or {}
+        return wording
+
+    def __getnewargs__(self) -> tuple[str, Mapping[str, Any]]:  # type: ignore[override] # of a copy
+        return self.template, self.values
+
+
+class Count(int):
+    """A number in a wording that is shown with separators of thousands."""
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self), spec or ",")
+
+
+def join_sentences(sentences: Iterable[str]) -> Wording:
+    """Return the sentences in a row."""
+    values = {f"sentence_{number}": sentence for number, sentence in enumerate(sentences)}
+    return Wording(" ".join(f"{{{name}}}" for name in values), values)
+
+
+def first_sentences(sentences: Iterable[str], count: int) -> Wording:
+    """Return the first sentences, and how many more there are."""
+    texts = list(sentences)
+    more = [Wording(mark("And {count} more."), {"count": len(texts) - count})] if len(texts) > count else []
+    return join_sentences([*texts[:count], *more])

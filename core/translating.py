@@ -1,13 +1,22 @@
 """Sentences of code without Django, in the language of a page."""
 
+from typing import Any
+
+from django.utils.formats import number_format
 from django.utils.translation import gettext
 
-from core.translatable import Wording
+from core.translatable import Count, Wording
 
 
-def translated(wording: Wording) -> str:
-    values = {
-        name: translated(value) if isinstance(value, Wording) else value
-        for name, value in wording.values.items()
-    }
-    return gettext(wording.template).format(**values)
+def translated(text: str) -> str:
+    """Return a wording in the language of the page, and any other text unchanged."""
+    if not isinstance(text, Wording):
+        return text
+    values = {name: _translated_value(value) for name, value in text.values.items()}
+    return gettext(text.template).format(**values)
+
+
+def _translated_value(value: Any) -> Any:
+    if isinstance(value, Count):
+        return number_format(int(value), force_grouping=True)
+    return translated(value) if isinstance(value, Wording) else value

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from core.errors import DomainError
+from core.translating import translated
 from people import audit, login_lockout, users
 from people.audit import Doer
 from people.audit.edit_conflicts import ANY_STATE, Difference, Facts, LateEditError, etag
@@ -58,9 +59,9 @@ class OperationForm(forms.Form):
         field_errors = {name: sentence for name, sentence in error.fields.items() if name in self.fields}
         for sentence in dict.fromkeys((error.message, *error.fields.values())):
             if sentence not in field_errors.values():
-                self.add_error(None, sentence)
+                self.add_error(None, translated(sentence))
         for name, sentence in field_errors.items():
-            self.add_error(name, sentence)
+            self.add_error(name, translated(sentence))
 
     def field_for(self, path: str) -> str:
         """Return the name of the field for a member of the facts."""

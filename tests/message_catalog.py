@@ -23,6 +23,7 @@ PACKAGES = ("core", "people", "protocols", "catalog", "execution", "designer", "
 NO_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 FUNCTIONS = [
     "_",
+    "mark",
     "gettext",
     "gettext_lazy",
     "gettext_noop",

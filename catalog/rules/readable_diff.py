@@ -14,8 +14,7 @@ def read_change(change: Change) -> ReadableChange:
     )
     before, after = ((None if value is None else outline(value)) if has_texts else None for value in values)
     return ReadableChange(
-        sentence=change.sentence,
-        wording=change.wording,
+        sentence=change.wording,
         effect="undecided" if change.is_undecided else change.effect,
         before=before,
         after=after,

@@ -79,7 +79,7 @@ def readable(changes: Sequence[Change] | NumberedPage[Change]) -> NumberedPage[R
 
 @register.filter
 def sentence_of(change: ReadableChange) -> str:
-    return translated(change.wording) if change.wording else change.sentence
+    return translated(change.sentence)
 
 
 @register.simple_tag

@@ -31,6 +31,7 @@ from catalog.token_estimate import estimate_tokens
 from catalog.translations.languages import language_name
 from catalog.translations.tool_texts import digest_of
 from core.invisible_characters import HIDDEN, decoded_tags, hidden
+from core.translating import translated as translated_wording
 from protocols.signature import Effect
 
 register = template.Library()
@@ -175,8 +176,12 @@ def item_kind(kind: str) -> str:
 
 @register.filter
 def shown(text: object) -> SafeString:
-    """The text with every invisible character drawn as a chip, so that nothing hides from a reader."""
-    text = str(text)  # a version without a label is identified by its number
+    """The text with every invisible character drawn as a chip, so that nothing hides from a reader.
+
+    A wording is translated.
+    """
+    # A version without a label is identified by its number.
+    text = translated_wording(text) if isinstance(text, str) else str(text)
     if not HIDDEN.search(text):
         return _escaped(text)
     # The hidden characters that the inspection finds, with adjacent ones in one chip.

@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from core.translatable import Wording
+from core.translatable import mark as _
+
 
 class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence for the judge.
@@ -82,14 +85,19 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     better: bool
 
     @property
-    def sentence(self) -> str:
-        choice = f"“{self.chosen}” is chosen" if self.chosen else "no tool is chosen"
+    def sentence(self) -> Wording:
+        return Wording(self._template, {"says": self.says, "chosen": self.chosen, "expected": self.expected})
+
+    @property
+    def _template(self) -> str:
         if self.chosen == self.expected:
-            return f"“{self.says}” says other inputs."
-        expectation = (
-            f"in place of “{self.expected}”" if self.expected else "and the tool for it is not there any more"
-        )
-        return f"“{self.says}”: {choice} {expectation}."
+            return _("“{says}” says other inputs.")
+        match bool(self.chosen), bool(self.expected):
+            case True, True:
+                return _("“{says}”: “{chosen}” is chosen in place of “{expected}”.")
+            case True, False:
+                return _("“{says}”: “{chosen}” is chosen and the tool for it is not there any more.")
+        return _("“{says}”: no tool is chosen in place of “{expected}”.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +107,12 @@ class Figure:
     right: int
     total: int
 
+    @property
+    def wording(self) -> Wording:
+        return Wording(_("{right} of {total}"), {"right": self.right, "total": self.total})
+
     def __str__(self) -> str:
-        return f"{self.right} of {self.total}"
+        return str(self.wording)
 
 
 def figure(answers: Sequence[Answer]) -> Figure:

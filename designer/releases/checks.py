@@ -8,14 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Literal
+from typing import Any, Literal
 
 from catalog.token_estimate import estimate_tokens
+from core.translatable import Count, Wording, first_sentences, join_sentences
+from core.translatable import mark as _
 from designer.exports.base import Carried
 from designer.exports.document import ReleaseDocument
 from designer.pins import token_budget
 from designer.rehearsals import results
-from designer.rehearsals.results import RehearsalComparison
+from designer.rehearsals.results import Figure, RehearsalComparison
 
 Severity = Literal["ok", "warning", "error"]
 # The role that may accept an error; "" if nothing needs to be accepted.
@@ -26,7 +28,8 @@ REASONS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """where: the path of the page where it can be fixed, "" if there is nothing to fix.
+    """message: a `Wording`, which pages translate, wherever it is composed without Django.
+    where: the path of the page where it can be fixed, "" if there is nothing to fix.
     about: the tool's name, if the same message may apply to several tools.
     """
 
@@ -106,12 +109,12 @@ def checks(*tree: CheckedAgent) -> list[Check]:
     more: Rule = attrgetter("more")
     for find in (*_rules, more):
         checks_by_agent = [(facts.sub_agent, list(find(facts))) for facts in tree]
-        is_ok = all(any(row.severity == "ok" for row in rows) for _, rows in checks_by_agent if rows)
+        is_ok = all(any(row.severity == "ok" for row in rows) for _name, rows in checks_by_agent if rows)
         for sub_agent, rows in checks_by_agent:
             for row in rows if is_ok else (check for check in rows if check.severity != "ok"):
                 # An `ok` of the agent itself is enough for all of them.
                 if not (row.severity == "ok" and row in result):
-                    message = f"“{sub_agent}”: {row.message}" if sub_agent else row.message
+                    message = _about(sub_agent, row.message) if sub_agent else row.message
                     result.append(replace(row, message=message))
     return sorted(result, key=lambda check: ORDER.index(check.severity))
 
@@ -148,23 +151,25 @@ def reviews(facts: CheckedAgent) -> Iterator[Check]:
                 code="version_held", severity="error", message=tool.held, where=where, accepted_by="designer"
             )
         elif tool.under_review:
-            message = f"“{tool.name}” is under review: {tool.under_review}"
+            message = Wording(
+                _("“{tool}” is under review: {reason}"), {"tool": tool.name, "reason": tool.under_review}
+            )
             yield Check(code="version_under_review", severity="warning", message=message, where=where)
         is_clean = is_clean and not (tool.blocked or tool.held or tool.under_review)
     if is_clean:
-        yield Check(code="review", severity="ok", message="No pinned version waits for review.")
+        message = Wording(_("No pinned version waits for review."))
+        yield Check(code="review", severity="ok", message=message)
 
 
 @rule
 def offered(facts: CheckedAgent) -> Iterator[Check]:
     withdrawn = [tool for tool in facts.tools if tool.gone]
     for tool in withdrawn:
-        message = (
-            f"“{tool.name}”: {tool.gone} The release holds its words all the same; calls of it may fail."
-        )
+        template = _("“{tool}”: {reason} The release holds its words all the same; calls of it may fail.")
+        message = Wording(template, {"tool": tool.name, "reason": tool.gone})
         yield Check(code="tool_withdrawn", severity="warning", message=message, where=tool.where)
     if not withdrawn:
-        yield Check(code="offered", severity="ok", message="The vendors offer every tool.")
+        yield Check(code="offered", severity="ok", message=Wording(_("The vendors offer every tool.")))
 
 
 @rule
@@ -179,9 +184,8 @@ def vendors(facts: CheckedAgent) -> Iterator[Check]:
             accepted_by="designer",
         )
     if not not_allowed:
-        yield Check(
-            code="vendors", severity="ok", message="Every tool is of a vendor that the agent may use."
-        )
+        message = Wording(_("Every tool is of a vendor that the agent may use."))
+        yield Check(code="vendors", severity="ok", message=message)
 
 
 @rule
@@ -189,7 +193,7 @@ def words(facts: CheckedAgent) -> Iterator[Check]:
     is_clean = True
     for tool in facts.tools:
         for message, exposes in tool.misfits:
-            is_clean, message = False, f"“{tool.name}”: {message}"
+            is_clean, message = False, _about(tool.name, message)
             if exposes:
                 yield Check(
                     code="tuning_does_not_fit",
@@ -201,7 +205,8 @@ def words(facts: CheckedAgent) -> Iterator[Check]:
             else:
                 yield Check(code="words_set_aside", severity="warning", message=message, where=tool.where)
     if is_clean:
-        yield Check(code="words", severity="ok", message="All of your words fit the pinned versions.")
+        message = Wording(_("All of your words fit the pinned versions."))
+        yield Check(code="words", severity="ok", message=message)
 
 
 @rule
@@ -212,36 +217,37 @@ def names(facts: CheckedAgent) -> Iterator[Check]:
     names = Counter(name.casefold() for name in names_in_use)
     clashing = [name for name in names_in_use if names[name.casefold()] > 1]
     for name in clashing:
+        template = _("A model would know two tools as “{name}”. Call one of them something else.")
         yield Check(
             code="name_clash",
             severity="error",
-            message=f"A model would know two tools as “{name}”. Call one of them something else.",
+            message=Wording(template, {"name": name}),
             where=page_by_tool.get(name, ""),
             accepted_by="designer",
         )
     if not clashing:
-        yield Check(code="names", severity="ok", message="Every tool has a name of its own.")
+        yield Check(code="names", severity="ok", message=Wording(_("Every tool has a name of its own.")))
 
 
 @rule
 def breaks(facts: CheckedAgent) -> Iterator[Check]:
     for tool in facts.tools:
         if tool.breaks:
-            message = (
-                f"“{tool.name}” moves to a version that breaks what worked: {_first_sentences(tool.breaks)}"
-            )
+            template = _("“{tool}” moves to a version that breaks what worked: {changes}")
+            changes = first_sentences(tool.breaks, REASONS_SHOWN)
+            message = Wording(template, {"tool": tool.name, "changes": changes})
             yield Check(code="breaking_move", severity="warning", message=message, where=tool.where)
 
 
 @rule
 def ids(facts: CheckedAgent) -> Iterator[Check]:
     page_by_tool = {tool.name: tool.where for tool in facts.tools}
+    template = _(
+        "“{tool}” gets another id for A2T clients and a new major version for OXP clients, because their "
+        "calls may fail: {changes} The present id and version work as before while a release contains them."
+    )
     for name, breaks in facts.strands.items():
-        message = (
-            f"“{name}” gets another id for A2T clients and a new major version for OXP clients, because "
-            f"their calls may fail: {_first_sentences(breaks)} The present id and version work as before "
-            "while a release contains them."
-        )
+        message = Wording(template, {"tool": name, "changes": first_sentences(breaks, REASONS_SHOWN)})
         yield Check(
             code="another_tool_id", severity="warning", message=message, where=page_by_tool.get(name, "")
         )
@@ -254,14 +260,20 @@ def formats(facts: CheckedAgent) -> Iterator[Check]:
     for label, carried in facts.carried:
         if carried.left_out:
             blocking, count = carried.blocking, len(carried.fitting.tools)
-            message = (
-                f"{label} carries {count} of {count + len(carried.left_out)} tools: "
-                f"{_first_sentences([remark.message for remark in blocking])}"
+            message = Wording(
+                _("{format} carries {count} of {total} tools: {reasons}"),
+                {
+                    "format": label,
+                    "count": count,
+                    "total": count + len(carried.left_out),
+                    "reasons": first_sentences((remark.message for remark in blocking), REASONS_SHOWN),
+                },
             )
             page = page_by_tool.get(blocking[0].tool, "")
             yield Check(code="format_cannot_carry", severity="warning", message=message, where=page)
         elif warnings := [remark for remark in carried.remarks if remark.level == "warns"]:
-            message = f"{label} may be refused: {_first_sentences([remark.message for remark in warnings])}"
+            reasons = first_sentences((remark.message for remark in warnings), REASONS_SHOWN)
+            message = Wording(_("{format} may be refused: {reasons}"), {"format": label, "reasons": reasons})
             yield Check(
                 code="format_may_refuse",
                 severity="warning",
@@ -272,7 +284,7 @@ def formats(facts: CheckedAgent) -> Iterator[Check]:
             continue
         is_clean = False
     if is_clean:
-        yield Check(code="formats", severity="ok", message="Every format carries every tool.")
+        yield Check(code="formats", severity="ok", message=Wording(_("Every format carries every tool.")))
 
 
 @rule
@@ -286,16 +298,16 @@ def budget(facts: CheckedAgent) -> Iterator[Check]:
         for transfer in released_transfers
     )
     tokens += sum(estimate_tokens(procedure.text) for procedure in facts.draft.procedures)
-    allowed = facts.budget.tokens
-    if tokens <= allowed:
-        message = f"Tools and procedures take ~{tokens:,} of the {allowed:,} tokens that the agent may take."
-        yield Check(code="budget", severity="ok", message=message)
+    figures = {"tokens": Count(tokens), "allowed": Count(facts.budget.tokens)}
+    if tokens <= facts.budget.tokens:
+        template = _("Tools and procedures take ~{tokens} of the {allowed} tokens that the agent may take.")
+        yield Check(code="budget", severity="ok", message=Wording(template, figures))
         return
-    message = f"Tools and procedures take ~{tokens:,} tokens of a request; the agent may take {allowed:,}."
+    template = _("Tools and procedures take ~{tokens} tokens of a request; the agent may take {allowed}.")
     yield Check(
         code="budget_exceeded",
         severity="error" if facts.budget.stops else "warning",
-        message=message,
+        message=Wording(template, figures),
         where=facts.budget.where,
         accepted_by="designer" if facts.budget.stops else "",
     )
@@ -318,8 +330,7 @@ def rehearsals(facts: CheckedAgent) -> Iterator[Check]:
             accepted_by=accepted_by,
         )
         return
-    earlier = f", was {comparison.before} in release {comparison.against}" if comparison.before else ""
-    message = f"{comparison.now} tests passed{earlier}."
+    sentences: list[str] = [_describe_figures(comparison.now, comparison)]
     gate_state = results.gate(
         comparison.now, comparison.flips, at_least=comparison.at_least, on_flips=comparison.on_flips
     )
@@ -329,24 +340,31 @@ def rehearsals(facts: CheckedAgent) -> Iterator[Check]:
         yield Check(
             code="rehearsals",
             severity="ok" if is_full else "warning",
-            message=message,
+            message=join_sentences(sentences),
             where="" if is_full else comparison.where,
         )
         return
     if gate_state == "below":
-        message += f" The agent asks for {comparison.at_least}."
+        sentences.append(Wording(_("The agent asks for {count}."), {"count": comparison.at_least}))
     if comparison.worse:
-        message += f" Worse than there: {_first_sentences(flip.sentence for flip in comparison.worse)}"
+        changes = first_sentences((flip.sentence for flip in comparison.worse), REASONS_SHOWN)
+        sentences.append(Wording(_("Worse than there: {changes}"), {"changes": changes}))
     yield Check(
         code="rehearsal_gate",
         severity=severity,
-        message=message,
+        message=join_sentences(sentences),
         where=comparison.where,
         accepted_by=accepted_by,
     )
 
 
-def _first_sentences(sentences: Iterable[str]) -> str:
-    texts = list(sentences)
-    more = f" And {len(texts) - REASONS_SHOWN} more." if len(texts) > REASONS_SHOWN else ""
-    return " ".join(texts[:REASONS_SHOWN]) + more
+def _describe_figures(now: Figure, comparison: RehearsalComparison) -> Wording:
+    figures: dict[str, Any] = {"now": now.wording}
+    if comparison.before is None:
+        return Wording(_("{now} tests passed."), figures)
+    figures |= {"before": comparison.before.wording, "release": comparison.against}
+    return Wording(_("{now} tests passed, was {before} in release {release}."), figures)
+
+
+def _about(name: str, message: str) -> Wording:
+    return Wording(_("“{name}”: {message}"), {"name": name, "message": message})

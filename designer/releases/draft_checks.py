@@ -4,13 +4,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.urls import reverse
-from django.utils.translation import gettext as _
 
 from catalog.models import ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from catalog.rules import diff as signature_diff
+from core.translatable import Wording, join_sentences
+from core.translatable import mark as _
 from designer import exports
 from designer.agents import agent_budgets, agent_vendors
 from designer.exports import document as release_document
@@ -97,9 +98,9 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
             limit = usable.excluding_limit(pin.tool.endpoint.vendor)
             endpoint, gone = pin.tool.endpoint, ""
             if endpoint.removed_at or endpoint.vendor.removed_at:
-                gone = _("its vendor was removed from Pegboard.")
+                gone = Wording(_("its vendor was removed from Pegboard."))
             elif pin.tool.status == ToolStatus.WITHDRAWN:
-                gone = _("{vendor} does not list it any more.").format(vendor=endpoint.vendor)
+                gone = Wording(_("{vendor} does not list it any more."), {"vendor": endpoint.vendor})
             tools.append(
                 CheckedTool(
                     name=pin.name,
@@ -144,15 +145,15 @@ def _shared_names(node: Node) -> Iterator[Check]:
     slugs = {procedure.slug for procedure in node.released.procedures}
     for pin, item in node.context:
         if item.signature.kind == "prompt" and pin.name in slugs:
-            message = _(
+            template = _(
                 "The prompt “{name}” and a procedure have the same name. MCP clients would get the "
                 "procedure. Give the prompt another name."
-            ).format(name=pin.name)
+            )
             where = reverse("pin", args=[node.agent.slug, pin.pk])
             yield Check(
                 code="prompt_name_taken",
                 severity="error",
-                message=message,
+                message=Wording(template, {"name": pin.name}),
                 where=where,
                 about=pin.name,
                 accepted_by="designer",
@@ -170,17 +171,20 @@ def readiness_checks(pins: Iterable[Pin], root: Agent, ready: Sequence[Readiness
             if state.severity not in ("error", "warning") or state.checked_by:
                 continue
             stops = state.stops_publishing
+            sentences = join_sentences(filter(None, (state.message, state.to_do)))
             where = reverse("agent-environments", args=[root.slug]) if stops else ""
             yield Check(
                 code=state.code,
                 severity="error" if stops else "warning",
-                message=f"“{tool.name}”: {state.message} {state.to_do}".rstrip(),
+                message=Wording(_("“{name}”: {message}"), {"name": tool.name, "message": sentences}),
                 where=where or (reverse("pin", args=[pin.agent.slug, pin.pk]) if pin else ""),
                 about=tool.name,
                 accepted_by="designer" if stops else "",
             )
     if ready and all(tool.state.severity == "proven" for tool in ready):
-        yield Check(code="readiness", severity="ok", message=_("Every tool answered a call recently."))
+        yield Check(
+            code="readiness", severity="ok", message=Wording(_("Every tool answered a call recently."))
+        )
 
 
 def _check_procedures(
@@ -199,10 +203,11 @@ def _check_procedures(
     for procedure in node.rows.procedures:
         where = reverse("procedure", args=[node.agent.slug, procedure.slug])
         if procedure.pk in unsaved:
-            message = _(
+            template = _(
                 "“{procedure}”: what you have typed there is not saved, so the release does not hold it. "
                 "Save or discard it."
-            ).format(procedure=procedure)
+            )
+            message = Wording(template, {"procedure": procedure})
             yield Check(code="unsaved_text", severity="warning", message=message, where=where)
         for issue in checked.remarks[procedure.pk]:
             if issue.code in _CHECKED_AT_PIN:
@@ -212,8 +217,9 @@ def _check_procedures(
             yield Check(
                 code=issue.code,
                 severity=issue.severity,
-                message=_("“{procedure}”, line {line}: {issue}").format(
-                    procedure=procedure, line=issue.line, issue=issue.message
+                message=Wording(
+                    _("“{procedure}”, line {line}: {issue}"),
+                    {"procedure": procedure, "line": issue.line, "issue": issue.message},
                 ),
                 where=where,
                 accepted_by="designer" if is_error else "",
@@ -228,7 +234,9 @@ def _check_procedures(
             about=issue.about,
         )
     if is_clean:
-        yield Check(code="procedures", severity="ok", message=_("The procedures name tools that are there."))
+        yield Check(
+            code="procedures", severity="ok", message=Wording(_("The procedures name tools that are there."))
+        )
 
 
 def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:
@@ -247,14 +255,13 @@ def _find_breaking_moves(tree: Sequence[Node], base: ReleaseDocument) -> dict[in
             if old and old.digest != pin.version.digest:
                 moved.append((pin, old.ordinal))
     rows = ToolVersion.objects.filter(
-        tool__in={pin.tool_id for pin, _ in moved}, ordinal__in={ordinal for _, ordinal in moved}
+        tool__in={pin.tool_id for pin, _old in moved}, ordinal__in={ordinal for _pin, ordinal in moved}
     )
     signatures = rows.values_list("tool_id", "ordinal", "signature")
     texts = {(tool, ordinal): text for tool, ordinal, text in signatures} if moved else {}
-    breaks_by_pin = {}
+    breaks_by_pin: dict[int, tuple[str, ...]] = {}
     for pin, ordinal in moved:
         if text := texts.get((pin.tool_id, ordinal)):
             changes = signature_diff.compare(from_json(text), pin.version.decoded()).changes
-            sentences = (change.sentence for change in changes if change.class_ == "breaking")
-            breaks_by_pin[pin.pk] = tuple(sentences)
+            breaks_by_pin[pin.pk] = tuple(change.wording for change in changes if change.class_ == "breaking")
     return breaks_by_pin

@@ -16,6 +16,7 @@ from catalog.models import ToolVersion
 from catalog.notifications import outbox
 from core.errors import DomainError
 from core.query_deadline import long_transaction
+from core.translatable import Wording, first_sentences, mark
 from designer import exports
 from designer.agents import agent_addresses, agents, transfers
 from designer.errors import ChecksFailedError
@@ -86,7 +87,7 @@ def publish(
         if failed_checks := not_accepted(check_rows, accept, is_admin=actor.can_administer):
             raise ChecksFailedError(_describe_failed_checks(agent, failed_checks), check_rows)
         accepted = [
-            {"code": check.code, "message": check.message}
+            {"code": check.code, "message": str(check.message)}
             for check in check_rows
             if check.severity == "error"
         ]
@@ -348,12 +349,15 @@ def verify(release: Release) -> list[str]:
     return problems
 
 
-def _describe_failed_checks(agent: Agent, failed: Sequence[Check]) -> str:
-    more = f" And {len(failed) - REASONS_SHOWN} more." if len(failed) > REASONS_SHOWN else ""
-    reasons = " ".join(check.message for check in failed[:REASONS_SHOWN])
-    only_admins = any(check.accepted_by == "admin" for check in failed)
-    advice = "an administrator accepts it" if only_admins else "accept it by its code, with a reason"
-    return f"“{agent}” is not published: {reasons}{more} Fix this, or {advice}."
+def _describe_failed_checks(agent: Agent, failed: Sequence[Check]) -> Wording:
+    reasons = first_sentences((check.message for check in failed), REASONS_SHOWN)
+    if any(check.accepted_by == "admin" for check in failed):
+        template = mark("“{agent}” is not published: {reasons} Fix this, or an administrator accepts it.")
+    else:
+        template = mark(
+            "“{agent}” is not published: {reasons} Fix this, or accept it by its code, with a reason."
+        )
+    return Wording(template, {"agent": agent, "reasons": reasons})
 
 
 def _build_export(

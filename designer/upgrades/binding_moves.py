@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from catalog.models import Activity, ActivityVersion, Tool
 from core.errors import invalid
+from core.translatable import Wording, join_sentences, mark
 from designer.agents import agents
 from designer.environments import environments
 from designer.environments.environments import WHATEVER
@@ -154,8 +155,8 @@ def _read_checks(
 def _refuse_failed(checks: Sequence[Check], actor: User, acceptance: Acceptance) -> None:
     failed_checks = not_accepted(checks, acceptance.codes, is_admin=actor.can_administer)
     if failed_checks:
-        reasons = " ".join(check.message for check in failed_checks)
-        message = f"Nothing was changed: {reasons} To change it anyway, accept the check with a reason."
-        raise ChecksFailedError(message, checks)
+        template = mark("Nothing was changed: {reasons} To change it anyway, accept the check with a reason.")
+        reasons = join_sentences(check.message for check in failed_checks)
+        raise ChecksFailedError(Wording(template, {"reasons": reasons}), checks)
     if any(check.severity == "error" for check in checks) and not acceptance.reason.strip():
         raise invalid(reason=_("Enter the reason why the failed checks are accepted."))

@@ -17,6 +17,7 @@ from catalog.views.asked import number
 from core.errors import DomainError
 from core.numbered_pages import page_of
 from core.outbound.errors import printable
+from core.translating import translated
 from designer.environments import activity_updates, environments
 from designer.errors import ChecksFailedError
 from designer.models import Agent, Environment, Pin
@@ -173,7 +174,7 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
                 acceptance=acceptance,
             )
     except DomainError as error:
-        messages.error(request, " ".join([error.message, *error.fields.values()]))
+        messages.error(request, " ".join(map(translated, (error.message, *error.fields.values()))))
         codes = error.failed_codes if isinstance(error, ChecksFailedError) else acceptance.codes
         move = {"refused": pin.pk, "environment": env, "version": version.pk}
         former = {"from": request.POST.get("from", ""), "accept": codes}

@@ -33,10 +33,7 @@ def summarize_entry(entry: AuditEntry) -> list[str]:
             {label: value for label, value in facts.items() if not is_structure(value)}
             for facts in (before, after)
         )
-    sentences = (
-        translated(change.wording) if change.wording else change.sentence
-        for change in describe_facts(before, after)
-    )
+    sentences = (translated(change.sentence) for change in describe_facts(before, after))
     return [text for text in sentences if text.endswith(".") and not _DIGEST.search(text)][:SUMMARIZED]
 
 
