@@ -104,12 +104,16 @@ def is_masked(call: Call, key: ApiKey | None = None) -> bool:
 
 def masked_partial(call: Call, partial: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return a partial result for a person; a vendor's own part has no members that could be marked."""
-    marks = marks_of([call.tool_id]).get(call.tool_id, NONE)
     if not partial or not is_masked(call):
         return partial
-    # A step that has no marks of its own may repeat any value of the activity's call.
     outputs = partial.get("outputs") or {}
-    masked = mask(outputs, marks.outputs) if _has_marks(marks) else dict.fromkeys(outputs, MASK)
+    if call.activity_id or call.parent_id:
+        # Any other call of the activity may have a sensitive value, also one that has not ended.
+        masked = dict.fromkeys(outputs, MASK)
+    else:
+        marks = marks_of([call.tool_id]).get(call.tool_id, NONE)
+        texts = sensitive_texts(call.arguments, marks.inputs) + sensitive_texts(outputs, marks.outputs)
+        masked = strike(mask(outputs, marks.outputs), sorted(texts, key=len)[::-1], is_data=True)
     others = {name: MASK for name in ("custom", "progress") if partial.get(name)}
     return {**partial, "outputs": masked} | others
 

@@ -18,7 +18,7 @@ from designer.pins import pins
 from designer.rehearsals import sentences
 from designer.releases import rehearsed
 from execution.api import calls
-from execution.calls import examples, latent, requesting
+from execution.calls import events, examples, latent, requesting
 from people import api_keys
 from people.models import AuditEntry, Role, Scope
 from tests.factories import make_parameter, make_signature, make_tool, make_user
@@ -108,6 +108,18 @@ def test_it_is_shown_on_request_and_recorded(call, designer, is_page):
     assert (entry.actor, entry.object_id, entry.after) == (designer, str(call.tool_id), {"call": call.pk})
     assert program(make_user(Role.VIEWER)).post(address).status_code == 403
     assert AuditEntry.objects.filter(action="show sensitive").count() == 1
+
+
+def test_a_result_so_far_repeats_no_marked_value(call, designer):
+    Call.objects.filter(pk=call.pk).update(status="queued", outcome="", result="", mode="stream")
+    outputs = {"receipt": f"Paying with {SECRET}", "iban": "NO93 8601", "shown": "Under way"}
+    events.publish(call.key, events.PARTIAL, {"outputs": outputs})
+
+    page = program(designer).get(f"/tools/{call.tool_id}/try/?call={call.pk}").content.decode()
+
+    assert "Under way" in page
+    assert SECRET not in page
+    assert "NO93 8601" not in page
 
 
 def test_the_key_that_sent_a_call_gets_it_unmasked(call, designer):
