@@ -3,6 +3,8 @@
 Imported by `DesignerConfig.ready`, when all models are loaded.
 """
 
+from collections.abc import Collection, Iterable
+
 from django.db.models import Count
 
 from catalog import token_estimate
@@ -18,16 +20,14 @@ from execution.calls import invocation
 from people import audit
 from people.management.commands import database_role
 
+
+def read_pinned(tools: Collection[int]) -> Iterable[tuple[int, int, int]]:
+    pins = Pin.objects.live().filter(tool__in=tools).order_by()
+    return pins.values_list("tool", "version").annotate(agents=Count("agent", distinct=True))
+
+
 similar_names.USED_TOOLS.append(lambda: Pin.objects.values_list("tool_id", flat=True).distinct().order_by())
-versions.PINNED.append(
-    lambda tools: (
-        Pin.objects.live()
-        .filter(tool__in=tools)
-        .order_by()
-        .values_list("tool", "version")
-        .annotate(agents=Count("agent", distinct=True))
-    )
-)
+versions.PINNED.append(read_pinned)
 versions.MOVED.append(news.queue_behind_notices)
 news.register()
 operations.NAME_RULES.append(environments.check_name)

@@ -203,9 +203,8 @@ class JsonForm(OperationForm):
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "false", "class": "mono"}),
         label=gettext_lazy("The whole definition"),
         help_text=gettext_lazy(
-            "In the format of the Tool System: properties that begin with an underscore belong to "
-            "it, all "
-            "others are inputs."
+            "In the format of the Tool System: properties that begin with an underscore belong to it, "
+            "all others are inputs."
         ),
     )
 

@@ -45,8 +45,7 @@ class DefinitionListForm(OperationForm):
         strip=False,
         label=gettext_lazy("Tools, as JSON"),
         help_text=gettext_lazy(
-            "A JSON array. Each tool has name, description, inputs and output, and optionally title "
-            "and "
+            "A JSON array. Each tool has name, description, inputs and output, and optionally title and "
             "activity, or it has the format of the Tool System. A schema of calls is accepted too."
         ),
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "false", "class": "mono"}),

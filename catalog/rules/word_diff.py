@@ -34,8 +34,11 @@ def mark_differences(texts: Sequence[str]) -> list[Pieces]:
             if kind != "equal":
                 flags[0][start:end] = [True] * (end - start)
                 flags[index][other_start:other_end] = [True] * (other_end - other_start)
-    runs = [groupby(zip(*pair, strict=True), key=itemgetter(1)) for pair in zip(split, flags, strict=True)]
-    return [[("".join(word for word, _ in run), is_marked) for is_marked, run in text] for text in runs]
+    pieces_by_text = []
+    for words, marks in zip(split, flags, strict=True):
+        runs = groupby(zip(words, marks, strict=True), key=itemgetter(1))
+        pieces_by_text.append([("".join(word for word, _ in run), is_marked) for is_marked, run in runs])
+    return pieces_by_text
 
 
 def _count(words: list[str]) -> int:

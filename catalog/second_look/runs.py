@@ -274,11 +274,10 @@ class _Look:
         items = self._list(client)
         sight.shown_count = len(items.keys() & self.own_tools.keys())
         differing = {tool: item for tool, item in items.items() if self._differs(tool, item)}
-        subjects = {
-            tool: (own_tool.pk, cloaking.subject(own_tool.digest, item.digest))
-            for tool, item in differing.items()
-            for own_tool in [self.own_tools[tool]]
-        }
+        subjects = {}
+        for tool, item in differing.items():
+            own_tool = self.own_tools[tool]
+            subjects[tool] = (own_tool.pk, cloaking.subject(own_tool.digest, item.digest))
         sight.known_count = sum(subject in self.reported_subjects for subject in subjects.values())
         sight.new_count = sum(subject in self.found_subjects for subject in subjects.values())
         reported = self.reported_subjects | self.found_subjects

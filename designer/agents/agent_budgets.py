@@ -13,8 +13,6 @@ from designer.models.budgets import MAX_TOKENS
 from people import audit
 from people.models import User
 
-# More than the context of any model.
-
 
 def limit_of(agent: Agent) -> TokenLimit | None:
     return limits_of([agent]).get(agent.pk)

@@ -39,7 +39,6 @@ from protocols.calls import outcomes
 
 KIND = "mock"
 NOTHING: Mapping[str, Any] = {}
-# Number of the newest calls that assertions are checked against.
 SEED: "models.BigIntegerField[int, int]" = models.BigIntegerField(
     gettext_lazy("Seed"),
     blank=True,
@@ -52,6 +51,7 @@ SEED: "models.BigIntegerField[int, int]" = models.BigIntegerField(
 ENVIRONMENT: "models.CharField[str, str]" = models.CharField(
     gettext_lazy("Environment"), max_length=60, blank=True
 )
+# Number of the newest calls that assertions are checked against.
 MAX_CHECKED_CALLS = 10_000
 # A page waits for the call this long.
 STEP_SECONDS = 8

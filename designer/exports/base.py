@@ -133,9 +133,8 @@ class FormatLimits:
             yield Remark(level, f"{rule.refuses}_refused", name, f"“{name}” {what}, which {who} {verb}.")
         if written_inputs.below:
             message = (
-                f"“{name}” has rules about its inputs together, which this format's users refuse "
-                "at the top of a "
-                f"schema, so all inputs go below “{written_inputs.below}”."
+                f"“{name}” has rules about its inputs together, which this format's users refuse at the top "
+                f"of a schema, so all inputs go below “{written_inputs.below}”."
             )
             yield Remark("loses", "inputs_below", name, message)
         if "rules" in self.carries and schema.leaves_rules_out(written_inputs.tool):
@@ -191,8 +190,7 @@ class FormatLimits:
         if outcome.has_common is False:
             message = (
                 f"“{name}” has no arguments that fit this format and that its vendor accepts. "
-                f"{outcome.refused}. "
-                "Take another format."
+                f"{outcome.refused}. Take another format."
             )
             yield Remark("blocks", "no_common_arguments", name, message)
             return
@@ -219,8 +217,8 @@ class FormatLimits:
             )
         if not lists_values(parameter, self):
             message = (
-                f"{where} has allowed values that this format cannot list; its description lists them "
-                "instead."
+                f"{where} has allowed values that this format cannot list; "
+                "its description lists them instead."
             )
             yield Remark("loses", "values_in_words", tool, message)
 

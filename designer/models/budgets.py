@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from designer.models.agents import Agent
 
+# More than the context of any model.
 MAX_TOKENS = 10_000_000
 
 

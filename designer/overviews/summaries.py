@@ -105,11 +105,10 @@ def summarize_document(
         sub_agent = node.slug if node.parent else ""
         approval = approvals.get((sub_agent, tool.id, tool.version.digest))
         row = rows_by_tool.get(tool.id)
-        by_place = {
-            place.name if place else NO_ENVIRONMENT: (one.runs, str(one.activity or ""))
-            for place in columns
-            for one in [readiness[place.pk if place else 0][index]]
-        }
+        by_place = {}
+        for place in columns:
+            today = readiness[place.pk if place else 0][index]
+            by_place[place.name if place else NO_ENVIRONMENT] = (today.runs, str(today.activity or ""))
         if recorded := recorded_rows.get((node.slug, tool.id)):
             by_place = {"": (recorded["runs"], recorded["activity_name"])}
         summarized.append(

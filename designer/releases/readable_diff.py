@@ -57,10 +57,12 @@ class ReleaseComparison:
     ) -> None:
         changes = changes or compare_releases(before, after)
         self._root = changes.own
-        self._tools = tuple(
-            {(node.id, tool.id): tool for node in nodes for tool in (*node.tools, *node.context)}
-            for nodes in (document.nodes if document else () for document in (before, after))
-        )
+        self._tools = []
+        for document in (before, after):
+            nodes = document.nodes if document else ()
+            self._tools.append(
+                {(node.id, tool.id): tool for node in nodes for tool in (*node.tools, *node.context)}
+            )
         self._rows = [row for agent in (self._root, *changes.agents) for row in _rows_of(agent)]
         self._rows += [_Row(self._root, change) for change in appended]
 

@@ -85,8 +85,8 @@ class AgentSearch:
             explanation, _ = outcomes.explanation(reply)
             if not query and "name" in explanation.lower() and "version" in explanation.lower():
                 if not self._queries_by_name:
-                    message = "This server lists agents only by name or version. Enter them in the endpoint's"
-                    raise RefusedError("NAMES_WANTED", f"{message} settings.")
+                    message = "This server lists agents only by name or version."
+                    raise RefusedError("NAMES_WANTED", f"{message} Enter them in the endpoint's settings.")
                 self._queries = [*self._queries_by_name]
                 return self._search()
             reason = f": {explanation}" if explanation else f" without a reason ({reply.status})."
