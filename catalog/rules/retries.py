@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from core.errors import invalid
+from core.translatable import Wording
 from core.translatable import mark as _
 from protocols.base import Outcome
 from protocols.signature import Annotations
@@ -97,16 +98,17 @@ def faults(changes: Stated) -> dict[str, str]:
     return messages
 
 
-def sentence(policy: RetryPolicy) -> str:
-    """Describe the policy, as the middle of a sentence."""
-    gives_up = f"gives up after {policy.give_up_after_seconds} s"
+def sentence(policy: RetryPolicy) -> Wording:
+    """Describe the policy, as the predicate of a sentence about a runtime."""
+    values = {"attempts": policy.attempts, "seconds": policy.give_up_after_seconds}
     match policy.retry:
         case "none":
-            return f"never retries, {gives_up}"
+            template = _("never retries, gives up after {seconds} s")
         case "safe":
-            return f"retries only when safe, {policy.attempts} attempts at most, {gives_up}"
+            template = _("retries only when safe, {attempts} attempts at most, gives up after {seconds} s")
         case "all":
-            return f"always retries, {policy.attempts} attempts at most, {gives_up}"
+            template = _("always retries, {attempts} attempts at most, gives up after {seconds} s")
+    return Wording(template, values)
 
 
 def is_harmless(effects: Annotations) -> bool:

@@ -175,6 +175,12 @@ def item_kind(kind: str) -> str:
 
 
 @register.filter
+def in_page_language(text: str) -> str:
+    """Translate a wording for an attribute, which has no space for the chips of `shown`."""
+    return translated_wording(text)
+
+
+@register.filter
 def shown(text: object) -> SafeString:
     """The text with every invisible character drawn as a chip, so that nothing hides from a reader.
 

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import UNSET
 
 from catalog.token_estimate import tokens_of_size
+from core.translatable import Wording
+from core.translatable import mark as _
 from designer.exports.base import FormatLimits, lists_values
 from designer.signatures.words import Path
 from protocols.signature import Parameter, Signature
@@ -74,20 +76,24 @@ def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: 
         and title
         and _normalized(title) in (_normalized(description), _normalized(signature.name))
     ):
-        other_text = "description" if _normalized(title) == _normalized(description) else "name"
-        yield "title_repeats", ("title",), f"The title says no more than the {other_text}.", ""
+        message = Wording(_("The title says no more than the name."))
+        if _normalized(title) == _normalized(description):
+            message = Wording(_("The title says no more than the description."))
+        yield "title_repeats", ("title",), message, ""
     if text := without_name(description, signature.name):
-        yield "name_repeated", ("description",), "The description begins with the tool's name.", text
+        message = Wording(_("The description begins with the tool's name."))
+        yield "name_repeated", ("description",), message, text
     texts = {
         parameter.name: str(said["parameters", parameter.name, "description"])
         for parameter in signature.inputs
         if not said["parameters", parameter.name, "hidden"]
     }
     if text := without_inputs(description, texts):
-        message = "The description lists the inputs in the words that stand at each of them."
+        message = Wording(_("The description lists the inputs in the words that stand at each of them."))
         yield "inputs_repeated", ("description",), message, text
     if text := without_blanks(description):
-        yield "blanks", ("description",), "The description holds blanks that say nothing.", text
+        message = Wording(_("The description holds blanks that say nothing."))
+        yield "blanks", ("description",), message, text
     for parameter in signature.inputs:
         if parameter.name in texts:
             has_preset = said["parameters", parameter.name, "preset"] is not UNSET
@@ -95,21 +101,29 @@ def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: 
 
 
 def _find_for_input(parameter: Parameter, now: str, limits: FormatLimits, *, has_preset: bool) -> Candidates:
-    path, name = ("parameters", parameter.name, "description"), f"“{parameter.name}”"
+    path, values = ("parameters", parameter.name, "description"), {"name": parameter.name}
     if lists_values(parameter, limits) and (text := without_values(now, parameter)):
-        yield "values_repeated", path, f"The description of {name} lists the values that it takes.", text
+        template = _("The description of “{name}” lists the values that it takes.")
+        yield "values_repeated", path, Wording(template, values), text
     if text := without_name(now, parameter.name):
-        yield "name_repeated", path, f"The description of {name} begins with its name.", text
+        template = _("The description of “{name}” begins with its name.")
+        yield "name_repeated", path, Wording(template, values), text
     carries_default = "defaults" in limits.carries and not has_preset
     if carries_default and (text := without_default(now, parameter.default)):
-        yield "default_repeated", path, f"The description of {name} says its default.", text
+        message = Wording(_("The description of “{name}” says its default."), values)
+        yield "default_repeated", path, message, text
     # A strict schema requires every input, so there only the word states it.
     is_required = parameter.required and not has_preset
     if limits.contract.subset is None and (text := without_required(now, is_required=is_required)):
-        word = "required" if is_required else "optional"
-        yield "required_repeated", path, f"The description of {name} says that it is {word}.", text
+        template = (
+            _("The description of “{name}” says that it is required.")
+            if is_required
+            else _("The description of “{name}” says that it is optional.")
+        )
+        yield "required_repeated", path, Wording(template, values), text
     if text := without_blanks(now):
-        yield "blanks", path, f"The description of {name} holds blanks that say nothing.", text
+        template = _("The description of “{name}” holds blanks that say nothing.")
+        yield "blanks", path, Wording(template, values), text
 
 
 def without_values(text: str, parameter: Parameter) -> str:

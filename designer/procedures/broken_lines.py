@@ -11,6 +11,8 @@ from catalog.rules import diff
 from catalog.rules.diff import Change
 from core.compiled_queries import CompiledQuery, is_any_of
 from core.outbound.errors import printable
+from core.translatable import Wording
+from core.translatable import mark as _
 from designer.models import Pin, ProcedureReference
 from designer.pins import pinned_signatures
 from designer.procedures import impact, vocabulary
@@ -31,7 +33,7 @@ def move_between(
     current = effective(before, name=pin.name, catalog_tuning=catalog_words, agent_tuning=agent_words)
     moved = effective(after, name=name, catalog_tuning=catalog_words, agent_tuning=agent_words)
     return impact.Move(
-        version=f"version {printable(version.name, 60)}",
+        version=printable(version.name, 60),
         before=before,
         after=after,
         changes=changes,
@@ -49,7 +51,7 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
     moved = _moved_since_saved(texts)
     if not moved:
         return {}
-    versions = ToolVersion.objects.filter(pk__in={version for _, version in moved})
+    versions = ToolVersion.objects.filter(pk__in={version for _pin, version in moved})
     signatures = {pk: from_json(text) for pk, text in versions.values_list("pk", "signature")}
     pins_by_id = {pin.pk: pin for pin in pins}
     issues: defaultdict[int, list[Issue]] = defaultdict(list)
@@ -66,8 +68,8 @@ def remarks(texts: Mapping[int, str], pins: Iterable[Pin]) -> dict[int, list[Iss
                         line=line.line,
                         code="line_broken",
                         severity="error",
-                        message=f"This line {line.message}",
-                        fix="Change the line. If it is right as it stands, save the text again.",
+                        message=Wording(_("This line {effect}"), {"effect": line.message}),
+                        fix=Wording(_("Change the line. If it is right as it stands, save the text again.")),
                     )
                     for line in impact.impacts(texts[procedure], move)
                     if line.breaks

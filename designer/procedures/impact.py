@@ -8,18 +8,20 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
 from catalog.rules.diff import Change
 from core.schema import pointers
+from core.translatable import Wording
+from core.translatable import mark as _
 from designer.procedures import input_names, lint, references, supplies
 from designer.procedures.references import KnownTool, Vocabulary
 from designer.signatures.effective import why_not_preset
 from protocols.signature import Parameter, Signature
 
 _PIN_NAMED = re.compile(r"\{(?:tool|in|out):(\d{1,18})")
-_FOLLOWS = "The reference follows by itself; read the words around it."
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +39,9 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineImpact(msgspec.Struct, frozen=True, kw_only=True):
-    """`message` continues “Refill”, line 14. `breaks` is False if the line only has to be read again."""
+    """message: a wording that continues “Refill”, line 14.
+    breaks: False if the line only has to be read again.
+    """
 
     line: int
     message: str
@@ -101,19 +105,32 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
     def find_renames(self, used: Iterable[Use]) -> Iterator[LineImpact]:
         if self.now.name != self.then.name:
-            message = (
-                f"names “{self.now.name}()”, which is “{self.then.name}()” in {self.version}. {_FOLLOWS}"
+            template = _(
+                "names “{tool}()”, which is “{new_name}()” in version {version}. The reference follows by "
+                "itself; read the words around it."
             )
+            message = self._describe(template, new_name=self.then.name)
             for use in used:
                 if use.kind != "item":
                     yield LineImpact(line=use.line, message=message, breaks=False)
-        for side, kind in (("inputs", "input"), ("outputs", "output")):
+        renamed_input = _(
+            "names the input “{name}”, which is “{new_name}” in version {version}. The reference follows by "
+            "itself; read the words around it."
+        )
+        renamed_output = _(
+            "names the output “{name}”, which is “{new_name}” in version {version}. The reference follows by "
+            "itself; read the words around it."
+        )
+        for side, kind, template in (
+            ("inputs", "input", renamed_input),
+            ("outputs", "output", renamed_output),
+        ):
             current = {member.id: member.name for member in getattr(self.now, side)}
             moved = {member.id: member.name for member in getattr(self.then, side)}
             for use in used:
                 before, after = current.get(use.member), moved.get(use.member)
                 if use.kind == kind and before and after and before != after:
-                    message = f"names the {kind} “{before}”, which is “{after}” in {self.version}. {_FOLLOWS}"
+                    message = self._describe(template, name=before, new_name=after)
                     yield LineImpact(line=use.line, message=message, breaks=False)
 
     def find_broken_members(
@@ -127,14 +144,18 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
             side = f"{use.kind}s"
             members = getattr(self.now, side)
             name = next((member.name for member in members if member.id == use.member), use.member)
-            verb = "gives the input" if use.kind == "input" else "uses the output"
+            is_input = use.kind == "input"
             for change in (*groups.members.get((side, use.member), ()), *groups.of_side.get(side, ())):
                 path = change.path.split("/")
                 if change.kind == "renamed" and path[2:] == ["name"]:
                     continue
                 if change.kind == "removed" and len(path) == 2:
-                    message = f"{verb} “{name}”, which {self.version} does not have."
-                    yield LineImpact(line=use.line, message=message)
+                    template = (
+                        _("gives the input “{name}”, which version {version} does not have.")
+                        if is_input
+                        else _("uses the output “{name}”, which version {version} does not have.")
+                    )
+                    yield LineImpact(line=use.line, message=self._describe(template, name=name))
                     continue
                 if use.value and use.member in before and use.member in after:
                     fitted = _fits(before[use.member], use.value, self.before)
@@ -143,7 +164,12 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                     continue
                 segments = pointers.split(f"/{change.path}")
                 if change.kind != "narrowed" or segments[-2:-1] not in (("allowed_values",), ("enum",)):
-                    message = f"{verb} “{name}”. In {self.version}: {change.sentence}"
+                    template = (
+                        _("gives the input “{name}”. In version {version}: {change}")
+                        if is_input
+                        else _("uses the output “{name}”. In version {version}: {change}")
+                    )
+                    message = self._describe(template, name=name, change=change.wording)
                     yield LineImpact(line=use.line, message=message)
                 elif re.search(rf"(?<!\w){re.escape(segments[-1])}(?!\w)", lines[use.line - 1]):
                     yield self.value_lost(use.line, name, segments[-1])
@@ -167,12 +193,12 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
             ]
             for call in calls:
                 if not any(line <= call.line for line in supplying_lines):
-                    without = f"without “{parameter.name}”, which {self.version} requires"
-                    message = f"calls “{self.now.name}()” {without}."
-                    yield LineImpact(line=call.line, message=message)
+                    template = _("calls “{tool}()” without “{name}”, which version {version} requires.")
+                    yield LineImpact(line=call.line, message=self._describe(template, name=parameter.name))
         if groups.kind is not None:
             for call in calls:
-                message = f"calls “{self.now.name}()”. In {self.version}: {groups.kind.sentence}"
+                template = _("calls “{tool}()”. In version {version}: {change}")
+                message = self._describe(template, change=groups.kind.wording)
                 yield LineImpact(line=call.line, message=message)
 
     def find_broken_values(self, text: str, groups: _Changes) -> Iterator[LineImpact]:
@@ -194,8 +220,11 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
                     yield self.value_lost(stated_value.line, parameter.name, stated_value.value)
 
     def value_lost(self, line: int, name: str, value: str) -> LineImpact:
-        message = f"gives “{name}” the value “{value}”, which {self.version} does not take."
-        return LineImpact(line=line, message=message)
+        template = _("gives “{name}” the value “{value}”, which version {version} does not take.")
+        return LineImpact(line=line, message=self._describe(template, name=name, value=value))
+
+    def _describe(self, template: str, **values: Any) -> Wording:
+        return Wording(template, {"tool": self.now.name, "version": self.version, **values})
 
 
 def concerns_lines(changes: Iterable[Change]) -> bool:

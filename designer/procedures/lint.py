@@ -8,10 +8,12 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from core.translatable import Wording
+from core.translatable import mark as _
 from designer.procedures import input_names, supplies
 from designer.procedures.references import (
     KnownInput,
@@ -24,6 +26,7 @@ from designer.procedures.template import TEMPLATE
 
 Severity = Literal["error", "warning"]
 MAX_ISSUES = 200
+NAMES_SHOWN = 8
 # The hints under the headings of a new procedure, which the designer replaces.
 _HINTS = frozenset(line for line in TEMPLATE.splitlines() if line and not line.startswith("#"))
 # A quote after the name is never the one before the value.
@@ -34,38 +37,41 @@ _VALUE_FOR = (
 _STATES: Mapping[str, tuple[str, str, str, str]] = {
     "withdrawn": (
         "tool_withdrawn",
-        "The vendor has withdrawn “{}()”, so it will not work.",
-        "Take another tool, or take it out of the text.",
+        _("The vendor has withdrawn “{tool}()”, so it will not work."),
+        _("Take another tool, or take it out of the text."),
         "warning",
     ),
     "held": (
         "version_held",
-        "The pinned version of “{}()” waits for review.",
-        "Ask an administrator to review it, or move the pin to another version.",
+        _("The pinned version of “{tool}()” waits for review."),
+        _("Ask an administrator to review it, or move the pin to another version."),
         "error",
     ),
     "blocked": (
         "version_blocked",
-        "The pinned version of “{}()” was blocked in review.",
-        "Move the pin to another version.",
+        _("The pinned version of “{tool}()” was blocked in review."),
+        _("Move the pin to another version."),
         "error",
     ),
     "removed": (
         "not_pinned",
-        "“{}()” is not pinned by this agent any more.",
-        "Pin it again, or take it out of the text.",
+        _("“{tool}()” is not pinned by this agent any more."),
+        _("Pin it again, or take it out of the text."),
         "error",
     ),
 }
 _GONE: Mapping[str, tuple[str, str]] = {
-    "removed": ("“{}” was removed, so no transfer to it is possible.", "Take {}() out of the text."),
+    "removed": (
+        _("“{agent}” was removed, so no transfer to it is possible."),
+        _("Take {name}() out of the text."),
+    ),
     "archived": (
-        "“{}” is archived, so no transfer to it is possible.",
-        "Bring it back, or take {}() out.",
+        _("“{agent}” is archived, so no transfer to it is possible."),
+        _("Bring it back, or take {name}() out."),
     ),
     "moved": (
-        "“{}” is no sub-agent of this agent any more.",
-        "Take {}() out of the text, or move the agent back below this one.",
+        _("“{agent}” is no sub-agent of this agent any more."),
+        _("Take {name}() out of the text, or move the agent back below this one."),
     ),
 }
 
@@ -73,6 +79,7 @@ _GONE: Mapping[str, tuple[str, str]] = {
 class Issue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An issue of a text.
 
+    message, fix: wordings, which pages translate.
     line, column: from 1 and from 0, in the displayed text; None for an issue of the whole agent.
     about: the pinned tool that no text names.
     name: an unknown name; `tool`: the only catalog tool with that name; `instead`: the agent's similar name.
@@ -114,19 +121,21 @@ class _LintedText:
         lines = "".join(piece.display_text for piece in self.pieces).splitlines()
         hint_lines = [number for number, line in enumerate(lines, 1) if line.strip() in _HINTS]
         if hint_lines:
-            more = (
-                f" and {len(hint_lines) - 1} more lines are hints"
-                if len(hint_lines) > 1
-                else " line is a hint"
-            )
+            message = Wording(_("This line is a hint that a new procedure starts with."))
+            if more := len(hint_lines) - 1:
+                template = _("This and {count} more lines are hints that a new procedure starts with.")
+                message = Wording(template, {"count": more})
             # Reported once: a new procedure has a hint under each heading.
             yield Issue(
                 line=hint_lines[0],
                 code="hint_left",
                 severity="warning",
-                message=f"This{more} that a new procedure starts with.",
-                fix=(
-                    "Write your own words in their place, or take them out: a model reads them as they stand."
+                message=message,
+                fix=Wording(
+                    _(
+                        "Write your own words in their place, or take them out: a model reads them as they "
+                        "stand."
+                    )
                 ),
             )
 
@@ -144,43 +153,47 @@ class _LintedText:
                 agent = self.vocabulary.by_agent[reference.target]
                 if agent.state:
                     message, fix = _GONE[agent.state]
-                    yield _issue(piece, "not_sub_agent", message.format(agent.title), fix.format(agent.name))
+                    values = {"agent": agent.title, "name": agent.name}
+                    yield _issue(piece, "not_sub_agent", message, fix, values)
                 continue
             tool = self.vocabulary.by_pin[reference.target]
             if tool.state:
                 code, message, fix, severity = _STATES[tool.state]
                 is_error = severity == "error"
-                yield _issue(piece, code, message.format(tool.name), fix, is_error=is_error)
+                yield _issue(piece, code, message, fix, {"tool": tool.name}, is_error=is_error)
             if tool.state != "removed":
                 yield from _check_members(piece, reference, tool)
 
     def unresolved_issue(self, piece: Piece, reference: Reference, others: Elsewhere) -> Issue:
         name = reference.name
         if reference.is_ambiguous or others.tools > 1:
-            subject = "of this agent have" if reference.is_ambiguous else "in the catalog have"
-            fix = (
-                "Write the name that the agent shows." if reference.is_ambiguous else "Choose one and pin it."
-            )
+            message = _("Several tools in the catalog have the name “{name}”.")
+            fix = _("Choose one and pin it.")
+            if reference.is_ambiguous:
+                message = _("Several tools of this agent have the name “{name}”.")
+                fix = _("Write the name that the agent shows.")
             # An agent with several such tools needs no other one.
             name_to_pin = "" if reference.is_ambiguous else name
-            message = f"Several tools {subject} the name “{name}”."
-            return _issue(piece, "ambiguous_reference", message, fix, name=name_to_pin)
+            return _issue(piece, "ambiguous_reference", message, fix, {"name": name}, name=name_to_pin)
         if others.agents:
-            agent_names = " and ".join(f"“{agent}”" for agent in others.agents[:3])
-            message = f"“{name}()” is a tool of {agent_names}, and this agent is not shown it."
-            fix = "Pin it here too, or transfer to that agent."
-            return _issue(piece, "other_agents_tool", message, fix, name=name, tool=others.tool)
+            message = _("“{name}()” is a tool of {agents}, and this agent is not shown it.")
+            fix = _("Pin it here too, or transfer to that agent.")
+            values = {"name": name, "agents": _list_agents(others.agents[:3])}
+            return _issue(piece, "other_agents_tool", message, fix, values, name=name, tool=others.tool)
         if others.tools:
-            message = f"“{name}()” is in the catalog and not pinned by this agent."
-            return _issue(piece, "not_pinned", message, f"Pin “{name}”.", name=name, tool=others.tool)
+            message = _("“{name}()” is in the catalog and not pinned by this agent.")
+            fix = _("Pin “{name}”.")
+            return _issue(piece, "not_pinned", message, fix, {"name": name}, name=name, tool=others.tool)
         if name.startswith("{"):
-            message = f"{name} refers to nothing that this agent has."
-            return _issue(piece, "unknown_reference", message, "Write the tool's name and ().")
+            message = _("{name} refers to nothing that this agent has.")
+            fix = _("Write the tool's name and ().")
+            return _issue(piece, "unknown_reference", message, fix, {"name": name})
         near = difflib.get_close_matches(name.lower(), self.vocabulary.by_name, n=1, cutoff=0.72)
         instead = self.vocabulary.by_name[near[0]][0].name if near else ""
-        fix = f"Did you mean {instead}()?" if near else "Pin a tool of that name."
-        message = f"There is no tool called “{name}”."
-        return _issue(piece, "unknown_reference", message, fix, name=name, instead=instead)
+        fix = _("Did you mean {instead}()?") if near else _("Pin a tool of that name.")
+        message = _("There is no tool called “{name}”.")
+        values = {"name": name, "instead": instead}
+        return _issue(piece, "unknown_reference", message, fix, values, name=name, instead=instead)
 
     def check_order(self) -> Iterator[Issue]:
         called_pins: set[int | None] = set()
@@ -196,10 +209,9 @@ class _LintedText:
                 and reference.target not in called_pins
             ):
                 name = self.vocabulary.by_pin[reference.target].name
-                message = f"A result of “{name}()” is used before it is called."
-                yield _issue(
-                    piece, "result_before_call", message, f"Call {name}() in a step before.", is_error=False
-                )
+                message = _("A result of “{tool}()” is used before it is called.")
+                fix = _("Call {tool}() in a step before.")
+                yield _issue(piece, "result_before_call", message, fix, {"tool": name}, is_error=False)
 
     def check_values(self, text: str) -> Iterator[Issue]:
         """Check values that prose gives to an input: “set `channel` to "fax"”, whichever tool has an input of
@@ -219,8 +231,10 @@ class _LintedText:
                         column=stated_value.column,
                         code="value_not_allowed",
                         severity="error",
-                        message=f"“{name}” cannot be “{stated_value.value}”.",
-                        fix=_choice("It takes", sorted(values)),
+                        message=Wording(
+                            _("“{name}” cannot be “{value}”."), {"name": name, "value": stated_value.value}
+                        ),
+                        fix=_list_accepted(sorted(values)),
                     )
 
     def check_inputs(self, text: str) -> Iterator[Issue]:
@@ -269,12 +283,16 @@ class _LintedText:
                     yield _issue(
                         piece,
                         "input_not_supplied",
-                        (
-                            f"“{tool.name}()” needs “{known_input.name}”, and nothing before this "
-                            "step supplies it."
+                        _("“{tool}()” needs “{input}”, and nothing before this step supplies it."),
+                        _(
+                            "Say where it comes from: a step before, {item} for what the conversation has "
+                            "collected, or a preset in the pin."
                         ),
-                        f"Say where it comes from: a step before, {{{known_input.name}}} for what the"
-                        " conversation has collected, or a preset in the pin.",
+                        {
+                            "tool": tool.name,
+                            "input": known_input.name,
+                            "item": f"{{{known_input.name}}}",
+                        },
                         is_error=False,
                     )
             before[tool.pin] = tool
@@ -293,8 +311,10 @@ class _LintedText:
             column=offset - text.rfind("\n", 0, offset) - 1,
             code="authentication_without_tool",
             severity="warning",
-            message="The text relies on an authentication, and no tool proves who the caller is.",
-            fix="Pin a tool that checks it, or state who checks it before the conversation begins.",
+            message=Wording(_("The text relies on an authentication, and no tool proves who the caller is.")),
+            fix=Wording(
+                _("Pin a tool that checks it, or state who checks it before the conversation begins.")
+            ),
         )
 
     def supplied_by_references(self, tool: KnownTool, line: int) -> set[str]:
@@ -362,8 +382,10 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
             line=None,
             code="never_referenced",
             severity="warning",
-            message=f"“{tool.name}” is pinned, and no procedure says when to use it.",
-            fix="A model misuses such tools more often. Say when to call it, or unpin it.",
+            message=Wording(
+                _("“{tool}” is pinned, and no procedure says when to use it."), {"tool": tool.name}
+            ),
+            fix=Wording(_("A model misuses such tools more often. Say when to call it, or unpin it.")),
             about=tool.name,
         )
         for tool in vocabulary.tools
@@ -374,8 +396,8 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
             line=None,
             code="agent_unreachable",
             severity="warning",
-            message=f"No procedure says when to transfer to “{agent.title}”.",
-            fix=f"Write {agent.name}() where the conversation should go there.",
+            message=Wording(_("No procedure says when to transfer to “{agent}”."), {"agent": agent.title}),
+            fix=Wording(_("Write {name}() where the conversation should go there."), {"name": agent.name}),
         )
         for agent in vocabulary.agents
         if (True, agent.id) not in mentioned and not agent.state
@@ -388,23 +410,28 @@ def _check_members(piece: Piece, reference: Reference, tool: KnownTool) -> Itera
         names = {output.id: output.name for output in tool.outputs}
         for member in reference.members:
             if member.id not in names:
-                message = f"“{tool.name}()” returns no “{member.id}”."
-                yield _issue(piece, "unknown_output", message, _choice("It returns", names.values()))
+                message = _("“{tool}()” returns no “{output}”.")
+                values = {"tool": tool.name, "output": member.id}
+                yield _issue(piece, "unknown_output", message, _list_returned(names.values()), values)
     if reference.kind != "input":
         return
     inputs = {row.id: row for row in tool.inputs}
     for member in reference.members:
         known_input = inputs.get(member.id)
         if known_input is None and member.id in tool.hidden:
-            message = f"“{member.id}” of “{tool.name}()” is hidden from the model."
-            yield _issue(piece, "unknown_input", message, "Show it in the pin, or take it out of the text.")
+            message = _("“{input}” of “{tool}()” is hidden from the model.")
+            fix = _("Show it in the pin, or take it out of the text.")
+            yield _issue(piece, "unknown_input", message, fix, {"input": member.id, "tool": tool.name})
         elif known_input is None:
             names_ = [row.name for row in tool.inputs]
-            message = f"“{tool.name}()” takes no “{member.id}”."
-            yield _issue(piece, "unknown_input", message, _choice("It takes", names_))
+            message = _("“{tool}()” takes no “{input}”.")
+            values = {"tool": tool.name, "input": member.id}
+            yield _issue(piece, "unknown_input", message, _list_accepted(names_), values)
         elif member.literal and known_input.allowed and member.literal not in known_input.allowed:
-            message = f"“{known_input.name}” of “{tool.name}()” cannot be “{member.literal}”."
-            yield _issue(piece, "value_not_allowed", message, _choice("It takes", known_input.allowed))
+            message = _("“{input}” of “{tool}()” cannot be “{value}”.")
+            values = {"input": known_input.name, "tool": tool.name, "value": member.literal}
+            fix = _list_accepted(known_input.allowed)
+            yield _issue(piece, "value_not_allowed", message, fix, values)
 
 
 class StatedValue(NamedTuple):
@@ -448,10 +475,27 @@ def _prose(pieces: Iterable[Piece]) -> str:
     return "".join(blanked(piece) for piece in pieces)
 
 
-def _choice(lead: str, names: Collection[str]) -> str:
-    first_names = list(names)[:8]
-    more = f" and {len(names) - len(first_names)} more" if len(names) > len(first_names) else ""
-    return f"{lead} {', '.join(first_names)}{more}." if first_names else f"{lead} nothing."
+def _list_agents(names: Sequence[str]) -> str | Wording:
+    first, *others = [f"“{name}”" for name in names]
+    for name in others:
+        first = Wording(_("{first} and {second}"), {"first": first, "second": name})
+    return first
+
+
+def _list_accepted(names: Collection[str]) -> Wording:
+    template = _("It takes {names}.") if names else _("It takes nothing.")
+    return Wording(template, {"names": _first_names(names)})
+
+
+def _list_returned(names: Collection[str]) -> Wording:
+    return Wording(_("It returns {names}."), {"names": _first_names(names)})
+
+
+def _first_names(names: Collection[str]) -> str:
+    text = ", ".join(list(names)[:NAMES_SHOWN])
+    if len(names) <= NAMES_SHOWN:
+        return text
+    return Wording(_("{names} and {count} more"), {"names": text, "count": len(names) - NAMES_SHOWN})
 
 
 def _issue(
@@ -459,6 +503,7 @@ def _issue(
     code: str,
     message: str,
     fix: str,
+    values: Mapping[str, Any],
     *,
     is_error: bool = True,
     name: str = "",
@@ -470,8 +515,8 @@ def _issue(
         column=piece.column,
         code=code,
         severity="error" if is_error else "warning",
-        message=message,
-        fix=fix,
+        message=Wording(message, values),
+        fix=fix if isinstance(fix, Wording) else Wording(fix, values),
         name=name,
         tool=tool,
         instead=instead,

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from msgspec import structs
 
 from catalog.rules import retries
+from core.translatable import Wording
+from core.translatable import mark as _
 from designer.exports.document import (
     ReleaseDocument,
     ReleasedProcedure,
@@ -19,7 +21,11 @@ from designer.signatures.effective import as_document
 from designer.signatures.words import EFFECTS, place_of
 
 Mark = Literal["added", "removed", "changed"]
-_SIDES = {"inputs": "Input", "hidden": "Hidden input", "outputs": "Output"}
+_SIDES = {
+    "inputs": _("Input “{name}”"),
+    "hidden": _("Hidden input “{name}”"),
+    "outputs": _("Output “{name}”"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +53,14 @@ class ChangedMember:
             case ("inputs" | "outputs" as side, name, "description"):
                 return place_of(("parameters" if side == "inputs" else side, name, "description"))
             case ("annotations", effect):
-                return EFFECTS.get(effect, "Reaches into the open world")
+                return Wording(EFFECTS.get(effect, _("Reaches into the open world")))
             case ("inputs" | "hidden" | "outputs" as side, name, *steps_below):
-                label = f"{_SIDES[side]} “{name}”"
-                return f"{label}, {' '.join(steps_below).replace('_', ' ')}" if steps_below else label
-        return self.path.replace("_", " ").capitalize() if len(self.steps) == 1 else self.path
+                label = Wording(_SIDES[side], {"name": name})
+                member = " ".join(steps_below).replace("_", " ")
+                return Wording("{label}, {member}", {"label": label, "member": member}) if member else label
+            case (member,):
+                return place_of((member.replace("_", " "),))
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,41 +249,44 @@ def _between_transfers(
 def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[ChangedMember]) -> Iterator[str]:
     old_version, new_version = old.version, new.version
     if old_version.label != new_version.label and old_version.label and new_version.label:
-        yield f"Version {old_version.label} became version {new_version.label}."
+        labels = {"before": old_version.label, "after": new_version.label}
+        yield Wording(_("Version {before} became version {after}."), labels)
     elif old_version.digest != new_version.digest and new_version.label:
-        yield f"Version {new_version.label} was changed by its vendor under the same version number."
+        template = _("Version {label} was changed by its vendor under the same version number.")
+        yield Wording(template, {"label": new_version.label})
     elif old_version.digest != new_version.digest:
-        yield "The vendor's tool has another version."
+        yield Wording(_("The vendor's tool has another version."))
     if old.signature.name != new.signature.name:
-        yield f"It was called “{old.signature.name}”."
+        yield Wording(_("It was called “{name}”."), {"name": old.signature.name})
     if old.tuning != new.tuning:
-        yield "Your texts changed."
+        yield Wording(_("Your texts changed."))
     yield from at_run_time(old, new)
     if (old.vendor, old.endpoint, old.protocol) != (new.vendor, new.endpoint, new.protocol):
-        yield "The endpoint or the protocol of the vendor changed."
+        yield Wording(_("The endpoint or the protocol of the vendor changed."))
     visible_members = [member for member in members if member.path != "name"]
     if len(visible_members) == 1:
-        yield f"What a model reads differs: {visible_members[0].place}."
+        yield Wording(_("What a model reads differs: {place}."), {"place": visible_members[0].place})
     elif visible_members:
-        yield f"What a model reads differs in {len(visible_members)} places."
+        count = len(visible_members)
+        yield Wording(_("What a model reads differs in {count} places."), {"count": count})
 
 
 def at_run_time(old: ReleasedTool, new: ReleasedTool) -> Iterator[str]:
     """Yield sentences about changes other than texts and the version."""
     if old.retry_policy != new.retry_policy:
         before, after = (retries.sentence(tool.retry_policy) for tool in (old, new))
-        yield f"When it fails: {before} before, {after} now."
+        values = {"before": before, "after": after}
+        yield Wording(_("When it fails: {before} before, {after} now."), values)
     if new.configuration != old.configuration:
-        configuration_text = (
-            f"It runs as configured by “{new.configuration}” now." if new.configuration else ""
-        )
-        yield configuration_text or f"It does not run as configured by “{old.configuration}” any more."
+        template = _("It does not run as configured by “{name}” any more.")
+        if new.configuration:
+            template = _("It runs as configured by “{name}” now.")
+        yield Wording(template, {"name": new.configuration or old.configuration})
     if new.mode != old.mode:
-        yield (
-            "It follows its vendor now: a runtime may be shown what the vendor adds to it."
-            if new.follows_vendor
-            else "It does not follow its vendor any more: a runtime is shown it as it was published."
-        )
+        template = _("It does not follow its vendor any more: a runtime is shown it as it was published.")
+        if new.follows_vendor:
+            template = _("It follows its vendor now: a runtime may be shown what the vendor adds to it.")
+        yield Wording(template)
 
 
 def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[ChangedMember]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from core.numbered_pages import NumberedPage, page_of
 from core.readable_changes import ReadableChange, describe_change
+from core.translatable import Wording, join_sentences
+from core.translatable import mark as _
 from designer.exports.document import ReleaseDocument
 from designer.pins import token_budget
 from designer.releases.diff import (
@@ -114,7 +116,8 @@ class ReleaseComparison:
     def _describe(self, row: _Row, number: str = "", *, is_head: bool = False) -> ReadableChange:
         match row.change:
             case ChangedMember() as member:
-                return describe_change(f"The agent's {member.path}", member.before, member.after)
+                label = Wording(_("The agent's {member}"), {"member": member.path})
+                return describe_change(label, member.before, member.after)
             case ProcedureChange() as procedure:
                 change = ReadableChange(mark=procedure.mark, subject=procedure.title)
                 if not is_head and procedure.mark == "changed":
@@ -140,7 +143,7 @@ class ReleaseComparison:
         is_tool = row.kind == "tool"
         is_new = change.mark == "added" and is_tool
         return ReadableChange(
-            sentence=" ".join(change.sentences),
+            sentence=join_sentences(change.sentences),
             mark=change.mark,
             subject=change.name,
             call_effects=tuple(effects) if is_tool else (),

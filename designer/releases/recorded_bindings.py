@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.translatable import Wording
+from core.translatable import mark as _
+
 
 @dataclass(frozen=True, slots=True)
 class BindingChange:
@@ -46,7 +49,8 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Binding
     for row in before["tools"]:
         other = current_rows.get((row["agent"], row["tool_id"]))
         if other and _state(row) != _state(other):
-            message = f"“{row['tool']}” is run by {describe(other)} now, and was run by {describe(row)}."
+            values = {"tool": row["tool"], "now": describe(other), "before": describe(row)}
+            message = Wording(_("“{tool}” is run by {now} now, and was run by {before}."), values)
             changes.append(BindingChange(row["tool"], row["agent"], message, row, other))
     return changes
 
@@ -58,5 +62,7 @@ def _state(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def describe(row: Mapping[str, Any]) -> str:
     """Return what runs, in a few words."""
     if row["runs"] == "activity":
-        return f"the activity “{row['activity_name']}”, version {row['activity_version']}"
-    return {"vendor": "its vendor", "latent": "the model itself"}.get(row["runs"], "nothing")
+        values = {"name": row["activity_name"], "version": row["activity_version"]}
+        return Wording(_("the activity “{name}”, version {version}"), values)
+    templates = {"vendor": _("its vendor"), "latent": _("the model itself")}
+    return Wording(templates.get(row["runs"], _("nothing")))

@@ -12,6 +12,8 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from core.translatable import Wording
+from core.translatable import mark as _
 from designer.signatures import model_names
 from designer.signatures.words import NOTHING, OutputWords, ParameterWords, ValueWords, Words, merged
 from protocols import parameters as json_schema
@@ -229,7 +231,9 @@ def misfits(signature: Signature, words: Words) -> list[Misfit]:
     for name, tuned in words.parameters.items():
         path = f"parameters.{name}"
         if name not in inputs:
-            misfit_list.append(Misfit(name, f"This version has no input “{name}”.", exposes=False))
+            misfit_list.append(
+                Misfit(name, Wording(_("This version has no input “{name}”."), {"name": name}), exposes=False)
+            )
             continue
         if tuned.name is not None and (reason := _why_not_name(signature, words, name)):
             misfit_list.append(Misfit(name, reason, exposes=False, place=f"{path}.name"))
@@ -237,21 +241,24 @@ def misfits(signature: Signature, words: Words) -> list[Misfit]:
         if reason := _why_not_preset(inputs[name], tuned, signature):
             misfit_list.append(Misfit(name, reason, exposes=hides))
         elif hides and inputs[name].required and tuned.preset is UNSET:
-            message = f"“{name}” is required: give it a preset, or let the model see it."
+            template = _("“{name}” is required: give it a preset, or let the model see it.")
+            message = Wording(template, {"name": name})
             misfit_list.append(Misfit(name, message, exposes=True))
         value_names = {value.name for value in inputs[name].allowed_values}
         for value in tuned.values.keys() - value_names:
-            message = f"“{name}” has no value “{value}” in this version."
+            template = _("“{name}” has no value “{value}” in this version.")
+            message = Wording(template, {"name": name, "value": value})
             misfit_list.append(Misfit(name, message, exposes=False, place=f"{path}.values.{value}"))
         if value_names and value_names <= {
             value for value, value_words in tuned.values.items() if value_words.hidden
         }:
-            message = f"All values of “{name}” are hidden. Leave one, or hide the input."
+            template = _("All values of “{name}” are hidden. Leave one, or hide the input.")
+            message = Wording(template, {"name": name})
             misfit_list.append(Misfit(name, message, exposes=True, place=f"{path}.values"))
     outputs = {parameter.name for parameter in signature.outputs}
     for name in words.outputs:
         if name not in outputs:
-            message = f"This version has no output “{name}”."
+            message = Wording(_("This version has no output “{name}”."), {"name": name})
             misfit_list.append(Misfit(name, message, exposes=False, place=f"outputs.{name}"))
     return misfit_list
 
@@ -260,13 +267,15 @@ def _why_not_name(signature: Signature, words: Words, name: str) -> str:
     """Return why the tuned name of this input cannot be used; "" if it can."""
     tuned_name = words.parameters[name].name or ""
     if not model_names.is_property(tuned_name):
-        return f"“{tuned_name}” is no name that every model takes: letters, digits and _, at most 64."
+        template = _("“{name}” is no name that every model takes: letters, digits and _, at most 64.")
+        return Wording(template, {"name": tuned_name})
     aliases = model_names.aliases(parameter.name for parameter in signature.inputs)
     for other, alias in aliases.items():
         other_words = words.parameters.get(other)
         used_names = {other.lower(), alias.lower(), ((other_words and other_words.name) or alias).lower()}
         if other != name and tuned_name.lower() in used_names:
-            return f"“{tuned_name}” is a name of another input, “{other}”."
+            template = _("“{name}” is a name of another input, “{other}”.")
+            return Wording(template, {"name": tuned_name, "other": other})
     return ""
 
 
@@ -274,7 +283,10 @@ def _why_not_preset(parameter: Parameter, ours: ParameterWords, signature: Signa
     if reason := why_not_preset(parameter, ours.preset, signature.schema_rest):
         return reason
     is_hidden = isinstance(ours.preset, str) and ours.values.get(ours.preset, ValueWords()).hidden
-    return f"“{parameter.name}”: the preset “{ours.preset}” is a value that is hidden." if is_hidden else ""
+    if not is_hidden:
+        return ""
+    template = _("“{name}”: the preset “{preset}” is a value that is hidden.")
+    return Wording(template, {"name": parameter.name, "preset": ours.preset})
 
 
 def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] | None = None) -> str:
@@ -286,37 +298,44 @@ def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] 
         return ""
     if parameter.schema is not None:
         reason = arguments.value_problem(parameter, value, rest or {})
-        return f"“{parameter.name}”: {reason}." if reason else ""
+        values = {"name": parameter.name, "reason": reason}
+        return Wording(_("“{name}”: {reason}."), values) if reason else ""
     if parameter.type == "enum":
         allowed = [allowed.name for allowed in parameter.allowed_values]
         if isinstance(value, str) and (value in allowed or not allowed):
             return ""
-        return f"“{parameter.name}” takes one of: {', '.join(allowed)}." if allowed else "This takes a text."
+        if not allowed:
+            return Wording(_("This takes a text."))
+        values = {"name": parameter.name, "values": ", ".join(allowed)}
+        return Wording(_("“{name}” takes one of: {values}."), values)
     if parameter.type == "json":
         return ""
     value = arguments.with_whole_numbers(value)
-    types, type_name = _ACCEPTED_TYPES[parameter.type]
+    types, template = _ACCEPTED_TYPES[parameter.type]
     # To Python, true and false are whole numbers.
     is_odd = isinstance(value, bool) != (parameter.type == "boolean")
     if is_odd or not isinstance(value, types) or (isinstance(value, float) and not math.isfinite(value)):
-        return f"“{parameter.name}” takes {type_name}."
+        return Wording(template, {"name": parameter.name})
     if isinstance(value, str):
         is_long = parameter.max_length is not None and len(value) > parameter.max_length
-        return f"“{parameter.name}” takes at most {parameter.max_length} characters." if is_long else ""
+        limit = {"name": parameter.name, "count": parameter.max_length}
+        return Wording(_("“{name}” takes at most {count} characters."), limit) if is_long else ""
     return "" if isinstance(value, bool) else _why_out_of_bounds(parameter, value)
 
 
 _ACCEPTED_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
-    "string": (str, "a text"),
-    "int": (int, "a whole number"),
-    "number": ((int, float), "a number"),
-    "boolean": (bool, "true or false"),
+    "string": (str, _("“{name}” takes a text.")),
+    "int": (int, _("“{name}” takes a whole number.")),
+    "number": ((int, float), _("“{name}” takes a number.")),
+    "boolean": (bool, _("“{name}” takes true or false.")),
 }
 
 
 def _why_out_of_bounds(parameter: Parameter, value: Any) -> str:
     if parameter.min is not None and value < parameter.min:
-        return f"“{parameter.name}” takes no less than {parameter.min}."
+        values = {"name": parameter.name, "limit": parameter.min}
+        return Wording(_("“{name}” takes no less than {limit}."), values)
     if parameter.max is not None and value > parameter.max:
-        return f"“{parameter.name}” takes no more than {parameter.max}."
+        values = {"name": parameter.name, "limit": parameter.max}
+        return Wording(_("“{name}” takes no more than {limit}."), values)
     return ""

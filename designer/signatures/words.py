@@ -6,12 +6,19 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from core.translatable import Wording
+from core.translatable import mark as _
 from designer.signatures import model_names, text_merge
 from protocols.signature import Signature
 
 Path = tuple[str, ...]
 # As pages name them.
-EFFECTS = {"read_only": "Only reads", "destructive": "May destroy", "idempotent": "Can be repeated"}
+EFFECTS = {
+    "read_only": _("Only reads"),
+    "destructive": _("May destroy"),
+    "idempotent": _("Can be repeated"),
+}
+_TEXTS = {"title": _("Title"), "description": _("Description"), "name": _("Name")}
 
 
 class ValueWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,11 +116,15 @@ def place_of(path: Path) -> str:
     """Return the label of a text or an effect, for a designer."""
     match path:
         case ("effects", effect):
-            return EFFECTS[effect]
-        case ("parameters", name, "values", value, _):
-            return f"What “{value}” of “{name}” means"
-        case ("parameters" | "outputs" as kind, name, _):
-            return f"Description of the {'input' if kind == 'parameters' else 'output'} “{name}”"
+            return Wording(EFFECTS[effect])
+        case ("parameters", name, "values", value, _member):
+            return Wording(_("What “{value}” of “{name}” means"), {"value": value, "name": name})
+        case ("parameters", name, _member):
+            return Wording(_("Description of the input “{name}”"), {"name": name})
+        case ("outputs", name, _member):
+            return Wording(_("Description of the output “{name}”"), {"name": name})
+        case (*_above, member) if member in _TEXTS:
+            return Wording(_TEXTS[member])
     return path[-1].capitalize()
 
 
@@ -181,14 +192,20 @@ def stale(words: Words, replaced: Words, signature: Signature) -> list[Stale]:
 def less_cautious(words: Words, signature: Signature) -> list[str]:
     """Return a sentence for each effect that the tuning states less cautiously than the vendor."""
     tuned, vendor_statement = words.effects or EffectWords(), signature.annotations
-    sentences = []
+    sentences: list[str] = []
     if tuned.read_only and (vendor_statement.read_only is False or vendor_statement.destructive):
-        claim = "may destroy something" if vendor_statement.destructive else "changes something"
-        sentences.append(f"You state that it only reads. The vendor says that it {claim}.")
+        template = (
+            _("You state that it only reads. The vendor says that it may destroy something.")
+            if vendor_statement.destructive
+            else _("You state that it only reads. The vendor says that it changes something.")
+        )
+        sentences.append(Wording(template))
     if tuned.destructive is False and vendor_statement.destructive:
-        sentences.append(
+        template = _(
             "You state that it destroys nothing. The vendor says that it may, so calls are still confirmed."
         )
+        sentences.append(Wording(template))
     if tuned.idempotent and vendor_statement.idempotent is False:
-        sentences.append("You state that it may be called twice. The vendor says that each call counts.")
+        template = _("You state that it may be called twice. The vendor says that each call counts.")
+        sentences.append(Wording(template))
     return sentences

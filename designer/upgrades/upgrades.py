@@ -14,6 +14,7 @@ from catalog.rules import diff
 from catalog.tools import versions
 from core.compiled_queries import CompiledQuery, is_any_of
 from core.errors import DomainError
+from core.translatable import Wording, join_sentences, mark
 from designer.agents import agent_vendors, agents
 from designer.models import Agent, Pin, PinQuerySet, Procedure, ProcedureReference
 from designer.pins import pins
@@ -45,7 +46,8 @@ class ProcedureImpact:
 
     @property
     def message(self) -> str:
-        return f"“{self.procedure}”, line {self.line} {self.says}"
+        values = {"procedure": self.procedure, "line": self.line, "effect": self.says}
+        return Wording(mark("“{procedure}”, line {line} {effect}"), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Upgrade:
 
     @property
     def breaking(self) -> list[str]:
-        return [change.sentence for change in self.comparison.changes if change.class_ == "breaking"]
+        return [change.wording for change in self.comparison.changes if change.class_ == "breaking"]
 
     @property
     def is_felt(self) -> bool:
@@ -258,11 +260,15 @@ def find_lost_words(pin: Pin, signature: Signature) -> list[LostWords]:
     lost_words = []
     for misfit in misfit_list:
         is_own = misfit.parameter in agent_words.parameters or misfit.parameter in agent_words.outputs
-        owner = "This agent's words" if is_own else "The tool's words for all agents"
-        consequence = " Publishing is refused until they fit." if misfit.exposes else ""
-        lost_words.append(
-            LostWords(f"{misfit.message} {owner} about it do not fit.{consequence}", misfit.exposes)
+        template = (
+            mark("This agent's words about it do not fit.")
+            if is_own
+            else mark("The tool's words for all agents about it do not fit.")
         )
+        sentences = [misfit.message, Wording(template)]
+        if misfit.exposes:
+            sentences.append(Wording(mark("Publishing is refused until they fit.")))
+        lost_words.append(LostWords(join_sentences(sentences), misfit.exposes))
     return lost_words
 
 

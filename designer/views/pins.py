@@ -14,6 +14,7 @@ from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
+from core.translating import translated
 from designer.errors import NameTakenError
 from designer.forms.pins import AliasForm, PinConfigurationForm, PinModeForm, PinRetryForm, version_choices
 from designer.forms.words_form import WordsForm
@@ -86,7 +87,7 @@ def _pin_page(
         "failing": failing or PinRetryForm(pin=row),
         "following": following or PinModeForm(pin=row),
         "configuring": configuring or (PinConfigurationForm(pin=row) if is_configured else None),
-        "fails_now": retries.sentence(pinned_signatures.retry_of(row).policy),
+        "fails_now": translated(retries.sentence(pinned_signatures.retry_of(row).policy)),
         "formats": shown_tools.TEXTS.values(),
         **agent_panes.pane_context(row.agent, chosen=f"pin-{row.pk}"),
         **(

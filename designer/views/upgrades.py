@@ -109,7 +109,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
             )
         else:
             for lost_words in row.upgrade.lost:
-                messages.warning(request, lost_words.message)
+                messages.warning(request, translated(lost_words.message))
     if not done:
         return redirect("agent-upgrades", slug)
     if request.POST.get("undo"):

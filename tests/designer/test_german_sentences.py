@@ -3,11 +3,15 @@
 import pytest
 from django.utils import translation
 
+from catalog.rules import retries
 from core.translatable import Count, Wording, first_sentences
 from core.translating import translated
-from designer.models import Agent, Release, TokenLimit
+from designer.models import Agent, Release, TokenLimit, Tuning
+from designer.pins import tunings
+from designer.procedures import editing
+from designer.releases import publishing
 from people.models import AuditEntry, Role, User
-from tests.factories import make_pin, make_user
+from tests.factories import make_parameter, make_pin, make_signature, make_tool, make_user
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -73,3 +77,59 @@ def test_a_failed_check_is_stored_and_answered_in_english(client, german):
     assert [row["message"] for row in answer["checks"] if row["severity"] == "error"] == sentences
     assert [row["message"] for row in Release.objects.get().accepted] == sentences
     assert AuditEntry.objects.get(action="publish").facts[1]["accepted"] == sentences
+
+
+def test_the_editor_translates_its_remarks(client, german):
+    agent = make_pin().agent
+    text = "1. Call `lookup()`, which is not there.\n2. Set the channel.\n"
+    procedure = editing.create_procedure(agent, actor=german, title="Refill", body=text)
+    address = f"/agents/{agent.slug}/procedures/{procedure.slug}/"
+
+    page = client.get(address)
+    answer = client.get(f"/api/v1{address}").json()
+
+    remarks = page.context["remarks"]
+    assert "unknown_reference" in {row.code for row in remarks}
+    sentences = [sentence for row in remarks for sentence in (row.message, row.fix)]
+    assert all(isinstance(sentence, Wording) for sentence in sentences)
+    assert [row for row in sentences if in_german(row) not in german_text_of(page)] == []
+    assert [row["message"] for row in answer["lint"]][: len(remarks)] == [str(row.message) for row in remarks]
+
+
+def test_the_pin_page_translates_what_does_not_fit_and_what_repeats(client, german):
+    signature = make_signature("sky", inputs=(make_parameter("city", description="city: The city."),))
+    pin = make_pin(tool=make_tool(signature))
+    lost = {"days": {"description": "How many."}}
+    Tuning.objects.create(pin=pin, against=pin.version, parameters=lost)
+    address = f"/agents/{pin.agent.slug}/pins/{pin.pk}/"
+
+    page = client.get(address)
+    answer = client.get(f"/api/v1{address}").json()
+
+    misfits, savings = page.context["misfits"], [saving for saving, _field in page.context["savings"]]
+    messages = [row.message for row in (*misfits, *savings)]
+    assert misfits
+    assert savings
+    assert all(isinstance(message, Wording) for message in messages)
+    text = german_text_of(page)
+    assert [message for message in messages if in_german(message) not in text] == []
+    assert in_german(retries.sentence(retries.DEFAULT)) in text
+    assert answer["misfits"] == [str(row.message) for row in misfits]
+
+
+def test_the_publish_page_translates_the_changes(client, german):
+    pin = make_pin()
+    publishing.publish(pin.agent, actor=german, channel="live")
+    tunings.tune(pin, actor=german, description="Tells how the evening sky looks.")
+    Agent.objects.filter(pk=pin.agent_id).update(name="Evening desk")
+
+    page = client.get(f"/agents/{pin.agent.slug}/publish/")
+    answer = client.get(f"/api/v1/agents/{pin.agent.slug}/draft/").json()
+
+    changes, (tool,) = list(page.context["changes"]), page.context["review"].changes.own.tools
+    assert len(changes) == 2
+    assert tool.sentences
+    assert all(isinstance(change.sentence, Wording) for change in changes)
+    text = german_text_of(page)
+    assert [row.sentence for row in changes if in_german(row.sentence) not in text] == []
+    assert answer["changes"][0]["sentences"] == [str(sentence) for sentence in tool.sentences]

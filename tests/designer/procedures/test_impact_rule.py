@@ -44,7 +44,7 @@ def test_exactly_the_lines_that_use_what_is_gone_are_named(inputs, outputs, writ
     before, after = with_members(list(NAMES), list(NAMES)), with_members(inputs, outputs)
     comparison = diff.compare(before, after)
     move = impact.Move(
-        version="version 2",
+        version="2",
         before=before,
         after=after,
         changes=comparison.changes,
