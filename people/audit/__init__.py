@@ -11,6 +11,7 @@ from django.db.models import CharField, DateField, Model, Q, QuerySet, TextChoic
 from django.db.models.functions import Cast
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import override
 
 from core.compiled_queries import PreparedInsert
 from people.audit import words
@@ -134,6 +135,8 @@ def _entry(
     if before is not None and after is not None:
         changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
         before, after = ({key: facts.get(key) for key in changed} for facts in (before, after))
+    with override("en"):  # an entry cannot be changed, and is the same for every reader
+        label = str(target)[:300]
     entry = AuditEntry(
         at=timezone.now(),
         actor=actor,
@@ -141,7 +144,7 @@ def _entry(
         action=action,
         kind=target._meta.model_name or "",
         object_id=str(target.pk),
-        label=str(target)[:300],
+        label=label,
         agent=agent,
         before=before,
         after=after,

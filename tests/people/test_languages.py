@@ -4,7 +4,7 @@ import pytest
 from django.utils import translation
 
 from catalog.templatetags.display import compact, grouped, milliseconds, signed
-from people.models import Role, User
+from people.models import AuditEntry, Role, User
 from tests.browser.cast import set_the_stage
 from tests.factories import make_pin, make_user
 
@@ -75,6 +75,13 @@ def test_a_language_ends_with_its_request(client, german):
     client.get("/tools/")
 
     assert translation.get_language() == "en"
+
+
+def test_the_audit_trail_names_objects_in_english(client, german):
+    assert client.post("/notifications/", {"events": ["endpoint.broken"]}).status_code == 302
+
+    entry = AuditEntry.objects.get(action="subscribe", object_id=german.subscriptions.get().pk)
+    assert entry.label == "An endpoint cannot be synced"
 
 
 def test_numbers_and_dates_follow_the_language():
