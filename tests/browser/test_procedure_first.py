@@ -9,7 +9,7 @@ from catalog.search import index as search_index
 from designer.models import ProcedureReference, Release
 from people.models import Role
 from tests.browser.axe import shut_out_in_both_themes
-from tests.factories import make_tool
+from tests.factories import make_signature, make_tool
 
 pytestmark = pytest.mark.browser
 
@@ -22,9 +22,9 @@ COUNTER = "addEventListener('click', event => event.isTrusted && noteClick(event
 @pytest.fixture
 def catalog(db):
     for name in ("list_invoices", "send_email", "weather_forecast", "book_flight", "translate_text"):
-        make_tool(name=name, description=f"{name.replace('_', ' ').capitalize()}.")
-    make_tool(name="look_up_order", description="Look up an order of a customer.")
-    make_tool(name="cancel_order", description="Cancel an order that has not been shipped.")
+        make_tool(make_signature(name, description=f"{name.replace('_', ' ').capitalize()}."))
+    make_tool(make_signature("look_up_order", description="Look up an order of a customer."))
+    make_tool(make_signature("cancel_order", description="Cancel an order that has not been shipped."))
     search_index.index_pending()
 
 

@@ -193,7 +193,7 @@ def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api):
     assert designer_api.get(f"/api/v1/tools/{other.pk}/").data["unavailable_until"] is None
     assert designer_api.get(f"/api/v1/endpoints/{tool.endpoint_id}/").data["unavailable_until"] is None
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
-    schedule._start_due()
+    schedule.tick()
     assert Run.objects.filter(endpoint=tool.endpoint, trigger=Trigger.SCHEDULE).exists()
 
 
@@ -209,10 +209,10 @@ def test_reading_that_is_told_to_wait_keeps_back_readings_and_all_calls():
         assert call(version).error_code == "CIRCUIT_OPEN"
         assert len(vendor.requests) == request_count
     Endpoint.objects.update(next_due_at=timezone.now() - timedelta(seconds=5))
-    schedule._start_due()
+    schedule.tick()
     assert not Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
     moved(endpoint, 3_600)
-    schedule._start_due()
+    schedule.tick()
     assert Run.objects.filter(endpoint=endpoint, trigger=Trigger.SCHEDULE).exists()
 
 
