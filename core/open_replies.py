@@ -230,9 +230,15 @@ class OpenReply:
             if time.monotonic() >= ends:
                 message = f"{self.head.origin} did not finish within {seconds:.0f} s."
                 raise UnavailableError("DEADLINE", message)
-            with contextlib.suppress(redis.RedisError):
-                if not pieces and not redis_client.client().exists(_key(self.name, "alive")):
-                    raise UnavailableError("RESET", f"{self.head.origin}: the connection was reset.")
+            if not pieces and not self.is_alive():
+                raise UnavailableError("RESET", f"{self.head.origin}: the connection was reset.")
+
+    def is_alive(self) -> bool:
+        """Return whether the process with the connection is alive; True while that cannot be asked."""
+        try:
+            return bool(redis_client.client().exists(_key(self.name, "alive")))
+        except redis.RedisError:
+            return True
 
     def discard(self) -> None:
         """Discard the reply and let its process close the connection."""
