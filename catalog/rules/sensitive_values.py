@@ -143,7 +143,12 @@ def _texts(value: Any, marked: Collection[tuple[str, ...]], is_inside: bool = Fa
             below = [steps[1:] for steps in marked if steps and steps[0] == name]
             yield from _texts(item, below, is_inside)
     elif is_inside and value is not None and not isinstance(value, bool) and value != "":
-        yield str(value)
+        yield from _spellings(value)
+
+
+def _spellings(value: str | float) -> set[str]:
+    # A number that passes through another tool may change its type.
+    return {str(value), str(int(value))} if isinstance(value, float) and value.is_integer() else {str(value)}
 
 
 def strike(value: Any, texts: Collection[str], *, is_data: bool = False) -> Any:
@@ -152,7 +157,8 @@ def strike(value: Any, texts: Collection[str], *, is_data: bool = False) -> Any:
     is_data: inputs or outputs, in which a whole text or number is masked that equals one of them, however
     short it is. In longer texts a short one occurs by chance.
     """
-    if is_data and texts and not isinstance(value, bool | list | dict | None) and str(value) in texts:
+    is_scalar = not isinstance(value, bool | list | dict | None)
+    if is_data and texts and is_scalar and not _spellings(value).isdisjoint(texts):
         return MASK
     if isinstance(value, str):
         for text in texts:

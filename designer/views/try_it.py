@@ -17,8 +17,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import get_language, gettext_noop, override
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST
 
 import protocols
@@ -238,6 +238,8 @@ class _Followed:
         self._room.__enter__()
         self._call = call
         self._is_held = True
+        # The events are read after the request, whose language has ended then.
+        self._language = get_language()
 
     def __iter__(self) -> Iterator[bytes]:
         last_id, ends = events.FIRST, time.monotonic() + FOLLOWED_SECONDS
@@ -248,7 +250,8 @@ class _Followed:
             newest = [event for event in new_events if event.kind == events.PARTIAL][-1:]
             for event in newest:
                 partial = masking.masked_partial(self._call, event.data)
-                part = render_to_string("designer/_call_partial.html", {"partial": partial})
+                with override(self._language):
+                    part = render_to_string("designer/_call_partial.html", {"partial": partial})
                 yield f"event: partial\ndata: {json.dumps(part)}\n\n".encode()
             last_id = new_events[-1].id if new_events else last_id
             if not is_active and not new_events:

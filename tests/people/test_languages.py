@@ -3,10 +3,12 @@
 import pytest
 from django.utils import translation
 
+from catalog.models import Call
 from catalog.templatetags.display import compact, grouped, milliseconds, signed
+from execution.calls import events, requesting
 from people.models import AuditEntry, Role, User
 from tests.browser.cast import set_the_stage
-from tests.factories import make_pin, make_user
+from tests.factories import make_pin, make_tool, make_user
 
 
 @pytest.fixture
@@ -75,6 +77,17 @@ def test_a_language_ends_with_its_request(client, german):
     client.get("/tools/")
 
     assert translation.get_language() == "en"
+
+
+def test_the_events_of_a_call_are_in_the_language_of_its_page(client, german):
+    tool = make_tool()
+    call = requesting.request_call(tool.current, actor=german, arguments={"city": "Oslo"})
+    Call.objects.filter(pk=call.pk).update(status="finished", outcome="ok", mode="stream")
+    events.publish(call.key, events.PARTIAL, {"outputs": {"is_sunny": True}})
+
+    reply = client.get(f"/tools/{tool.pk}/calls/{call.pk}/events/")
+
+    assert "Ja" in b"".join(reply.streaming_content).decode()
 
 
 def test_the_audit_trail_names_objects_in_english(client, german):

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from catalog.models import Call
 from catalog.models.calls import Asked, Result
-from catalog.rules.sensitive_values import MASK, mask, members_of, restore
+from catalog.rules.sensitive_values import MASK, mask, members_of, restore, sensitive_texts, strike
 from catalog.tools import sensitive_values
 from core.errors import DomainError
 from designer.agents import agents
@@ -203,6 +203,13 @@ def test_a_mask_hides_the_length_and_nothing_else():
     assert mask(value, ["/a/b"]) == {"a": [{"b": MASK, "c": 1}, {"c": 2}], "b": "shown"}
     assert mask(value, ["/a"]) == {"a": MASK, "b": "shown"}
     assert mask(value, []) is value
+
+
+@pytest.mark.parametrize(("marked", "repeated"), [(7, 7.0), (7.0, 7), (7.0, "7.0"), ("7.0", 7.0)])
+def test_a_number_is_masked_in_each_type(marked, repeated):
+    texts = sensitive_texts({"pin": marked}, ["/pin"])
+
+    assert strike({"copy": repeated, "other": 8}, texts, is_data=True) == {"copy": MASK, "other": 8}
 
 
 def test_names_are_read_as_words():
