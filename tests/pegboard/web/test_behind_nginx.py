@@ -180,12 +180,12 @@ def test_the_documented_steps_count_each_address_by_itself(tmp_path):
         assert Browser(port, "127.0.0.1").sign_in("ada", "wrong").status == 200
         assert list(FailedSignIn.objects.values_list("address", flat=True)) == ["127.0.0.1"]
         fail_often("127.0.0.3")
-        assert login_lockout.WAIT in Browser(port, "127.0.0.3").sign_in("ada", PASSWORD).text
+        assert str(login_lockout.WAIT) in Browser(port, "127.0.0.3").sign_in("ada", PASSWORD).text
         # A header of the client's own moves it to no other address.
         spoofed = {"X-Forwarded-For": "127.0.0.9"}
         browser = Browser(port, "127.0.0.3")
         assert browser.send("GET", "/accounts/login/", **spoofed).status == 200
-        assert login_lockout.WAIT in browser.sign_in("ada", PASSWORD).text
+        assert str(login_lockout.WAIT) in browser.sign_in("ada", PASSWORD).text
 
         browser = Browser(port, "127.0.0.2")
         answer = browser.sign_in("ada", PASSWORD)
@@ -201,7 +201,7 @@ def test_a_proxy_that_no_setting_counts_is_noted(tmp_path):
     make_administrator()
     fail_often("127.0.0.1")
     with behind_nginx(tmp_path, PEGBOARD_PROXIES="0") as port:
-        assert login_lockout.WAIT in Browser(port, "127.0.0.2").sign_in("ada", PASSWORD).text
+        assert str(login_lockout.WAIT) in Browser(port, "127.0.0.2").sign_in("ada", PASSWORD).text
     assert proxy_signs.read_mismatches(proxies=0, is_https=True) == [Sign.UNCOUNTED_PROXY]
 
 
