@@ -15,6 +15,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 import protocols
 from catalog.models import Activity, ActivityVersion, Call, Tool, ToolVersion
@@ -32,7 +33,7 @@ from people import audit
 from people.models import ApiKey, User
 
 NAME = re.compile("[a-z][a-z0-9-]{0,29}")
-NAME_RULE = (
+NAME_RULE = gettext_lazy(
     "An environment's name starts with a letter and contains only letters, digits and hyphens, all in lower "
     "case, 30 characters at most: “production”."
 )
@@ -78,7 +79,7 @@ def create(agent: Agent, *, actor: User, name: str, is_default: bool = False) ->
     agent = agents.locked(agent)
     name = name.strip()
     if not NAME.fullmatch(name):
-        raise invalid(name=NAME_RULE)
+        raise invalid(name=str(NAME_RULE))
     names = list(agent.environments.values_list("name", flat=True))
     if name in names:
         raise invalid(name=_("“{agent}” has an environment of this name.").format(agent=agent))
@@ -564,8 +565,9 @@ def choose_environment(release: Release, key: ApiKey | None, requested: str = ""
 def resolve(place: Place | None, subject: Subject, *, agent: int) -> Resolution:
     """Return the activity that runs for one tool there. Raises DomainError if none does."""
     resolution = resolve_all(place, [subject], agent=agent)[subject]
-    if resolution.fault:
-        raise resolution.fault
+    if fault := resolution.fault:
+        # Protocols encode plain texts only.
+        raise DomainError(fault.code, str(fault.message), status=fault.status)
     return resolution
 
 

@@ -4,11 +4,14 @@ bindings. Pure.
 https://github.com/idealic-ai/docs, rfc/02_agent_tools.md at 3c618b9, “Activity Resolution Strategy”.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from core.errors import DomainError
 from core.outbound.errors import printable
+from core.translatable import Wording
+from core.translatable import mark as _
 
 Runs = Literal["vendor", "activity", "latent", "nothing"]
 Why = Literal["bound", "explicit", "vendor", "same_name", "no_activity"]
@@ -71,50 +74,61 @@ VENDOR = Resolution("vendor", "vendor")
 ACTIVITY_REPLACED = "activity_replaced"
 
 
+_UNFIT: Mapping[Why, str] = {
+    "bound": _(
+        "The implementation of this tool cannot run for it. {reason} Choose one that fits, or correct it."
+    ),
+    "explicit": _(
+        "The implementation that its definition names cannot run for it. {reason} Choose one that fits, or "
+        "correct it."
+    ),
+    "same_name": _(
+        "The implementation that has the name of this tool cannot run for it. {reason} Choose one that fits, "
+        "or correct it."
+    ),
+}
+
+
 def resolve_facts(facts: Facts) -> Resolution:
     """Resolve one tool. A binding comes first; a vendor's tool runs at its vendor, and a definition by the
     rules.
     """
     if not facts.is_there:
-        message = "The environment was removed meanwhile. Nothing was run."
+        message = Wording(_("The environment was removed meanwhile. Nothing was run."))
         fault = DomainError("unknown_environment", message, status=409)
         return Resolution("nothing", "bound", explicit=facts.explicit, fault=fault)
     if facts.is_bound:
         if facts.is_removed:
-            message = "The implementation of this tool was removed. Choose another one."
+            message = Wording(_("The implementation of this tool was removed. Choose another one."))
             fault = DomainError("activity_removed", message, status=409)
             return Resolution("nothing", "bound", explicit=facts.explicit, fault=fault)
         if facts.activity is None:
             return Resolution("latent", "bound", explicit=facts.explicit)
-        return _run_activity(facts, "bound", facts.activity, "The implementation of this tool")
+        return _run_activity(facts, "bound", facts.activity)
     if not facts.is_own:
         return VENDOR
     if facts.explicit and facts.named is None:
-        message = (
-            f"Its definition names the implementation “{printable(facts.explicit, 100)}”, and there is none. "
-            "Create one with this name, or choose another in the environment."
+        template = _(
+            "Its definition names the implementation “{name}”, and there is none. Create one with this name, "
+            "or choose another in the environment."
         )
+        message = Wording(template, {"name": printable(facts.explicit, 100)})
         fault = DomainError("unknown_activity", message, status=409)
         return Resolution("nothing", "explicit", explicit=facts.explicit, fault=fault)
     if facts.explicit == "":
         return Resolution("latent", "explicit", explicit="")
     if facts.named is not None:
-        if facts.explicit:
-            return _run_activity(
-                facts, "explicit", facts.named, "The implementation that its definition names"
-            )
-        return _run_activity(
-            facts, "same_name", facts.named, "The implementation that has the name of this tool"
-        )
+        return _run_activity(facts, "explicit" if facts.explicit else "same_name", facts.named)
     return Resolution("latent", "no_activity")
 
 
-def _run_activity(facts: Facts, why: Why, activity: int, subject: str) -> Resolution:
+def _run_activity(facts: Facts, why: Why, activity: int) -> Resolution:
     if why != "bound" and facts.is_replaced and not facts.unfit:
-        message = (
-            f"Another implementation has the name “{printable(facts.name, 100)}” now. Choose a version under "
-            "Updates, or choose an implementation in the environment."
+        template = _(
+            "Another implementation has the name “{name}” now. Choose a version under Updates, or choose an "
+            "implementation in the environment."
         )
+        message = Wording(template, {"name": printable(facts.name, 100)})
         fault = DomainError(ACTIVITY_REPLACED, message, status=409)
         return Resolution("nothing", why, explicit=facts.explicit, fault=fault)
     if not facts.unfit:
@@ -127,6 +141,6 @@ def _run_activity(facts: Facts, why: Why, activity: int, subject: str) -> Resolu
             version=facts.version,
             unrecorded_name="" if is_recorded else facts.name,
         )
-    message = f"{subject} cannot run for it. {facts.unfit} Choose one that fits, or correct it."
+    message = Wording(_UNFIT[why], {"reason": facts.unfit})
     fault = DomainError("activity_unfit", message, status=409)
     return Resolution("nothing", why, explicit=facts.explicit, fault=fault)

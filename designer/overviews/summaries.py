@@ -6,7 +6,7 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 import protocols
 from catalog.models import Tool
@@ -21,7 +21,7 @@ from designer.releases.provenance import ReceivedTool
 from designer.releases.recorded_bindings import BindingChange
 from execution.activities.mocks.assertions import Verdict
 
-NO_ENVIRONMENT = "no environment"
+NO_ENVIRONMENT = gettext_lazy("no environment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def summarize_document(
         by_place = {}
         for place in columns:
             today = readiness[place.pk if place else 0][index]
-            by_place[place.name if place else NO_ENVIRONMENT] = (today.runs, str(today.activity or ""))
+            by_place[place.name if place else str(NO_ENVIRONMENT)] = (today.runs, str(today.activity or ""))
         if recorded := recorded_rows.get((node.slug, tool.id)):
             by_place = {"": (recorded["runs"], recorded["activity_name"])}
         summarized.append(

@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from catalog.notifications import outbox
 from core.compiled_queries import CompiledQuery, named_value
@@ -31,7 +32,7 @@ LIVE = "live"
 # The event for notifications; designer/news/news.py has the texts.
 MOVED = "channel.moved"
 NAME = re.compile("[a-z][a-z0-9-]{0,29}")
-NAME_RULE = (
+NAME_RULE = gettext_lazy(
     "A channel's name starts with a letter and goes on with letters, digits and hyphens, all in lower case, "
     "30 characters at most: “canary”."
 )
@@ -112,7 +113,7 @@ def direction(before: Release | None, after: Release | None) -> Direction:
 
 def check_channel_name(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise invalid(channel=NAME_RULE)
+        raise invalid(channel=str(NAME_RULE))
     return name
 
 

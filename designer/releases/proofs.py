@@ -6,6 +6,7 @@ import os
 from uuid import UUID
 
 from django.db import ProgrammingError, connection, transaction
+from django.utils.translation import gettext_lazy
 from psycopg import errors
 
 from core import encryption
@@ -17,9 +18,9 @@ from designer.models import PUBLISHING_KEY, PublishingKey
 FIELD = "designer.publishingkey.sealed"
 NAME = "publishing"
 BLOCK_BYTES = 64  # of SHA-256
-NO_KEY = (
+NO_KEY = gettext_lazy(
     "Pegboard cannot publish: there is no key that proves what it publishes, and its database role may not "
-    f"make one. Run {MANAGE} database_role."
+    "make one. Run {command}."
 )
 
 
@@ -50,7 +51,8 @@ def key() -> bytes:
         # Only the owner of the tables may make the key.
         if not isinstance(exc.__cause__, errors.InsufficientPrivilege):
             raise
-        raise DomainError("publishing_locked", NO_KEY, status=409) from exc
+        message = NO_KEY.format(command=f"{MANAGE} database_role")
+        raise DomainError("publishing_locked", message, status=409) from exc
 
 
 def make_key() -> bytes:

@@ -42,8 +42,9 @@ def with_activities(
     activities = {}
     for name, subject in subjects.items():
         if fault := resolutions[subject].fault:
-            message = f"“{printable(name, 64)}”: {fault.message}"
-            raise DomainError(fault.code, message, fields={name: fault.message}, status=409)
+            reason = str(fault.message)
+            message = f"“{printable(name, 64)}”: {reason}"
+            raise DomainError(fault.code, message, fields={name: reason}, status=409)
         activities[name] = resolutions[subject].activity_shown_to_model(name)
     if all(name == activity for name, activity in activities.items()):
         return body

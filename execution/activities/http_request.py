@@ -18,6 +18,8 @@ from core.outbound.reply import Reply
 from core.outbound.request import Request
 from core.schema import pointers
 from core.strict_json import Answer
+from core.translatable import Wording
+from core.translatable import mark as _
 from execution.activities import conversions, picking
 from execution.activities.conversions import UnfitValueError
 from execution.activities.picking import ActivityFault, Reach, Source
@@ -79,14 +81,19 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
 
     def address_faults(self, reach: Reach) -> Iterator[ActivityFault]:
         head, mark, location = self.address.partition("://")
-        authority, _, path = location.partition("/")
+        authority, _slash, path = location.partition("/")
         if not mark or head not in ("http", "https") or "{" in authority or "}" in authority or not authority:
-            message = "Write the address as https://host/path. The host is fixed: no input stands in it."
+            message = Wording(
+                _("Write the address as https://host/path. The host is fixed: no input stands in it.")
+            )
             yield ActivityFault("address", "unfixed_host", message)
             return
         fixed = _PLACEHOLDER.sub("", path)
         if any(sign in location for sign in "?#@\\") or "{" in fixed or "}" in fixed:
-            message = "Behind the host comes a path, with {input} in places. The query has a part of its own."
+            template = _(
+                "Behind the host comes a path, with {input} in places. The query has a part of its own."
+            )
+            message = Wording(template, {"input": "{input}"})
             yield ActivityFault("address", "invalid", message)
             return
         for name in _PLACEHOLDER.findall(path):
@@ -97,22 +104,21 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
                 and not parameter.required
                 and parameter.default is UNSET
             ):
-                message = f"A caller may leave “{name}” out, and the address needs it."
+                template = _("A caller may leave “{name}” out, and the address needs it.")
+                message = Wording(template, {"name": name})
                 yield ActivityFault("address", "may_be_missing", message)
 
     def output_faults(self, interface: Signature | None) -> Iterator[ActivityFault]:
         declared = {parameter.name for parameter in interface.outputs} if interface else set()
         for name, source in self.outputs.items():
             if declared and interface and name not in declared and not interface.outputs_rest:
-                yield ActivityFault(
-                    f"outputs.{name}", "unknown_target", f"“{interface.name}” has no output “{name}”."
-                )
+                message = picking.no_output(interface, name)
+                yield ActivityFault(f"outputs.{name}", "unknown_target", message)
             if reason := picking.why_no_pointer(source.at):
                 yield ActivityFault(f"outputs.{name}", "unclear_source", reason)
             if (source.of == "header") != bool(source.header):
-                yield ActivityFault(
-                    f"outputs.{name}", "unclear_source", "Name the header that it is taken from."
-                )
+                message = Wording(_("Name the header that it is taken from."))
+                yield ActivityFault(f"outputs.{name}", "unclear_source", message)
 
     def encode_body(self, inputs: Mapping[str, Any]) -> tuple[bytes, str]:
         values = {
@@ -141,26 +147,31 @@ def faults(template: Template, interface: Signature | None) -> Iterator[Activity
         None if interface is None else {parameter.name: parameter for parameter in interface.inputs}, ()
     )
     if template.method not in METHODS:
-        yield ActivityFault("method", "invalid", f"Choose one of: {', '.join(METHODS)}.")
+        message = Wording(_("Choose one of: {choices}."), {"choices": ", ".join(METHODS)})
+        yield ActivityFault("method", "invalid", message)
     yield from template.address_faults(reach)
     for place, sources in (("query", template.query), ("headers", template.headers), ("body", template.body)):
         if len(sources) > MAX_MEMBERS:
-            yield ActivityFault(place, "invalid", f"There may be {MAX_MEMBERS} at most.")
+            message = Wording(_("There may be {count} at most."), {"count": MAX_MEMBERS})
+            yield ActivityFault(place, "invalid", message)
         for name, source in sources.items():
             yield from picking.faults(f"{place}.{name}", source, reach)
     for name in template.headers:
         if not _HEADER.fullmatch(name) or name.lower() in OUR_HEADERS:
-            message = f"“{name[:100]}” is no header that may be set here. Use a credential for keys."
+            text = _("“{name}” is no header that may be set here. Use a credential for keys.")
+            message = Wording(text, {"name": name[:100]})
             yield ActivityFault(f"headers.{name}", "forbidden_header", message)
     if template.body and template.method in WITHOUT_BODY:
-        yield ActivityFault("body", "invalid", f"A request with {template.method} has no body.")
+        message = Wording(_("A request with {method} has no body."), {"method": template.method})
+        yield ActivityFault("body", "invalid", message)
     for status, outcome in template.statuses.items():
         if (
             not re.fullmatch("[2-5][0-9][0-9]", status)
             or int(status) in _FIXED_STATUSES
             or outcome not in MEANINGS
         ):
-            message = f"“{status[:20]}” cannot mean that. Name a status such as 404, and what it means."
+            text = _("“{status}” cannot mean that. Name a status such as 404, and what it means.")
+            message = Wording(text, {"status": status[:20]})
             yield ActivityFault(f"statuses.{status}", "invalid", message)
     yield from template.output_faults(interface)
 

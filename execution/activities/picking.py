@@ -13,6 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from core.schema import pointers
+from core.translatable import Wording
+from core.translatable import mark as _
 from execution.activities import conversions
 from protocols.calls import arguments
 from protocols.signature import Parameter, Signature
@@ -92,13 +94,14 @@ def faults_in_inputs(
     declared = {parameter.name: parameter for parameter in signature.inputs}
     for name, source in sources.items():
         if name not in declared and "#" in arguments.find_problems(signature, {"#": ""}):
-            message = f"“{signature.name}” has no input “{name}”."
+            message = Wording(_("“{tool}” has no input “{name}”."), {"tool": signature.name, "name": name})
             yield ActivityFault(f"{place}.{name}", "unknown_target", message)
         else:
             yield from _faults(f"{place}.{name}", source, declared.get(name), reach, signature)
     for name, parameter in declared.items():
         if parameter.required and name not in sources:
-            message = f"“{signature.name}” wants “{name}”. Choose where it comes from."
+            template = _("“{tool}” wants “{name}”. Choose where it comes from.")
+            message = Wording(template, {"tool": signature.name, "name": name})
             yield ActivityFault(f"{place}.{name}", "missing_input", message)
 
 
@@ -110,8 +113,7 @@ def faults_in_outputs(
     for name, source in sources.items():
         # A tool that lists no outputs may answer with any.
         if interface is not None and declared and name not in declared and not interface.outputs_rest:
-            message = f"“{interface.name}” has no output “{name}”."
-            yield ActivityFault(f"{place}.{name}", "unknown_target", message)
+            yield ActivityFault(f"{place}.{name}", "unknown_target", no_output(interface, name))
         else:
             target = declared.get(name) if declared else None
             yield from _faults(f"{place}.{name}", source, target, reach, None)
@@ -134,9 +136,11 @@ def _faults(
             and signature
             and (reason := arguments.value_problem(target, source.value, other_keywords or {}))
         ):
-            yield ActivityFault(place, "unfit_value", f"The fixed value {reason}.")
+            message = Wording(_("The fixed value {reason}."), {"reason": reason})
+            yield ActivityFault(place, "unfit_value", message)
     elif source.step > len(reach.outputs):
-        yield ActivityFault(place, "unknown_source", f"Step {source.step} is not made before this one.")
+        message = Wording(_("Step {step} is not made before this one."), {"step": source.step})
+        yield ActivityFault(place, "unknown_source", message)
     elif source.step:
         # A tool that lists no outputs may answer with any.
         if offered := reach.outputs[source.step - 1]:
@@ -148,14 +152,18 @@ def _faults(
 def _why_unclear(source: Source) -> str:
     choices = [bool(source.input), source.value is not UNSET, bool(source.step or source.output)]
     if sum(choices) != 1 or bool(source.step) != bool(source.output) or source.step < 0:
-        return "Choose one: an input, an output of an earlier step, or a fixed value."
+        return Wording(_("Choose one: an input, an output of an earlier step, or a fixed value."))
     return why_no_pointer(source.at)
 
 
 def why_no_pointer(text: str) -> str:
     if _POINTER.fullmatch(text) and len(text) <= MAX_POINTER_LENGTH:
         return ""
-    return f"“{text[:100]}” is no JSON pointer. Write one as “/member/0”."
+    return Wording(_("“{text}” is no JSON pointer. Write one as “/member/0”."), {"text": text[:100]})
+
+
+def no_output(interface: Signature, name: str) -> Wording:
+    return Wording(_("“{tool}” has no output “{name}”."), {"tool": interface.name, "name": name})
 
 
 def _faults_of_picked(
@@ -169,17 +177,25 @@ def _faults_of_picked(
     name = source.output or source.input
     parameter = offered.get(name)
     if parameter is None:
-        whose = f"Step {source.step} has no output" if source.step else "The interface has no input"
-        yield ActivityFault(place, "unknown_source", f"{whose} “{name}”.")
+        template = (
+            _("Step {step} has no output “{name}”.")
+            if source.step
+            else _("The interface has no input “{name}”.")
+        )
+        message = Wording(template, {"step": source.step, "name": name})
+        yield ActivityFault(place, "unknown_source", message)
         return
     may_be_absent = not parameter.required and parameter.default is UNSET and source.otherwise is UNSET
     if is_input and may_be_absent and target and target.required:
-        message = f"A caller may leave “{name}” out, and “{target.name}” is required. Say what stands in."
+        template = _("A caller may leave “{name}” out, and “{target}” is required. Say what stands in.")
+        message = Wording(template, {"name": name, "target": target.name})
         yield ActivityFault(place, "may_be_missing", message)
     if target and not source.at and conversions.fit(parameter, target) == "no":
-        message = f"“{name}” is {_type(parameter)}, which cannot become {_type(target)} for “{target.name}”."
+        template = _("“{name}” is {type}, which cannot become {target_type} for “{target}”.")
+        types = {"type": _type(parameter), "target_type": _type(target)}
+        message = Wording(template, {"name": name, "target": target.name, **types})
         yield ActivityFault(place, "unfit_type", message)
 
 
 def _type(parameter: Parameter) -> str:
-    return "JSON" if parameter.type == "json" else f"of type {parameter.type}"
+    return "JSON" if parameter.type == "json" else Wording(_("of type {type}"), {"type": parameter.type})

@@ -18,6 +18,7 @@ from catalog.models import Activity
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError
+from core.translating import translated
 from execution.activities import kinds
 from execution.activities.callees import Callee, CalleeReference, CalleesByReference
 from execution.activities.http_request import Template
@@ -147,7 +148,7 @@ class ActivityEditor(ABC):
             except DomainError as error:
                 self.faults = [ActivityFault("", error.code, error.message)]
         for fault in self.faults:
-            self._messages[fault.place].append(fault.message)
+            self._messages[fault.place].append(translated(fault.message))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -230,7 +231,7 @@ class ActivityEditor(ABC):
 
     def other_messages(self) -> list[str]:
         """Return the faults that no row shows. The page calls it after the rows."""
-        return [fault.message for fault in self.faults if fault.place not in self._rendered_paths]
+        return [translated(fault.message) for fault in self.faults if fault.place not in self._rendered_paths]
 
     def refuse(self, error: DomainError) -> None:
         """Add the faults of an error at their fields."""
@@ -238,6 +239,6 @@ class ActivityEditor(ABC):
         for place, message in error.fields.items():
             if place not in fault_paths and place not in self.head.fields:
                 self.faults = [*self.faults, ActivityFault(place, error.code, message)]
-                self._messages[place].append(message)
+                self._messages[place].append(translated(message))
         if not error.fields or not error.fields.keys().isdisjoint(self.head.fields):
             self.head.refuse(error)

@@ -4,6 +4,7 @@ import pytest
 from django.utils import translation
 
 from catalog.rules import retries
+from catalog.tools import definitions
 from core.translatable import Count, Wording, first_sentences
 from core.translating import translated
 from designer.models import Agent, Release, TokenLimit, Tuning
@@ -11,6 +12,8 @@ from designer.pins import tunings
 from designer.procedures import editing
 from designer.releases import publishing
 from people.models import AuditEntry, Role, User
+from protocols.definition import Parts
+from tests.catalog.views.test_definitions import Fields
 from tests.factories import make_parameter, make_pin, make_signature, make_tool, make_user
 from tests.pages import text_of
 
@@ -133,3 +136,32 @@ def test_the_publish_page_translates_the_changes(client, german):
     text = german_text_of(page)
     assert [row.sentence for row in changes if in_german(row.sentence) not in text] == []
     assert answer["changes"][0]["sentences"] == [str(sentence) for sentence in tool.sentences]
+
+
+def test_the_editor_of_an_implementation_translates_its_faults(client, german):
+    address = f"/activities/new/?kind=http&interface=tool:{make_tool().pk}:1"
+
+    page = client.post(address, Fields(client.get(address)).sent | {"act": "save", "address": "nowhere"})
+
+    faults, text = page.context["editor"].faults, german_text_of(page)
+    assert "unfixed_host" in {fault.code for fault in faults}
+    assert all(isinstance(fault.message, Wording) for fault in faults)
+    assert [fault.message for fault in faults if in_german(fault.message) not in text] == []
+
+
+def test_the_publish_page_translates_why_nothing_runs(client, german):
+    fields = {"type": "object", "properties": {"place": {"type": "string"}}}
+    parts = Parts(
+        name="report", title="", description="Report it.", inputs=fields, output=fields, activity="smtp"
+    )
+    pin = make_pin(tool=definitions.define(actor=german, parts=parts))
+
+    page = client.get(f"/agents/{pin.agent.slug}/publish/")
+    answer = client.get(f"/api/v1/agents/{pin.agent.slug}/draft/").json()
+
+    (check,) = [row for row in page.context["review"].checks if row.code == "unknown_activity"]
+    (message,) = [row["message"] for row in answer["checks"] if row["code"] == "unknown_activity"]
+    reason = check.message.values["message"].values["sentence_0"]
+    assert isinstance(reason, Wording)
+    assert in_german(reason) in german_text_of(page)
+    assert str(reason) in message
