@@ -228,25 +228,9 @@ class _RequestedCall:
         if self.wish.mode == Mode.WAIT and self.wish.callback:
             message = "A call that is waited for calls no address back. Say “mode”: “async”."
             raise DomainError("invalid", message, fields={"callback": message})
-        make: Callable[..., Call] = invocation.call_now
-        if runner.is_latent:
-            output_name, output = "_output" if self.wish.is_a_models else "output", None
-            if self.wish.output is not None:
-                output = latent.output_outcome(
-                    parse_output(tool.signature, self.wish.output, self.wish.format_, member_name=output_name)
-                )
-            make = partial(
-                latent.request,
-                output=output,
-                mode=self.wish.mode,
-                callback=self.wish.callback,
-            )
-        elif self.wish.is_made_here:
-            make = invocation.call_beside
-        elif self.wish.mode != Mode.WAIT:
-            make = partial(requesting.request_call, mode=self.wish.mode, callback=self.wish.callback)
+        send = self.choose_sender(tool, runner)
         try:
-            return make(
+            return send(
                 version,
                 actor=self.actor,
                 arguments=vendor_arguments,
@@ -279,6 +263,21 @@ class _RequestedCall:
                 tool.signature, error.outcome.error, self.wish.format_, self.wish.arguments
             )
             raise ArgumentsError(replace(error.outcome, error=caller_error)) from error
+
+    def choose_sender(self, tool: ReleasedTool, runner: _Runner) -> Callable[..., Call]:
+        """Return the function that stores the call and sends it, at once or later."""
+        if runner.is_latent:
+            output_name, output = "_output" if self.wish.is_a_models else "output", None
+            if self.wish.output is not None:
+                output = latent.output_outcome(
+                    parse_output(tool.signature, self.wish.output, self.wish.format_, member_name=output_name)
+                )
+            return partial(latent.request, output=output, mode=self.wish.mode, callback=self.wish.callback)
+        if self.wish.is_made_here:
+            return invocation.call_beside
+        if self.wish.mode != Mode.WAIT:
+            return partial(requesting.request_call, mode=self.wish.mode, callback=self.wish.callback)
+        return invocation.call_now
 
     def find_runner(self, tool: ReleasedTool) -> tuple[Place | None, _Runner]:
         place = environments.choose_environment(self.release, self.key, self.wish.environment)

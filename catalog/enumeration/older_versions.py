@@ -271,8 +271,7 @@ def _raise_drift(tool: Tool, version: ToolVersion) -> None:
                 severity=Severity.HIGH,
                 subject=version.digest,
                 message=f"The vendor's history shows version {version.label} of {_quoted_name(tool)} with "
-                "other "
-                "content than when we first read it. Agents that pinned it keep their version.",
+                "other content than when we first read it. Agents that pinned it keep their version.",
             )
         ],
         ignore_conflicts=True,

@@ -129,8 +129,7 @@ def equal_names(names: Sequence[str]) -> Breach:
 def new_tool_id(name: str, old_id: str, new_id: str) -> Breach:
     message = (
         f"{_quoted(name)} was withdrawn as {_quoted(old_id)} and is offered again as {_quoted(new_id)}. "
-        "Pegboard "
-        "treats it as another tool: pins stay on the withdrawn one."
+        "Pegboard treats it as another tool: pins stay on the withdrawn one."
     )
     return Breach("NEW_TOOL_ID", "medium", _subject(old_id), message)
 

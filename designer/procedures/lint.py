@@ -256,15 +256,11 @@ class _LintedText:
                 continue
             step_end = supplies.end_of_step(text, end)
             by_here = text[:step_end].lower()
-            required = [row.name for row in tool.inputs if row.is_required and not row.is_given]
-            for known_input in tool.inputs:
-                if (
-                    not known_input.is_required
-                    or known_input.is_given
-                    or input_names.is_composed(known_input.name)
-                ):
+            required = [row for row in tool.inputs if row.is_required and not row.is_given]
+            for known_input in required:
+                if input_names.is_composed(known_input.name):
                     continue
-                others = tuple(name for name in required if name != known_input.name)
+                others = tuple(row.name for row in required if row.name != known_input.name)
                 required_input = input_names.RequiredInput(known_input.name, tool.name, others)
                 is_supplied = (
                     known_input.id in supplied
