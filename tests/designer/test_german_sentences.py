@@ -2,31 +2,40 @@
 
 import pytest
 from django.utils import translation
+from django.utils.translation import gettext
 
 from catalog.rules import retries
 from catalog.tools import definitions
+from core import translating
 from core.translatable import Count, Wording, first_sentences
 from core.translating import translated
-from designer.models import Agent, Release, TokenLimit, Tuning
+from designer.environments import mocks
+from designer.models import Agent, Pin, Release, TokenLimit, Tuning
 from designer.pins import tunings
 from designer.procedures import editing
 from designer.releases import publishing
 from people.models import AuditEntry, Role, User
 from protocols.definition import Parts
 from tests.catalog.views.test_definitions import Fields
-from tests.factories import make_parameter, make_pin, make_signature, make_tool, make_user
+from tests.factories import make_parameter, make_pin, make_signature, make_tool, make_user, make_version
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def german(client) -> User:
+def german(client, monkeypatch) -> User:
+    """An administrator who reads German. Each translation is marked, so that no English sentence passes."""
+    monkeypatch.setattr(translating, "gettext", _marked_gettext)
     user = make_user(Role.ADMIN)
     user.language = "de"
     user.save()
     client.force_login(user)
     return user
+
+
+def _marked_gettext(message: str) -> str:
+    return f"{gettext(message)}°" if translation.get_language() == "de" else message
 
 
 def german_text_of(page) -> str:
@@ -165,3 +174,18 @@ def test_the_publish_page_translates_why_nothing_runs(client, german):
     assert isinstance(reason, Wording)
     assert in_german(reason) in german_text_of(page)
     assert str(reason) in message
+
+
+def test_the_page_of_a_mock_translates_what_does_not_fit(client, german):
+    pin = make_pin(tool=make_tool(make_signature("sky")))
+    mocks.save(pin, actor=german, config={"examples": [{"arguments": {"city": "Oslo"}, "outputs": {}}]})
+    newer = make_version(pin.tool, make_signature("sky", inputs=(make_parameter("town"),)))
+    Pin.objects.filter(pk=pin.pk).update(version=newer)
+    address = f"/agents/{pin.agent.slug}/mocks/{pin.pk}/"
+
+    page = client.get(address)
+
+    problems, text = page.context["mocked"].problems, german_text_of(page)
+    assert set(problems) == {"examples.0.arguments.city"}
+    assert all(isinstance(message, Wording) for message in problems.values())
+    assert [message for message in problems.values() if in_german(message) not in text] == []

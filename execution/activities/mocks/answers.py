@@ -13,6 +13,8 @@ from core.canonical_json import canonical
 from core.errors import DomainError
 from core.schema import error_messages, samples, validation
 from core.schema.samples import UnmetSchemaError
+from core.translatable import Wording, join_sentences
+from core.translatable import mark as _
 from execution.activities.mocks import situations
 from execution.activities.mocks.situations import AnySituation, Moment, Situation
 from protocols import parameters as json_schema
@@ -84,7 +86,8 @@ def check(config: Mapping[str, Any], signature: Signature | None) -> dict[str, A
     # With lists where JSON has them, so that it equals what is read again.
     stored: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(mock))
     if len(canonical(stored)) > MAX_CONFIG_BYTES:
-        raise _invalid({"config": f"A mock takes up to {MAX_CONFIG_BYTES // 1024} kB."})
+        message = Wording(_("A mock takes up to {size} kB."), {"size": MAX_CONFIG_BYTES // 1024})
+        raise _invalid({"config": message})
     if signature is None:
         return stored
     if faults := dict(misfits(mock, signature)):
@@ -94,7 +97,8 @@ def check(config: Mapping[str, Any], signature: Signature | None) -> dict[str, A
             try:
                 made_up(mock, signature, {"": number})
             except UnmetSchemaError as error:
-                message = f"{error.why} Give an example without arguments, which answers every call."
+                advice = Wording(_("Give an example without arguments, which answers every call."))
+                message = join_sentences((error.why, advice))
                 raise DomainError("mock_schema_unmet", message, fields={"examples": message}) from None
     return stored
 
@@ -106,7 +110,7 @@ def reply(
     *,
     state: Mapping[str, Any] | None = None,
     is_declined: bool = False,
-    nth: Callable[[Situation], int] = lambda _: 1,
+    nth: Callable[[Situation], int] = lambda _situation: 1,
 ) -> MockReply:
     """Return the reply of the mock.
 
@@ -123,24 +127,24 @@ def reply(
             name = situation.name
             going_on = {"passed": {**passed, name: passed.get(name, 0) + 1}, "asked": name}
             outcome = replace(outcome, resume={STATE: going_on})
-        return _mock_reply(outcome, f"The situation “{situation.label}” is on.", seconds)
+        reason = Wording(_("The situation “{situation}” is on."), {"situation": Wording(situation.label)})
+        return _mock_reply(outcome, reason, seconds)
     fitting = [example for example in mock.examples if example.fits(call_inputs)]
     if fitting:
         # The example with the most arguments fits best.
         example = max(fitting, key=lambda example: len(example.arguments))
         number = mock.examples.index(example) + 1
-        return _mock_reply(
-            outcomes.ok(example.outputs, signature), f"Example {number} fits the inputs.", seconds
-        )
+        reason = Wording(_("Example {number} fits the inputs."), {"number": number})
+        return _mock_reply(outcomes.ok(example.outputs, signature), reason, seconds)
     try:
         outputs = made_up(mock, signature, call_inputs)
     except UnmetSchemaError as error:
         message = f"The mock has no answer: {error.why} Give it an example."
         return _mock_reply(outcomes.failed("refused", "MOCK_SCHEMA_UNMET", message), error.why, seconds)
-    how = f"The answer was made up from the output schema by seed {mock.seed}."
+    template = _("The answer was made up from the output schema by seed {seed}.")
     if not outputs and not promises(signature):
-        how = "The tool promises no outputs, so none were made up. Give it an example."
-    return _mock_reply(outcomes.ok(outputs, signature), how, seconds)
+        template = _("The tool promises no outputs, so none were made up. Give it an example.")
+    return _mock_reply(outcomes.ok(outputs, signature), Wording(template, {"seed": mock.seed}), seconds)
 
 
 def made_up(mock: Mock, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,9 +180,10 @@ def faults_in_outputs(signature: Signature, outputs: Mapping[str, Any]) -> list[
         return []
     single_output = next((output.name for output in signature.outputs if output.is_whole), None)
     if single_output is not None and set(outputs) != {single_output}:
-        return [f"The outputs are one value, which goes by “{single_output}”."]
+        template = _("The outputs are one value, which goes by “{name}”.")
+        return [Wording(template, {"name": single_output})]
     if validation.is_too_large(dict(outputs)):
-        return ["The outputs are too large or too deeply nested."]
+        return [Wording(_("The outputs are too large or too deeply nested."))]
     value = dict(outputs) if single_output is None else outputs[single_output]
     faults = validation.faults(validation.checked(output_schema(signature)), value)
     return [f"{error_messages.place(fault.path) or 'What is given'} {fault.why}." for fault in faults]
@@ -190,7 +195,7 @@ def _mock_reply(outcome: Outcome, reason: str, seconds: float) -> MockReply:
 
 
 def _invalid(faults: Mapping[str, str]) -> DomainError:
-    return DomainError("invalid_mock", "The mock cannot be kept as it is.", fields=dict(faults))
+    return DomainError("invalid_mock", Wording(_("The mock cannot be kept as it is.")), fields=dict(faults))
 
 
 def misfits(mock: Mock, signature: Signature) -> Iterator[tuple[str, str]]:
@@ -202,9 +207,10 @@ def misfits(mock: Mock, signature: Signature) -> Iterator[tuple[str, str]]:
             if name in inputs:
                 reason = call_arguments.value_problem(inputs[name], value, signature.schema_rest or {})
             if reason:
-                yield f"examples.{number}.arguments.{name}", f"“{name}” {reason}."
+                message = Wording(_("“{name}” {reason}."), {"name": name, "reason": reason})
+                yield f"examples.{number}.arguments.{name}", message
         if faults := faults_in_outputs(signature, example.outputs):
-            yield f"examples.{number}.outputs", " ".join(faults[:3])
+            yield f"examples.{number}.outputs", join_sentences(faults[:3])
     for number, situation in enumerate(mock.situations):
         names = [
             *situation.when,
@@ -212,4 +218,5 @@ def misfits(mock: Mock, signature: Signature) -> Iterator[tuple[str, str]]:
         ]
         for name in names:
             if name not in inputs:
-                yield f"situations.{number}", f"“{name}” {call_arguments.UNKNOWN}."
+                values = {"name": name, "reason": call_arguments.UNKNOWN}
+                yield f"situations.{number}", Wording(_("“{name}” {reason}."), values)
