@@ -255,7 +255,8 @@ def sound(value: Any) -> Any:
     """Replace half surrogate pairs, which JSON cannot represent."""
     match value:
         case str():
-            return value if value.isascii() else value.encode(errors="replace").decode()
+            # `str`, because a wording is a text that msgspec does not encode.
+            return str(value) if value.isascii() else value.encode(errors="replace").decode()
         case dict():
             return {sound(str(name)): sound(item) for name, item in value.items()}
         case list() | tuple():

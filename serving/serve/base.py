@@ -51,7 +51,9 @@ from serving.streams import CallStream
 def refusal_of(error: DomainError | Http404) -> Refusal:
     if isinstance(error, Http404):
         return NOT_FOUND
-    return Refusal(error.status, error.code, error.message, error.fields)
+    # A wording is a text that msgspec does not encode.
+    fields = {name: str(sentence) for name, sentence in error.fields.items()}
+    return Refusal(error.status, error.code, str(error.message), fields)
 
 
 def on_behalf_of(user: str) -> OnBehalfOf | None:
