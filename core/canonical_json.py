@@ -5,7 +5,15 @@ from typing import Any
 
 import msgspec
 
-_encoder = msgspec.json.Encoder(order="sorted")
+
+def _plain_text(value: object) -> str:
+    # A text with more to it, such as a sentence that pages translate, is stored as it reads.
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no value of JSON.")
+
+
+_encoder = msgspec.json.Encoder(order="sorted", enc_hook=_plain_text)
 
 
 def canonical(document: object) -> bytes:
