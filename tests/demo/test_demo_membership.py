@@ -156,7 +156,7 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
     endpoint = make_endpoint(url=authorization.resource, credential=credential)
     assert run_enumeration(endpoint).status == "succeeded"
     prepared = revocation.prepare(Grant.objects.select_related("credential").get())
-    assert prepared._send() == ""
+    assert prepared.send() == ""
     Grant.objects.update(expires_at=Now(), renew_at=Now())
     assert run_enumeration(endpoint).error_code == "NEEDS_SIGN_IN", "what was ended there is over here too"
     options["redirect_uri"] = "https://evil.example/"

@@ -49,20 +49,7 @@ class Revocation:
         return self
 
     def _say(self, actor: User | None) -> None:
-        ends = time.monotonic() + SECONDS
-        why_not = self.why_not
-        if not why_not:
-            first, *other_forms = self.forms
-            try:
-                http.post_form(self.address, first, accept=TOLD, seconds=SECONDS)
-            except ProtocolError as error:
-                why_not, other_forms = token_replies.without(error, self.sent).message, []
-            # A server that revokes the refresh token revokes the others too (RFC 7009, section 2.1), so these
-            # may fail.
-            for form in other_forms:
-                with suppress(ProtocolError):
-                    seconds = max(0.1, ends - time.monotonic())
-                    http.post_form(self.address, form, accept=TOLD, seconds=seconds)
+        why_not = self.why_not or self.send()
         self.message = (
             f"{self.host} was not told: {why_not} Its tokens may work there until they expire."
             if why_not
@@ -71,6 +58,21 @@ class Revocation:
         with transaction.atomic():
             facts = {"server": self.host, "told": not why_not}
             audit.record(actor, "revoke", self.about, after=facts, why=self.message, agent=self.agent)
+
+    def send(self) -> str:
+        """Ask the server to revoke the tokens. Return the reason why it was not told, or ""."""
+        ends = time.monotonic() + SECONDS
+        first, *other_forms = self.forms
+        try:
+            http.post_form(self.address, first, accept=TOLD, seconds=SECONDS)
+        except ProtocolError as error:
+            return token_replies.without(error, self.sent).message
+        # A server that revokes the refresh token revokes the others too (RFC 7009, section 2.1), so these may
+        # fail.
+        for form in other_forms:
+            with suppress(ProtocolError):
+                http.post_form(self.address, form, accept=TOLD, seconds=max(0.1, ends - time.monotonic()))
+        return ""
 
 
 def prepare(grant: Grant) -> Revocation:
