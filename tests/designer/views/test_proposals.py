@@ -13,7 +13,15 @@ from designer.agents import agents
 from designer.models import Agent, Pin, Procedure, ProcedureDraft
 from designer.procedures import editing, proposals
 from people.models import Role
-from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_user, make_vendor
+from tests.factories import (
+    make_agent,
+    make_endpoint,
+    make_pin,
+    make_signature,
+    make_tool,
+    make_user,
+    make_vendor,
+)
 from tests.module_data import module_data
 from tests.pages import signed_in
 
@@ -26,12 +34,12 @@ TEXT = f"## Goal\n\n1. {LOOK_UP}\n2. {CANCEL}\n3. Upholster zeppelins using ermi
 
 @module_data
 def look_up():
-    return make_tool(name="look_up_order", description="Look up an order of a customer.")
+    return make_tool(make_signature("look_up_order", description="Look up an order of a customer."))
 
 
 @module_data
 def cancel(look_up):
-    return make_tool(name="cancel_order", description="Cancel an order.")
+    return make_tool(make_signature("cancel_order", description="Cancel an order."))
 
 
 @module_data
@@ -42,7 +50,7 @@ def orders(cancel):
     )
     # A word that most tools have is no reason to propose one.
     for name in ("list_invoices", "send_email", "weather_forecast", "book_flight", "translate_text"):
-        make_tool(name=name, description=f"{name.replace('_', ' ').capitalize()}.")
+        make_tool(make_signature(name, description=f"{name.replace('_', ' ').capitalize()}."))
     search_index.index_pending()
     return row
 
