@@ -95,33 +95,33 @@ def describe_change(label: str, before: Any, after: Any) -> ReadableChange:
         removed = [quote(item) for item in before if item not in after]
         values: dict[str, Any] = {"label": label, "added": ", ".join(added), "removed": ", ".join(removed)}
         if added and removed:
-            return _worded(_("{label}: {added} added, {removed} removed."), values)
+            return _change_of(_("{label}: {added} added, {removed} removed."), values)
         if added or removed:
-            return _worded(
+            return _change_of(
                 _("{label}: {added} added.") if added else _("{label}: {removed} removed."), values
             )
-        return _worded(_("{label}: another order."), values)
+        return _change_of(_("{label}: another order."), values)
     if not all(map(_is_short, (before, after))):
         template = _("{label} changed.")
         if before is None or after is None:
             template = _("{label} added.") if before is None else _("{label} removed.")
-        change = _worded(template, {"label": label})
+        change = _change_of(template, {"label": label})
         return replace(change, before=texts[0], after=texts[1], raw=raw)
-    values = {"label": label, "before": _worded_value(before), "after": _worded_value(after)}
+    values = {"label": label, "before": _value_wording(before), "after": _value_wording(after)}
     if before is None:
-        return _worded(_("{label} set to {after}."), values)
+        return _change_of(_("{label} set to {after}."), values)
     if after is None:
-        return _worded(_("{label} removed. It was {before}."), values)
+        return _change_of(_("{label} removed. It was {before}."), values)
     old_text, new_text = texts if is_text else (None, None)
-    change = _worded(_("{label} changed from {before} to {after}."), values)
+    change = _change_of(_("{label} changed from {before} to {after}."), values)
     return replace(change, before=old_text, after=new_text)
 
 
-def _worded(template: str, values: dict[str, Any]) -> ReadableChange:
+def _change_of(template: str, values: dict[str, Any]) -> ReadableChange:
     return ReadableChange(sentence=Wording(template, values))
 
 
-def _worded_value(value: Any) -> str | Wording:
+def _value_wording(value: Any) -> str | Wording:
     if isinstance(value, bool):
         return Wording(_("yes") if value else _("no"))
     return Wording(_("nothing")) if value is None or value in ([], ()) else quote(value)
@@ -137,9 +137,9 @@ def describe_facts(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
     short = _("{label} before: {value}.") if before else _("{label}: {value}.")
     long = _("{label} before:") if before else _("{label}:")
     return [
-        _worded(short, {"label": label, "value": _worded_value(value)})
+        _change_of(short, {"label": label, "value": _value_wording(value)})
         if _is_short(value)
-        else replace(_worded(long, {"label": label}), after=outline(value), raw=raw_values(None, value))
+        else replace(_change_of(long, {"label": label}), after=outline(value), raw=raw_values(None, value))
         for label, value in _leaves("", before or after or {})
         if value not in _EMPTY
     ]

@@ -1,4 +1,4 @@
-"""What a person sees of a finding: all findings about the same bytes, and the texts that changed."""
+"""Entries of the review page: a finding with all others about the same bytes, and the texts that changed."""
 
 from dataclasses import dataclass, field
 

@@ -20,7 +20,7 @@ SELECT EXISTS (
     SELECT FROM catalog_endpoint e JOIN catalog_vendor v ON v.id = e.vendor_id AND v.removed_at IS NULL
     WHERE e.removed_at IS NULL {among} GROUP BY e.vendor_id HAVING count(*) > 1)
 """
-# What distinguishes the tools of a vendor with one id from each other.
+# The columns that distinguish the tools of a vendor with one id from each other.
 _IDENTITY = """e.vendor_id, t.tool_id, t.status, t.stopped_id IS NULL, v.digest,
     CASE WHEN t.is_tuned THEN jsonb_build_array(t.name, t.title, t.description, t.tokens) END"""
 _TABLES = """catalog_tool t JOIN catalog_endpoint e ON e.id = t.endpoint_id

@@ -97,7 +97,7 @@ EFFECTS = {
 }
 EFFECT_ICONS: dict[Effect, str] = {"reads": "eye", "changes": "edit", "destroys": "trash"}
 ITEM_KINDS = dict(ItemKind.choices)
-# What a person did to a tool, by the action of the audit trail.
+# The deeds of a person on a tool, by the action of the audit trail.
 DEEDS = {
     "pin": gettext_lazy("pinned it"),
     "unpin": gettext_lazy("unpinned it"),

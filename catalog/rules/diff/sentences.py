@@ -125,7 +125,7 @@ _INTO = {
 _TOGETHER = {"schema_rest": "inputs", "outputs_rest": "outputs"}
 
 
-# What a path names on each side: an input, a member of one, a member of the whole, and the whole.
+# The things that a path names on each side: an input, a member of one, a member of the whole, and the whole.
 _NAMED = {"inputs": _("input {name}"), "outputs": _("output {name}")}
 _MEMBER_OF_NAMED = {
     "inputs": _("member {member} of input {name}"),
