@@ -1,4 +1,4 @@
-"""How long the oldest item of each kind of work waits for a worker, and the allowed time.
+"""Measures how long the oldest item of each kind of work waits for a worker, beside the allowed time.
 
 `/readyz`, `doctor`, metrics and the administrators' home page report it. None reports success while work
 waits

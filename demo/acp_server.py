@@ -243,7 +243,7 @@ def bounded(wanted: Mapping[str, Any], member: str) -> int:
 
 
 def check(value: object, schema: Mapping[str, Any], where: str) -> None:
-    """As much of JSON Schema as the agents here use."""
+    """Check a value against the part of JSON Schema that these agents use."""
     if not isinstance(value, dict):
         raise AgentError(422, f"“{where}” must be an object.")
     for name in schema.get("required", ()):

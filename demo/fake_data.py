@@ -20,5 +20,5 @@ def pick(options: Sequence[T], *about: object) -> T:
 
 
 def today() -> date:
-    """In UTC, so that answers do not depend on the machine's own time zone."""
+    """Return the date in UTC, so that answers do not depend on the machine's own time zone."""
     return datetime.now(UTC).date()

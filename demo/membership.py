@@ -86,7 +86,7 @@ class Code:
 
 @dataclass
 class Membership:
-    """Answers for `behind`, and in front of it for members. Forgets everything when it stops."""
+    """A server in front of `behind`, for members. It forgets everything when it stops."""
 
     behind: Api
     codes: dict[str, Code] = field(default_factory=dict)

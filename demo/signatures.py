@@ -74,11 +74,11 @@ class Tool:
         return self.editions[number - 1] if number <= self.current_version else None
 
     def revised(self, **changes: Any) -> "Tool":
-        """With one more version: the current one with `changes`."""
+        """Return the tool with one more version: the current one with `changes`."""
         return replace(self, editions=(*self.editions, replace(self.editions[-1], **changes)))
 
     def overwritten(self, **changes: Any) -> "Tool":
-        """With `changes` made inside the current version, which the protocol forbids."""
+        """Return the tool with `changes` made inside the current version, which the protocol forbids."""
         return replace(self, editions=(*self.editions[:-1], replace(self.editions[-1], **changes)))
 
 
@@ -88,7 +88,8 @@ def key_of(name: str) -> str:
 
 
 def parameter_of(given: str | dict[str, Any], world: World) -> Parameter:
-    """As a world's file has it. A text in its place names one of the world's `parameters`, as a text in the
+    """Read a parameter of a world's file. A text in its place names one of the world's `parameters`, as a
+    text in the
     place of choices names some of its `choices`.
     """
     spec = world["parameters"][given] if isinstance(given, str) else given

@@ -1,1 +1,1 @@
-"""How one tool runs: for whom, with which secrets, at most once."""
+"""Runs one tool: for one caller, with the right secrets, at most once."""

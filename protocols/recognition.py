@@ -1,4 +1,4 @@
-"""How a protocol is recognised at an address: harmless requests, and a pure rule over each reply.
+"""Recognises the protocol at an address by harmless requests and a pure rule over each reply.
 
 Each protocol declares one `Recognition`. Its rule sees a reply to one of its own probes and returns what it
 found there.

@@ -150,7 +150,7 @@ class EvidenceOutput(serializers.Serializer[Any]):
 
 
 class FindingEvidence(GenericAPIView[Finding]):
-    """Both documents of a finding CLOAKING, as the vendor sent them; other findings have none."""
+    """The two documents of a finding CLOAKING, as the vendor sent them; other findings have none."""
 
     serializer_class = EvidenceOutput
     pagination_class = None

@@ -178,7 +178,7 @@ class ToolList(APIView):
         return None
 
     def use_counts(self) -> dict[int, int]:
-        """How many agents use a tool, of those that any agent uses."""
+        """Return the number of agents that use each tool; tools without agents are left out."""
         return {}
 
     @extend_schema(operation_id="tools_list", parameters=PARAMETERS, responses=ToolRows)

@@ -47,7 +47,7 @@ ORDINAL_HELP = "Ours, in the order of first sight. `version` wins where the two 
 
 
 class VersionChoice(Input):
-    """Which version of a tool; the current one where neither is given."""
+    """The choice of a tool's version; the current one where neither is given."""
 
     version = VersionLabel(required=False, help_text=LABEL_HELP)
     ordinal = serializers.IntegerField(

@@ -1,4 +1,4 @@
-"""Which pages of a list are as they were, and who has read them: a page that is known is not read again."""
+"""Remembers the pages of a list and who has read them: a page that did not change is not read again."""
 
 import hashlib
 

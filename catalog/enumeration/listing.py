@@ -165,7 +165,7 @@ def read_one(run: Run, protocol: Protocol, tool: int, item: Item) -> Harvest:
 
 @dataclass(frozen=True, slots=True)
 class _Deadline:
-    """On the monotonic clock: when the whole enumeration has to be over, and when this process has to be."""
+    """The times on the monotonic clock when the whole enumeration and when this process must be over."""
 
     minutes: int
     ends: float

@@ -1,4 +1,4 @@
-"""How often a designer may request a run of an endpoint. Administrators have no limit."""
+"""Limits how often a designer may request a run of an endpoint. Administrators have no limit."""
 
 from datetime import datetime, timedelta
 from math import ceil
@@ -26,7 +26,9 @@ class TooSoonError(DomainError):
 
 
 def pause_after(pages: int, *, requests_per_second: int, interval_minutes: int) -> timedelta:
-    """After a run of so many pages: a moment at least, and no longer than the schedule waits."""
+    """Return the pause after a run of so many pages: a moment at least, and no longer than the schedule
+    waits.
+    """
     spread = timedelta(seconds=ONE_PART_OF * pages / requests_per_second)
     return min(max(MIN_PAUSE, spread), timedelta(minutes=interval_minutes))
 

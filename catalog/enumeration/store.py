@@ -42,14 +42,15 @@ RUNS = Counter(
 
 
 class EndpointRemovedError(DomainError):
-    """Nothing is written for an endpoint that was removed while its run waited or read."""
+    """Raised instead of writing for an endpoint that was removed while its run waited or read."""
 
     def __init__(self) -> None:
         super().__init__("ENDPOINT_REMOVED", "The endpoint was removed meanwhile. Nothing was written.")
 
 
 class EndpointMovedError(DomainError):
-    """Nothing is written that was read of an endpoint as it is no more: the tools may be another vendor's."""
+    """Raised instead of writing what was read before the endpoint's address or credential changed: the tools
+    may be another vendor's."""
 
     def __init__(self) -> None:
         super().__init__(

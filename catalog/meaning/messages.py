@@ -43,7 +43,7 @@ class FindNearest(msgspec.Struct, frozen=True, tag="find_nearest"):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What was sent to the address of a model. A model of this host costs nothing.
+    """The tokens sent to the address of a model. A model of this host costs nothing.
 
     tokens: as the address counts them, 0 if it does not.
     """

@@ -27,7 +27,8 @@ class CallStatus(models.TextChoices):
 
 
 class Mode(models.TextChoices):
-    """How a call runs. `wait`: in the process that received it. The others run in a worker, for up to a
+    """The way in which a call runs. `wait`: in the process that received it. The others run in a worker, for
+    up to a
     day."""
 
     WAIT = "wait", _("Waited for")
@@ -301,7 +302,7 @@ class Call(models.Model):
             self.first_key = origin.starter
 
     def was_started_by(self, key: ApiKey | None) -> bool:
-        """Whether this key may read sensitive values of the call.
+        """Return whether this key may read sensitive values of the call.
 
         A continuation and a step repeat values of the call before them, so the key that sent them may be
         another one. Users get masks, whatever their team; one who may see the call reads the values on

@@ -13,7 +13,7 @@ from protocols.signature import Signature, from_json
 
 
 class OtherClient(models.TextChoices):
-    """As which client an endpoint is read a second time; the labels are for the middle of a sentence."""
+    """The client as which an endpoint is read a second time; the labels are for the middle of a sentence."""
 
     ANONYMOUS = "stranger", _("a client without our credential")
     OTHER_PROGRAM = "client", _("another client than Pegboard")
@@ -28,7 +28,7 @@ class LookResult(models.TextChoices):
 
 
 class SecondLook(models.Model):
-    """Whether and when an endpoint is looked at, and what its last second look showed.
+    """The schedule of an endpoint's second looks, and the result of the last one.
 
     It is off until an administrator turns it on. Times are the database's.
     `attempt` is the fencing token of the worker that looks: it only grows. `tries` counts looks that
@@ -67,7 +67,7 @@ class SecondLook(models.Model):
 
     @property
     def planned_at(self) -> datetime | None:
-        """When it is looked at next, about; None while there is nothing to wait for."""
+        """Return the approximate time of the next second look; None while none is planned."""
         return self.due_at if self.is_on else None
 
 

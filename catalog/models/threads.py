@@ -102,5 +102,5 @@ class Thread(models.Model):
         return f"Thread {str(self.key)[:8]}"
 
     def was_started_by(self, key: ApiKey | None) -> bool:
-        """Whether this key may read sensitive values of the thread. Nobody else may, as for a call."""
+        """Return whether this key may read sensitive values of the thread. Nobody else may, as for a call."""
         return key is not None and self.api_key_id == key.pk

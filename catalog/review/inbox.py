@@ -43,7 +43,7 @@ class Question:
 
     @property
     def is_narrowed(self) -> bool:
-        """To findings that are alike, so that one decision can be about all of them."""
+        """Return whether it is limited to findings that are alike, so that one decision can be about all."""
         return bool(self.vendor or self.cause)
 
     def includes(self, group: Group, *, but: str = "") -> bool:

@@ -39,7 +39,7 @@ class SecondLookChange(Input):
 
 @extend_schema(tags=["second-looks"])
 class EndpointSecondLook(GenericAPIView[SecondLook]):
-    """How this endpoint's list looks to another client: without our credential, or under another name.
+    """This endpoint's list as another client sees it: without our credential, or under another name.
 
     Off until an administrator turns it on.
     """

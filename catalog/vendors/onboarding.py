@@ -18,7 +18,7 @@ def begin(endpoint: Endpoint, *, actor: User) -> Run | None:
 
 
 def go_on(credential: Credential, *, actor: User) -> list[Run]:
-    """After a person has signed in: what was connected with it and waits for that is read now."""
+    """Start the runs that waited for this sign-in."""
     never_read = [
         vendor_operations.update_endpoint(row, actor=actor, is_paused=False) for row in waiting(credential)
     ]

@@ -105,7 +105,7 @@ def take_back(row: VendorRequest, *, actor: User) -> None:
 
 @transaction.atomic
 def approve(endpoint: Endpoint, *, actor: User | None, chosen: VendorRequest | None = None) -> None:
-    """Answers the request that an endpoint was connected for, and all that wait for its address."""
+    """Approve the request for which an endpoint was connected, and all that wait for its address."""
     rows = [_locked(chosen)] if chosen else []
     same = waiting().filter(protocol=endpoint.protocol, address=address_of(endpoint))
     rows += same.exclude(pk__in=[row.pk for row in rows]).select_for_update()

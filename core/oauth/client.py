@@ -20,7 +20,9 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "applicat
 
 
 class ClientAuthentication(models.TextChoices):
-    """How Pegboard authenticates at the token endpoint: RFC 6749 section 2.3.1, RFC 8414 section 2."""
+    """The way in which Pegboard authenticates at the token endpoint: RFC 6749 section 2.3.1, RFC 8414
+    section 2.
+    """
 
     BASIC = "basic", "In a header (client_secret_basic)"
     POST = "post", "In the request's body (client_secret_post)"

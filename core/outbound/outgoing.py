@@ -48,7 +48,7 @@ Apply = Callable[[OutgoingRequest], None]
 
 
 class Carried(NamedTuple):
-    """What a credential adds to requests now. secrets: all its texts that a reply must not contain."""
+    """The additions of a credential to requests now. secrets: all its texts that a reply must not contain."""
 
     apply: Apply
     secrets: Sequence[str]

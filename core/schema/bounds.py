@@ -1,4 +1,4 @@
-"""How large a schema may be before anything walks it."""
+"""The size and depth that a schema may have before anything walks it."""
 
 from typing import Any
 

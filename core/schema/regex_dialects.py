@@ -1,4 +1,4 @@
-"""Which dialects a regular expression compiles in. Pure.
+"""The dialects in which a regular expression compiles. Pure.
 
 ecma: ECMA-262, the dialect of JSON Schema (core, 6.4). python: the module `re`. re2: without look-around and
 references back, as in RE2 and in every engine of linear time.

@@ -192,7 +192,7 @@ class _SampleTextWriter:
         return ""
 
     def times(self) -> tuple[int, int | None]:
-        """How often at least, and at most; None: without end."""
+        """Return the least and the largest number of repetitions; None: without end."""
         sign = self.peek()
         counted = self.counted() if sign == "{" else None
         if counted is None and sign not in ("*", "+", "?"):

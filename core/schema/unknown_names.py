@@ -33,7 +33,7 @@ class UnknownName:
 
 @dataclass(slots=True)
 class _DescribedMembers:
-    """What the schemas that apply to one object state of its members, and to one list of its entries.
+    """The members that the schemas of one object describe, or the entries of one list.
 
     `takes_others`: they state that other names are welcome.
     """

@@ -127,7 +127,7 @@ def asked_release(request: Request, slug: str, number: str, *, hands_out: bool =
 
 
 def chosen_release(found: QuerySet[Release], name: str) -> Release:
-    """Of these, which are one agent's, the one that is named. Raises DomainError."""
+    """Return the named one of an agent's releases. Raises DomainError."""
     which = publishing.release_conditions(name)
     release = None if which is None else found.filter(**which).first()
     if release is None:

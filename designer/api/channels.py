@@ -102,7 +102,7 @@ def detail(agent: Agent, name: str) -> dict[str, Any]:
 
 @extend_schema(tags=["channels"])
 class ChannelList(GenericAPIView[Channel]):
-    """Where runtimes are led. `live` is always there, and leads nowhere until a release is promoted to it."""
+    """The channels of an agent. `live` always exists, and leads nowhere until a release is promoted to it."""
 
     write_role = Role.DESIGNER
     runtime = True

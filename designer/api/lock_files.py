@@ -277,7 +277,7 @@ class ReceiptFilter(serializers.Serializer[Any]):
 
 @extend_schema(tags=["runtimes"], parameters=[ReceiptFilter])
 class ReceiptsOfKeys(ListAPIView[Receipt]):
-    """Which API key reads which release of which agent now, by each way: all agents that you may see."""
+    """The release that each API key reads now, by each way, for all agents that you may see."""
 
     serializer_class = ReceiptOfKeyOutput
     ordering = ("-last_at", "-id")
@@ -297,7 +297,7 @@ class ReceiptsOfKeys(ListAPIView[Receipt]):
 
 @extend_schema(tags=["runtimes"])
 class ReceiptList(ListAPIView[Receipt]):
-    """Which API key fetched which release, and in which form; times are true to a minute."""
+    """The releases that API keys fetched, with the form; times are true to a minute."""
 
     serializer_class = ReceiptOutput
     ordering = ("-last_at", "-id")

@@ -35,7 +35,10 @@ MAX_ID = 2**63 - 1
 
 
 class MockExample(Input):
-    """Of several that fit a call, the one with the most arguments answers."""
+    """An answer for calls with these arguments.
+
+    If several fit a call, the one with the most arguments answers.
+    """
 
     arguments = serializers.DictField(
         required=False, help_text="By the vendor's names. Answers calls that have these, beside others."
@@ -197,7 +200,7 @@ class MockCallFilter(serializers.Serializer[Any]):
 
 
 class JudgeInput(Input, MockCallFilter):
-    """Which calls are judged. Without `assertions`, by those that are kept."""
+    """The calls to judge. Without `assertions`, the kept ones judge them."""
 
     assertions = serializers.ListField(
         child=MockAssertion(), required=False, max_length=assertions.MAX_ASSERTIONS
@@ -356,7 +359,7 @@ class MockAssertions(APIView):
 
     @extend_schema(request=AssertionsInput, responses=AssertionsOutput)
     def put(self, request: Request, slug: str) -> Response:
-        """In place of those that were kept."""
+        """Replace the kept assertions."""
         agent = chosen_agent(request, slug)
         assertion_values = AssertionsInput.parse(request.data)["assertions"]
         return self._answer(mocks.set_assertions(agent, actor=person(request), said=assertion_values))

@@ -106,7 +106,10 @@ class FollowsOutput(serializers.Serializer[Any]):
 
 
 class Follows(GenericAPIView[Any]):
-    """Which agents and tools you follow. You follow the agents that you edit, unless you chose otherwise."""
+    """The agents and tools that you follow.
+
+    You follow the agents that you edit, unless you chose otherwise.
+    """
 
     serializer_class = FollowsOutput
     pagination_class = None
@@ -188,7 +191,7 @@ class WebhookChange(ModelChange):
 
 
 class WebhookOutput(serializers.ModelSerializer[Webhook]):
-    """Without its secret and its whole address, which no call gives a second time."""
+    """A webhook without its secret and its whole address, which no call gives a second time."""
 
     url = serializers.SerializerMethodField(
         help_text="Its origin, with “/…” where more follows; empty when it cannot be decrypted any more."

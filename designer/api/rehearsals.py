@@ -257,7 +257,7 @@ class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
 
 @extend_schema(tags=["rehearsals"])
 class RehearsalGate(GenericAPIView[Agent]):
-    """How the tests decide about publishing the agent."""
+    """The rule by which tests decide about publishing the agent."""
 
     write_role = Role.DESIGNER
     serializer_class = GateOutput
@@ -289,7 +289,10 @@ class ConfusablePairs(GenericAPIView[Agent]):
         responses=ConfusablePairListOutput,
     )
     def get(self, request: Request, slug: str) -> Response:
-        """With `tool` and `other` these two alone, however much they are alike."""
+        """Compare tools that may be confused.
+
+        With `tool` and `other` only these two, however alike they are.
+        """
         agent, query = chosen_agent(request, slug), request.query_params.dict()
         if not query.keys() & TWO.keys():
             return self._answer(look_alikes.confusable_pairs(agent))

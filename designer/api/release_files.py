@@ -54,7 +54,7 @@ class AsStored(BaseContentNegotiation):
 
 
 class ReleaseBytesView(GenericAPIView[Release]):
-    """Answers 304 out of one indexed query on the release."""
+    """A view that answers 304 after one indexed query on the release."""
 
     runtime = True
     pagination_class = None

@@ -61,7 +61,10 @@ class CheckOutput(serializers.Serializer[Any]):
 
 
 class PublishRefusal(serializers.Serializer[Any]):
-    """With the code `checks_failed` it contains all `checks`; errors among them stop publishing."""
+    """A refusal to publish.
+
+    With the code `checks_failed` it contains all `checks`; errors among them stop publishing.
+    """
 
     code = serializers.CharField()
     message = serializers.CharField()

@@ -26,7 +26,10 @@ class TransferName(serializers.CharField):
 
 
 class TransferInput(ModelInput):
-    """Both are replaced; what is left out or empty goes back to the default."""
+    """The name and words of a transfer.
+
+    Both are replaced; what is left out or empty goes back to the default.
+    """
 
     name = TransferName(required=False, allow_blank=True, help_text="What a model calls it.")
 
@@ -65,7 +68,7 @@ def chosen_transfer(request: Request, slug: str, child: str) -> Transfer:
 
 @extend_schema(tags=["transfers"])
 class TransferList(GenericAPIView[Transfer]):
-    """How an agent hands over to its sub-agents. A transfer comes and goes with the sub-agent."""
+    """The transfers of an agent to its sub-agents. A transfer comes and goes with the sub-agent."""
 
     serializer_class = TransferListOutput
     pagination_class = None
@@ -79,7 +82,7 @@ class TransferList(GenericAPIView[Transfer]):
 
 @extend_schema(tags=["transfers"])
 class TransferDetail(GenericAPIView[Transfer]):
-    """How an agent hands over to one sub-agent. Deleting it goes back to the default name and words."""
+    """The transfer of an agent to one sub-agent. Deleting it goes back to the default name and words."""
 
     write_role = Role.DESIGNER
     serializer_class = TransferOutput

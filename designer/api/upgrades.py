@@ -143,7 +143,7 @@ class UpgradeList(ListAPIView[Pin]):
 
 
 class VersionQuery(serializers.Serializer[Any]):
-    """Which version; the vendor's current one where neither is given."""
+    """The choice of a version; the vendor's current one where neither is given."""
 
     version = VersionLabel(required=False, help_text=LABEL_HELP)
     ordinal = serializers.IntegerField(
@@ -183,7 +183,7 @@ class AgentImpactOutput(UpgradeOutput):  # type: ignore[misc, valid-type] # made
 
 
 class ToolImpactOutput(serializers.Serializer[Any]):
-    """Of all agents that use the tool, those whose lines or words a version would break go first."""
+    """The agents that use the tool; those whose lines or words the version would break come first."""
 
     tool = serializers.IntegerField()
     to = serializers.CharField(help_text="As the vendor numbers it.")

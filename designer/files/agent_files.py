@@ -112,7 +112,7 @@ class FiledLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class FiledGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the tests decide about publishing."""
+    """The rule by which tests decide about publishing."""
 
     gate: Literal["off", "warn", "refuse"]
     at_least: Annotated[int, msgspec.Meta(ge=1, le=MAX_SENTENCES)] | None = None

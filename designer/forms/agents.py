@@ -56,7 +56,7 @@ class AgentForm(ModelOperationForm):
 
 
 class NewAgentForm(AgentForm):
-    """With a text, the agent starts with it as its first procedure; then the text also has its name."""
+    """The form of a new agent. A submitted text, which has a name, becomes its first procedure."""
 
     text = forms.CharField(
         max_length=MAX_TEXT_LENGTH,

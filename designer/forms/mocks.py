@@ -130,7 +130,7 @@ class AssertionForm(OperationForm):
 
 
 class LogForm(forms.Form):
-    """Which calls are shown and judged."""
+    """The choice of the calls to show and to judge."""
 
     key = forms.ChoiceField(label=gettext_lazy("API key"), required=False)
     environment = form_field(mocks.ENVIRONMENT)

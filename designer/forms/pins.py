@@ -64,7 +64,7 @@ class ConfigurationNameForm(ModelOperationForm):
 
 
 class PinConfigurationForm(OperationForm):
-    """With which values every call of one pinned tool is made."""
+    """The fixed values of every call of one pinned tool."""
 
     configuration = forms.ChoiceField(
         required=False,
@@ -83,7 +83,7 @@ class PinConfigurationForm(OperationForm):
 
 
 class PinForm(OperationForm):
-    """Which agent gets a tool, and in which version."""
+    """The agent that gets a tool, and the version of it."""
 
     agent = forms.ModelChoiceField(
         queryset=Agent.objects.none(), required=False, to_field_name="slug", empty_label="A new agent"
@@ -175,7 +175,7 @@ class AliasForm(OperationForm):
 
 
 class MovePinsForm(OperationForm):
-    """Which pins of a tree go to which of its agents."""
+    """The pins of a tree to move, each to one of its agents."""
 
     pins = forms.ModelMultipleChoiceField(
         queryset=Pin.objects.none(), error_messages={"required": "Select the tools to move."}

@@ -22,7 +22,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         return self.filter(removed_at=None)
 
     def active(self) -> "AgentQuerySet":
-        """Those that designers work on: live ones that are not archived."""
+        """Return the agents that designers work on: neither deleted nor archived."""
         return self.live().filter(archived_at=None)
 
     def visible_to(self, user: User, key: ApiKey | None = None) -> "AgentQuerySet":
@@ -136,10 +136,10 @@ class TransferQuerySet(models.QuerySet["Transfer"]):
 
 
 class Transfer(models.Model):
-    """How an agent hands over to one of its sub-agents: one for each (designer/agents/transfers.py).
+    """The transfer of an agent to one of its sub-agents: one for each (designer/agents/transfers.py).
 
     `alias` is the name that a designer chose, empty for the default; `name` is the one that a model is shown.
-    An empty `description` is the default too.
+    An empty `description` means the default too.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="transfers")

@@ -1,4 +1,4 @@
-"""How many tokens of each request an agent may take."""
+"""The tokens of each request that an agent may take."""
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models

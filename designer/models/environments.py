@@ -1,4 +1,4 @@
-"""Where an agent runs, and what answers for its tools there."""
+"""The environments in which an agent runs, and the implementations of its tools there."""
 
 from typing import NamedTuple
 

@@ -6,7 +6,7 @@ from designer.models.agents import Agent
 
 
 class MockAssertions(models.Model):
-    """In the order and form of execution/activities/mocks/assertions.py."""
+    """The assertions about calls, in the order and form of execution/activities/mocks/assertions.py."""
 
     agent = models.OneToOneField(
         Agent, on_delete=models.CASCADE, primary_key=True, related_name="mock_assertions"

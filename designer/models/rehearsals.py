@@ -87,7 +87,7 @@ class Gate(models.TextChoices):
 
 
 class RehearsalPlan(models.Model):
-    """How tests decide about publishing an agent, and the state of its background runs.
+    """The rule by which tests decide about publishing an agent, and the state of its background runs.
 
     The gate closes below `at_least` sentences answered as expected (None: any number is enough) and, with
     `on_flips`, if one is answered worse than in the release that publishing starts from. `judge`: the judge

@@ -55,7 +55,7 @@ class ReleaseSignature(models.Model):
 
 
 class Receipt(models.Model):
-    """That an API key fetched a release: in which form, by which channel ("" for a number or a digest)."""
+    """A record that an API key fetched a release: the form, and the channel ("" for a number or a digest)."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="receipts")
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="receipts")

@@ -1,4 +1,4 @@
-"""How many agents use each tool."""
+"""Counts the agents that use each tool."""
 
 from functools import cache
 from typing import Any

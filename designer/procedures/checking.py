@@ -16,8 +16,9 @@ NEW = 0
 
 @dataclass(frozen=True)
 class Checked:
-    """By the primary key of a procedure: its text in pieces, and its issues. `of_agent`: issues of the whole
-    agent.
+    """The texts in pieces and the issues of procedures, by primary key.
+
+    `of_agent`: issues of the whole agent.
     """
 
     vocabulary: Vocabulary

@@ -36,7 +36,7 @@ _END = " \t*_.!?;:"
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What one sentence may use; without tools, nothing fits it.
+    """The tools that one sentence may use; none if nothing fits it.
 
     line: from 1.
     tools: rows of the search, each with `pin`, the name by which the agent has it pinned, or "".

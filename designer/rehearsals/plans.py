@@ -1,4 +1,4 @@
-"""How the tests of an agent decide about publishing it: one row per agent."""
+"""Stores the rule by which an agent's tests decide about publishing it: one row per agent."""
 
 from collections.abc import Collection
 from typing import Any

@@ -109,7 +109,7 @@ def review_draft(agent: Agent, reader: User) -> DraftReview:
 
 @dataclass(frozen=True, slots=True)
 class DraftSummary:
-    """How far an agent differs from what `live` points to, or else from its newest release.
+    """The differences of an agent from the release that `live` points to, or else from its newest release.
 
     live: the release that `live` points to.
     promotable: the newest release, if publishing would only repeat it and `live` does not point to it.

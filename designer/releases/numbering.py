@@ -33,7 +33,7 @@ class NumberedToolKey(NamedTuple):
 
 
 class Number(NamedTuple):
-    """As in `designer.models.EffectiveVersion`."""
+    """The number of an effective version: `designer.models.EffectiveVersion`."""
 
     uuid: UUID
     number: int

@@ -143,7 +143,7 @@ class ReleaseRead:
 
 
 class ReadAccess(NamedTuple):
-    """What decides whether a key may read a release. release_digest: settles the reply."""
+    """The facts that decide whether a key may read a release. release_digest: identifies the reply."""
 
     key_id: int
     scopes: Sequence[str]

@@ -80,7 +80,7 @@ def _page(request: HttpRequest, choice: "ToolSelection", partial: str) -> HttpRe
 
 
 def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, DomainError]]:
-    """How many were pinned, and by tool why the others were not."""
+    """Return the number of pinned tools, and by tool the reason why another was not pinned."""
     ordinals = dict(_ticks(request.POST)[: pins.MAX_PINS_PER_REQUEST])
     tools = Tool.objects.select_related("endpoint__vendor").in_bulk(ordinals)
     requests = [
@@ -165,7 +165,7 @@ class Budget:
 
     @property
     def bar(self) -> dict[str, float]:
-        """In hundredths of a bar that ends at the limit, or beyond it."""
+        """Return the lengths of the bar in hundredths; the bar ends at the limit, or beyond it."""
         maximum = max(self.all_tools, self.advised)
         parts = {"now": self.tools, "more": self.more_tools, "mark": self.advised}
         return {name: 100 * size / maximum for name, size in parts.items()}
@@ -259,7 +259,7 @@ class ToolSelection:
 
     @property
     def address(self) -> str:
-        """Where a browser without the script finds all of this again."""
+        """Return the address at which a browser without the script finds all of this again."""
         query = {name: self.asked.getlist(name) for name in SEARCH_PARAMETERS}
         ticked = {"at": [self.cursor], "tool": [str(row.tool.pk) for row in self.ticked]}
         typed = {f"alias-{row.tool.pk}": [self.asked.get(f"alias-{row.tool.pk}", "")] for row in self.ticked}

@@ -37,7 +37,8 @@ def _pins() -> CompiledQuery[Pin]:
 def pane_context(
     agent: Agent, *, chosen: str = "", in_format: Budget | None = None, pins: Sequence[Pin] | None = None
 ) -> dict[str, Any]:
-    """For `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`; "" for none.
+    """Return the context of `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`;
+    "" for none.
     `pins`: those of `read_pins`, if they were read.
     """
     pins = read_pins(agent) if pins is None else pins

@@ -49,7 +49,9 @@ def channel_list(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires(write=Role.DESIGNER)
 def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
-    """Where a channel leads, what moving it would change, and every move so far."""
+    """Return the page of a channel: its release, the changes that moving it would bring, and every move so
+    far.
+    """
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     if not channels.NAME.fullmatch(channel):
         raise Http404

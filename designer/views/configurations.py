@@ -1,4 +1,4 @@
-"""How a tool is set up for its runs: the states that are kept, and a form for another one."""
+"""Pages of a tool's configurations: the kept states, and a form for another one."""
 
 from typing import Any
 

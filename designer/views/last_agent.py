@@ -1,4 +1,4 @@
-"""Which agent a person works on, so that the catalog proposes it when a tool is pinned.
+"""Remembers the agent that a person works on, so that the catalog proposes it when a tool is pinned.
 
 Kept in the session: it is a convenience of one browser, and no fact about the agent.
 """

@@ -88,7 +88,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
 @never_cache
 @requires(Role.DESIGNER)
 def webhook_new(request: HttpRequest) -> HttpResponse:
-    """Answers the POST itself, without a redirect: the secret must not be kept between two requests."""
+    """Answer the POST itself, without a redirect: the secret must not be kept between two requests."""
     actor = person(request)
     owner = None if actor.can_administer else actor
     start = {"agents": request.GET.getlist("agent")}

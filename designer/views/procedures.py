@@ -192,7 +192,10 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 
 @requires(Role.DESIGNER)
 def procedure_proposals(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """What the sentences without a tool may use, loaded after the editor. A press returns to the text."""
+    """Return the proposals for sentences without a tool, loaded after the editor.
+
+    A press returns to the text.
+    """
     row = _procedure(request, slug, procedure)
     if request.method == "POST":
         return _accept_proposal(request, row)

@@ -184,7 +184,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Before a release is retired, or its date is moved: who reads it, and what succeeds it."""
+    """Ask before a release is retired or its date is moved, with its readers and its successor."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     row = get_object_or_404(
         agent.releases.select_related("agent", "retirement").defer("document"), number=number
@@ -282,7 +282,7 @@ class Fetch:
 
     @property
     def tools(self) -> int:
-        """How many there are in it, transfers among them."""
+        """Return the number of tools in it, transfers included."""
         return len(self.judged.fitting.tools) + len(self.judged.left_out)
 
 

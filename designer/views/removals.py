@@ -1,4 +1,4 @@
-"""Before a vendor or an endpoint goes: who uses it, what stays, and what stops."""
+"""Pages that ask before a vendor or an endpoint is removed: who uses it, what stays, and what stops."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse

@@ -1,4 +1,4 @@
-"""Same job, other vendor: another tool does what a tool does, in an environment of an agent.
+"""Pages that propose another vendor's tool for the same job in an environment of an agent.
 
 What is proposed is an activity of kind `vendor`, which a person completes. The interface that agents have
 pinned stays, and with it their signatures, procedures and releases.

@@ -95,7 +95,7 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
-    """From the form of the tool page, or by one press in the list while choosing tools for an agent."""
+    """Pin a tool from the form of its page, or by one press in the list while choosing tools for an agent."""
     row = find_tool(pk)
     form = PinForm(request.POST, tool=row, actor=person(request))
     pin = None

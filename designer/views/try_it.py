@@ -389,7 +389,7 @@ def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResp
 
 
 def _threads(row: Tool, user: User) -> QuerySet[Thread]:
-    """Those that the user has begun while trying the tool."""
+    """Return the threads that the user has begun while trying the tool."""
     own_threads = row.threads.filter(requested_by=user, agent=None, removed_at=None)
     return own_threads.order_by("-used_at", "-pk")
 

@@ -111,7 +111,10 @@ class ExchangeOutput(serializers.Serializer[Any]):
 
 
 class AttemptOutput(serializers.Serializer[Any]):
-    """Only tools that the vendor marks as read-only or idempotent are tried more than once."""
+    """One try of a call.
+
+    Only tools that the vendor marks as read-only or idempotent are tried more than once.
+    """
 
     outcome = serializers.ChoiceField(choices=OUTCOMES)
     code = serializers.CharField()

@@ -68,7 +68,7 @@ class EmbeddedError(StartError):
 
 
 def lock(data: Path) -> IO[str]:
-    """Only one of us may use a data directory. Keep the result: closing it, or dying, gives the lock back."""
+    """Lock a data directory for this process. Keep the result: closing it, or dying, gives the lock back."""
     file = (data / "lock").open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,7 +93,9 @@ def own_directory(path: Path) -> Path:
 
 
 def run_directory(data: Path) -> Path:
-    """Where the sockets go: beside the data, or elsewhere if that path is long, odd or root's own."""
+    """Return the directory of the sockets: beside the data, or elsewhere if that path is long, odd or root's
+    own.
+    """
     if os.geteuid() == 0:
         return Path("/run") / f"pegboard-{_tag(data)}"
     directory = data / "run"
@@ -386,7 +388,7 @@ class Valkey:
 
 
 class Embedded:
-    """Both servers, or one of them when the other lives elsewhere.
+    """The servers of PostgreSQL and Valkey, or one of them when the other lives elsewhere.
 
     `lock` the data directory before; `services` are for a supervisor, `start` and `stop` for others.
     """
@@ -425,7 +427,7 @@ class Embedded:
             raise
 
     def wait(self, timeout: float = 120.0) -> None:
-        """Until both answer. Crash recovery of a big database takes its time."""
+        """Wait until both answer. Crash recovery of a big database takes its time."""
         deadline = time.monotonic() + timeout
         for service, server in zip(self.services, self.servers, strict=True):
             while not server.answers():

@@ -166,7 +166,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def listen_beside(port: int) -> socket.socket:
-    """For runtimes: on the port after this one, or on any that is free."""
+    """Listen for runtimes on the port after this one, or on any that is free."""
     try:
         listener = _bound(port + 1)
     except (OSError, OverflowError):

@@ -36,7 +36,7 @@ def user_namespaces_work(account: pwd.struct_passwd) -> bool:
 
 
 def become(account: pwd.struct_passwd) -> None:
-    """For good. Between fork and exec."""
+    """Change to this user for good, between fork and exec."""
     os.setgroups([])
     os.setgid(account.pw_gid)
     os.setuid(account.pw_uid)

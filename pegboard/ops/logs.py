@@ -45,7 +45,10 @@ def _exception(record: logging.LogRecord, formatter: logging.Formatter) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """For people. A traceback follows on lines that begin with a bar, so none looks like an event."""
+    """Formats log lines for people.
+
+    A traceback follows on lines that begin with a bar, so none looks like an event.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(" ", "milliseconds")
@@ -57,7 +60,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """For programs: docs/operations.md lists the members."""
+    """Formats log lines for programs: docs/operations.md lists the members."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat("T", "milliseconds")
@@ -86,7 +89,7 @@ def formatter() -> logging.Formatter:
 
 
 def configuration() -> dict[str, Any]:
-    """For `logging.config.dictConfig`, and so for Django."""
+    """Return the configuration for `logging.config.dictConfig`, and so for Django."""
     # Lines contain neither the source line nor the thread, because finding them takes a fifth of the time of
     # a line: https://docs.python.org/3/howto/logging.html#optimization
     logging._srcfile = None

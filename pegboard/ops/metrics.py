@@ -50,7 +50,7 @@ class AnyAccepted(BaseContentNegotiation):
 
 
 class Metrics(APIView):
-    """For an administrator's browser and for any API key that may read."""
+    """The metrics, for an administrator's browser and for any API key that may read."""
 
     schema = None
     content_negotiation_class = AnyAccepted

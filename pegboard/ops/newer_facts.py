@@ -72,7 +72,7 @@ def read_newer_facts(replaced: DatabaseAddress) -> NewerFacts:
 
 
 def newest_entry() -> datetime | None:
-    """When the last audit entry of this database was written."""
+    """Return the time of the last audit entry of this database."""
     return AuditEntry.objects.order_by("-pk").values_list("at", flat=True).first()
 
 

@@ -1,4 +1,4 @@
-"""Which requests may send a body: at the addresses for programs, those whose API key exists.
+"""Decides which requests may send a body: at the addresses for programs, those whose API key exists.
 
 A request without a credential may send one to a view that needs none. A request that may not is answered
 from its head alone. A key that was found is believed for a minute, because most clients send head and body

@@ -1,4 +1,4 @@
-"""How A2T is recognised: a list of tools with its members, at the address or below it."""
+"""Recognises A2T: a list of tools with its members, at the address or below it."""
 
 from collections.abc import Sequence
 

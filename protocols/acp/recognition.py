@@ -1,4 +1,4 @@
-"""How ACP is recognised: a search for agents that returns agents."""
+"""Recognises ACP: a search for agents that returns agents."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How MCP is recognised: any message of JSON-RPC in reply to the request that opens a session."""
+"""Recognises MCP: any message of JSON-RPC in reply to the request that opens a session."""
 
 from collections.abc import Sequence
 

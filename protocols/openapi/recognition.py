@@ -1,4 +1,4 @@
-"""How OpenAPI is recognised: a document with `openapi` or `swagger` at its top, in a usual place."""
+"""Recognises OpenAPI: a document with `openapi` or `swagger` at its top, in a usual place."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How OXP is recognised: a list of tools with ids that contain versions, or its version header."""
+"""Recognises OXP: a list of tools with ids that contain versions, or its version header."""
 
 from collections.abc import Sequence
 

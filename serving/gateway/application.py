@@ -1,4 +1,4 @@
-"""Answers a request out of the response cache, by a view for programs, or by the pages."""
+"""Answers a request from the response cache, by a view for programs, or by the pages."""
 
 import time
 from collections.abc import Callable, Iterable

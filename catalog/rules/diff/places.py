@@ -1,4 +1,4 @@
-"""Where in a schema a change is, and how that is written as a path."""
+"""Places of changes in a schema, and the paths that name them."""
 
 Path = tuple[str, ...]
 

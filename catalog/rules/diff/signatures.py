@@ -63,7 +63,7 @@ def worst(classes: Iterable[Class]) -> Class:
 
 
 def stricter(one: Annotations, other: Annotations) -> Annotations:
-    """Of each claim the one that promises less."""
+    """Return the weaker of both promises for each claim."""
     claims = {name: (getattr(one, name), getattr(other, name)) for name in _RISKS}
     return Annotations(**{name: max(both, key=_RISKS[name].index) for name, both in claims.items()})
 

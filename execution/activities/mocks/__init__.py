@@ -1,1 +1,1 @@
-"""Answers of mocks: generated values, examples, situations, and assertions about calls. Pure."""
+"""The answers of mocks: generated values, examples, situations, and assertions about calls. Pure."""

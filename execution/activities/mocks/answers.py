@@ -35,7 +35,7 @@ _PLACE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 
 
 class MockExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Answers calls with these arguments, which may have others as well."""
+    """An example that answers calls with these arguments, which may have others as well."""
 
     arguments: dict[str, Any] = {}
     outputs: dict[str, Any]

@@ -1,1 +1,1 @@
-"""How each language writes dates and numbers on pages (`FORMAT_MODULE_PATH`)."""
+"""Formats of dates and numbers on pages, by language (`FORMAT_MODULE_PATH`)."""

@@ -1,4 +1,4 @@
-"""In the place of Django's own, which would leave no entry in the audit trail."""
+"""Replaces Django's command, which would leave no entry in the audit trail."""
 
 import os
 from typing import Any

@@ -26,7 +26,8 @@ class Agent:
 
 @dataclass(frozen=True, kw_only=True)
 class Abilities:
-    """What an agent can do now. interrupts: the kinds of questions that it may ask, in the protocol's form.
+    """The abilities of an agent now. interrupts: the kinds of questions that it may ask, in the protocol's
+    form.
 
     thread_state: the schema of the state of its threads. config: the schema of a configuration, which is then
     not in `input_schema`. None where there is none.
