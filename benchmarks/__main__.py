@@ -31,7 +31,7 @@ def names() -> list[str]:
 
 
 def run_alone(name: str) -> int:
-    """In the child: the database is empty and migrated."""
+    """Run one benchmark in the child: the database is empty and migrated."""
     django.setup()
     call_command("migrate", "--noinput", verbosity=0)
     missed = 0

@@ -83,7 +83,7 @@ def grouped(items: Iterable[Each], key: Callable[[Each], str]) -> dict[str, list
 
 
 def read_tools(folder: Path) -> dict[tuple[str, str], Tool]:
-    """By set and id; in each set by a name that no other one has, as in an agent."""
+    """Return the tools by set and id, each with a name that is unique in its set, as in an agent."""
     speaks = PROTOCOLS[0]()
     tools: dict[tuple[str, str], Tool] = {}
     used_names = set()
@@ -161,8 +161,8 @@ def area(name: str, scored: Sequence[tuple[float, Labelled]], target: float | No
 
 
 def lowered(pairs: Sequence[Labelled]) -> tuple[float, float]:
-    """Of the sentences for both tools of a confusable pair, how many lower its score where they are added: as
-    they are, and where they do not name the other tool."""
+    """Return how many sentences for the tools of a confusable pair lower its score: as they are, and
+    without the name of the other tool."""
     confusable_pairs = [
         (one, other)
         for pair in pairs

@@ -28,7 +28,7 @@ def main() -> Iterator[Figure]:
 
 
 def micros(work: object) -> float:
-    """Of one piece of work, in the median of many rounds."""
+    """Return the median of many rounds of one piece of work, in microseconds."""
     assert callable(work)
     return percentile(samples(work, ROUNDS), 50) / TIMES * 1_000_000
 

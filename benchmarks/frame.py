@@ -60,7 +60,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def samples(work: Callable[[], object], times: int, *, warm_up: int = 1) -> list[float]:
-    """In seconds; the first `warm_up` calls do not count."""
+    """Return the times in seconds; the first `warm_up` calls do not count."""
     for _ in range(warm_up):
         work()
     return [seconds(work) for _ in range(times)]

@@ -1,4 +1,4 @@
-"""How many real tools raise an alarm, and what inspecting costs.
+"""Counts the real tools that raise an alarm, and the cost of inspecting.
 
 `PEGBOARD_CORPUS` names a folder: `vendors/*.json` hold {"vendor", "items"} in the first protocol's form,
 `search/corpus_*.jsonl` one tool in each line. Without it, only invented tools are measured. The floor of
@@ -42,7 +42,7 @@ def main() -> Iterator[Figure]:
 
 
 def after_a_run() -> Figure:
-    """With findings, look-alikes and mentions; beside the rules alone."""
+    """Measure inspection with findings, look-alikes and mentions, beside the rules alone."""
     with vendor() as port:
         endpoint = endpoint_at(f"http://127.0.0.1:{port}/plain")
         run(endpoint)

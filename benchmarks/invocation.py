@@ -184,7 +184,7 @@ def one_after_the_other(desk: Desk, connect: Callable[[], Client], vendor_port: 
 
 
 def medians(*works: Callable[[], object]) -> list[float]:
-    """In milliseconds, one after the other in turns."""
+    """Return the medians in milliseconds of calls in turns."""
     durations: list[list[float]] = [samples(work, 0, warm_up=20) for work in works]
     for _ in range(CALLS):
         for work, times in zip(works, durations, strict=True):

@@ -71,7 +71,7 @@ ORDER BY tool.id LIMIT 50
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """In milliseconds through all middleware, without the network, and KB as sent uncompressed."""
+    """Times in milliseconds through all middleware, without the network, and KB as sent uncompressed."""
 
     p95: float
     median: float
@@ -147,7 +147,7 @@ def add_version(tool: Tool, number: int) -> None:
 
 
 def measure(client: Client, path: str) -> Measured:
-    """In turn with the bare page, so that whatever else the machine does slows both."""
+    """Measure in turn with the bare page, so that other work of the machine slows both."""
     answer = client.get(path)
     if answer.status_code != 200:
         raise RuntimeError(f"{path} answers {answer.status_code}")

@@ -1,4 +1,4 @@
-"""How well the check of procedures finds gaps, and how soon it reads 500 lines with 50 tools."""
+"""Measures how well the check of procedures finds gaps, and how soon it reads 500 lines with 50 tools."""
 
 import json
 from collections.abc import Iterator

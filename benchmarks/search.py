@@ -105,7 +105,9 @@ def misspell(text: str, dice: random.Random) -> str:
 
 
 def p95(asks: Iterable[Callable[[], object]]) -> float:
-    """In milliseconds; of each question the best of a few rounds, because the machine is shared."""
+    """Return the p95 in milliseconds of the best of a few rounds per question, because the machine is
+    shared.
+    """
     return percentile([min(seconds(ask) for _ in range(ROUNDS)) for ask in asks], 95) * 1000
 
 

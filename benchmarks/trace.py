@@ -1,4 +1,4 @@
-"""How long the paths of a call and of an enumerated page are: the modules and functions of the product that
+"""Measures the paths of a call and of an enumerated page: the modules and functions of the product that
 they enter, and how often the next function entered is in another module.
 MODULES=1 lists the modules with their calls.
 """

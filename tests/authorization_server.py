@@ -111,7 +111,7 @@ class AuthorizationServer:
         return sum(request.path == path for request in self.requests)
 
     def visit(self, address: str) -> dict[str, list[str]]:
-        """As the person's browser, up to the address that it would be sent back to."""
+        """Follow the redirects as the person's browser does; return the address that it is sent back to."""
         parts = urlsplit(address)
         connection = http.client.HTTPConnection(parts.netloc, timeout=5)
         connection.request("GET", f"{parts.path}?{parts.query}")

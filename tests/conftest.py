@@ -165,7 +165,7 @@ def heartbeats_see_the_rows(request: pytest.FixtureRequest, monkeypatch: pytest.
 
 @pytest.fixture
 def empty_queues() -> None:
-    """Without the messages of earlier tests, which no worker receives: only so many of a task are queued."""
+    """Delete the messages of earlier tests, which no worker receives: the queue of a task has a limit."""
     redis_client.client().delete(*(queue.name for queue in settings.CELERY_TASK_QUEUES))
 
 
@@ -292,7 +292,7 @@ def one_way_out() -> Iterator[None]:
 
 @pytest.fixture
 def process_environment(transactional_db: None) -> dict[str, str]:
-    """For a child process (a worker, a command) that shall work on this test's database."""
+    """Return the environment of a child process (a worker, a command) that uses this test's database."""
     from django.conf import settings
     from django.db import connection
 

@@ -53,7 +53,10 @@ def _may_delete() -> bool:
 
 
 def empty(case: Any = None) -> None:
-    """Of a database whose tests migrate back and forth too: the triggers against TRUNCATE may be on again."""
+    """Empty the tables.
+
+    The triggers against TRUNCATE may be on again, because some tests migrate back and forth.
+    """
     if not _may_delete():
         _truncated(case or TransactionTestCase())
     with transaction.atomic(), connection.cursor() as cursor:

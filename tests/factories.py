@@ -58,7 +58,7 @@ def make_signature(name: str = "forecast", **fields: Any) -> Signature:
 
 
 def make_tool(signature: Signature | None = None, **fields: Any) -> Tool:
-    """With its first version, which is the current one."""
+    """Make a tool with its first version, which is the current one."""
     number = next(_numbers)
     if "endpoint" not in fields:
         fields["endpoint"] = make_endpoint()

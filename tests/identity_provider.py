@@ -96,7 +96,9 @@ class IdentityProvider:
         return f"{query['redirect_uri']}?{urlencode(back)}"
 
     def access_token(self, audience: object, **changed: Any) -> str:
-        """As RFC 9068 has it, changed by claims and by what `signed` takes; None leaves a claim out."""
+        """Return a token of RFC 9068, changed by claims and by the arguments of `signed`; None leaves a
+        claim out.
+        """
         now = int(time.time())
         claims = {"iss": self.issuer, "sub": "ada-1", "aud": audience, "iat": now, "exp": now + 300}
         claims |= {"client_id": PROGRAM, "jti": f"{now}", "scope": "openid"}

@@ -45,7 +45,7 @@ def copy_what_was_made() -> bool:
 
 
 def copy_rights() -> None:
-    """Those on the database itself stay behind when it is copied."""
+    """Copy the rights on the database itself, which copying a database leaves behind."""
     with connection.cursor() as cursor:
         cursor.execute("SET allow_system_table_mods = on")
         cursor.execute(

@@ -47,7 +47,7 @@ class Shared:
         self.atomics: Any = None
 
     def prepare(self, request: pytest.FixtureRequest) -> None:
-        """Before the savepoint of the test begins."""
+        """Prepare the rows of the module before the savepoint of the test begins."""
         item = request.node
         names = _asked_by(item)
         requested = (_module_of(item), names) if names else None

@@ -76,7 +76,7 @@ def judge() -> list[str]:
 
 @contextmanager
 def expected() -> Iterator[list[str]]:
-    """For tests of this module: collects instead of failing the run."""
+    """Collect connections instead of failing the run, for tests of this module."""
     faults: list[str] = []
     _expected.append(faults)
     try:
@@ -88,7 +88,7 @@ def expected() -> Iterator[list[str]]:
 
 @contextmanager
 def other_side() -> Iterator[None]:
-    """While a client of the test's own works in threads that do not show whose they are."""
+    """Allow a test's own client, whose threads do not show to whom they belong."""
     _lent.append(True)
     try:
         yield

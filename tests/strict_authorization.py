@@ -35,7 +35,7 @@ class RefusalError(Exception):
 
 @dataclass
 class Family:
-    """Everything that came of one consent; RFC 9700 section 4.14.2."""
+    """All tokens of one consent; RFC 9700 section 4.14.2."""
 
     client: str
     scope: list[str]

@@ -84,7 +84,7 @@ class Planted:
         self.outputs[f"{len(self.outputs)} {name}"] = output
 
     def hits(self) -> list[tuple[str, str, str]]:
-        """Which secret was found where, and in which form."""
+        """Return the secrets in these texts, each with its place and form."""
         return [
             (name, output, form)
             for name, secret in self.secrets.items()
@@ -134,7 +134,7 @@ def planted():
 
 @pytest.fixture
 def mailed_reports(settings):
-    """As a deployment that has Django mail its reports, with every variable."""
+    """Return the reports that Django mails, as in a deployment, with every variable."""
     settings.ADMINS = [("Ops", "ops@example.com")]
     handler = AdminEmailHandler(include_html=True)
     handler.setLevel(logging.ERROR)
@@ -266,7 +266,7 @@ def sign_in_elsewhere(planted: Planted, settings: LazySettings) -> None:
 
 
 def add_credentials(planted: Planted, api: APIClient, pages: Client, url: str) -> list[Credential]:
-    """Of every simple kind; refused ones too, over REST and by a form."""
+    """Add credentials of every simple kind, also refused ones, over REST and by a form."""
     for kind, details in KINDS.items():
         secret = planted.new(f"secret of {kind}", "" if kind in ("header", "bearer") else "/+=")
         payload = {"name": f"Key {kind}", "kind": kind, "url": url, "secret": secret, **details}
@@ -585,14 +585,14 @@ def publish(planted: Planted) -> None:
 
 
 def look(planted: Planted, pages: Client, api: APIClient) -> None:
-    """At every address that can be got."""
+    """Get every address."""
     for path in addresses():
         client = api if path.startswith("/api/") else pages
         planted.put_out(path, client.get(path).getvalue())
 
 
 def dump(planted: Planted) -> None:
-    """Everything that is kept or was sent."""
+    """Return everything that was stored or sent."""
     for app in ("catalog", "designer", "people", "sessions"):
         out = io.StringIO()
         try:

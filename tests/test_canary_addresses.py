@@ -99,7 +99,7 @@ def referring(dialect: Dialect, url: str) -> dict[str, Any]:
 
 
 def look_everywhere(endpoint: Endpoint) -> None:
-    """As people and agents do once the tools are there."""
+    """Get the addresses as people and agents do once the tools are there."""
     pages, api = Client(), APIClient()
     user = make_user(Role.ADMIN)
     pages.force_login(user)

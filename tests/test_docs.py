@@ -213,7 +213,7 @@ def test_documents_that_the_code_points_to_exist():
 
 
 def test_management_commands_are_written_as_they_can_be_called():
-    """With the Python that runs them. Alone, `manage.py` is the name of the file."""
+    """Commands name the Python that runs them. `manage.py` alone is the name of the file."""
     places = {
         str(path.relative_to(ROOT)): path.read_text()
         for path in [*(ROOT / "docs").glob("*.md"), *(ROOT / "templates").rglob("*.html"), ROOT / "README.md"]

@@ -107,7 +107,7 @@ def _type(field: models.Field) -> str | None:
 
 
 def operations(migration: migrations.Migration) -> list[Operation]:
-    """Those that reach the database."""
+    """Return the operations that reach the database."""
     flat: list[Operation] = []
     for operation in migration.operations:
         is_split = isinstance(operation, migrations.SeparateDatabaseAndState)

@@ -1,4 +1,4 @@
-"""That the hook of tests/one_door.py bites."""
+"""The hook of tests/one_door.py stops a connection."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""How much style and script of our own a browser may have to load."""
+"""The bounds of the styles and scripts that a browser loads."""
 
 from django.conf import settings
 

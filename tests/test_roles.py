@@ -82,7 +82,7 @@ def cells() -> dict[str, dict[str, str]]:
 
 
 def scopes(method: str, cell: str) -> set[str]:
-    """Those that get through: of the narrowest one and whatever holds it."""
+    """Return the scopes that are admitted: the narrowest one and those that include it."""
     role, _, stated = cell.partition("/")
     usual = Scope.READ if method == "GET" else Scope.DESIGN if role == Role.DESIGNER else Scope.ADMIN
     return SCOPES[stated or usual] | SCOPES[usual]

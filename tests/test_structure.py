@@ -1,4 +1,4 @@
-"""How modules depend on each other, beyond the layers that import-linter holds."""
+"""Rules for the dependencies of modules, beyond the layers that import-linter checks."""
 
 import ast
 import re
@@ -43,7 +43,7 @@ NETWORK_ELSEWHERE = {
 
 
 def test_only_the_outbound_client_opens_connections():
-    """So that no request goes past the address rule, the proxy and the authorities of the installation."""
+    """No request may avoid the address rule, the proxy and the authorities of the installation."""
     imports_by_path = {}
     for path in (path for room in ROOMS if room != "demo" for path in (ROOT / room).rglob("*.py")):
         imported = set()
@@ -91,7 +91,7 @@ def _is_keyword(node):
 
 
 def test_only_the_kernel_reads_schemas():
-    """So that a schema means the same for a model, a call and a comparison: core/schema."""
+    """A schema means the same for a model, a call and a comparison: core/schema."""
     readers = {
         path.relative_to(ROOT).as_posix()
         for room in ROOMS

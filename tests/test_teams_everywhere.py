@@ -83,7 +83,7 @@ def object_routes() -> list[str]:
 
 
 def team_routes() -> dict[str, list[str]]:
-    """With the methods that each takes; tests/test_roles.py sees that it takes no other."""
+    """Return the routes with the methods of each; tests/test_roles.py checks that there are no others."""
     roles_by_route = roles()
     return {
         name: [method for method in METHODS if roles_by_route[name][method] != "-"]
@@ -305,7 +305,7 @@ def test_no_page_and_no_call_shows_a_trial_to_a_stranger(world, trial):
 
 
 def test_its_own_people_reach_it(world):
-    """So that the 404 above is about the team and not about a wrong address."""
+    """This shows that the 404 above is about the team and not about a wrong address."""
     browser, program = browser_of(world.insider), program_of(world.insider, Scope.ADMIN)
     for name, methods in team_routes().items():
         if not name.startswith(("team", "api-team-m")):  # for administrators alone

@@ -23,7 +23,7 @@ _OWN = re.compile(r"/(accounts|theme|language|palette)/")
 
 
 class _Reader(HTMLParser):
-    """What a page offers below <main>: greyed controls, addresses of its POST forms, and its links."""
+    """The offers of a page below <main>: greyed controls, addresses of its POST forms, and its links."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -76,7 +76,7 @@ ALL = "\n".join(PAYLOADS)
 
 
 def short(payload: str) -> str:
-    """For places where only a name fits."""
+    """Return a short text for places where only a name fits."""
     return payload[:60]
 
 

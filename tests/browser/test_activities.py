@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 
 def reach(page, selector):
-    """By the tabulator key, as a user without a mouse does."""
+    """Move the focus there by the tabulator key, as a user without a mouse does."""
     for _ in range(80):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):

@@ -93,7 +93,7 @@ def test_stale_texts_are_settled_by_keyboard(open_browser, complaints, pin, size
 
 
 def press(page, panel, name):
-    """By Tab from the heading of the panel on, and Enter, as a designer without a mouse does."""
+    """Press Tab from the heading of the panel on, then Enter, as a designer without a mouse does."""
     panel.locator("form").first.scroll_into_view_if_needed()
     panel.locator("button").first.focus()
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""From “New credential” to a token, in a browser: our policies let the way to the vendor and back pass."""
+"""Goes from “New credential” to a token in a browser: our policies allow the way to the vendor and back."""
 
 import re
 

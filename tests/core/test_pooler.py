@@ -149,7 +149,7 @@ def test_writes_of_many_clients_are_written_once(pooled):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_session_that_lost_a_statement_gets_it_again():
-    """As behind a pooler that passes the server's process ids on, so that we do not notice it."""
+    """The pooler passes the server's process ids on, so the product does not notice it."""
     add = "INSERT INTO catalog_callid (key, digest) VALUES (gen_random_uuid(), %s)"
     ask = "SELECT %s::text || 'x'"
     run_prepared(add, ["1"])

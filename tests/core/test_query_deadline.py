@@ -1,4 +1,4 @@
-"""How long the queries of one request may take together, and those of a long write."""
+"""The time that the queries of one request may take together, and those of a long write."""
 
 import pytest
 from django.db import OperationalError, connection, transaction

@@ -1,4 +1,4 @@
-"""Which addresses Pegboard can be at, and how an origin is written."""
+"""The addresses at which Pegboard can be, and the form of an origin."""
 
 import pytest
 

@@ -35,7 +35,7 @@ class Client:
         return json.loads(self.send("POST", path, document, **options))
 
     def tools(self, path="/tools", limit=100):
-        """Everything listed at `path`, page after page."""
+        """Return all tools listed at `path`, page after page."""
         items, cursor = [], ""
         while True:
             page = self.get(f"{path}?pageLimit={limit}&pageCursor={cursor}")

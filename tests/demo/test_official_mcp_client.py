@@ -22,7 +22,7 @@ __all__ = ["museum"]
 
 
 def wait_for(work: Coroutine[Any, Any, Any]) -> Any:
-    """In a thread of its own: a browser test before this one leaves its event loop in the main one."""
+    """Run in a new thread, because an earlier browser test leaves its event loop in the main one."""
     with one_door.other_side(), ThreadPoolExecutor(1) as apart:
         return apart.submit(asyncio.run, work).result()
 

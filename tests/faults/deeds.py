@@ -4,7 +4,7 @@ from typing import Any
 
 
 def load() -> None:
-    """Everything that a worker has loaded before its first task."""
+    """Load all that a worker has loaded before its first task."""
     from django.urls import get_resolver
 
     from pegboard.celery import app

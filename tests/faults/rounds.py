@@ -112,7 +112,9 @@ class KillRounds:
 
 
 def claim(worker: Warm, vendor: Vendor, *, claimers: int, rounds: int) -> int:
-    """So many processes try the same runs at once; how many listings the vendor was asked for."""
+    """Let so many processes try the same runs at once; return the number of listings requested of the
+    vendor.
+    """
     vendor.page_size = 100
     runs = []
     for _ in range(rounds):

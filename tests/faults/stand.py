@@ -93,7 +93,7 @@ class Stand:
         self.begin(name, "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{self.door.fileno()}")
 
     def begin_worker(self, name: str = "worker", *, processes: int = 0, **variables: str) -> None:
-        """As in production, or with fewer processes, and for slow runs too."""
+        """Start a worker as in production, or with fewer processes, and for slow runs too."""
         fewer = ("--autoscale", f"{processes},1") if processes else ()
         self.begin(name, *WORKER, "--queues", "enumeration,slow", *fewer, **variables)
 
@@ -150,7 +150,7 @@ class Stand:
         return Answer(status, content, heads, time.monotonic() - began)
 
     def sign_in(self) -> int:
-        """As a browser does; the status of the page that comes after the form."""
+        """Sign in as a browser does; return the status of the page after the form."""
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         address = f"http://127.0.0.1:{self.port}/accounts/login/"
         try:
@@ -205,7 +205,7 @@ class Stand:
 
 
 def wait_for(is_so: Callable[[], object], seconds: float, what: str = "it") -> float:
-    """How long it took."""
+    """Wait, and return the seconds that it took."""
     began = time.monotonic()
     while not is_so():
         assert time.monotonic() - began < seconds, f"{what} did not happen within {seconds:g} s"

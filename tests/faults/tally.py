@@ -18,7 +18,7 @@ def fault(kind: str) -> None:
 
 
 def recovery(kind: str, seconds: float) -> None:
-    """From the fault's end, or from the kill, until all was well again."""
+    """Record the time from the fault's end, or from the kill, until all was well again."""
     _recoveries.append((kind, seconds))
 
 
@@ -31,7 +31,9 @@ def take() -> dict[str, list]:
 
 
 def summary(reports: Iterable[Any]) -> list[str]:
-    """Of pytest's reports: faults by kind, how long until all was well, how many of these tests failed."""
+    """Return faults by kind, the time until all was well, and the number of failed tests, from pytest's
+    reports.
+    """
     from soak.frame import Recovery, is_kill  # children that are forked by the dozen import this module, too
 
     reports = list(reports)

@@ -151,7 +151,7 @@ def test_an_upgrade_waits_for_a_backup_and_is_repeated_after_a_kill(shop, server
 
 @pytest.mark.django_db(transaction=True)
 def test_every_operation_may_be_repeated(shop, monkeypatch):
-    """As after a kill between any two operations, and between the last one and the record of it."""
+    """A kill may fall between any two operations, and between the last one and its record."""
     with empty_database(monkeypatch, "repeated"):
         for migration in non_atomic_migrations():
             executor = MigrationExecutor(connection)

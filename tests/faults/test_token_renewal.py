@@ -75,7 +75,7 @@ def wait_until_it_stops(sleeper: Child) -> None:
 @each_sign_in
 @pytest.mark.parametrize("point", ["claimed", "sent", "received", "stored"])
 def test_killed_in_a_renewal_it_ends_well_or_with_a_person(worker, make_sign_in, point):
-    """Before the call and after the commit nothing is lost. In between the server has rotated."""
+    """Nothing is lost before the call and after the commit. In between the server has rotated the token."""
     with AuthorizationServer() as server:
         sign_in = make_sign_in(server)
         sign_in.wear_out()

@@ -1,4 +1,4 @@
-"""At least forty ways in which one tool of a list is bad, for each protocol, with the code that each gets."""
+"""Forty and more ways in which one tool of a list is bad, for each protocol, with the code of each."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -90,7 +90,7 @@ class Bench:
         return f"127.0.0.1:{self.vendor.port}"
 
     def enumerate(self, limits: Limits = DEFAULT_LIMITS) -> Run:
-        """As a worker does: the run, and what comes after one that went well."""
+        """Run the enumeration as a worker does, with the work that follows a success."""
         run = enumeration_runs.request_run(self.endpoint, trigger=Trigger.COMMAND)
         usual = sessions.open_session
         sessions.open_session = partial(usual, limits=limits)
@@ -115,7 +115,7 @@ class Bench:
         return "", ""
 
     def dump(self, *, pages: bool = True) -> str:
-        """Everything that is known of the vendor, byte for byte; on request without remembered pages."""
+        """Return all stored data of the vendor, byte for byte; on request without remembered pages."""
         models = [model for model in KEPT if pages or model is not KnownPage]
         return serializers.serialize(
             "json", [row for model in models for row in model.objects.order_by("pk")]

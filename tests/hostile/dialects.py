@@ -76,7 +76,7 @@ class Dialect:
         return tool | {"version": version}
 
     def taking(self, tool: Document, inputs: Any) -> Document:
-        """With these inputs, as a JSON Schema."""
+        """Return the item with these inputs, a JSON Schema."""
         raise NotImplementedError
 
 

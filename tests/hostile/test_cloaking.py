@@ -63,7 +63,7 @@ def on_protocols(*protocols):
 
 
 def look(bench):
-    """As an administrator turns it on and asks for it, and a worker does it."""
+    """Turn the second look on and request it as an administrator, and run it as a worker."""
     url = f"/api/v1/endpoints/{bench.endpoint.pk}/second-look/"
     bench.rest.patch(url, {"is_on": True, "other_name": OTHER}, format="json")
     answer = bench.rest.post(url)
@@ -249,7 +249,7 @@ def test_less_of_a_tool_may_be_the_plan_and_is_accepted_once(bench):
 
 
 def changes_for_all(bench):
-    """Since we have read it."""
+    """Change the list for all clients, after Pegboard has read it."""
     bench.shop.tools[0] = bench.dialect.described(bench.shop.tools[0], "Does thing 1, and better.")
 
 

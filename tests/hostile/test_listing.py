@@ -46,7 +46,7 @@ def ends(bench, code, message, *, turn, limits=USUAL, pages=None):
 
 
 def follow(bench, page, cursor):
-    """On that page, another cursor than the good one."""
+    """Return a change of the list that replaces the cursor of `page`."""
     return lambda number, document: bench.dialect.follow(document, cursor) if number == page else document
 
 

@@ -117,7 +117,7 @@ def leaves(value, path=()):
 
 
 def kind_of(path):
-    """Where in a tool, whichever of several parameters or values it is."""
+    """Return the kind of place in a tool, the same for each of several parameters or values."""
     return tuple("*" if isinstance(step, int) else step for step in path)
 
 

@@ -382,7 +382,7 @@ def test_an_unchanged_list_writes_not_one_row(bench):
 
 
 def versions_of_rows():
-    """Where each row of the catalog lies and which transaction wrote it: both change with any write."""
+    """Return the place of each row and the transaction that wrote it: both change with any write."""
     tables = (
         "catalog_tool",
         "catalog_toolversion",

@@ -247,7 +247,7 @@ def call_tool(run: OperatorRun) -> str:
 
 
 def use_again(run: OperatorRun) -> None:
-    """Everything that was made is still there, and the released tool still runs."""
+    """Check that everything is still there, and that the released tool still runs."""
     state = run.installation().request("GET", "/readyz")
     print(f"          {state} {call_tool(run)}")
 

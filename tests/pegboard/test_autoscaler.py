@@ -19,7 +19,7 @@ class Pool:
         self.num_processes += count
 
     def maintain_pool(self):
-        """Nothing to maintain."""
+        """Do nothing: there are no processes to maintain."""
 
 
 @pytest.fixture

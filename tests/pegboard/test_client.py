@@ -244,7 +244,7 @@ def test_key_follows_no_redirect(run, stranger, live_server):
 
 
 def test_one_copied_file_is_enough(environment, live_server, desk, tmp_path):
-    """Without a single package: only what Python itself brings."""
+    """The file needs no package: Python's own library is enough."""
     copied = tmp_path / "pegboard.py"
     copied.write_bytes(Path(client.__file__).read_bytes())
     variables = {"PEGBOARD_URL": live_server.url, "PEGBOARD_API_KEY": environment, "LC_ALL": "C"}

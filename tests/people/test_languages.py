@@ -117,7 +117,7 @@ def test_every_page_is_shown_in_german(client, german):
 
 
 def test_a_release_is_the_same_in_every_language(client, german):
-    """What a runtime reads and a digest covers holds no word of the interface."""
+    """A release, which runtimes read and a digest covers, contains no word of the interface."""
     pin = make_pin()
     address = f"/agents/{pin.agent.slug}/publish/"
 

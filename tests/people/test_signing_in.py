@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def few(monkeypatch):
-    """So that a test need not guess 50 times."""
+    """Lower the limit, so that a test need not guess 50 times."""
     monkeypatch.setattr(login_lockout, "MAX_PER_ADDRESS", 15)
     monkeypatch.setattr(login_lockout, "MAX_PER_ACCOUNT", 15)
 

@@ -22,7 +22,7 @@ from tests.vendor import tool
 
 
 def stored(protocol, document):
-    """As it comes back out of the database."""
+    """Return the signature as it comes back from the database."""
     return signature.from_json(signature.to_json(protocol.read(document)))
 
 

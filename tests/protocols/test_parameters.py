@@ -14,7 +14,7 @@ def read_shape(schema):
 
 
 def stored(shape):
-    """As it comes back out of the database, where a signature is kept as JSON."""
+    """Return the value as it comes back from the database, where a signature is JSON."""
     signature_stored = Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)
     back = signature.from_json(signature.to_json(signature_stored))
     return back.inputs, back.schema_rest

@@ -1,4 +1,4 @@
-"""How protocols are recognised: recorded replies through the pure rule of each protocol."""
+"""Protocols are recognised: recorded replies go through the pure rule of each protocol."""
 
 import json
 from pathlib import Path

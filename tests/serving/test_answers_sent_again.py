@@ -26,7 +26,7 @@ def answer(client, call, answers):
 
 
 def runs(vendor):
-    """How often the vendor was sent answers."""
+    """Return how often answers were sent to the vendor."""
     return sum("inputResponses" in request.json().get("params", {}) for request in vendor.requests)
 
 

@@ -35,7 +35,7 @@ def calls(*changes, **members):
 
 
 def outcomes_of(results) -> list[tuple[int, str]]:
-    """By index: the status, and the outcome or the code of the error."""
+    """Return by index the status, and the outcome or the code of the error."""
     assert [row["index"] for row in results] == list(range(len(results)))
     for row in results:
         assert (row["answer"] is None) != (row["error"] is None)

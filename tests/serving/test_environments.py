@@ -1,4 +1,4 @@
-"""Where a runtime calls, and what runs for a tool there: an activity, its vendor, or the model itself."""
+"""The environment of a call decides what runs for a tool: an activity, its vendor, or the model itself."""
 
 import pytest
 from django.db import connection
@@ -368,7 +368,7 @@ def test_an_agent_limited_to_vendors_runs_no_activity_that_calls_others(
 def test_what_an_activity_calls_after_it_was_bound_is_asked_of_the_agent_of_its_tool(
     owner, vendor, desk, elsewhere
 ):
-    """Of a sub-agent that is limited where the agent above is not."""
+    """The sub-agent is limited where the agent above is not."""
     agent, pin = desk
     below = agents.create_agent(actor=owner, name="below", slug="below", parent=agent)
     sub_pin = pins.pin_tool(below, actor=owner, tool=pin.tool, alias="sky")

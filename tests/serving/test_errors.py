@@ -1,4 +1,4 @@
-"""In which ways a call may fail: our codes and the vendor's, kept apart."""
+"""The ways in which a call may fail: our codes and the vendor's, kept apart."""
 
 import pytest
 

@@ -67,7 +67,7 @@ def begin_call(client, **more) -> int:
 
 
 def let_go(call: int) -> None:
-    """As time does: its lease is over."""
+    """End the lease of the call, as time does."""
     Call.objects.filter(pk=call).update(gives_up_at=timezone.now() - timedelta(seconds=1), sent_at=None)
 
 

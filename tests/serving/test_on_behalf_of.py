@@ -576,7 +576,7 @@ def provider_page(link, browser):
 
 
 def authorize(server, link, browser=None):
-    """As the browser of the user."""
+    """Authorize as the browser of the user does."""
     browser = browser or Client()
     assert "Let “desk" in text_of(browser.get(urlsplit(link).path))
     address = provider_page(link, browser)

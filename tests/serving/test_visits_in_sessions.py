@@ -19,7 +19,7 @@ CALL, HELLO = "tools/call", "initialize"
 
 
 class Remembering:
-    """In a session that it has not seen before, every call is sent to the address first."""
+    """A vendor that sends every call of a new session to its address first."""
 
     def __init__(self, name="session-of-the-vendor") -> None:
         self.name, self.begun = name, 0

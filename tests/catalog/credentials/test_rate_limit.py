@@ -1,4 +1,4 @@
-"""At most so many requests a second and at once, over all processes."""
+"""The limits of requests per second and at once hold over all processes."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ def limit_of(per_second: int, at_once: int = 100) -> RateLimit:
 
 
 def starts(limit: RateLimit, arrivals: list[float], patience: float = 1_000) -> list[float]:
-    """When requests that arrive then may leave; by a clock of the test's own, in seconds."""
+    """Return when requests that arrive at these times may leave, in seconds of the test's own clock."""
     answers = [take(limit, f"t{n}", patience, 0.001, START + moment) for n, moment in enumerate(arrivals)]
     return [moment + wait / 1000 for moment, wait in zip(arrivals, answers, strict=True) if wait >= 0]
 

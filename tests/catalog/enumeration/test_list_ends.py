@@ -1,4 +1,4 @@
-"""Where a list ends: by the sign of its protocol, and with a note and without a withdrawal by any other."""
+"""A list ends by the sign of its protocol. If it ends otherwise, there is a note and no tool is withdrawn."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def a2t_tool(number):
 
 
 class Mcp:
-    """Answers `tools/list` by what `page` returns for a cursor, None for the first page."""
+    """Answers `tools/list` with the result of `page` for a cursor, None for the first page."""
 
     def __init__(self, page, is_modern=True):
         self.page, self.is_modern = page, is_modern

@@ -62,7 +62,7 @@ def test_nothing_is_open_in_the_database_while_the_vendor_is_waited_for(long_lis
 
 
 def in_parts(vendor, monkeypatch, between=lambda: None, **fields):
-    """As workers do it when each has time for one request: the finished run, and how many parts it took."""
+    """Run as workers that each have time for one request; return the finished run and the number of parts."""
     monkeypatch.setattr(slow_vendors, "PART_SECONDS", -1.0)
     run = enumeration_runs.request_run(make_endpoint(url=vendor.url, **fields), trigger=Trigger.SCHEDULE)
     for part in range(1, 100):

@@ -1,4 +1,4 @@
-"""How soon a designer may have an endpoint read again."""
+"""The time after which a designer may have an endpoint read again."""
 
 from datetime import timedelta
 

@@ -202,7 +202,7 @@ def on_a_connection_of_its_own(function, *args):
 
 
 def in_a_thread(function, *args):
-    """As another process would; waits at most two seconds."""
+    """Run in a thread, as another process would; wait at most two seconds."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(on_a_connection_of_its_own, function, *args).result(timeout=2)
 

@@ -1,4 +1,4 @@
-"""How a run and an endpoint are: one word on every surface."""
+"""The status of a run and of an endpoint is one word on every surface."""
 
 import pytest
 

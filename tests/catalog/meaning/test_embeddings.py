@@ -22,7 +22,9 @@ SIZE, KEY = 16, "key-of-the-model"
 
 
 class Model:
-    """What the address does: `size` of the vectors, `status` and `seconds` of the replies, a fixed `body`."""
+    """The behaviour of the address: `size` of the vectors, `status` and `seconds` of the replies, a fixed
+    `body`.
+    """
 
     def __init__(self):
         self.size, self.status, self.seconds, self.body = SIZE, 200, 0.0, None

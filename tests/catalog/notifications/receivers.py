@@ -1,4 +1,4 @@
-"""Where notifications go to: a mail server and a webhook's receiver, both real and on loopback."""
+"""Receivers of notifications: a mail server and a webhook's receiver, both real and on loopback."""
 
 import socketserver
 import ssl
@@ -61,7 +61,7 @@ class MailServer:
 
 @contextmanager
 def mail_server(tls: ssl.SSLContext | None = None, *, is_wrapped: bool = False) -> Iterator[MailServer]:
-    """With `is_wrapped`, TLS begins with the first byte."""
+    """Start a mail server. With `is_wrapped`, TLS begins with the first byte."""
     server = MailServer(None if is_wrapped else tls)
 
     class Handler(socketserver.StreamRequestHandler):
@@ -83,7 +83,7 @@ def mail_server(tls: ssl.SSLContext | None = None, *, is_wrapped: bool = False) 
 
 
 class Receiver:
-    """Answers each request with `answer(headers, body)` and remembers the accepted ones."""
+    """A receiver that answers each request with `answer(headers, body)` and remembers the accepted ones."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[dict[str, str], bytes]] = []

@@ -50,7 +50,7 @@ def run_enumeration(endpoint: Endpoint) -> Run:
 
 
 def let_pass(wait: timedelta) -> None:
-    """As if everything had happened so much earlier."""
+    """Move every time back, as if everything had happened that much earlier."""
     Notice.objects.update(at=F("at") - wait, due_at=F("due_at") - wait)
     Notice.objects.exclude(told_at=None).update(
         told_at=F("told_at") - wait, settled_at=F("settled_at") - wait

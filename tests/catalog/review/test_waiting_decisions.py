@@ -112,7 +112,7 @@ def test_concurrent_changes_leave_the_exact_decisions(before, first, second):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_change_waits_for_the_decision_before_it_reads_the_findings():
-    """Not after: it would write down which finding was the heaviest before the change that it waited for."""
+    """A change that read the findings first would record the heaviest one of before that decision."""
     (version,) = make_versions(1)
     for work in (add("ROLE", "high"), add("DRIFT", "medium")):
         work(version)

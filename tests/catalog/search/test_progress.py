@@ -1,4 +1,4 @@
-"""How far search and inspection have come: what REST and pages state while work is waiting."""
+"""REST and pages state the progress of search and inspection while work is waiting."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Which names of tools stand for the same subject."""
+"""Names of tools that stand for the same subject."""
 
 import pytest
 

@@ -8,7 +8,7 @@ from tests.factories import make_endpoint, make_signature, make_tool
 
 
 def read_as(typed: str, **found_in: int) -> str | None:
-    """Which of these words, by how many tools hold them, one typed word is taken for."""
+    """Return the word for which a typed word is taken; `words`: the number of tools that contain each."""
     limit = spelling.edits_allowed(typed)
     edits = {word: typo_distance(typed, word, limit) for word in found_in}
     candidates = [word for word in found_in if spelling.may_mean(typed, word, edits[word])]

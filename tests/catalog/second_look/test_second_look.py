@@ -1,4 +1,4 @@
-"""When an endpoint is looked at a second time, by whom, and what becomes of looks that are disturbed."""
+"""The time and the client of an endpoint's second looks, and the end of looks that are disturbed."""
 
 import threading
 from datetime import timedelta
@@ -58,7 +58,7 @@ def turned_on(endpoint: Endpoint, **how) -> SecondLook:
 
 
 def is_good_for_others(vendor: Vendor) -> None:
-    """Answers other clients with another list; a request in Pegboard's name gets the known one."""
+    """Answer other clients with another list, and Pegboard with the known one."""
     listed_tools = vendor.listed
 
     def script(page, body):
@@ -225,7 +225,7 @@ def test_it_makes_way_for_a_reading(endpoint, vendor, monkeypatch):
 
 
 def test_it_makes_way_for_a_reading_that_began_while_it_compared(endpoint, vendor, monkeypatch):
-    """Both lock tools, a reading in an order of its own: each might wait for the other."""
+    """Both lock tools, and a run locks them in another order: each might wait for the other."""
     is_good_for_others(vendor)
     due(endpoint)
 

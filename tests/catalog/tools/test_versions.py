@@ -1,4 +1,4 @@
-"""Which version a label means, and which one a version is compared with."""
+"""The version that a label means, and the version with which another one is compared."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When a tool changes: set over REST and on the page of an endpoint."""
+"""The policy for changed tools, set over REST and on the page of an endpoint."""
 
 import itertools
 

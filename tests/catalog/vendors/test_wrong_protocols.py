@@ -34,7 +34,7 @@ def wants_credential(line, request) -> bool:
 
 
 def begin(endpoint: Endpoint) -> Run:
-    """As an administrator begins the first run."""
+    """Begin the first run as an administrator does."""
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=make_user(Role.ADMIN))
     return enumeration_runs.perform(run.pk)
 

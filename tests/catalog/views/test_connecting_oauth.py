@@ -1,4 +1,4 @@
-"""From an address to the first reading of a vendor that wants a sign-in: one way, and nothing lost on it."""
+"""Connecting a vendor that wants a sign-in: one way from the address to the first run, without a loss."""
 
 import re
 

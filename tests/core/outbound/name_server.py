@@ -20,7 +20,9 @@ A, AAAA = 1, 28
 
 
 class NameServer:
-    """Answers A with the next of `answers`[name], each a list of addresses; the last one stays. TTL 0."""
+    """A server that answers A with the next of `answers`[name], each a list of addresses; the last one stays.
+
+    The TTL is 0."""
 
     def __init__(self, answers: dict[str, list[list[str]]]) -> None:
         self.answers = answers

@@ -219,7 +219,7 @@ def test_tunnel_that_is_listed_leads_to_what_is_open_itself():
 
 @given(st.ip_addresses(v=4))
 def test_whatever_carries_an_ipv4_address_is_never_more_open_than_it(address):
-    """With everything listed that can be: then only what is never open decides."""
+    """Every network that may be listed is listed, so only the addresses that are never open decide."""
     everything = Policy.parse("0.0.0.0/0 ::/0 127.0.0.0/8")
     # Read with another length of prefix, 0.x.y.z is what is left of a longer address.
     if address.packed[0] and not is_open(str(address), policy=everything):

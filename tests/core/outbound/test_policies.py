@@ -1,4 +1,4 @@
-"""Which private networks are open to an address, by the role that gave it and by what it is for."""
+"""The private networks that are open to an address, by the role that entered it and by its purpose."""
 
 import ast
 import re

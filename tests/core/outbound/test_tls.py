@@ -139,7 +139,9 @@ def test_environment_cannot_add_an_authority(serve, authority, monkeypatch, tmp_
 
 
 class Greeter(HostileVendor):
-    """Answers the first bytes of a handshake with `greeting`, or resets the connection without one."""
+    """A server that answers the first bytes of a handshake with `greeting`, or resets the connection without
+    one.
+    """
 
     greeting = b""
 

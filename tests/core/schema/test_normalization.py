@@ -65,7 +65,7 @@ A2T_INPUTS = [
 
 
 def as_a2t(tool):
-    """In every way that the drafts may be understood."""
+    """Return the tool written as an A2T document, its inputs in several forms that the drafts allow."""
     first, second = tool["input_parameters"]
     return {
         "toolID": tool["toolId"].upper(),

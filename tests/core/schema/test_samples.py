@@ -1,4 +1,4 @@
-"""Answers that are made up fit their schema, and are the same for the same seed."""
+"""Generated answers fit their schema, and are the same for the same seed."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""Which vendors an agent may use: narrowed down the tree, obeyed by searching and pinning."""
+"""The vendors that an agent may use: narrowed down the tree, obeyed by searching and pinning."""
 
 import pytest
 from django.urls import reverse

@@ -75,7 +75,10 @@ def pointed(document: Any, pointer: str) -> Any:
 
 
 def names(parameters: Any) -> list[str]:
-    """Of a schema's properties, or of parameters. Two parameters of one name take one value."""
+    """Return the names of a schema's properties, or of parameters.
+
+    Two parameters of one name take one value.
+    """
     if isinstance(parameters, list):
         return list(dict.fromkeys(parameter["name"] for parameter in parameters))
     return list((parameters or {}).get("properties", {}))

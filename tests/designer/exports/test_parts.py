@@ -1,4 +1,4 @@
-"""Where each format writes a tool, and what each part of it costs."""
+"""The place at which each format writes a tool, and the cost of each part."""
 
 import msgspec
 import pytest

@@ -47,7 +47,7 @@ def path(agent: Agent, below: str = "") -> str:
 
 
 def require_day(tool: Tool) -> None:
-    """In a new version, which the agent's words ask for by no name."""
+    """Make a new version that requires an input for which no word of the agent asks."""
     inputs = (make_parameter("city"), make_parameter("zone_code"))
     make_version(tool, make_signature("forecast", inputs=inputs))
 

@@ -1,4 +1,4 @@
-"""Which lines a version breaks that removes members: exactly those that use them."""
+"""A version that removes members breaks exactly the lines that use them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

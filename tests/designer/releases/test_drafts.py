@@ -38,7 +38,7 @@ def page():
 
 
 def is_changed(api, agent) -> bool:
-    """As the list and the agent itself have it, over REST."""
+    """Return `is_changed` of the agent over REST, where the list and the agent must agree."""
     changed_by_slug = {row["slug"]: row["is_changed"] for row in api.get("/api/v1/agents/").json()["results"]}
     assert changed_by_slug[agent.slug] == api.get(f"/api/v1/agents/{agent.slug}/").json()["is_changed"]
     return changed_by_slug[agent.slug]

@@ -60,7 +60,7 @@ def forget_numbers():
 
 @contextmanager
 def documents_read():
-    """Of each query that reads documents of releases its text."""
+    """Return the text of each query that reads documents of releases."""
     statements: list[str] = []
     with CaptureQueriesContext(connection) as queries:
         yield statements

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 
 @module_data
 def desk(alice):
-    """With two agents below it, one of which has another below itself."""
+    """An agent with two sub-agents, one of which has a sub-agent itself."""
     desk = make_agent(slug="desk", name="Desk")
     refills = agents.create_agent(actor=alice, name="Refills", parent=desk, description="Repeats orders.")
     billing = agents.create_agent(actor=alice, name="Billing", parent=desk)

@@ -1,4 +1,4 @@
-"""Which states are green: those that a check has shown, and none because it is normal."""
+"""A state is green if a check has shown it, and never because it is normal."""
 
 import re
 from pathlib import Path

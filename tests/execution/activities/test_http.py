@@ -46,7 +46,9 @@ def make_interface() -> ToolVersion:
 
 
 def make_activity(address: str, role=Role.ADMIN, **changes) -> Activity:
-    """By an administrator: the servers of tests are in a network that is open to vendors alone."""
+    """Make it as an administrator, because the servers of tests are in a network that is open to vendors
+    alone.
+    """
     return operations.create(
         actor=make_user(role),
         name="weather",

@@ -1,4 +1,4 @@
-"""How far activities reach that run each other, against counting them out one by one."""
+"""The reach of activities that run each other, compared with counting them one by one."""
 
 from hypothesis import given
 from hypothesis import strategies as st

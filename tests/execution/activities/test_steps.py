@@ -387,7 +387,7 @@ def test_a_call_makes_a_hundred_steps_in_all_and_no_more():
 
 
 def save_unjudged(activity: Activity, config: dict) -> None:
-    """As two changes at once would, neither of which saw the other one."""
+    """Save as two changes at once would, neither of which saw the other."""
     activity.current = activity.versions.create(
         number=activity.current.number + 1,
         kind=activity.current.kind,

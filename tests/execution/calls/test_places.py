@@ -1,4 +1,4 @@
-"""How agents and API keys share the places of one process for calls."""
+"""Agents and API keys share the places of one process for calls."""
 
 from contextlib import ExitStack
 
@@ -8,7 +8,7 @@ from execution.calls.places import CallPlaces, Holder, may_take
 
 
 def filled_by(stack: ExitStack, places: CallPlaces, holder: Holder) -> int:
-    """How many places the holder gets until it gets no more."""
+    """Return how many places the holder gets until it gets no more."""
     count = 0
     while stack.enter_context(places.place(holder, 0.0)):
         count += 1

@@ -1,4 +1,4 @@
-"""If and when a call may be sent again, and with which hint: stored with it, on its page and in REST."""
+"""The hint whether and when a call may be sent again: stored with it, on its page and in REST."""
 
 import pytest
 from django.test import Client

@@ -40,7 +40,7 @@ AS_NOBODY = [
 
 
 def clean_environment() -> dict[str, str]:
-    """Without what the test run set for itself."""
+    """Return the environment without the variables that the test run set for itself."""
     return {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
 
 

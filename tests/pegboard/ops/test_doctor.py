@@ -56,7 +56,7 @@ def local(settings, tmp_path, monkeypatch):
 
 @pytest.fixture
 def deployed(settings, tmp_path):
-    """As one that serves others: nothing about its settings is wrong."""
+    """Set the settings of an installation that serves others: none is wrong."""
     settings.LOCAL, settings.HTTPS = False, True
     settings.PUBLIC_URL = "https://pegboard.example"
     settings.OUTBOUND_ALLOW = settings.CALLBACK_ALLOW = ""
@@ -248,7 +248,7 @@ def test_a_role_that_may_not_read_where_the_data_lies_is_left_in_peace(monkeypat
 
 
 def test_a_database_that_is_away_is_found():
-    """In a process of its own, as this one's connection is the test's."""
+    """The command runs in a new process, because the connection of this one belongs to the test."""
     environment = {
         **os.environ,
         "DATABASE_URL": "postgresql://x@:5432/x?host=/nowhere",

@@ -163,7 +163,7 @@ def no_signs() -> Iterator[None]:
 
 
 def make_administrator() -> None:
-    """With a password as the product stores it, and not as tests do."""
+    """Make an administrator with a password as the product stores it, and not as tests do."""
     user = make_user(Role.ADMIN, username="ada")
     user.password = PBKDF2PasswordHasher().encode(PASSWORD, "a salt of sixteen", iterations=1000)
     user.save()

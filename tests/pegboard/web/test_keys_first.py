@@ -1,4 +1,4 @@
-"""Which requests the loop of the web server looks up before it reads their bodies."""
+"""The requests that the web server's loop looks up before it reads their bodies."""
 
 import pytest
 

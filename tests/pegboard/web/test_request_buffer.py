@@ -1,4 +1,4 @@
-"""When all of a request has arrived, however its bytes are cut."""
+"""The end of a request is found, however its bytes are cut."""
 
 import pytest
 

@@ -63,7 +63,7 @@ TRIES = [
 
 @pytest.fixture
 def as_role(transactional_db):
-    """Everything from here on runs as the role, on connections of its own."""
+    """Run the statements from here on as the role, on separate connections."""
     owner = connection.settings_dict["USER"]
     names = set()
 

@@ -29,7 +29,7 @@ def write(count: int = 6) -> list[AuditEntry]:
 
 
 def tamper(statement: str, *values: object) -> None:
-    """As a superuser of the database server, whom no trigger stops."""
+    """Change rows as a superuser of the database server, whom no trigger stops."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(statement, values)
@@ -116,7 +116,7 @@ def test_a_row_that_was_changed_and_hashed_again_breaks_the_next_one():
 
 @pytest.mark.django_db
 def test_a_row_that_was_hashed_again_without_its_id_is_found():
-    """By the rule for old entries, under which another id would not show; and all that follows with it."""
+    """The row and all later ones are hashed by the rule for old entries, which does not cover the id."""
     rows = write()
     previous = rows[1].hash
     for row in rows[2:]:

@@ -138,7 +138,7 @@ def unsigned(claims: dict) -> str:
 
 
 def hmac_with_public_key(claims: dict) -> str:
-    """By hand, because the library refuses to sign with what looks like a public key."""
+    """Sign by hand, because the library refuses to sign with a text that looks like a public key."""
 
     def part(value: bytes) -> str:
         return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Reference(AcpApi):
-    """As the protocol's own server answers: only by name or version, and whatever the offset."""
+    """Answers as the protocol's own server: only by name or version, and whatever the offset."""
 
     def answer(self, request):
         if request.path == "/agents/search":

@@ -1,4 +1,4 @@
-"""Which era a vendor lives in, and what counts as its answer."""
+"""The era of a vendor, and the messages that count as its answer."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Which addresses fit a URI template."""
+"""The addresses that fit a URI template."""
 
 import pytest
 

@@ -34,7 +34,7 @@ def parsed(document: Document) -> openapi_document.Document:
 
 
 def cuts(document: Document) -> dict[str, Document]:
-    """By tool id; an operation that cannot be cut out raises."""
+    """Return the cut documents by tool id. Raises for an operation that cannot be cut out."""
     document_read = parsed(document)
     return {operation.tool_id: document_read.cut(operation) for operation in document_read.operations}
 

@@ -256,7 +256,7 @@ UPLOAD = {
 
 
 def parts(call):
-    """As a server reads them: name, file name, media type and content."""
+    """Return the parts as a server reads them: name, file name, media type and content."""
     head = f"Content-Type: {call.headers['Content-Type']}\r\n\r\n".encode()
     message = BytesParser(policy=HTTP).parsebytes(head + call.content)
     assert not message.defects

@@ -21,7 +21,7 @@ class Reply(NamedTuple):
 
     @property
     def comparable(self) -> "Reply":
-        """Without a length, which a reply without a body need not have (RFC 9110, 8.6)."""
+        """Return the headers without a length, which a reply without a body need not have (RFC 9110, 8.6)."""
         if self.body:
             return self
         return self._replace(headers={k: v for k, v in self.headers.items() if k != "Content-Length"})

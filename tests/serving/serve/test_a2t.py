@@ -57,7 +57,7 @@ class IndependentClient:
         return {tool["name"]: tool for tool in tools}
 
     def invoke(self, tool, version=None, headers=None, **inputs):
-        """By the names of the signature, as an executor sends what a model gave."""
+        """Invoke the tool by the names of the signature, as an executor passes a model's arguments on."""
         names = {input_parameter["name"] for input_parameter in tool["input_parameters"]}
         assert inputs.keys() <= names
         address = f"{self.root}/tools/{tool['toolId']}" + (f"/versions/{version}" if version else "")

@@ -81,7 +81,7 @@ DOORS = [by_mcp, by_a2t, by_oxp, by_acp]
 
 @pytest.fixture
 def client(desk, owner):
-    """With a key that runs where the tool is left to the model; elsewhere it runs at its vendor."""
+    """A client whose key runs where the tool is left to the model; elsewhere it runs at its vendor."""
     agent, pin = desk
     environments.create(agent, actor=owner, name="production", is_default=True)
     place = environments.create(agent, actor=owner, name="prototype")

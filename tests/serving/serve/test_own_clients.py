@@ -57,7 +57,7 @@ def site(db, monkeypatch):
 
 @contextlib.contextmanager
 def session(site, client, path):
-    """As an administrator would have entered it: the address, and the key as a credential."""
+    """A session as an administrator would enter it: the address, and the key as a credential."""
     authorization = {"Authorization": client._credentials["HTTP_AUTHORIZATION"]}
     policy = Policy.parse("127.0.0.1/32")
     with Session(f"{site}{path}", policy=policy, authorization=authorization) as opened:

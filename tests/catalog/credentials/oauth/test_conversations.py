@@ -182,7 +182,7 @@ def test_beat_has_tokens_renewed_before_they_are_needed(server, monkeypatch):
 
 
 def test_reading_renews_although_its_database_connection_is_busy(server):
-    """In the middle of a listing the tools of the pages before are on their way into the database."""
+    """In the middle of a listing, the tools of earlier pages are being written to the database."""
     credential = signed_in(server)
     server.tools = 80
 

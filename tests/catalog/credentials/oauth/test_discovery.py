@@ -213,7 +213,7 @@ def test_address_that_was_looked_up_is_judged_like_a_typed_one(server, address, 
 
 
 def test_vendor_that_is_its_own_server(server):
-    """As vendors did before RFC 9728."""
+    """Vendors did this before RFC 9728."""
     server.documents = {SERVER: server.metadata()}
     assert [one.issuer for one in discovery.discover(f"{server.url}/tools").servers] == [server.url]
 

@@ -33,7 +33,7 @@ def official():
 
 
 def visited(address: str) -> str:
-    """Where the server sends the browser."""
+    """Return the address to which the server sends the browser."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.netloc, timeout=20)
     connection.request("GET", f"{parts.path}?{parts.query}")

@@ -680,7 +680,7 @@ def test_token_that_ended_unused_is_no_worry():
 
 @pytest.mark.parametrize(("seconds_left", "expected_forms"), [(50, 1), (20, 2)])
 def test_scheduler_has_the_first_chance_to_renew(seconds_left, expected_forms):
-    """Of a token that is to be renewed a minute before its end, half a minute is left to the scheduler."""
+    """A token is renewed a minute before its end; the scheduler has half a minute of that for itself."""
     with AuthorizationServer() as server:
         credential = make_client(server)
         tokens.token_for(credential)
