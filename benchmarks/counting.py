@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchmarks.frame import Figure, percentile, samples
 from core import metrics, redis_client
-from core.request_log import REQUESTS
+from core.log_context import REQUESTS
 
 ROUNDS, TIMES = 50, 2_000
 ROUTES, CLASSES = 120, 4

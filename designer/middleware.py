@@ -4,6 +4,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.encoding import iri_to_uri
 from django.utils.http import http_date
@@ -22,32 +23,37 @@ class DeprecationMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        moved = getattr(request, "moved_agent", None)
-        retired = getattr(request, "retired_release", None)
-        match = request.resolver_match
-        if match is None or not (moved or retired):
-            return response
-        successor, since = dict(match.kwargs), []
-        if moved:
-            since.append(moved.since)
-            # A release contains its own agent under its own slug.
-            if successor.get("sub") == successor["slug"]:
-                successor["sub"] = moved.agent.slug
-            successor["slug"] = moved.agent.slug
-        if retired:
-            since.append(retired.since)
-            if retired.sunset_at:
-                response["Sunset"] = http_date(retired.sunset_at.timestamp())
-            # An address without a release, such as that of a call, has no successor.
-            if "number" in successor:
-                successor["number"] = retired.successor
-        # RFC 9745 allows one date: the one since when this address should not be used.
-        response["Deprecation"] = f"@{int(min(since).timestamp())}"
-        # Without a successor there is no link.
-        if successor != match.kwargs and successor.get("number", "") is not None:
-            new, query = reverse(match.view_name, kwargs=successor), request.META.get("QUERY_STRING", "")
-            response["Link"] = f'<{iri_to_uri(f"{new}?{query}") if query else new}>; rel="successor-version"'
+        add_deprecation_headers(request, response)
         return response
+
+
+def add_deprecation_headers(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Add the headers for the facts on the request, if there are any."""
+    moved = getattr(request, "moved_agent", None)
+    retired = getattr(request, "retired_release", None)
+    match = request.resolver_match
+    if match is None or not (moved or retired):
+        return
+    successor, since = dict(match.kwargs), []
+    if moved:
+        since.append(moved.since)
+        # A release contains its own agent under its own slug.
+        if successor.get("sub") == successor["slug"]:
+            successor["sub"] = moved.agent.slug
+        successor["slug"] = moved.agent.slug
+    if retired:
+        since.append(retired.since)
+        if retired.sunset_at:
+            response["Sunset"] = http_date(retired.sunset_at.timestamp())
+        # An address without a release, such as that of a call, has no successor.
+        if "number" in successor:
+            successor["number"] = retired.successor
+    # RFC 9745 allows one date: the one since when this address should not be used.
+    response["Deprecation"] = f"@{int(min(since).timestamp())}"
+    # Without a successor there is no link.
+    if successor != match.kwargs and successor.get("number", "") is not None:
+        new, query = reverse(match.view_name, kwargs=successor), request.META.get("QUERY_STRING", "")
+        response["Link"] = f'<{iri_to_uri(f"{new}?{query}") if query else new}>; rel="successor-version"'
 
 
 class MovedAgentMiddleware:

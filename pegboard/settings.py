@@ -171,7 +171,7 @@ INSTALLED_APPS = [
     "pegboard",
 ]
 _EVERY_REQUEST = [
-    "pegboard.web.tracing.TraceMiddleware",
+    "pegboard.web.middleware.TraceMiddleware",
     "pegboard.web.middleware.SecurityHeadersMiddleware",
     "pegboard.web.middleware.HostMiddleware",
     "pegboard.web.middleware.ProxySignsMiddleware",
@@ -183,7 +183,6 @@ _EVERY_REQUEST = [
 # Of requests with an API key, which serving/gateway passes to their views.
 PROGRAM_MIDDLEWARE = [
     *_EVERY_REQUEST,
-    "designer.middleware.DeprecationMiddleware",
     "pegboard.web.middleware.DomainErrorMiddleware",
 ]
 MIDDLEWARE = [

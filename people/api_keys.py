@@ -1,9 +1,6 @@
 """API keys: `pgb_`, a public id, `_`, a secret and a checksum, to distinguish a typo from an unknown key."""
 
-import re
 import secrets
-import string
-import zlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -15,11 +12,18 @@ from django.utils.translation import gettext as _
 from core import display_names, unique_violations
 from core.errors import DomainError
 from people import audit
-from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiKey, Scope, User
+from people.models import (
+    CALLS_AT_ONCE,
+    KEY_ALPHABET,
+    KEY_PREFIX,
+    MAX_CALLS_AT_ONCE,
+    RUNTIME_SCOPES,
+    ApiKey,
+    Scope,
+    User,
+    key_checksum,
+)
 
-ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
-# Public id and secret have fixed lengths, so that secret scanners recognize a key by its form.
-SHAPE = re.compile(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
 DEFAULT_LIFE = timedelta(days=90)
 # A year, and a day for leap years.
 MAX_LIFE = timedelta(days=366)
@@ -30,12 +34,8 @@ NOTICE_DAYS = (3, 14)
 
 
 def generate() -> str:
-    body = f"pgb_{_random(22)}_{_random(32)}"
-    return body + _checksum(body)
-
-
-def is_well_formed(key: str) -> bool:
-    return SHAPE.fullmatch(key) is not None and _checksum(key[:-6]) == key[-6:]
+    body = f"{KEY_PREFIX}{_random(22)}_{_random(32)}"
+    return body + key_checksum(body)
 
 
 def visible_to(user: User) -> QuerySet[ApiKey]:
@@ -208,12 +208,4 @@ def _facts(key: ApiKey) -> dict[str, object]:
 
 
 def _random(length: int) -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(length))
-
-
-def _checksum(body: str) -> str:
-    number, digits = zlib.crc32(body.encode()), ""
-    for _digit in range(6):
-        number, remainder = divmod(number, len(ALPHABET))
-        digits = ALPHABET[remainder] + digits
-    return digits
+    return "".join(secrets.choice(KEY_ALPHABET) for _ in range(length))

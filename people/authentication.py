@@ -11,7 +11,6 @@ from rest_framework.request import Request
 
 from core.prepared_statements import run_prepared
 from core.public_url import foreign_page_message, is_foreign_page
-from people.api_keys import is_well_formed
 from people.models import ApiKey, User
 
 # A write for each request would cost more than the request.
@@ -39,7 +38,7 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
     def owner_of(self, key: str, request: HttpRequest | Request) -> tuple[User, ApiKey]:
         """Return the owner and the row of a key. Raises AuthenticationFailed, PermissionDenied."""
         # The checksum distinguishes a truncated key from an unknown one without a query.
-        if not is_well_formed(key):
+        if not ApiKey.is_well_formed(key):
             raise AuthenticationFailed("This is not an API key of Pegboard; was it cut off?", "malformed_key")
         return self.owner_by(ApiKey.digest_of(key), request)
 

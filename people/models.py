@@ -1,6 +1,9 @@
 """Users, teams, API keys and the audit trail."""
 
 import hashlib
+import re
+import string
+import zlib
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
@@ -257,6 +260,20 @@ RUNTIME_SCOPES = frozenset({Scope.RUNTIME, Scope.INVOKE})
 CALLS_AT_ONCE, MAX_CALLS_AT_ONCE = 250, 1_000
 
 
+KEY_PREFIX = "pgb_"
+KEY_ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+# Public id and secret have fixed lengths, so that secret scanners recognize a key by its form.
+KEY_SHAPE = re.compile(KEY_PREFIX + r"[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
+
+
+def key_checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode()), ""
+    for _digit in range(6):
+        number, remainder = divmod(number, len(KEY_ALPHABET))
+        digits = KEY_ALPHABET[remainder] + digits
+    return digits
+
+
 class ApiKey(models.Model):
     """An API key. Only its SHA-256 is stored: the key has 190 random bits, so a slow hash adds nothing.
 
@@ -326,6 +343,10 @@ class ApiKey(models.Model):
     @staticmethod
     def digest_of(key: str) -> str:
         return hashlib.sha256(key.encode()).hexdigest()
+
+    @staticmethod
+    def is_well_formed(key: str) -> bool:
+        return KEY_SHAPE.fullmatch(key) is not None and key_checksum(key[:-6]) == key[-6:]
 
 
 def is_key_usable(revoked_at: datetime | None, expires_at: datetime | None, now: datetime) -> bool:

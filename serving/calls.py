@@ -20,6 +20,7 @@ from msgspec import structs
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Mode, Result
 from catalog.notifications.callbacks import Recipient
+from catalog.rules import retries
 from catalog.rules.retries import Terms
 from core.canonical_json import canonical
 from core.errors import DomainError, invalid
@@ -249,7 +250,7 @@ class _RequestedCall:
                     self.wish.site,
                     self.wish.side,
                 ),
-                terms=Terms(policy=tool.retry_policy, effects=tool.signature.annotations),
+                terms=Terms(policy=tool.retry or retries.DEFAULT, effects=tool.signature.annotations),
                 thread=threads.begin(thread, version) if thread else None,
                 reasoning=self.wish.reasoning,
                 mark=self.wish.mark,
@@ -284,8 +285,9 @@ class _RequestedCall:
         subject = Subject.of_released(tool)
         resolution = environments.resolve(place, subject, agent=self.release.agent_id)
         name = tool.signature.name
-        shown_activity = resolution.activity_shown_to_model(name)
-        if self.wish.activity is not None and self.wish.activity != shown_activity:
+        if self.wish.activity is not None and self.wish.activity != (
+            shown_activity := resolution.activity_shown_to_model(name)
+        ):
             runner = (
                 f"by “{printable(shown_activity, 100)}”"
                 if shown_activity
@@ -568,7 +570,7 @@ def runtime_of(
     side: CallerSide = USUAL,
 ) -> Runtime:
     source = f"with the key “{key.name}”" if key else "from a browser"
-    reason = f"Release {release.number} of “{release.agent}”, {source}."
+    reason = f"Release {release.number} of “{release.agent.name}”, {source}."
     return Runtime(
         agent=release.agent_id,
         release=release.number,

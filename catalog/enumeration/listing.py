@@ -31,13 +31,12 @@ from catalog.enumeration.staging import (
 )
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ToolStatus, version_name
 from catalog.pictures.addresses import image_address
 from catalog.review import breaches
 from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
 from catalog.rules.diff import compare
-from catalog.rules.version_names import version_name
 from core import canonical_json
 from core.canonical_json import decoded
 from core.failpoints import failpoint

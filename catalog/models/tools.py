@@ -1,6 +1,7 @@
 """Vendors' tools and their frozen versions. Only enumeration writes them."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 from django.contrib.postgres.fields import ArrayField
@@ -12,7 +13,6 @@ from django.utils.translation import gettext_lazy as _
 
 from catalog.models.runs import Run
 from catalog.models.vendors import Endpoint
-from catalog.rules.version_names import version_name
 from catalog.token_estimate import tokens_of
 from protocols import losses
 from protocols.losses import Loss
@@ -175,6 +175,24 @@ class ListFetch(Fetch):
 
     def __str__(self) -> str:
         return f"Fetch of the list of {self.endpoint}"
+
+
+def version_name(label: str, rewrite: int, seen: datetime) -> str:
+    """Return the name of a version on pages, in REST, in findings and in the audit trail.
+
+    The name is the vendor's label. The ordinal is not a name: it counts in the order of discovery, so history
+    that is read later has higher ordinals than newer versions. docs/decisions/0027-version-names.md has the
+    reasons. rewrite: the number of earlier texts under this label. seen: when this text was first read.
+    """
+    # Without labels, the time identifies the text.
+    seen = seen.astimezone(UTC)
+    day = f"{seen.day} {seen:%B %Y}"
+    if not label:
+        return f"{day}, {seen:%H:%M}"
+    if not rewrite:
+        return label
+    times = "" if rewrite == 1 else f" {rewrite} times, last"
+    return f"{label}, rewritten{times} on {day}"
 
 
 class ToolVersion(models.Model):

@@ -7,9 +7,9 @@ from typing import Any
 from django.db import connection
 
 from catalog.models import ToolVersion
+from catalog.models.tools import version_name
 from catalog.rules.assess import Offer, assess, stored_alarms
 from catalog.rules.inspection import Alarm
-from catalog.rules.version_names import version_name
 from catalog.tools.versions import predecessors
 from protocols import signature as normal_form
 from protocols.signature import Signature

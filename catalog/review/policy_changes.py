@@ -11,12 +11,11 @@ from django.db.models import Exists, F, Q
 
 from catalog.models import Endpoint, Finding, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState
-from catalog.models.tools import lock_in_order
+from catalog.models.tools import lock_in_order, version_name
 from catalog.review import holds
 from catalog.review.holds import Caught
 from catalog.rules import diff, policy, promises
 from catalog.rules.inspection import Alarm
-from catalog.rules.version_names import version_name
 from catalog.tools.versions import predecessors
 from core.outbound.errors import printable
 

@@ -16,7 +16,7 @@ from django.core import signing
 from django.db.models import Case, F, Func, TextField, When
 
 from catalog.models import Tool
-from catalog.rules.version_names import version_name
+from catalog.models.tools import version_name
 from catalog.search import candidates, fresh, index, orders, variants, word_lists
 from catalog.search.candidates import Hit, Ranking
 from catalog.search.facet_counts import Matches, count_matches, count_tools, tools_in

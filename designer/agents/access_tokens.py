@@ -13,15 +13,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import Http404, HttpRequest
+from django.http import Http404
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
-from rest_framework.request import Request
 
 from core.errors import DomainError
 from core.public_url import public_url, runtimes_url
 from designer.agents import agent_addresses, agent_keys
-from people.authentication import ApiKeyAuthentication
-from people.models import ApiKey, Identity, User
+from people.models import Identity, User
 from people.sso import access_tokens, id_tokens, provider
 from people.sso.errors import SignInError
 from people.sso.provider import Provider
@@ -81,28 +79,11 @@ def challenge(path: str, code: str) -> str:
     return ", ".join(parts)
 
 
-class RuntimeAuthentication(ApiKeyAuthentication):
-    """Accepts an API key or, if configured, an access token for the agent in the address."""
+def find_key_digest(token: str, slug: str, trusted: Provider) -> str:
+    """Return the digest of the key that the user of an access token has for signed-in clients of the agent.
 
-    def authenticate(self, request: HttpRequest | Request) -> tuple[User, ApiKey] | None:
-        scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
-        token = credentials.strip()
-        if (
-            scheme.lower() != "bearer"
-            or not access_tokens.is_jwt(token)
-            or (trusted := trusted_provider()) is None
-        ):
-            return super().authenticate(request)
-        match = request.resolver_match
-        slug = match.kwargs.get("slug") if match else None
-        if not slug:
-            raise AuthenticationFailed(
-                "An access token is valid only at the address of an agent.", "invalid_token"
-            )
-        return self.owner_by(_key_digest(token, slug, trusted), request)
-
-
-def _key_digest(token: str, slug: str, trusted: Provider) -> str:
+    Raises AuthenticationFailed, PermissionDenied, DomainError, Http404.
+    """
     cache_key = hashlib.sha256(token.encode()).digest(), slug
     cached = _cache.get(cache_key)
     if cached and cached.expires_at > time.monotonic():

@@ -128,7 +128,7 @@ def asked_release(request: Request, slug: str, number: str, *, hands_out: bool =
 
 def chosen_release(found: QuerySet[Release], name: str) -> Release:
     """Return the named one of an agent's releases. Raises DomainError."""
-    which = publishing.release_conditions(name)
+    which = release_access.release_conditions(name)
     release = None if which is None else found.filter(**which).first()
     if release is None:
         raise publishing.not_found_error(name)

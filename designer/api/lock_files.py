@@ -21,9 +21,9 @@ from designer.releases import (
     binding_snapshots,
     channels,
     lock_file,
-    publishing,
     receipts,
     recorded_bindings,
+    release_access,
     retiring,
 )
 from designer.releases.lock_file import CatalogOffer, Retired
@@ -154,7 +154,7 @@ class AgentCheck(GenericAPIView[Agent]):
             serializer.validated_data["channel"] or channels.LIVE,
         )
         rows = agent.releases.select_related("retirement")
-        locked_release = rows.filter(**(publishing.release_conditions(digest) or {})).first()
+        locked_release = rows.filter(**(release_access.release_conditions(digest) or {})).first()
         if locked_release is None:
             message = f"“{agent}” has no release with this digest: the lock file is of another agent."
             raise DomainError("unknown_release", message, status=409)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from catalog.rules.version_names import version_name
+from catalog.models.tools import version_name
 from designer.models import Agent
 
 

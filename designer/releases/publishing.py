@@ -1,6 +1,5 @@
 """Publishing turns an agent and its sub-agents into a release with a number and a digest."""
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -186,19 +185,6 @@ def _write_exports(release: Release, fits: Iterable[tuple[Format, Carried]]) -> 
         for format_, carried_part in fits
         if carried_part.is_any
     )
-
-
-def release_conditions(text: str) -> dict[str, str | int] | None:
-    """Parse the name of a release into a condition: a number, `sha256:DIGEST`, or a channel. None if it
-    cannot name a release.
-    """
-    if channels.NAME.fullmatch(text):
-        return {"channels__name": text}
-    if re.fullmatch("[0-9]{1,9}", text):
-        return {"number": int(text)}
-    if re.fullmatch("sha256:[0-9a-f]{64}", text):
-        return {"digest": text.removeprefix("sha256:")}
-    return None
 
 
 def etag_matches(tag: str, if_none_match: str) -> bool:

@@ -4,7 +4,8 @@ It is the same rule as `AgentQuerySet.visible_to`, as constant SQL: each request
 building a queryset takes longer than running the statement. docs/decisions/0096-gateway.md.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -15,7 +16,7 @@ from django.utils import timezone
 
 from core.prepared_statements import run_prepared, run_together
 from designer.models import AGENTS_OF_KEY, Agent, Place, Release, Retirement
-from designer.releases import publishing, receipts
+from designer.releases import channels, receipts
 from people.authentication import KEY_COLUMN_COUNT, KEY_COLUMNS, KEY_TABLES, LAST_USE_INTERVAL, build_key
 from people.models import TEAMS_OF, ApiKey, Role, User, is_key_usable
 from people.permissions import allows
@@ -69,6 +70,19 @@ _FIND_READ_ACCESS = f"""
 """  # noqa: S608 - constant texts
 
 
+def release_conditions(text: str) -> dict[str, str | int] | None:
+    """Parse the name of a release into a condition: a number, `sha256:DIGEST`, or a channel. None if it
+    cannot name a release.
+    """
+    if channels.NAME.fullmatch(text):
+        return {"channels__name": text}
+    if re.fullmatch("[0-9]{1,9}", text):
+        return {"number": int(text)}
+    if re.fullmatch("sha256:[0-9a-f]{64}", text):
+        return {"digest": text.removeprefix("sha256:")}
+    return None
+
+
 def find_release(
     slug: str, name: str, reader: User, key: ApiKey | None = None, *, formats: Sequence[str] = ()
 ) -> Release | None:
@@ -78,7 +92,7 @@ def find_release(
     Sets `written`: those of `formats` that are stored; `places`: the agent's environments; and the dates of
         its retirement.
     """
-    if (condition := publishing.release_conditions(name)) is None:
+    if (condition := release_conditions(name)) is None:
         return None
     values = {
         **condition,
@@ -100,7 +114,7 @@ def find_key_and_release(key_digest: str, slug: str, name: str) -> tuple[ApiKey 
     """Return the API key with its owner, and the release that it reaches by this name, as `find_release`
     does without `formats`.
     """
-    if (condition := publishing.release_conditions(name)) is None:
+    if (condition := release_conditions(name)) is None:
         condition = {"number": -1}
     values = {**condition, "slug": slug, "key": key_digest}
     rows = run_prepared(_with_condition(_FIND_KEY, *condition), values)
@@ -130,13 +144,11 @@ def _build_release(columns: Sequence[Any]) -> Release:
 class ReleaseRead:
     """A read of a release with an API key.
 
-    condition: on the release, from its name. surface: its name in receipts. view: declares the scopes that
-    may read (people/permissions.py).
+    surface: its name in receipts. view: declares the scopes that may read (people/permissions.py).
     """
 
     slug: str
     name: str
-    condition: Mapping[str, str | int]
     surface: str
     api_key: str
     view: type
@@ -165,9 +177,11 @@ class ReadAccess(NamedTuple):
 
 def find_read_access(read: ReleaseRead) -> ReadAccess | None:
     """Return the access of the key to the release. None if it has none, or if a view has to answer."""
+    if (condition := release_conditions(read.name)) is None:
+        return None
     now = timezone.now()
     values = {
-        **read.condition,
+        **condition,
         "slug": read.slug,
         "key": ApiKey.digest_of(read.api_key),
         "surface": read.surface,
@@ -176,9 +190,7 @@ def find_read_access(read: ReleaseRead) -> ReadAccess | None:
         "receipts_since": now - receipts.WRITE_INTERVAL,
     }
     try:
-        (rows,) = run_together(
-            (_with_condition(_FIND_READ_ACCESS, *read.condition), values), is_checked=False
-        )
+        (rows,) = run_together((_with_condition(_FIND_READ_ACCESS, *condition), values), is_checked=False)
     except DatabaseError:
         # The database may be unavailable: the view finds out and reports it.
         connection.close()

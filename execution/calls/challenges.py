@@ -34,9 +34,11 @@ ELSEWHERE = "The vendor reports the state on another host, which no administrato
 
 
 def note(call: Call, outcome: Outcome) -> None:
-    """Store the authorizations that the outcome of a call requests, and complete those that it proves."""
+    """Store the authorizations that the outcome of a call for a user requests, and complete those that it
+    proves.
+    """
     # A step stores its own.
-    if not call.on_behalf_of or call.activity_id:
+    if call.activity_id:
         return
     visits = [ask for ask in outcome.asks if ask.provider and ask.url]
     endpoint = call.version.tool.endpoint

@@ -118,7 +118,7 @@ def review_states(version: ToolVersion) -> Collection[FindingState]:
     versions = [version, *_listed_version(version)]
     if version.read_stopping is None:
         return holds.review_states(versions).values()
-    return holds.states_by(version.read_stopping, versions).values()
+    return holds.states_by(version.read_stopping, versions).values() if version.read_stopping else ()
 
 
 def _listed_version(version: ToolVersion) -> list[ToolVersion]:

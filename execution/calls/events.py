@@ -15,8 +15,6 @@ from typing import Any
 import msgspec
 import redis
 
-from catalog.models import Call
-from catalog.models.calls import Mode
 from core import redis_client
 from execution.calls import results
 
@@ -87,10 +85,6 @@ def after(call: uuid.UUID, event_id: str, seconds: float) -> list[CallEvent]:
         time.sleep(min(timeout, POLL_SECONDS))
         return []
     return [_parse_event(entry) for _, events in streams or () for entry in events]
-
-
-def follower_of(call: Call) -> "Partials | None":
-    return Partials(call.key) if call.mode == Mode.STREAM else None
 
 
 class Partials:

@@ -55,7 +55,7 @@ from execution.calls import (
     versions,
 )
 from execution.calls.checks import refuse_removed
-from execution.calls.lease import CallHeartbeat, Conversation, Unspoken, Watched
+from execution.calls.lease import CallHeartbeat, Conversation, Unspoken, Watched, extend_lease
 from execution.calls.places import CallPlaces, Holder
 from execution.calls.runtime import Runtime
 from execution.user_grants import context
@@ -218,12 +218,14 @@ def _run(call: Call) -> Call:
         seconds = (timezone.now() - call.started_at).total_seconds()
     duration = round(seconds * 1000)
     # Before the outcome is stored, so that a client that reads of a challenge finds the grant.
-    try:
-        challenges.note(call, outcome)
-    except DatabaseError:
-        logger.exception("the authorizations that call %s requests were not stored", call.pk)
+    if call.on_behalf_of:
+        try:
+            challenges.note(call, outcome)
+        except DatabaseError:
+            logger.exception("the authorizations that call %s requests were not stored", call.pk)
     outcome_with_notes = results.with_argument_notes(outcome, call.version.decoded(), call.arguments)
-    columns = results.result_columns(outcome_with_notes, attempts, is_safe=call.terms.may_run_twice)
+    is_safe = outcome.outcome != "ok" and call.terms.may_run_twice
+    columns = results.result_columns(outcome_with_notes, attempts, is_safe=is_safe)
     if not (rows := _store_end([duration, *columns.values(), call.pk])):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
         cancellation.abandon_question(call, outcome.resume)
@@ -233,10 +235,11 @@ def _run(call: Call) -> Call:
     call.status, call.duration_ms = CallStatus.FINISHED, duration
     call.outcome, call.error_code, call.result = columns.values()
     tell_the_end(call)
-    try:
-        refused_calls.add_finding(call, outcome)
-    except DatabaseError:
-        logger.exception("the refusal of call %s was not stored", call.pk)
+    if outcome.outcome != "ok":
+        try:
+            refused_calls.add_finding(call, outcome)
+        except DatabaseError:
+            logger.exception("the refusal of call %s was not stored", call.pk)
     return call
 
 
@@ -245,7 +248,7 @@ def _outcome(call: Call, attempts: list[Attempt]) -> Outcome | None:
     try:
         if call.activity:
             return _perform_activity(call, call.activity, attempts)
-        if remote_runs.are_kept(call):
+        if call.mode != Mode.WAIT and remote_runs.are_kept(call):
             return remote_runs.attend(call, attempts)
         return _converse(call, attempts)
     except DomainError as exc:
@@ -336,7 +339,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
     except MissingError as missing:
         return missing.outcome
     # Waiting for a user's token may have taken longer than the lease.
-    if protocol.context.tokens and not queue.extend_lease(call):
+    if protocol.context.tokens and not extend_lease(call):
         raise DomainError("ended_meanwhile", "The call ended before anything was sent.", status=409)
     # The tool first: if it is the probe and the endpoint refuses, only this tool waits a little longer.
     for target in (tool, endpoint):
@@ -353,7 +356,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
             carried=carried,
             keeps_connection=True,
             mark=str(call.key),
-            follower=events.follower_of(call),
+            follower=events.Partials(call.key) if call.mode == Mode.STREAM else None,
         ) as session,
         _hold_lease(call, session) as held_call,
     ):
@@ -485,6 +488,8 @@ def _converse_alone(
 
 
 def _seconds_before_retry(terms: Terms, outcome: Outcome, attempts: int, ends: float) -> float | None:
+    if outcome.outcome == "ok":
+        return None
     seconds_left = ends - time.monotonic()
     chance = random.random()  # noqa: S311 - spreads those who wait, protects nothing
     return retries.wait_before_next(

@@ -1,12 +1,9 @@
 """Leases of calls that a process executes, and the interruption of calls that end meanwhile.
 
-A worker has a short lease, which a thread renews, so the call of a dead worker is free after `HELD`. If the
-call
-ends meanwhile, because a user cancelled it or the worker looked dead, the session with the vendor is
-interrupted.
-A call that a program waits for has its whole lease at once. Its process checks from time to time whether the
-call
-was ended or the program has hung up.
+A worker has a short lease, which a thread renews, so the call of a dead worker is free after `WORKER_LEASE`.
+If the call ends meanwhile, because a user cancelled it or the worker looked dead, the session with the vendor
+is interrupted. A call that a program waits for has its whole lease at once. Its process checks from time to
+time whether the call was ended or the program has hung up.
 """
 
 import copy
@@ -15,18 +12,20 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection
+from datetime import timedelta
 from types import TracebackType
 from typing import Protocol, Self
 
 from django.db import Error as DatabaseError
 from django.db import connection
+from django.db.models.functions import Now
 
+from catalog.credentials.oauth import clients
 from catalog.models import Call
-from catalog.models.calls import CallStatus
+from catalog.models.calls import CallStatus, Mode
 from core.outbound.session import Session
 from core.postgresql.base import give_back
 from execution.calls import events
-from execution.calls.queue import extend_lease
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +33,29 @@ BEAT_SECONDS = 8.0
 CHECK_SECONDS = 1.0
 # A check of the row counts for this long. Nearly all calls are sent within it.
 FRESH_SECONDS = 0.5
+# The lease of a worker, unless it renews it.
+WORKER_LEASE = timedelta(seconds=40)
+# Time for parsing and storing a reply after the deadline. Then the process counts as dead.
+GRACE = timedelta(seconds=15)
+TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
+
+
+def lease_of(call: Call) -> timedelta:
+    """Return the time within which the process must end the call or renew its lease."""
+    if call.mode != Mode.WAIT:
+        return WORKER_LEASE
+    ends = timedelta(seconds=call.deadline_seconds) + GRACE
+    if call.activity_id:
+        # Each of its steps may have to wait for a token.
+        return ends + TOKEN_GRACE
+    credential = call.version.tool.endpoint.credential
+    return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
+
+
+def extend_lease(call: Call) -> bool:
+    """Renew the lease. False: the call has ended meanwhile, and nothing may be sent for it."""
+    running_call = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
+    return bool(running_call.update(gives_up_at=Now() + lease_of(call)))
 
 
 class Conversation(Protocol):

@@ -28,7 +28,7 @@ def masked_call(call: Call, key: ApiKey | None = None) -> VisibleCall:
 
     A copy must not be saved. Texts of requests and replies are masked as a whole.
     """
-    return masked_calls([call], key)[0]
+    return VisibleCall(call) if call.was_started_by(key) else masked_calls([call], key)[0]
 
 
 def masked_calls(calls: Iterable[Call], key: ApiKey | None = None) -> list[VisibleCall]:

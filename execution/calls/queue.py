@@ -19,44 +19,21 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 import protocols
-from catalog.credentials.oauth import clients
 from catalog.models import Call
 from catalog.models.calls import CallStatus, Mode
 from core import wakes
 from core.errors import DomainError
 from core.postgresql.base import give_back
 from execution.calls import events, results
+from execution.calls.lease import WORKER_LEASE, extend_lease
 from protocols.calls import outcomes
 
 TASK = "catalog.tasks.perform_call"
 # Workers could not execute more calls in time.
 MAX_WAITING = 2_000
-# The lease of a worker, unless it renews it (execution/calls/lease.py).
-HELD = timedelta(seconds=40)
 # A run past its deadline is polled once more and then cancelled.
 TAKEN_UP_WITHIN = timedelta(minutes=3)
 LOOK_EVERY = 5.0  # seconds
-# Time for parsing and storing a reply after the deadline. Then the process counts as dead.
-GRACE = timedelta(seconds=15)
-TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
-
-
-def lease(call: Call) -> timedelta:
-    """Return the time within which the process must end the call or renew its lease."""
-    if call.mode != Mode.WAIT:
-        return HELD
-    ends = timedelta(seconds=call.deadline_seconds) + GRACE
-    if call.activity_id:
-        # Each of its steps may have to wait for a token.
-        return ends + TOKEN_GRACE
-    credential = call.version.tool.endpoint.credential
-    return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
-
-
-def extend_lease(call: Call) -> bool:
-    """Renew the lease. False: the call has ended meanwhile, and nothing may be sent for it."""
-    running_call = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
-    return bool(running_call.update(gives_up_at=Now() + lease(call)))
 
 
 class CallsWaitError(DomainError):
@@ -134,7 +111,7 @@ def _claim() -> tuple[str, list[Any]]:
     columns = ("pk", "status", "gives_up_at", "queued_at", "api_key", "requested_by")
     vendor_runs = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now())).order_by().values_list(*columns)
     runs_sql, run_values = vendor_runs.query.sql_with_params()
-    return _CLAIM.format(kept=runs_sql, owner=_OWNER), [*run_values, HELD]
+    return _CLAIM.format(kept=runs_sql, owner=_OWNER), [*run_values, WORKER_LEASE]
 
 
 # As in the index `call_by_owner`: an API key, or a user without one.

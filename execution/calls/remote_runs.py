@@ -44,10 +44,9 @@ LATE_STARTS = (0.0, 2.0, 5.0)  # seconds before each search for a run that may h
 
 def are_kept(call: Call) -> bool:
     """Return whether the vendor keeps this call as a run, instead of answering in one session."""
-    is_long = call.mode != Mode.WAIT and call.continues_id is None
-    # The parent waits for its step.
-    is_long = is_long and call.activity_id is None and call.parent_id is None
-    return is_long and call.version.tool.endpoint.speak().keeps_runs
+    # A client waits for a continued call or for one of this mode, and the parent waits for its step.
+    is_waited_for = call.mode == Mode.WAIT or call.continues_id or call.activity_id or call.parent_id
+    return not is_waited_for and call.version.tool.endpoint.speak().keeps_runs
 
 
 def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
@@ -61,7 +60,11 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
     protocol.context = replace(context.context_of(call, protocol), webhook=run_hints.address(call))
     with (
         sessions.open_session(
-            endpoint, exchanges, _limits(call), mark=str(call.key), follower=events.follower_of(call)
+            endpoint,
+            exchanges,
+            _limits(call),
+            mark=str(call.key),
+            follower=events.Partials(call.key) if call.mode == Mode.STREAM else None,
         ) as session,
         CallHeartbeat(call, session) as heartbeat,
     ):

@@ -37,6 +37,7 @@ from core.prepared_statements import run_prepared, run_together
 from execution.calls import call_keys, checks, queue, results
 from execution.calls.call_keys import ClientCallId
 from execution.calls.checks import ArgumentsError, ConfirmationError
+from execution.calls.lease import lease_of
 from execution.calls.runtime import USUAL, Runtime
 from execution.user_grants import end_users
 from execution.user_grants.context import USER
@@ -400,7 +401,7 @@ def _insert_call(call: Call, actor: User, *, why: str) -> None:
 def _first_lease(call: Call) -> timedelta:
     """Return how long the call may run, or wait for a worker. Raises CallsWaitError."""
     if call.status != CallStatus.QUEUED:
-        return queue.lease(call) if call.is_ours else QUEUE_TIMEOUT
+        return lease_of(call) if call.is_ours else QUEUE_TIMEOUT
     duration = QUEUE_TIMEOUT
     if call.mode == Mode.ASYNC:
         # No client waits for the result, so the call may wait for a worker.

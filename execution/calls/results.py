@@ -68,9 +68,10 @@ def end_with_unknown_outcome(call: Call) -> Call:
 
 def result_columns(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) -> dict[str, str]:
     """Return the columns of a call with its outcome."""
+    code = str((outcome.error or {}).get("code", ""))
     return {
         "outcome": outcome.outcome,
-        "error_code": printable(str((outcome.error or {}).get("code", "")), 50),
+        "error_code": printable(code, 50) if code else "",
         "result": encode_result(outcome, attempts, is_safe=is_safe),
     }
 

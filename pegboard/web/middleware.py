@@ -1,6 +1,7 @@
 """Rules for every request and reply, regardless of the view."""
 
 import logging
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -12,11 +13,13 @@ from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import resolve
 from django.utils.formats import number_format
+from django.utils.functional import LazyObject, empty
 from django.utils.translation import gettext as _
 from rest_framework.permissions import SAFE_METHODS
 
-from core import db_errors, proxy_signs
+from core import db_errors, log_context, proxy_signs
 from core.errors import DomainError
+from core.log_context import ID_HEADER, ID_IN_ENVIRON, ROUTE_IN_ENVIRON, record_request
 from pegboard.web import views
 from pegboard.web.headers import OMITTED_FROM_304, ON_EVERY_REPLY
 
@@ -27,10 +30,58 @@ PROBES = ("/healthz", "/readyz")
 MAX_ADDRESS_LENGTH = 8_000  # bytes of path and query; the web server accepts 8,190
 # Browsers send about twenty, and proxies add some.
 MAX_HEADERS = 100
+# Their addresses are secrets: anyone who has one may use it.
+SECRET_ADDRESSES = {"run-hint", "grant-authorize"}
+
+
+class TraceMiddleware:
+    """Gives each request an id, measures its duration, and writes one log line.
+
+    The outermost middleware, so that every reply is counted and has an id.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        began = time.perf_counter()
+        request_id = log_context.accept_request_id(request.META.get(ID_IN_ENVIRON, ""))
+        facts: log_context.Facts = {
+            "request_id": request_id,
+            "user_id": lambda: known_user(request),
+            "route": lambda: route_of(request),
+        }
+        token = log_context.begin(facts)
+        try:
+            response = self.get_response(request)
+            response.headers[ID_HEADER] = request_id
+            route = route_of(request) or "none"
+            request.META[ROUTE_IN_ENVIRON] = route
+            match = request.resolver_match
+            path = f"/{match.route}" if match and route in SECRET_ADDRESSES else request.path
+            record_request(route, response.status_code, time.perf_counter() - began, request.method, path)
+        finally:
+            log_context.end(token)
+        return response
+
+
+def route_of(request: HttpRequest) -> str | None:
+    """Return the name of the URL pattern. There are as many as routes, regardless of the requested
+    addresses."""
+    match = request.resolver_match
+    return match.view_name if match else None
+
+
+def known_user(request: HttpRequest) -> int | None:
+    """Return the id of the user if it is already loaded, because a log line must not cause a query."""
+    user = request.__dict__.get("user")
+    if isinstance(user, LazyObject) and user.__dict__.get("_wrapped") is empty:
+        return None
+    return getattr(user, "pk", None)
 
 
 class SecurityHeadersMiddleware:
-    """The outermost one, so that files, redirects and errors carry the headers too."""
+    """Inside of tracing alone, so that files, redirects and errors carry the headers too."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -114,7 +165,7 @@ class BoundsMiddleware:
 
 
 def _declared_size(request: HttpRequest) -> int:
-    # pegboard/web/chunked_bodies.py sets the length of a chunked body. Other bodies without one are not read.
+    # The gateway sets the length of a chunked body. Other bodies without one are not read.
     length = request.META.get("CONTENT_LENGTH") or "0"
     return int(length) if length.isascii() and length.isdigit() else 0
 

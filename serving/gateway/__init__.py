@@ -1,7 +1,8 @@
 """The entry point of programs: a WSGI application in front of the pages.
 
-application    chooses who answers: the response cache, the views of programs, or the pages
-handler        runs a view behind the middleware that programs need
+application    chooses who answers: the response cache, the views of programs behind the middleware that they
+               need, or the pages
+chunked_bodies reads bodies without a length
 cacheable      recognizes the reads that a release settles
 response_cache the responses to those reads, each for one key and one release
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from core.request_log import ID_IN_ENVIRON
+from core.log_context import ID_IN_ENVIRON
 from designer import exports
 from designer.agents.access_tokens import ROOT
 from designer.api.release_files import ReleaseBytesView
 from designer.releases import publishing
 from designer.releases.release_access import ReleaseRead
-from people import api_keys
+from people.models import KEY_SHAPE
 from serving.serve.views import Listing
 
 # As WSGI passes it; Django calls it `META`.
@@ -127,12 +127,12 @@ def _release_read(
     meta: Mapping[str, Any], slug: str, name: str, surface: str, sub_agent: str, view: type
 ) -> ReleaseRead | None:
     scheme, _, credentials = meta.get("HTTP_AUTHORIZATION", "").partition(" ")
-    key, condition = credentials.strip(), publishing.release_conditions(name)
-    if scheme.lower() != "bearer" or condition is None or not api_keys.SHAPE.fullmatch(key):
+    key = credentials.strip()
+    if scheme.lower() != "bearer" or not KEY_SHAPE.fullmatch(key):
         return None
     if sub_agent and sub_agent != slug:
         (surface,) = publishing.export_names(surface, is_partial=False, sub_agent=sub_agent)
-    return ReleaseRead(slug, name, condition, surface, key, view)
+    return ReleaseRead(slug, name, surface, key, view)
 
 
 @cache

@@ -25,7 +25,4 @@ SERVED: Mapping[Server[Any], type[ServedRelease]] = {
     OXPServer(): OXPRelease,
     ACPServer(): ACPRelease,
 }
-
-
-def get(name: str) -> Server[Any] | None:
-    return next((server for server in SERVED if server.name == name), None)
+SERVERS: Mapping[str, Server[Any]] = {server.name: server for server in SERVED}

@@ -54,7 +54,7 @@ class _Running:
 def serve(
     request: HttpRequest, slug: str, number: str, protocol: str, path: str = "", sub: str = ""
 ) -> HttpResponseBase:
-    server = served.get(protocol)
+    server = served.SERVERS.get(protocol)
     try:
         # Protects every protocol against DNS rebinding (MCP 2026-07-28, Transports, Security Warning).
         if is_foreign_page(request):
@@ -115,7 +115,7 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
     address.
     """
     try:
-        server = served.get(resolve(request.path_info).kwargs.get("protocol", ""))
+        server = served.SERVERS.get(resolve(request.path_info).kwargs.get("protocol", ""))
     except Resolver404:
         server = None
     reply = _format_refusal(server, Refusal(status, code, message), b"")

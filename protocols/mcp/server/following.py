@@ -10,17 +10,14 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from core.errors import DomainError
-from protocols.mcp import wire
-from protocols.mcp.server import log_levels, results, tools
+from protocols.mcp.server import results, tools
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.messages import Message
 from protocols.mcp.server.release import Release
 from protocols.mcp.server.streams import PING, PING_EVERY, encoded_event, event
-from protocols.mcp.wire import LOG_LEVELS, META_LOG_LEVEL, Number
+from protocols.mcp.server.tools import RequestedNotifications
 from protocols.server import (
     EVENT_STREAM,
     STREAM_HEADERS,
@@ -35,56 +32,6 @@ CHECK_SECONDS = 2.0  # between two checks whether the client has closed the conn
 
 # Makes the reply to the request from the result of the call.
 FormatResult = Callable[[ToolCallResult], Reply]
-
-
-@dataclass(frozen=True)
-class RequestedNotifications:
-    """The notifications that a client requests for one call.
-
-    token: the client's progress token, None if it requests no progress.
-    level: the lowest level of log messages, "" for none.
-    """
-
-    token: Number | None
-    level: str
-
-    def notification(self, call_event: CallEvent) -> dict[str, Any] | None:
-        """Return the event as a notification; None if the client did not request it."""
-        partial = call_event.partial or {}
-        progress, logged = partial.get("progress"), partial.get("custom")
-        if self.token is not None and isinstance(progress, dict) and "progress" in progress:
-            params = {"progressToken": self.token, **progress}
-            return wire.notification("notifications/progress", params)
-        if self.level and isinstance(logged, dict) and "data" in logged:
-            level = logged.get("level")
-            if level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self.level):
-                return wire.notification("notifications/message", logged)
-        return None
-
-
-def requested_notifications(
-    request: Request, release: Release, client: Client, message: Message
-) -> RequestedNotifications | None:
-    """Return the notifications that the client requests and that the tool can send; None if the reply is to
-    be the result alone.
-    """
-    meta, name = message.params.get("_meta"), message.params.get("name")
-    if message.method != "tools/call" or not isinstance(name, str):
-        return None
-    if EVENT_STREAM not in request.headers.get("Accept", "").lower():
-        return None
-    if not release.reports_progress(name):
-        return None
-    token = wire.id_of({"id": meta.get("progressToken")}) if isinstance(meta, dict) else None
-    if client.is_modern:
-        level = meta.get(META_LOG_LEVEL) if isinstance(meta, dict) else None
-    else:
-        # Before 2026-07-28 the level is set for a session.
-        level = log_levels.find_level(release, client)
-    requested = RequestedNotifications(
-        token=token, level=level if isinstance(level, str) and level in LOG_LEVELS else ""
-    )
-    return requested if requested.token is not None or requested.level else None
 
 
 def begin(

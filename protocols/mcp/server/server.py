@@ -26,10 +26,10 @@ from protocols.mcp.server import (
     tools,
 )
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.following import RequestedNotifications
 from protocols.mcp.server.messages import Message, RpcError
 from protocols.mcp.server.release import Release
 from protocols.mcp.server.streams import encoded_event
+from protocols.mcp.server.tools import RequestedNotifications
 from protocols.mcp.wire import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -141,7 +141,7 @@ class _Exchange:
                 wire.result(number, {"resultType": "complete", **cache_members, **result, "_meta": meta})
             )
 
-        if requested := following.requested_notifications(self.request, self.release, client, message):
+        if requested := tools.requested_notifications(self.request, self.release, client, message):
             return self.stream_reply(client, message, requested, format_result)
         handler = _find_handler(message.method, IN_BOTH_ERAS | MODERN_ONLY)
         return format_result(handler(self.request, self.release, client, message.params))
@@ -199,7 +199,7 @@ class _Exchange:
 
         def continue_call(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
             answered = replace(message, params={**message.params, **answers})
-            if requested := following.requested_notifications(self.request, self.release, client, answered):
+            if requested := tools.requested_notifications(self.request, self.release, client, answered):
                 return (
                     yield from following.stream_within(
                         self.request, self.release, client, answered.params, requested
@@ -207,7 +207,7 @@ class _Exchange:
                 )
             return self.handle(client, answered)
 
-        if requested := following.requested_notifications(self.request, self.release, client, message):
+        if requested := tools.requested_notifications(self.request, self.release, client, message):
             return self.stream_reply(client, message, requested, format_result)
         return format_result(self.handle(client, message))
 

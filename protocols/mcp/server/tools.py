@@ -1,19 +1,30 @@
-"""`tools/list` and `tools/call`: the tools of a release, and requests to run them."""
+"""`tools/list` and `tools/call`: the tools of a release, requests to run them, and the notifications that a
+client requests for a call.
+"""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from core.errors import DomainError
 from protocols import cursors
-from protocols.mcp.server import clients, questions, results
+from protocols.mcp import wire
+from protocols.mcp.server import clients, log_levels, questions, results
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.messages import RpcError
+from protocols.mcp.server.messages import Message, RpcError
 from protocols.mcp.server.release import Release
-from protocols.mcp.wire import INVALID_PARAMS, USER
-from protocols.server import CONFIRM_NEEDED, Request, ToolCallRequest, ToolCallResult, UnknownToolError
+from protocols.mcp.wire import INVALID_PARAMS, LOG_LEVELS, META_LOG_LEVEL, USER, Number
+from protocols.server import (
+    CONFIRM_NEEDED,
+    EVENT_STREAM,
+    CallEvent,
+    Request,
+    ToolCallRequest,
+    ToolCallResult,
+    UnknownToolError,
+)
 
 # A page ends at the first limit that it reaches, and contains at least one tool.
 PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
@@ -66,7 +77,7 @@ def begin_call(
     if client.is_modern and (schema := release.input_schema(name)) is not None:
         clients.check_mirrored_headers(request, schema, arguments)
     try:
-        continued = questions.continued_call(params)
+        continued = questions.continued_call(params) if "requestState" in params else None
         call = ToolCallRequest(
             tool_name=name,
             arguments=arguments,
@@ -138,3 +149,53 @@ def user_of_agent(request: Request, params: Mapping[str, Any]) -> str:
     meta = params.get("_meta")
     user = meta.get(USER) if isinstance(meta, dict) else None
     return request.user(user.get("id", "") if isinstance(user, dict) else user)
+
+
+@dataclass(frozen=True)
+class RequestedNotifications:
+    """The notifications that a client requests for one call.
+
+    token: the client's progress token, None if it requests no progress.
+    level: the lowest level of log messages, "" for none.
+    """
+
+    token: Number | None
+    level: str
+
+    def notification(self, call_event: CallEvent) -> dict[str, Any] | None:
+        """Return the event as a notification; None if the client did not request it."""
+        partial = call_event.partial or {}
+        progress, logged = partial.get("progress"), partial.get("custom")
+        if self.token is not None and isinstance(progress, dict) and "progress" in progress:
+            params = {"progressToken": self.token, **progress}
+            return wire.notification("notifications/progress", params)
+        if self.level and isinstance(logged, dict) and "data" in logged:
+            level = logged.get("level")
+            if level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self.level):
+                return wire.notification("notifications/message", logged)
+        return None
+
+
+def requested_notifications(
+    request: Request, release: Release, client: Client, message: Message
+) -> RequestedNotifications | None:
+    """Return the notifications that the client requests and that the tool can send; None if the reply is to
+    be the result alone.
+    """
+    meta, name = message.params.get("_meta"), message.params.get("name")
+    if message.method != "tools/call" or not isinstance(name, str):
+        return None
+    if EVENT_STREAM not in request.headers.get("Accept", "").lower():
+        return None
+    if not release.reports_progress(name):
+        return None
+    token = wire.id_of({"id": meta.get("progressToken")}) if isinstance(meta, dict) else None
+    if client.is_modern:
+        level = meta.get(META_LOG_LEVEL) if isinstance(meta, dict) else None
+    else:
+        # Before 2026-07-28 the level is set for a session.
+        level = log_levels.find_level(release, client)
+    requested = RequestedNotifications(
+        token=token, level=level if isinstance(level, str) and level in LOG_LEVELS else ""
+    )
+    return requested if requested.token is not None or requested.level else None

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from catalog.models import Run
 from core import metrics, redis_client
 from core.metrics import Counter, Histogram
-from pegboard.web.tracing import TraceMiddleware
+from pegboard.web.middleware import TraceMiddleware
 from people import api_keys
 from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user

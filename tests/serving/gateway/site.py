@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from django.core.handlers.wsgi import WSGIHandler
 from django.test import RequestFactory
 
-from serving.gateway.application import Gateway
-from serving.gateway.handler import ProgramHandler
+from serving.gateway.application import Gateway, ProgramHandler
 
 MCP, EXPORT = "/serve/desk/live/mcp", "/api/v1/agents/desk/releases/live/tools/?format=mcp"
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.base import Ask
-from protocols.mcp.server import outputs, questions
+from protocols.mcp.server import questions, results
 from protocols.mcp.server.clients import Client
 from protocols.server import DeclaredOutputs, ToolCallResult
 from tests.core.schema.schemas import kinds, values
@@ -65,8 +65,8 @@ def test_what_clients_take_for_no_form_is_told_in_words(more):
 
 @given(values | st.lists(BLOCKS, max_size=3))
 def test_only_blocks_of_known_types_go_on_as_content(content):
-    blocks = outputs.content_blocks(DeclaredOutputs(), {"content": content})
+    blocks = results.content_blocks(DeclaredOutputs(), {"content": content})
     if blocks is not None:
-        assert all(block["type"] in outputs._BLOCKS for block in blocks)
+        assert all(block["type"] in results._BLOCKS for block in blocks)
     else:
         assert not isinstance(content, list) or any(block != {"type": "text"} for block in content)

@@ -7,7 +7,8 @@ import pytest
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 
-from pegboard.web.chunked_bodies import IN_MEMORY, ChunkedBodies
+from serving.gateway.application import Gateway
+from serving.gateway.chunked_bodies import IN_MEMORY
 
 
 def environ(body, **more):
@@ -24,9 +25,13 @@ def environ(body, **more):
     return {**facts, **more}
 
 
+def in_front_of(application):
+    return Gateway(application, application)
+
+
 def read_body(request_environ) -> bytes:
     bodies = []
-    reply = ChunkedBodies(lambda environ, start: bodies.append(WSGIRequest(environ).body) or [])(
+    reply = in_front_of(lambda environ, start: bodies.append(WSGIRequest(environ).body) or [])(
         request_environ, None
     )
     if close := getattr(reply, "close", None):
@@ -61,7 +66,7 @@ class Broken(io.BytesIO):
 
 def test_what_are_no_chunks_is_refused_before_a_view_is_asked():
     statuses = []
-    application = ChunkedBodies(lambda environ, start: pytest.fail("it was asked"))
+    application = in_front_of(lambda environ, start: pytest.fail("it was asked"))
     answer = application(environ(Broken()), lambda status, headers: statuses.append(status))
     assert statuses == ["400 Bad Request"]
     assert b"chunks" in b"".join(answer)
@@ -74,7 +79,7 @@ def test_what_are_no_chunks_is_refused_before_a_view_is_asked():
 def test_one_that_is_too_large_is_refused_in_the_words_of_its_address(path):
     statuses = []
     body = io.BytesIO(b"x" * (settings.MAX_BODY_BYTES + 2))
-    application = ChunkedBodies(WSGIHandler())
+    application = in_front_of(WSGIHandler())
     request_environ = environ(body, PATH_INFO=path, HTTP_HOST="testserver")
     answer = application(request_environ, lambda status, headers: statuses.append(status))
     assert statuses == ["413 Request Entity Too Large"]

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from catalog.rules.version_names import version_name
+from catalog.models.tools import version_name
 
 SEEN = datetime(2026, 11, 22, 14, 5, tzinfo=UTC)
 
