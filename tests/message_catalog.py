@@ -4,7 +4,9 @@
 and compiles.
 """
 
+import ast
 import io
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -34,6 +36,20 @@ FUNCTIONS = [
     "npgettext",
 ]
 
+# Packages whose sentences are stored, or raised for pages by code that does not know them. Each string in
+# them that is a sentence is a message, and pages find it again by its text (core/stored_sentences.py).
+STORED = re.compile(
+    r"core/(outbound|oauth|schema|strict_|open_replies|encryption|display_names)"
+    r"|protocols/(?!.*server)"
+    r"|catalog/(enumeration|credentials|rules/(?!call_errors)|review|notifications|second_look|pictures|vendors|worker_audit)"
+    r"|execution/"
+    r"|designer/(agents|environments|exports|news|pins|procedures|readiness|rehearsals|releases|translations)"
+)
+# A sentence has three words and ends with a full stop or a question mark.
+SENTENCE = re.compile(r"\S+ +\S+ .*\S[.?]", re.DOTALL)
+# Arguments that only programs and operators read.
+OTHER_TEXTS = ("help_text", "description", "documentation")
+
 
 def path_of(language: str) -> Path:
     return ROOT / "locale" / language / "LC_MESSAGES" / "django.po"
@@ -48,7 +64,73 @@ def messages_of_pages() -> Catalog:
         ):
             if message:  # a function called with a variable has none
                 _add(catalog, str(path), function, message)
+        if path.suffix == ".py":
+            for text in sentences_of(source, is_stored=bool(STORED.match(str(path)))):
+                _add(catalog, str(path), "mark", text)
     return catalog
+
+
+def sentences_of(source: str, is_stored: bool) -> Iterator[str]:
+    """Return the marked f-strings as templates and, of a package in `STORED`, every sentence."""
+    tree = ast.parse(source)
+    other_texts = {id(part) for node in ast.walk(tree) for part in _other_texts(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS[:2]:
+            yield from (template_of(part) for part in node.args if isinstance(part, ast.JoinedStr))
+        elif is_stored and isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in other_texts:
+            text = template_of(node)
+            if SENTENCE.fullmatch(text):
+                yield text
+
+
+def _other_texts(node: ast.AST) -> list[ast.AST]:
+    """Return docstrings, parts of f-strings and texts of logs, metrics and the schema of REST."""
+    if isinstance(node, ast.Expr):
+        return [node.value]
+    if isinstance(node, ast.JoinedStr):
+        return list(node.values)
+    if not isinstance(node, ast.Call):
+        return []
+    called = ast.unparse(node.func)
+    is_for_operators = called.startswith(("logger.", "metrics.", "Counter", "Histogram", "Gauge"))
+    is_translated = called in FUNCTIONS  # babel has them, with contexts and plurals
+    texts = node.args if is_for_operators or is_translated else []
+    return [part for text in texts for part in ast.walk(text)] + [
+        part for keyword in node.keywords if keyword.arg in OTHER_TEXTS for part in ast.walk(keyword.value)
+    ]
+
+
+def template_of(node: ast.expr) -> str:
+    """Return a string as a message, with a placeholder for each expression in it; "" for other values."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    assert isinstance(node, ast.JoinedStr)
+    names: dict[str, str] = {}  # by expression
+    parts = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            expression = ast.unparse(part.value)
+            name = placeholder_of(part.value)
+            if expression not in names:
+                names[expression] = f"{name}{len(names) + 1}" if name in names.values() else name
+            parts.append(f"{{{names[expression]}}}")
+        elif isinstance(part, ast.Constant):
+            parts.append(str(part.value).replace("{", "{{").replace("}", "}}"))
+    return "".join(parts)
+
+
+def placeholder_of(value: ast.expr) -> str:
+    """Return the name of a value: of a call, that of its first argument."""
+    match value:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.strip("_").lower()
+        case ast.Call(args=[first, *_rest]):
+            return placeholder_of(first)
+        case ast.Call(func=inner) | ast.Subscript(value=inner) | ast.BinOp(left=inner):
+            return placeholder_of(inner)
+        case ast.Starred(value=inner) | ast.IfExp(body=inner) | ast.NamedExpr(target=inner):
+            return placeholder_of(inner)
+    return "value"
 
 
 def _sources() -> Iterator[tuple[Path, str]]:

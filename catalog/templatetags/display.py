@@ -31,6 +31,7 @@ from catalog.token_estimate import estimate_tokens
 from catalog.translations.languages import language_name
 from catalog.translations.tool_texts import digest_of
 from core.invisible_characters import HIDDEN, decoded_tags, hidden
+from core.stored_sentences import translate_sentence
 from core.translating import translated as translated_wording
 from protocols.signature import Effect
 
@@ -176,8 +177,14 @@ def item_kind(kind: str) -> str:
 
 @register.filter
 def in_page_language(text: str) -> str:
-    """Translate a wording for an attribute, which has no space for the chips of `shown`."""
-    return translated_wording(text)
+    """Translate a text of Pegboard for an attribute, which has no space for the chips of `shown`."""
+    return translate_sentence(text if isinstance(text, str) else str(text or ""))
+
+
+@register.filter
+def sentence(text: str) -> SafeString:
+    """Translate a text of Pegboard, such as a stored error. The values in it may be a vendor's."""
+    return shown(in_page_language(text))
 
 
 @register.filter
