@@ -8,15 +8,18 @@ from typing import Any
 
 import msgspec
 
+from core.content_cache import ContentCache
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer.environments import environments
 from designer.environments.environments import Subject
-from designer.exports import transfers
 from designer.exports.base import Format
 from designer.exports.parts import tools_in, value_at
 from designer.models import Place, Release
 from designer.releases import publishing
+
+# The tools of an agent of a release, by name. A release never changes.
+_SUBJECTS: ContentCache[dict[str, Subject]] = ContentCache(size=50)
 
 
 def with_activities(
@@ -33,11 +36,10 @@ def with_activities(
     """
     if format_.resolve is None or format_.places is None:
         return body
-    released_tools = transfers.with_transfers_as_tools(publishing.part_of(release, sub_agent)).tools
-    tools = [row for row in released_tools if row.signature.kind != transfers.KIND]
-    subjects = {
-        row.signature.name: Subject.of_released(row) for row in tools if tool in ("", row.signature.name)
-    }
+    key = f"{release.pk} {release.digest} {sub_agent}".encode()
+    subjects = _SUBJECTS.get(key, lambda: _read_subjects(release, sub_agent))
+    if tool:
+        subjects = {name: subject for name, subject in subjects.items() if name == tool}
     resolutions = environments.resolve_all(place, list(subjects.values()), agent=release.agent_id)
     activities = {}
     for name, subject in subjects.items():
@@ -54,6 +56,11 @@ def with_activities(
         if name in activities:
             format_.resolve(branch, activities[name])
     return msgspec.json.encode(document)
+
+
+def _read_subjects(release: Release, sub_agent: str) -> dict[str, Subject]:
+    tools = publishing.part_of(release, sub_agent).tools
+    return {tool.signature.name: Subject.of_released(tool) for tool in tools}
 
 
 def etag_with_activities(published: str, body: bytes, composed: bytes) -> str:
