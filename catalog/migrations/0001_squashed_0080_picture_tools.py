@@ -273,7 +273,12 @@ class Migration(migrations.Migration):
                                 default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                             ),
                         ),
-                        ("name", models.CharField(max_length=100)),
+                        (
+                            "name",
+                            models.CharField(
+                                help_text="So that others recognise it.", max_length=100, verbose_name="Name"
+                            ),
+                        ),
                         (
                             "kind",
                             models.CharField(
@@ -344,9 +349,17 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("slug", models.SlugField(max_length=60)),
-                        ("name", models.CharField(max_length=120)),
-                        ("homepage", models.URLField(blank=True, max_length=500)),
+                        ("slug", models.SlugField(max_length=60, verbose_name="Address")),
+                        ("name", models.CharField(max_length=120, verbose_name="Name")),
+                        (
+                            "homepage",
+                            models.URLField(
+                                blank=True,
+                                help_text="Where a person can read about them.",
+                                max_length=500,
+                                verbose_name="Homepage",
+                            ),
+                        ),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                         ("removed_at", models.DateTimeField(blank=True, null=True)),
                         (
@@ -441,17 +454,41 @@ class Migration(migrations.Migration):
                                 default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                             ),
                         ),
-                        ("token_url", models.CharField(max_length=2048)),
-                        ("authorization_url", models.CharField(blank=True, max_length=2048)),
-                        ("issuer", models.CharField(blank=True, max_length=500)),
+                        (
+                            "token_url",
+                            models.CharField(
+                                help_text="The token endpoint. The client secret is sent only to this address.",
+                                max_length=2048,
+                                verbose_name="Token address",
+                            ),
+                        ),
+                        (
+                            "authorization_url",
+                            models.CharField(
+                                blank=True,
+                                help_text="Where your browser goes to sign in (the authorization endpoint).",
+                                max_length=2048,
+                                verbose_name="Sign-in address",
+                            ),
+                        ),
+                        (
+                            "issuer",
+                            models.CharField(
+                                blank=True,
+                                help_text="The identifier of the authorization server. Pegboard compares it exactly.",
+                                max_length=500,
+                                verbose_name="Issuer",
+                            ),
+                        ),
                         (
                             "states_issuer",
                             models.BooleanField(
                                 default=False,
                                 help_text="The server promises to name itself in the reply to a sign-in (RFC 9207).",
+                                verbose_name="Refuse a reply that does not name the issuer",
                             ),
                         ),
-                        ("client_id", models.CharField(max_length=500)),
+                        ("client_id", models.CharField(max_length=500, verbose_name="Client id")),
                         (
                             "client_authentication",
                             models.CharField(
@@ -463,12 +500,45 @@ class Migration(migrations.Migration):
                                 ],
                                 default="basic",
                                 max_length=10,
+                                verbose_name="How the client proves who it is",
                             ),
                         ),
-                        ("scope", models.CharField(blank=True, max_length=2000)),
-                        ("resource", models.CharField(blank=True, max_length=2048)),
-                        ("audience", models.CharField(blank=True, max_length=500)),
-                        ("parameters", models.JSONField(blank=True, default=dict)),
+                        (
+                            "scope",
+                            models.CharField(
+                                blank=True,
+                                help_text="With spaces between them.",
+                                max_length=2000,
+                                verbose_name="Scopes",
+                            ),
+                        ),
+                        (
+                            "resource",
+                            models.CharField(
+                                blank=True,
+                                help_text="What the tokens are for (RFC 8707), usually the vendor's address.",
+                                max_length=2048,
+                                verbose_name="Resource",
+                            ),
+                        ),
+                        (
+                            "audience",
+                            models.CharField(
+                                blank=True,
+                                help_text="If the vendor requires it.",
+                                max_length=500,
+                                verbose_name="Audience",
+                            ),
+                        ),
+                        (
+                            "parameters",
+                            models.JSONField(
+                                blank=True,
+                                default=dict,
+                                help_text="One name=value on each line, as the vendor documents them.",
+                                verbose_name="More parameters",
+                            ),
+                        ),
                         ("generation", models.PositiveIntegerField(default=0)),
                         ("access_token", core.encryption.EncryptedField(blank=True)),
                         ("access_key_id", core.encryption.KeyIdField("access_token")),
@@ -531,7 +601,14 @@ class Migration(migrations.Migration):
                         ),
                         (
                             "revocation_url",
-                            models.CharField(blank=True, db_default="", default="", max_length=2048),
+                            models.CharField(
+                                blank=True,
+                                db_default="",
+                                default="",
+                                help_text="Notified when Pegboard deletes tokens (RFC 7009). At the same host as the token address, or empty.",
+                                max_length=2048,
+                                verbose_name="Revocation address",
+                            ),
                         ),
                         (
                             "secret_expires_at",
@@ -699,18 +776,33 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("protocol", models.CharField(choices=protocols.choices, max_length=20)),
-                        ("url", models.CharField(max_length=2048)),
-                        ("name", models.CharField(blank=True, max_length=120)),
+                        (
+                            "protocol",
+                            models.CharField(
+                                choices=protocols.choices, max_length=20, verbose_name="Protocol"
+                            ),
+                        ),
+                        ("url", models.CharField(max_length=2048, verbose_name="Address")),
+                        (
+                            "name",
+                            models.CharField(
+                                blank=True,
+                                help_text="To tell it apart when a vendor has several.",
+                                max_length=120,
+                                verbose_name="Name",
+                            ),
+                        ),
                         ("settings", models.JSONField(blank=True, default=dict)),
                         (
                             "interval_minutes",
                             models.PositiveIntegerField(
                                 default=60,
+                                help_text="How often Pegboard looks for new and changed tools.",
                                 validators=[
                                     django.core.validators.MinValueValidator(1),
                                     django.core.validators.MaxValueValidator(10080),
                                 ],
+                                verbose_name="Sync interval",
                             ),
                         ),
                         ("is_paused", models.BooleanField(default=False)),
@@ -751,7 +843,17 @@ class Migration(migrations.Migration):
                         ),
                         ("memory", models.JSONField(blank=True, default=dict, editable=False)),
                         ("policy", models.JSONField(blank=True, default=dict)),
-                        ("authorities", models.TextField(blank=True, db_default="", default="")),
+                        (
+                            "authorities",
+                            models.TextField(
+                                blank=True,
+                                db_default="",
+                                default="",
+                                help_text="For a vendor with a certificate of a private authority, in PEM format. The endpoint then trusts no other authority. Empty: the well-known authorities.",
+                                max_length=65536,
+                                verbose_name="Certificates of your own authority",
+                            ),
+                        ),
                         (
                             "requests_at_once",
                             models.PositiveSmallIntegerField(
@@ -761,6 +863,7 @@ class Migration(migrations.Migration):
                                     django.core.validators.MinValueValidator(1),
                                     django.core.validators.MaxValueValidator(1000),
                                 ],
+                                verbose_name="Requests at once, at most",
                             ),
                         ),
                         (
@@ -768,10 +871,12 @@ class Migration(migrations.Migration):
                             models.PositiveSmallIntegerField(
                                 db_default=300,
                                 default=300,
+                                help_text="For all workers together. Enter the limit of the vendor, if there is one.",
                                 validators=[
                                     django.core.validators.MinValueValidator(1),
                                     django.core.validators.MaxValueValidator(1000),
                                 ],
+                                verbose_name="Requests per second, at most",
                             ),
                         ),
                         (
@@ -783,6 +888,7 @@ class Migration(migrations.Migration):
                                     django.core.validators.MinValueValidator(1),
                                     django.core.validators.MaxValueValidator(4096),
                                 ],
+                                verbose_name="Megabytes of all replies of one sync",
                             ),
                         ),
                         (
@@ -790,10 +896,12 @@ class Migration(migrations.Migration):
                             models.PositiveIntegerField(
                                 db_default=60,
                                 default=60,
+                                help_text="Pegboard syncs a long list in parts.",
                                 validators=[
                                     django.core.validators.MinValueValidator(1),
                                     django.core.validators.MaxValueValidator(1440),
                                 ],
+                                verbose_name="Minutes for a sync, at most",
                             ),
                         ),
                         (
@@ -801,10 +909,12 @@ class Migration(migrations.Migration):
                             models.PositiveIntegerField(
                                 db_default=32,
                                 default=32,
+                                help_text="One page of the list, or the whole document.",
                                 validators=[
                                     django.core.validators.MinValueValidator(1),
                                     django.core.validators.MaxValueValidator(256),
                                 ],
+                                verbose_name="Megabytes of one reply",
                             ),
                         ),
                         (
@@ -816,6 +926,7 @@ class Migration(migrations.Migration):
                                     django.core.validators.MinValueValidator(1),
                                     django.core.validators.MaxValueValidator(1000000),
                                 ],
+                                verbose_name="Tools in the list, at most",
                             ),
                         ),
                         ("retry", models.JSONField(blank=True, db_default={}, default=dict)),
@@ -868,9 +979,9 @@ class Migration(migrations.Migration):
                             models.CharField(
                                 choices=[
                                     ("schedule", "On schedule"),
-                                    ("person", "Started by a person"),
+                                    ("person", "Started by a user"),
                                     ("command", "Started from the command line"),
-                                    ("runtime", "A runtime asked for one tool"),
+                                    ("runtime", "Requested by a runtime, one tool"),
                                 ],
                                 default="schedule",
                                 max_length=10,
@@ -1261,8 +1372,8 @@ class Migration(migrations.Migration):
                             models.CharField(
                                 blank=True,
                                 choices=[
-                                    ("same", "The same for others"),
-                                    ("other", "Something else for others"),
+                                    ("same", "Same for other clients"),
+                                    ("other", "Different for other clients"),
                                     ("unsure", "Not clear"),
                                     ("nothing", "Nothing to compare"),
                                     ("failed", "Failed"),
@@ -1334,11 +1445,25 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("protocol", models.CharField(max_length=20)),
-                        ("url", models.CharField(max_length=2048)),
+                        ("protocol", models.CharField(max_length=20, verbose_name="Protocol")),
+                        (
+                            "url",
+                            models.CharField(
+                                help_text="The address of the vendor's tools, without keys and passwords. An administrator adds them.",
+                                max_length=2048,
+                                verbose_name="Address",
+                            ),
+                        ),
                         ("address", models.CharField(max_length=2048)),
-                        ("vendor_name", models.CharField(max_length=120)),
-                        ("reason", models.TextField()),
+                        ("vendor_name", models.CharField(max_length=120, verbose_name="Name of the vendor")),
+                        (
+                            "reason",
+                            models.TextField(
+                                help_text="The administrator who decides reads this.",
+                                max_length=2000,
+                                verbose_name="Reason for the request",
+                            ),
+                        ),
                         ("asked_at", models.DateTimeField(default=django.utils.timezone.now)),
                         (
                             "state",
@@ -1352,7 +1477,7 @@ class Migration(migrations.Migration):
                                 max_length=10,
                             ),
                         ),
-                        ("answer", models.TextField(blank=True)),
+                        ("answer", models.TextField(blank=True, max_length=2000, verbose_name="Reason")),
                         ("answered_at", models.DateTimeField(null=True)),
                         (
                             "answered_by",
@@ -1403,7 +1528,14 @@ class Migration(migrations.Migration):
                                 default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                             ),
                         ),
-                        ("name", models.CharField(max_length=500)),
+                        (
+                            "name",
+                            models.CharField(
+                                help_text="The name that tools use for the secret.",
+                                max_length=500,
+                                verbose_name="Name",
+                            ),
+                        ),
                         ("sealed", core.encryption.EncryptedField()),
                         ("key_id", core.encryption.KeyIdField("sealed")),
                         ("fingerprint", models.CharField(max_length=16)),
@@ -2131,7 +2263,14 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("name", models.CharField(max_length=60)),
+                        (
+                            "name",
+                            models.CharField(
+                                help_text="Saving other values under the same name adds a version.",
+                                max_length=60,
+                                verbose_name="Name",
+                            ),
+                        ),
                         ("number", models.PositiveIntegerField()),
                         ("values", models.JSONField()),
                         ("created_name", models.CharField(max_length=150)),
@@ -2666,7 +2805,14 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("name", models.CharField(max_length=150)),
+                        (
+                            "name",
+                            models.CharField(
+                                help_text="Shown in lists and environments, such as “Send mail with Larkspur”.",
+                                max_length=150,
+                                verbose_name="Name",
+                            ),
+                        ),
                         ("agent", models.BigIntegerField(null=True)),
                         (
                             "created_at",

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("catalog", "0085_display_labels"),
+        ("catalog", "0084_credential_details"),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from core.migration_operations import AddIndexConcurrently
 class Migration(migrations.Migration):
     atomic = False
 
-    dependencies = [("catalog", "0092_labels_of_fields")]
+    dependencies = [("catalog", "0091_first_key_of_calls")]
 
     operations = [
         AddIndexConcurrently(

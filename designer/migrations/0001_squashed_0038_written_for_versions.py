@@ -1,5 +1,6 @@
 import uuid
 
+import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.text
 import django.utils.timezone
@@ -146,9 +147,24 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("slug", models.SlugField(max_length=60)),
-                        ("name", models.CharField(max_length=120)),
-                        ("description", models.TextField(blank=True)),
+                        (
+                            "slug",
+                            models.SlugField(
+                                help_text="Empty: created from the name.",
+                                max_length=60,
+                                verbose_name="Address",
+                            ),
+                        ),
+                        ("name", models.CharField(max_length=120, verbose_name="Name")),
+                        (
+                            "description",
+                            models.TextField(
+                                blank=True,
+                                help_text="What this agent is for.",
+                                max_length=4000,
+                                verbose_name="Description",
+                            ),
+                        ),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                         ("removed_at", models.DateTimeField(blank=True, null=True)),
                         (
@@ -168,15 +184,18 @@ class Migration(migrations.Migration):
                                 on_delete=django.db.models.deletion.PROTECT,
                                 related_name="children",
                                 to="designer.agent",
+                                verbose_name="Sub-agent of",
                             ),
                         ),
                         (
                             "team",
                             models.ForeignKey(
                                 default=people.models.everyone_pk,
+                                help_text="Members see and edit this agent. A sub-agent has its parent's team.",
                                 on_delete=django.db.models.deletion.PROTECT,
                                 related_name="agents",
                                 to="people.team",
+                                verbose_name="Team",
                             ),
                         ),
                         ("archived_at", models.DateTimeField(blank=True, null=True)),
@@ -204,7 +223,10 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("alias", models.CharField(blank=True, max_length=64)),
+                        (
+                            "alias",
+                            models.CharField(blank=True, max_length=64, verbose_name="Name for the model"),
+                        ),
                         ("name", models.CharField(max_length=64)),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                         ("removed_at", models.DateTimeField(blank=True, null=True)),
@@ -252,6 +274,7 @@ class Migration(migrations.Migration):
                                 db_default="cached",
                                 default="cached",
                                 max_length=6,
+                                verbose_name="When the vendor changes the tool",
                             ),
                         ),
                         (
@@ -295,7 +318,15 @@ class Migration(migrations.Migration):
                         ("digest", models.CharField(max_length=64)),
                         ("document", models.TextField()),
                         ("tool_count", models.PositiveIntegerField()),
-                        ("note", models.TextField(blank=True)),
+                        (
+                            "note",
+                            models.TextField(
+                                blank=True,
+                                help_text="What changed, for the people who roll this out.",
+                                max_length=2000,
+                                verbose_name="Note",
+                            ),
+                        ),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                         (
                             "agent",
@@ -315,7 +346,16 @@ class Migration(migrations.Migration):
                         ),
                         ("proof", models.CharField(blank=True, db_default="", default="", max_length=64)),
                         ("accepted", models.JSONField(db_default=[], default=list)),
-                        ("reason", models.TextField(blank=True, db_default="", default="")),
+                        (
+                            "reason",
+                            models.TextField(
+                                blank=True,
+                                db_default="",
+                                default="",
+                                max_length=2000,
+                                verbose_name="Why publish anyway",
+                            ),
+                        ),
                         ("bindings", models.JSONField(db_default={}, default=dict)),
                     ],
                     options={
@@ -551,7 +591,7 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("note", models.TextField(blank=True)),
+                        ("note", models.TextField(blank=True, max_length=2000, verbose_name="Note")),
                         ("moved_at", models.DateTimeField(default=django.utils.timezone.now)),
                         (
                             "before",
@@ -602,8 +642,15 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         ("slug", models.SlugField(max_length=60)),
-                        ("title", models.CharField(max_length=120)),
-                        ("text", models.TextField(blank=True)),
+                        (
+                            "title",
+                            models.CharField(
+                                help_text="What it is for, in a few words: “Refill a prescription”.",
+                                max_length=120,
+                                verbose_name="Title",
+                            ),
+                        ),
+                        ("text", models.TextField(blank=True, verbose_name="Text")),
                         ("number", models.PositiveIntegerField(default=1)),
                         ("position", models.PositiveIntegerField(default=1)),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
@@ -753,7 +800,10 @@ class Migration(migrations.Migration):
                         ("number", models.PositiveIntegerField()),
                         ("title", models.CharField(max_length=120)),
                         ("text", models.TextField(blank=True)),
-                        ("why", models.CharField(blank=True, max_length=500)),
+                        (
+                            "why",
+                            models.CharField(blank=True, max_length=500, verbose_name="Note for the history"),
+                        ),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                         (
                             "created_by",
@@ -790,9 +840,20 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("alias", models.CharField(blank=True, max_length=64)),
+                        (
+                            "alias",
+                            models.CharField(blank=True, max_length=64, verbose_name="Name for the model"),
+                        ),
                         ("name", models.CharField(max_length=64)),
-                        ("description", models.TextField(blank=True)),
+                        (
+                            "description",
+                            models.TextField(
+                                blank=True,
+                                help_text="The model reads this with the tools. Empty: the first sentence about the sub-agent.",
+                                max_length=4000,
+                                verbose_name="When to transfer",
+                            ),
+                        ),
                         ("updated_at", models.DateTimeField(default=django.utils.timezone.now)),
                         (
                             "agent",
@@ -934,8 +995,23 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("reason", models.TextField()),
-                        ("sunset_at", models.DateTimeField(null=True)),
+                        (
+                            "reason",
+                            models.TextField(
+                                help_text="Shown on the release, in the audit trail, and in checks of builds.",
+                                max_length=2000,
+                                verbose_name="Why",
+                            ),
+                        ),
+                        (
+                            "sunset_at",
+                            models.DateTimeField(
+                                blank=True,
+                                help_text="Empty: it stays available, and each reply states that it is retired.",
+                                null=True,
+                                verbose_name="Available to API keys until (UTC)",
+                            ),
+                        ),
                         ("retired_at", models.DateTimeField(default=django.utils.timezone.now)),
                         (
                             "release",
@@ -1001,8 +1077,22 @@ class Migration(migrations.Migration):
                                 to="designer.agent",
                             ),
                         ),
-                        ("tokens", models.PositiveIntegerField()),
-                        ("stops", models.BooleanField(default=False)),
+                        (
+                            "tokens",
+                            models.PositiveIntegerField(
+                                validators=[
+                                    django.core.validators.MinValueValidator(1),
+                                    django.core.validators.MaxValueValidator(10000000),
+                                ],
+                                verbose_name="Token limit of tools and procedures",
+                            ),
+                        ),
+                        (
+                            "stops",
+                            models.BooleanField(
+                                default=False, verbose_name="Block publishing above the limit"
+                            ),
+                        ),
                     ],
                 ),
                 migrations.CreateModel(
@@ -1147,9 +1237,26 @@ class Migration(migrations.Migration):
                                 default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                             ),
                         ),
-                        ("url", models.CharField(max_length=2000)),
-                        ("model", models.CharField(max_length=200)),
-                        ("tries", models.PositiveSmallIntegerField(default=3)),
+                        (
+                            "url",
+                            models.CharField(
+                                help_text="Such as https://api.openai.com/v1, without /chat/completions.",
+                                max_length=2000,
+                                verbose_name="Base address",
+                            ),
+                        ),
+                        ("model", models.CharField(max_length=200, verbose_name="Model")),
+                        (
+                            "tries",
+                            models.PositiveSmallIntegerField(
+                                default=3,
+                                validators=[
+                                    django.core.validators.MinValueValidator(1),
+                                    django.core.validators.MaxValueValidator(5),
+                                ],
+                                verbose_name="Attempts for each test",
+                            ),
+                        ),
                         ("origin", models.CharField(blank=True, max_length=300)),
                         ("sealed", core.encryption.EncryptedField(blank=True)),
                         ("key_id", core.encryption.KeyIdField("sealed")),
@@ -1163,9 +1270,23 @@ class Migration(migrations.Migration):
                                 to="designer.agent",
                             ),
                         ),
-                        ("name", models.CharField(db_default="", default="", max_length=100)),
+                        (
+                            "name",
+                            models.CharField(db_default="", default="", max_length=100, verbose_name="Name"),
+                        ),
                         ("removed_at", models.DateTimeField(null=True)),
-                        ("seconds", models.PositiveSmallIntegerField(db_default=30, default=30)),
+                        (
+                            "seconds",
+                            models.PositiveSmallIntegerField(
+                                db_default=30,
+                                default=30,
+                                validators=[
+                                    django.core.validators.MinValueValidator(1),
+                                    django.core.validators.MaxValueValidator(120),
+                                ],
+                                verbose_name="Seconds for each answer, at most",
+                            ),
+                        ),
                     ],
                 ),
                 migrations.CreateModel(
@@ -1185,17 +1306,41 @@ class Migration(migrations.Migration):
                             "gate",
                             models.CharField(
                                 choices=[
-                                    ("off", "Say nothing"),
+                                    ("off", "Ignore"),
                                     ("warn", "Warn"),
-                                    ("refuse", "Refuse to publish until it is accepted"),
+                                    ("refuse", "Block publishing until accepted"),
                                 ],
                                 default="warn",
                                 max_length=6,
+                                verbose_name="If too few tests pass",
                             ),
                         ),
-                        ("at_least", models.PositiveIntegerField(null=True)),
-                        ("on_flips", models.BooleanField(default=True)),
-                        ("judge", models.CharField(default="built-in", max_length=20)),
+                        (
+                            "at_least",
+                            models.PositiveIntegerField(
+                                blank=True,
+                                help_text="Empty: no minimum.",
+                                null=True,
+                                validators=[
+                                    django.core.validators.MinValueValidator(1),
+                                    django.core.validators.MaxValueValidator(200),
+                                ],
+                                verbose_name="Tests that must pass",
+                            ),
+                        ),
+                        (
+                            "on_flips",
+                            models.BooleanField(
+                                default=True,
+                                verbose_name="Also if a test fails that passed in the last release",
+                            ),
+                        ),
+                        (
+                            "judge",
+                            models.CharField(
+                                default="built-in", max_length=20, verbose_name="Evaluation model"
+                            ),
+                        ),
                         ("looked_at", models.DateTimeField(default=django.utils.timezone.now)),
                         ("asked_at", models.DateTimeField(null=True)),
                         ("made_of", models.CharField(blank=True, max_length=64)),
@@ -1220,7 +1365,7 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("says", models.TextField()),
+                        ("says", models.TextField(max_length=1000, verbose_name="What a user says")),
                         ("inputs", models.JSONField(default=dict)),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                         (
@@ -1364,8 +1509,20 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("name", models.CharField(max_length=30)),
-                        ("is_default", models.BooleanField(default=False)),
+                        (
+                            "name",
+                            models.CharField(
+                                help_text="Such as “prototype”, “test” or “production”.",
+                                max_length=30,
+                                verbose_name="Name",
+                            ),
+                        ),
+                        (
+                            "is_default",
+                            models.BooleanField(
+                                default=False, verbose_name="Use it when no environment is selected"
+                            ),
+                        ),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                         (
                             "agent",

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("catalog", "0088_translations"),
-        ("designer", "0039_display_labels"),
+        ("designer", "0001_squashed_0038_written_for_versions"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("language", models.CharField(max_length=16)),
+                ("language", models.CharField(max_length=16, verbose_name="Language")),
                 ("model", models.CharField(max_length=200)),
                 (
                     "status",
@@ -64,6 +64,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",
                         to="designer.rehearsaljudge",
+                        verbose_name="Model",
                     ),
                 ),
                 (
@@ -73,6 +74,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",
                         to="catalog.vendor",
+                        verbose_name="Vendor",
                     ),
                 ),
             ],

@@ -144,12 +144,14 @@ class Migration(migrations.Migration):
                         (
                             "username",
                             models.CharField(
+                                help_text="Letters, digits and @ . + - _ only.",
                                 max_length=150,
                                 unique=True,
                                 validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                                verbose_name="User name",
                             ),
                         ),
-                        ("name", models.CharField(blank=True, max_length=150)),
+                        ("name", models.CharField(blank=True, max_length=150, verbose_name="Full name")),
                         (
                             "role",
                             models.CharField(
@@ -160,9 +162,17 @@ class Migration(migrations.Migration):
                                 ],
                                 default="viewer",
                                 max_length=10,
+                                verbose_name="Role",
                             ),
                         ),
-                        ("is_active", models.BooleanField(default=True)),
+                        (
+                            "is_active",
+                            models.BooleanField(
+                                default=True,
+                                help_text="Without it their keys are revoked for good. What they built stays.",
+                                verbose_name="May sign in",
+                            ),
+                        ),
                         ("date_joined", models.DateTimeField(default=django.utils.timezone.now)),
                         ("sessions_ended", models.PositiveIntegerField(default=0, editable=False)),
                     ],
@@ -311,7 +321,14 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("name", models.CharField(max_length=100)),
+                        (
+                            "name",
+                            models.CharField(
+                                help_text="The program that uses it, such as “Order agent, production”.",
+                                max_length=100,
+                                verbose_name="Name",
+                            ),
+                        ),
                         ("prefix", models.CharField(max_length=20)),
                         ("digest", models.CharField(max_length=64, unique=True)),
                         (
@@ -352,15 +369,24 @@ class Migration(migrations.Migration):
                             models.PositiveSmallIntegerField(
                                 db_default=250,
                                 default=250,
+                                help_text="More concurrent calls of tools are refused.",
                                 validators=[
                                     django.core.validators.MinValueValidator(1),
                                     django.core.validators.MaxValueValidator(1000),
                                 ],
+                                verbose_name="Concurrent calls",
                             ),
                         ),
                         (
                             "environment",
-                            models.CharField(blank=True, db_default="", default="", max_length=30),
+                            models.CharField(
+                                blank=True,
+                                db_default="",
+                                default="",
+                                help_text="An environment of all selected agents. Its implementations are used.",
+                                max_length=30,
+                                verbose_name="Environment",
+                            ),
                         ),
                     ],
                     options={
@@ -458,8 +484,8 @@ class Migration(migrations.Migration):
                                 auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                             ),
                         ),
-                        ("slug", models.SlugField(max_length=60)),
-                        ("name", models.CharField(max_length=120)),
+                        ("slug", models.SlugField(max_length=60, verbose_name="Address")),
+                        ("name", models.CharField(max_length=120, verbose_name="Name")),
                         ("is_everyone", models.BooleanField(default=False)),
                         ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                         ("removed_at", models.DateTimeField(blank=True, null=True)),

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("people", "0018_labels_of_fields"),
+        ("people", "0001_squashed_0017_erase_users"),
     ]
 
     operations = [
