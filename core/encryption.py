@@ -88,7 +88,7 @@ class UndecryptableError(DomainError):
 
     @property
     def remedy(self) -> str:
-        """Return what an operator can do about a secret that this installation created and can create again."""
+        """Return what an operator can do about a secret that this installation can create again."""
         if not self.missing_key:
             return "Its key is damaged. Restore the database from a backup, or ask for help with the log."
         return (

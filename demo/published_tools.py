@@ -86,7 +86,7 @@ def _tools_after(backend: type[Backend], steps: Sequence[Mapping[str, Any]]) -> 
 
 
 def _changed(tool: Tool, step: Mapping[str, Any], backend: type[Backend]) -> Tool:
-    """Return the tool with one more version, or changed inside the current one, which the protocol forbids."""
+    """Return the tool with one more version, or with a change inside one, which the protocol forbids."""
     current, renamed = tool.editions[-1], step.get("renames", {})
 
     def widened(parameter: Parameter) -> Parameter:

@@ -58,7 +58,7 @@ class ScriptedSession(RequestMethods):
         self.passed_on.append(partial)
 
     def at_url(self, url):
-        """Use one script for all addresses; the path of a request to another address is that whole address."""
+        """Use one script for all addresses; the path of a request to another one is that whole address."""
         return _Elsewhere(self, url)
 
     def send(self, request: Request) -> Reply:

@@ -16,7 +16,7 @@ PAGE_SIZE = 50
 
 @requires(Role.VIEWER)
 def runtime_list(request: HttpRequest) -> HttpResponse:
-    """Return the list of API keys with the release that each reads, by which way, and how far behind it is."""
+    """List the API keys with the release that each reads, by which way, and how far behind it is."""
     user, query = person(request), request.GET
     key = number(query["key"]) if query.get("key") else None
     filters: dict[str, Any] = {
