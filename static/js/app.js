@@ -257,7 +257,6 @@ const follow = () => {
 on("htmx:load", () => drawTray());
 on("htmx:load", follow);
 on("DOMContentLoaded", () => {
-  document.documentElement.classList.add("has-js");
   drawTray();
   follow();
   const tab = document.querySelector(".tabs [aria-current]");

@@ -5,11 +5,12 @@ const options = () => [...list.querySelectorAll("[role=option]")];
 let request, chosen, leader, pause;
 
 const choose = (option) => {
-  chosen?.setAttribute("aria-selected", "false");
+  if (chosen) chosen.ariaSelected = false;
   chosen = option;
   field.setAttribute("aria-activedescendant", option?.id ?? "");
-  option?.setAttribute("aria-selected", "true");
-  option?.scrollIntoView({ block: "nearest" });
+  if (!option) return;
+  option.ariaSelected = true;
+  option.scrollIntoView({ block: "nearest" });
 };
 
 const load = async (query) => {

@@ -1,4 +1,5 @@
 /* The editor of a procedure: marks and completes references, goes to lines. Saving works without it. */
+const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
 const edit = (box, signal) => {
   const frame = box.closest("[data-editor]");
   const marks = frame.querySelector(".editor-marks");
@@ -7,11 +8,10 @@ const edit = (box, signal) => {
 
   const says = (element) => element.dataset.says || element.title;
   const members = (card, kind) =>
-    [...card.querySelectorAll(`[data-${kind}]`)].map((each) => ({
-      name: each.dataset[kind],
-      isRequired: "required" in each.dataset,
-      says: ("required" in each.dataset ? `${frame.dataset.required} · ` : "") + says(each),
-    }));
+    [...card.querySelectorAll(`[data-${kind}]`)].map((each) => {
+      const isRequired = "required" in each.dataset;
+      return { name: each.dataset[kind], isRequired, says: (isRequired ? `${frame.dataset.required} · ` : "") + says(each) };
+    });
   let tools = [];
   let named = new Map();
   const readTools = () => {
@@ -48,8 +48,7 @@ const edit = (box, signal) => {
     for (const match of box.value.matchAll(REFERENCE)) {
       const kind = kindOf(match);
       if (!kind) continue;
-      parts.push(box.value.slice(end, match.index));
-      parts.push(Object.assign(document.createElement("mark"), { className: kind, textContent: match[0] }));
+      parts.push(box.value.slice(end, match.index), element("mark", { className: kind, textContent: match[0] }));
       end = match.index + match[0].length;
     }
     marks.replaceChildren(...parts, box.value.slice(end), "\n");
@@ -97,17 +96,14 @@ const edit = (box, signal) => {
   const pin = (tool) => changePins(frame.dataset.pin, { tool });
   /* A check from before the pins changed is out of date. */
   box.addEventListener("htmx:beforeRequest", (event) => (check = event.detail.xhr));
-  const refuseOldCheck = ({ detail }) => {
+  on("htmx:beforeSwap", ({ detail }) => {
     if (detail.requestConfig.elt === box && detail.xhr !== check) detail.shouldSwap = false;
-  };
-  on("htmx:beforeSwap", refuseOldCheck);
+  });
 
   /* Offers: what can be completed where the caret is. */
-  const list = Object.assign(document.createElement("ul"), { className: "offers", id: "offers", hidden: true });
-  list.setAttribute("role", "listbox");
-  list.ariaLabel = frame.dataset.kinds;
+  const list = element("ul", { className: "offers", id: "offers", role: "listbox", ariaLabel: frame.dataset.kinds, hidden: true });
   frame.append(list);
-  box.setAttribute("aria-autocomplete", "list");
+  box.ariaAutoComplete = "list";
   box.setAttribute("aria-controls", "offers");
   let offers = [];
   let chosen = 0;
@@ -139,7 +135,7 @@ const edit = (box, signal) => {
     let tool = match && named.get(match[1].toLowerCase());
     if (tool) {
       const closes = box.value[to] === ")" ? "" : ")";
-      const empty = match[2] === "" && match[0].endsWith("(") ? [{ name: ")", says: frame.dataset.justTheTool, text: closes || "", from: to, to }] : [];
+      const empty = match[0].endsWith("(") ? [{ name: ")", says: frame.dataset.justTheTool, text: closes, from: to, to }] : [];
       return [...offer(match, tool.inputs, (row) => row.name + closes), ...empty];
     }
     match = before.match(/([A-Za-z_][\w-]*)\(\)\.([\w-]*)$/);
@@ -169,9 +165,9 @@ const edit = (box, signal) => {
     const bar = document.querySelector(".save-bar")?.offsetHeight ?? 0;
     const isAbove = at.bottom + list.offsetHeight + 4 > innerHeight - bar && at.top > list.offsetHeight;
     const top = isAbove ? at.top - list.offsetHeight - 4 : at.bottom + 4;
-    list.style.setProperty("top", `${top - outer.top}px`);
+    list.style.top = `${top - outer.top}px`;
     const most = outer.width - list.offsetWidth - 8;
-    list.style.setProperty("left", `${Math.max(0, Math.min(at.left - outer.left, most))}px`);
+    list.style.left = `${Math.max(0, Math.min(at.left - outer.left, most))}px`;
   };
 
   const close = () => {
@@ -181,7 +177,7 @@ const edit = (box, signal) => {
   };
   const choose = (index) => {
     chosen = (index + offers.length) % offers.length;
-    [...list.children].forEach((row, number) => row.setAttribute("aria-selected", String(number === chosen)));
+    [...list.children].forEach((row, number) => (row.ariaSelected = number === chosen));
     list.children[chosen].scrollIntoView({ block: "nearest" });
     box.setAttribute("aria-activedescendant", `offer-${chosen}`);
   };
@@ -193,10 +189,9 @@ const edit = (box, signal) => {
     }
     list.replaceChildren(
       ...offers.map((offer, number) => {
-        const row = Object.assign(document.createElement("li"), { id: `offer-${number}` });
-        row.setAttribute("role", "option");
-        row.append(Object.assign(document.createElement("span"), { className: "mono", textContent: offer.name }));
-        if (offer.says) row.append(Object.assign(document.createElement("small"), { textContent: offer.says }));
+        const row = element("li", { id: `offer-${number}`, role: "option" });
+        row.append(element("span", { className: "mono", textContent: offer.name }));
+        if (offer.says) row.append(element("small", { textContent: offer.says }));
         return row;
       }),
     );
@@ -212,7 +207,7 @@ const edit = (box, signal) => {
       askedFor = "";
       pin(offer.tool);
     }
-    if (offer.text === "" ) box.setSelectionRange(offer.to + 1, offer.to + 1);
+    if (!offer.text) box.setSelectionRange(offer.to + 1, offer.to + 1);
     show();
   };
 
@@ -227,12 +222,11 @@ const edit = (box, signal) => {
     const row = event.target.closest("li");
     if (row) take([...list.children].indexOf(row));
   });
-  const saves = (event) => {
+  on("keydown", (event) => {
     if (!(event.ctrlKey || event.metaKey) || event.key !== "s" || box.matches(":disabled")) return;
     event.preventDefault();
     box.form.requestSubmit();
-  };
-  on("keydown", saves);
+  });
   box.addEventListener("keydown", (event) => {
     if (list.hidden) return;
     const steps = { ArrowDown: 1, ArrowUp: -1 };
@@ -249,7 +243,7 @@ const edit = (box, signal) => {
     event.stopPropagation();
   });
 
-  const pressed = (event) => {
+  on("click", (event) => {
     const button = event.target.closest("#remarks-box button[formaction]");
     if (button) {
       event.preventDefault();
@@ -268,8 +262,7 @@ const edit = (box, signal) => {
     /* The name begins there, or behind an @. */
     const from = box.value.indexOf(wrong, box.selectionStart);
     if (from >= 0 && from <= box.selectionStart + 1) put(write, from, from + wrong.length);
-  };
-  on("click", pressed);
+  });
 
   /* Typed, and not kept as a draft yet. */
   box.addEventListener("input", () => (box.dataset.unsent = "true"));
@@ -279,9 +272,7 @@ const edit = (box, signal) => {
     delete box.dataset.sending;
   });
   /* Send an unsaved draft when the page is left. */
-  const leave = () => {
-    if (box.dataset.unsent) navigator.sendBeacon(box.getAttribute("hx-post"), new FormData(box.form));
-  };
+  const leave = () => box.dataset.unsent && navigator.sendBeacon(box.getAttribute("hx-post"), new FormData(box.form));
   addEventListener("pagehide", leave, { signal });
   let isDecided = false;
   /* Saving, discarding and removing decide about the text. */
@@ -305,22 +296,20 @@ const edit = (box, signal) => {
 
   if (!CSS.supports("field-sizing", "content")) {
     const grow = () => {
-      box.style.setProperty("height", "auto");
-      box.style.setProperty("height", `${box.scrollHeight}px`);
+      box.style.height = "auto";
+      box.style.height = `${box.scrollHeight}px`;
     };
     box.addEventListener("input", grow);
     grow();
   }
   draw();
-  const pinned = () => {
+  on("htmx:oobAfterSwap", () => {
     readTools();
     draw();
-  };
-  on("htmx:oobAfterSwap", pinned);
-  const returnToText = (event) => {
+  });
+  on("htmx:afterSettle", (event) => {
     if (event.target.id === "remarks-box" && document.activeElement === document.body) box.focus({ preventScroll: true });
-  };
-  on("htmx:afterSettle", returnToText);
+  });
   /* What another page leads to: #line-14. */
   const asked = /^#line-(\d{1,5})$/.exec(location.hash);
   if (asked) goTo(Number(asked[1]), 0);
