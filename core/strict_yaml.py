@@ -94,7 +94,13 @@ class _Composer:
             return
         match event:
             case yaml.ScalarEvent():
-                self._scalar(event)
+                size = 1 + len(event.value) // CHARACTERS_PER_VALUE
+                self._count(size)
+                value = event.value if self._is_key() else _resolve_scalar(event)
+                self.has_broken_parts |= isinstance(value, BrokenPart)
+                if event.anchor:
+                    self._anchors[event.anchor] = (value, size)
+                self._add(value)
             case yaml.MappingStartEvent():
                 self._start(_OpenCollection({}, self._size, event.anchor))
             case yaml.SequenceStartEvent():
@@ -113,15 +119,6 @@ class _Composer:
             case yaml.DocumentStartEvent():
                 self.documents += 1
                 self._anchors.clear()
-
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
-        size = 1 + len(event.value) // CHARACTERS_PER_VALUE
-        self._count(size)
-        value = event.value if self._is_key() else _resolve_scalar(event)
-        self.has_broken_parts |= isinstance(value, BrokenPart)
-        if event.anchor:
-            self._anchors[event.anchor] = (value, size)
-        self._add(value)
 
     def _start(self, opened: _OpenCollection) -> None:
         if self._is_key():

@@ -200,12 +200,6 @@ class StoredNumber(serializers.IntegerField):
         return instance.details.get(self.field_name)
 
 
-def _shown_detail(detail: Detail) -> serializers.Field[Any, Any, Any, Any]:
-    if detail.is_number:
-        return StoredNumber(read_only=True, allow_null=True)
-    return StoredText(read_only=True)
-
-
 class CredentialOutput(serializers.ModelSerializer[Credential]):
     """State only; there is no call that gives a secret back."""
 
@@ -224,7 +218,14 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
         read_only_fields = fields
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        details = {name: _shown_detail(detail) for name, detail in kinds.DETAILS.items()}
+        details = {
+            name: (
+                StoredNumber(read_only=True, allow_null=True)
+                if detail.is_number
+                else StoredText(read_only=True)
+            )
+            for name, detail in kinds.DETAILS.items()
+        }
         return super().get_fields() | details
 
     @extend_schema_field(ClientOutput(allow_null=True))

@@ -220,18 +220,14 @@ def parts_in(text: str) -> Parts:
     except ProtocolViolationError as error:
         raise invalid(document=str(error).replace("The reply", "This")) from None
     try:
-        return _parse_parts(document)
+        if not isinstance(document, dict):
+            raise UnreadableItemError("SHAPE", _("A definition must be a JSON object, in braces."))
+        # The page also shows a definition without a name, which only a saved definition needs.
+        if definition.name_in(document) == "":
+            return replace(definition.parts_of(definition.with_name(document, _UNNAMED)), name="")
+        return definition.parts_of(document)
     except UnreadableItemError as error:
         raise invalid(document=error.reason) from None
-
-
-def _parse_parts(document: Any) -> Parts:
-    if not isinstance(document, dict):
-        raise UnreadableItemError("SHAPE", _("A definition must be a JSON object, in braces."))
-    # The page also shows a definition without a name, which only a saved definition needs.
-    if definition.name_in(document) == "":
-        return replace(definition.parts_of(definition.with_name(document, _UNNAMED)), name="")
-    return definition.parts_of(document)
 
 
 class Editor:
@@ -281,7 +277,13 @@ class Editor:
     def entered_parts(self) -> Parts | None:
         """Return the entered definition, or None after marking the fields that are invalid."""
         if self.is_json:
-            return self._parts_from_json()
+            if not self.json.is_valid():
+                return None
+            try:
+                return parts_in(self.json.cleaned_data["document"])
+            except DomainError as error:
+                self.json.refuse(error)
+                return None
         if not all(formset.is_valid() for formset in self.rows.values()):
             return None
         if self.act == "save" and not self.form.is_valid():
@@ -292,15 +294,6 @@ class Editor:
             entries[name] = (self.form[name].value() or "").replace("\r\n", "\n").strip()
         activity = self.form["activity"].value()
         return replace(self.base, **entries, activity=None if activity == DECIDED_ELSEWHERE else activity)
-
-    def _parts_from_json(self) -> Parts | None:
-        if not self.json.is_valid():
-            return None
-        try:
-            return parts_in(self.json.cleaned_data["document"])
-        except DomainError as error:
-            self.json.refuse(error)
-            return None
 
     def refuse(self, error: DomainError) -> None:
         """Show an error of the operation at its fields."""

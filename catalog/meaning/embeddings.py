@@ -79,7 +79,10 @@ class EmbeddingsEncoder(Encoder):
     def encode(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.empty((0, self._dimensions), np.float32)
-        digests = [self._digest(text) for text in texts]
+        digests = [
+            sha256(f"{self._address} {self._model} {self._dimensions} {text[:MAX_LENGTH]}".encode()).digest()
+            for text in texts
+        ]
         stored = self._read(set(digests))
         missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in stored}
         if missing:
@@ -87,11 +90,6 @@ class EmbeddingsEncoder(Encoder):
             self._write(new_vectors)
             stored |= new_vectors
         return np.stack([stored[digest] for digest in digests])
-
-    def _digest(self, text: str) -> bytes:
-        return sha256(
-            f"{self._address} {self._model} {self._dimensions} {text[:MAX_LENGTH]}".encode()
-        ).digest()
 
     def _read(self, digests: set[bytes]) -> dict[bytes, Vectors]:
         marks = ",".join("?" * len(digests))
@@ -128,7 +126,9 @@ class EmbeddingsEncoder(Encoder):
         inputs = [text[:MAX_LENGTH] or " " for text in texts]
         try:
             reply = self._send(inputs)
-            self._note_usage(inputs, reply)
+            # A reply costs money even if its vectors are of no use.
+            sums = (len(inputs), sum(map(len, inputs)), reply.usage.total_tokens)
+            self._use_store(lambda store: store.execute("INSERT INTO request VALUES (?, ?, ?)", sums))
             vectors = self._vectors_of(reply, len(inputs))
         except ProtocolError as error:
             raise self._note_failure(error.message, error.retry_after or 0.0) from error
@@ -136,11 +136,6 @@ class EmbeddingsEncoder(Encoder):
             raise self._note_failure(f"The reply has no vectors as OpenAI describes them: {error}") from error
         self._pause, self.trouble = FIRST_PAUSE, ""
         return vectors
-
-    def _note_usage(self, texts: list[str], reply: _Reply) -> None:
-        """A reply costs money even if its vectors are of no use."""
-        sums = (len(texts), sum(map(len, texts)), reply.usage.total_tokens)
-        self._use_store(lambda store: store.execute("INSERT INTO request VALUES (?, ?, ?)", sums))
 
     def _send(self, texts: list[str]) -> _Reply:
         key = settings.SEARCH_MEANING_KEY

@@ -22,10 +22,8 @@ class UniversalSentenceEncoder(Encoder):
         super().__init__(directory)
         self._model = USE(threads=1)
         self._lock = threading.Lock()
-        self._map_table(directory / "tokens.npy")
-
-    def _map_table(self, path: Path) -> None:
-        """Map the vectors of tokens from a file: texts use a small part of these 65 MB."""
+        # Map the vectors of tokens from a file: texts use a small part of these 65 MB.
+        path = directory / "tokens.npy"
         backend = self._model._model
         np.save(path, backend.table)
         backend.table = np.load(path, mmap_mode="r")

@@ -107,7 +107,14 @@ class VectorFile:
             self._signs[place] = _signs_of(vector)
             self._keys[place] = (tool, endpoint)
         self.state = state
-        self._write_head()
+        head = VectorHead(
+            recipe=self._recipe,
+            dimensions=self._dimensions,
+            capacity=len(self._keys),
+            count=self._count,
+            state=self.state,
+        )
+        write_head(self._directory, head)
 
     def _place_of(self, tool: int) -> int:
         return int(self._places[tool]) if 0 < tool < len(self._places) else -1
@@ -127,16 +134,6 @@ class VectorFile:
             _reserve_space(self._directory / name, capacity * array.strides[0])
         self._map(capacity, "r+")
 
-    def _write_head(self) -> None:
-        head = VectorHead(
-            recipe=self._recipe,
-            dimensions=self._dimensions,
-            capacity=len(self._keys),
-            count=self._count,
-            state=self.state,
-        )
-        write_head(self._directory, head)
-
     def cosines(self, vector: npt.NDArray[np.float32], tools: Sequence[int]) -> dict[int, float]:
         """Return the cosines of those of the tools that have a vector."""
         places = {tool: place for tool in tools if (place := self._place_of(tool)) >= 0}
@@ -147,21 +144,7 @@ class VectorFile:
         self, vector: npt.NDArray[np.float32], endpoints: Collection[int] | None, limit: int
     ) -> dict[int, float]:
         """Return the cosines of the nearest tools, best first."""
-        places = self._with_similar_signs(_signs_of(vector), endpoints)
-        values = self._compare(vector, places)
-        best = np.argsort(-values)[:limit]
-        tools = self._keys["tool"][places[best]]
-        return dict(zip(tools.tolist(), values[best].tolist(), strict=True))
-
-    def _compare(
-        self, vector: npt.NDArray[np.float32], places: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float32]:
-        cosines: npt.NDArray[np.float32] = self._vectors[places].astype(np.float32) @ vector
-        return cosines
-
-    def _with_similar_signs(
-        self, signs: npt.NDArray[np.uint64], endpoints: Collection[int] | None
-    ) -> npt.NDArray[np.int64]:
+        signs = _signs_of(vector)
         different = np.empty(self._count, np.uint16)
         for start in range(0, self._count, _SCANNED):
             end = min(start + _SCANNED, self._count)
@@ -173,7 +156,16 @@ class VectorFile:
         places = np.flatnonzero(is_searched)
         if len(places) > RESCORED:
             places = places[np.argpartition(different[places], RESCORED)[:RESCORED]]
-        return places
+        values = self._compare(vector, places)
+        best = np.argsort(-values)[:limit]
+        tools = self._keys["tool"][places[best]]
+        return dict(zip(tools.tolist(), values[best].tolist(), strict=True))
+
+    def _compare(
+        self, vector: npt.NDArray[np.float32], places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        cosines: npt.NDArray[np.float32] = self._vectors[places].astype(np.float32) @ vector
+        return cosines
 
 
 def _reserve_space(path: Path, size: int) -> None:

@@ -87,32 +87,28 @@ class _Reader:
             raise unreadable(_("The file is nested more than {depth} deep.").format(depth=MAX_DEPTH))
         tag = name.removeprefix(f"{NAMESPACE} ")
         if not self.is_xliff:
-            self._check_root(tag, attributes)
+            if tag != "xliff" or not attributes.get("version", "").startswith("2."):
+                raise unreadable(_("The file is not XLIFF 2. Export it in this version."))
+            if attributes.get("trgLang") != self.language:
+                raise unreadable(
+                    _("The file's target language (trgLang) is not “{language}”.").format(
+                        language=self.language
+                    )
+                )
+            self.is_xliff = True
         elif self.member:
-            self._add_element(tag, attributes)
+            code = attributes.get("hex", "")
+            if tag == "cp" and self.member == "source" and re.fullmatch("[0-9A-Fa-f]{1,4}", code):
+                self.add_text(chr(int(code, 16)))
+            else:
+                self.problem = _("The {member} contains the element “{element}”. Write plain text.").format(
+                    member=self.member, element=tag[:40]
+                )
         elif tag == "unit":
             self.unit, self.unit_line = attributes.get("id", ""), self.parser.CurrentLineNumber
             self.texts, self.problem = {"source": [], "target": []}, ""
         elif tag in self.texts:
             self.member = tag
-
-    def _check_root(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag != "xliff" or not attributes.get("version", "").startswith("2."):
-            raise unreadable(_("The file is not XLIFF 2. Export it in this version."))
-        if attributes.get("trgLang") != self.language:
-            raise unreadable(
-                _("The file's target language (trgLang) is not “{language}”.").format(language=self.language)
-            )
-        self.is_xliff = True
-
-    def _add_element(self, tag: str, attributes: dict[str, str]) -> None:
-        code = attributes.get("hex", "")
-        if tag == "cp" and self.member == "source" and re.fullmatch("[0-9A-Fa-f]{1,4}", code):
-            self.add_text(chr(int(code, 16)))
-        else:
-            self.problem = _("The {member} contains the element “{element}”. Write plain text.").format(
-                member=self.member, element=tag[:40]
-            )
 
     def end(self, name: str) -> None:
         self.depth -= 1
@@ -120,17 +116,14 @@ class _Reader:
         if tag == self.member:
             self.member = ""
         elif tag == "unit" and self.texts:
-            self._add_unit()
-
-    def _add_unit(self) -> None:
-        source, target = ("".join(self.texts[member]) for member in ("source", "target"))
-        self.texts = {}
-        if self.problem:
-            self.contents.refuse(self.unit_line, self.problem)
-        else:
-            # A file of another program has its own ids: then the source identifies the text.
-            digest = self.unit if re.fullmatch("[0-9a-f]{64}", self.unit) else ""
-            self.contents.add(self.unit_line, digest, source, target)
+            source, target = ("".join(self.texts[member]) for member in ("source", "target"))
+            self.texts = {}
+            if self.problem:
+                self.contents.refuse(self.unit_line, self.problem)
+            else:
+                # A file of another program has its own ids: then the source identifies the text.
+                digest = self.unit if re.fullmatch("[0-9a-f]{64}", self.unit) else ""
+                self.contents.add(self.unit_line, digest, source, target)
 
     def add_text(self, text: str) -> None:
         if self.member:

@@ -21,7 +21,7 @@ from designer.pins import pinned_signatures
 from execution.activities.config_masking import masked_mock
 from execution.activities.mocks import answers, assertions, situations
 from execution.activities.mocks.answers import MockReply
-from execution.activities.mocks.assertions import ASSERTIONS, Assertion, Verdict
+from execution.activities.mocks.assertions import ASSERTIONS, Assertion
 from execution.activities.mocks.situations import SITUATIONS
 from execution.api.calls import AskOutput, CallErrorOutput, RetryOutput
 from execution.calls import masking, results
@@ -388,17 +388,16 @@ class MockJudgement(APIView):
         verdicts = mocks.check_assertions(agent, asserted, CallFilter(**values))
         document = {
             "holds": all(verdict.holds for verdict in verdicts),
-            "verdicts": [_verdict(v) for v in verdicts],
+            "verdicts": [
+                {
+                    "assertion": msgspec.to_builtins(v.assertion),
+                    "says": v.assertion.sentence,
+                    "holds": v.holds,
+                    "is_exercised": v.is_exercised,
+                    "why": v.reason,
+                    "calls": v.calls,
+                }
+                for v in verdicts
+            ],
         }
         return Response(JudgedOutput(document).data)
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "assertion": msgspec.to_builtins(verdict.assertion),
-        "says": verdict.assertion.sentence,
-        "holds": verdict.holds,
-        "is_exercised": verdict.is_exercised,
-        "why": verdict.reason,
-        "calls": verdict.calls,
-    }

@@ -88,6 +88,7 @@ def review_draft(agent: Agent, reader: User) -> DraftReview:
     last = old if newest == against else release_document.decode(newest.document) if newest else None
     is_same = last is not None and composition.is_same(draft, last)
     moved_bindings = binding_snapshots.list_moved_bindings(agent.pk, newest, draft)
+    before = token_budget.tokens_by_format(old) if old else {}
     return DraftReview(
         draft=draft,
         against=against,
@@ -97,7 +98,10 @@ def review_draft(agent: Agent, reader: User) -> DraftReview:
         is_new=not draft.is_empty and (not is_same or bool(moved_bindings)),
         changes=diff.compare_releases(old, draft),
         checks=[] if draft.is_empty else draft_checks.checks_of(facts, reader),
-        tokens=_tokens(old, draft),
+        tokens={
+            name: TokenChange(before.get(name), size)
+            for name, size in token_budget.tokens_by_format(draft).items()
+        },
         size_change=_size(draft) - (_size(old) if old else 0),
         rehearsals=list(facts.rehearsals.values()),
         readiness=list(facts.readiness),
@@ -157,10 +161,3 @@ def _can_promote(agent: Agent, draft: ReleaseDocument, release: Release) -> bool
 def _size(document: ReleaseDocument) -> int:
     """Return what all agents of the tree show: their tools in the usual format, and their procedures."""
     return sum(map(token_budget.tokens_of_agent, document.nodes))
-
-
-def _tokens(old: ReleaseDocument | None, new: ReleaseDocument) -> dict[str, TokenChange]:
-    before = token_budget.tokens_by_format(old) if old else {}
-    return {
-        name: TokenChange(before.get(name), size) for name, size in token_budget.tokens_by_format(new).items()
-    }

@@ -112,16 +112,7 @@ def question_before(request: HttpRequest) -> str:
 
 
 def says_count(page: ResultPage, kind: str = "") -> str:
-    items = _count_items(kind, page.count)
-    if page.row_count is not None and page.row_count != page.count:
-        rows = ngettext("{count} row", "{count} rows", page.row_count)
-        items = f"{items}, {rows.format(count=grouped(page.row_count))}"
-    if not page.is_more:
-        return items
-    return _("{items}, the best {count} listed").format(items=items, count=grouped(MAX_CANDIDATES))
-
-
-def _count_items(kind: str, count: int) -> str:
+    count = page.count
     match kind:
         case ItemKind.PROMPT:
             text = ngettext("{count} prompt", "{count} prompts", count)
@@ -133,7 +124,13 @@ def _count_items(kind: str, count: int) -> str:
             text = ngettext("{count} item", "{count} items", count)
         case _:
             text = ngettext("{count} tool", "{count} tools", count)
-    return text.format(count=grouped(count))
+    items = text.format(count=grouped(count))
+    if page.row_count is not None and page.row_count != page.count:
+        rows = ngettext("{count} row", "{count} rows", page.row_count)
+        items = f"{items}, {rows.format(count=grouped(page.row_count))}"
+    if not page.is_more:
+        return items
+    return _("{items}, the best {count} listed").format(items=items, count=grouped(MAX_CANDIDATES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
     """
     agent = _agent(request, slug)
     if release_changes.is_for_details(request):
-        return _changes_of_pin(request, agent, number(request.GET["change"]))
+        # Show the changes of one pin's update, which a list of many updates folds.
+        rows = upgrades.to_current(upgrades.behind_pins([agent]).filter(pk=number(request.GET["change"])))
+        return render(request, "designer/_pin_changes.html", {"upgrade": rows[0] if rows else None})
     assessed = agent_readiness.assess_default(agent)
     upgrade_list = [upgrade for upgrade in assessed.upgrades if upgrade.pin.agent_id == agent.pk]
     upgrade_list.sort(key=_rank)
@@ -191,12 +193,6 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     back = number(request.POST.get("from", ""))
     query = {"pin": pin.pk, "environment": env, "version": back} if back else {}
     return redirect(f"{page}?{urlencode(query)}")
-
-
-def _changes_of_pin(request: HttpRequest, agent: Agent, pk: int) -> HttpResponse:
-    """Show the changes of one pin's update, which a list of many updates folds."""
-    rows = upgrades.to_current(upgrades.behind_pins([agent]).filter(pk=pk))
-    return render(request, "designer/_pin_changes.html", {"upgrade": rows[0] if rows else None})
 
 
 def _rank(upgrade: Upgrade) -> tuple[bool, int]:

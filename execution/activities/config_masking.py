@@ -1,6 +1,6 @@
 """The configuration of an activity as people see it, with a mask in place of sensitive values."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from catalog.models import Activity, SensitiveValues, ToolVersion
@@ -36,7 +36,10 @@ def masked_config(config: Mapping[str, Any], interface: ToolVersion | None) -> d
     stands in for a marked input of the interface.
     """
     steps = config.get("steps", [])
-    callees = _find_callees(steps)
+    activities = {step["activity"] for step in steps if step.get("activity")}
+    rows = Activity.objects.filter(pk__in=activities).select_related("current__interface")
+    tools = {row.pk: row.current.interface.tool_id for row in rows if row.current and row.current.interface}
+    callees = [step.get("tool") or tools.get(step.get("activity", 0), 0) for step in steps]
     marks = marks_of({*callees, interface.tool_id} if interface else callees)
     if not marks:
         return dict(config)
@@ -52,14 +55,6 @@ def masked_config(config: Mapping[str, Any], interface: ToolVersion | None) -> d
             for step, callee in zip(steps, callees, strict=True)
         ]
     return masked
-
-
-def _find_callees(steps: Iterable[Mapping[str, Any]]) -> list[int]:
-    """Return the tool of each step, or of the interface of the activity that it runs; 0 if it is gone."""
-    activities = {step["activity"] for step in steps if step.get("activity")}
-    rows = Activity.objects.filter(pk__in=activities).select_related("current__interface")
-    tools = {row.pk: row.current.interface.tool_id for row in rows if row.current and row.current.interface}
-    return [step.get("tool") or tools.get(step.get("activity", 0), 0) for step in steps]
 
 
 def _masked_sources(

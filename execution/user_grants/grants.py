@@ -159,23 +159,21 @@ def forget(grant: UserGrant, *, actor: User) -> Revocation | None:
     if current is None:
         raise DomainError("not_found", "This was forgotten meanwhile.", status=404)
     grant = current
-    revoked = _revocation(grant)
+    if not grant.access_token:
+        revoked = None
+    else:
+        client = Grant.objects.filter(credential=grant.credential_id).select_related("credential").first()
+        if client is None:
+            why_not = "Pegboard's client there was removed before."
+            revoked = Revocation(grant, "", grant.provider, agent=grant.end_user.agent, why_not=why_not)
+        else:
+            revoked = revocation.prepare_users(grant, client, partial(decrypted, grant))
     facts = {"provider": grant.provider, "endpoint": grant.endpoint_id, "state": grant.state}
     audit.record(actor, "forget", grant, before=facts, agent=grant.end_user.agent)
     UserGrant.objects.filter(pk=grant.pk).delete()
     if not grant.end_user.grants.exists():
         grant.end_user.delete()
     return revoked.after_commit(actor) if revoked else None
-
-
-def _revocation(grant: UserGrant) -> Revocation | None:
-    if not grant.access_token:
-        return None
-    client = Grant.objects.filter(credential=grant.credential_id).select_related("credential").first()
-    if client is None:
-        why_not = "Pegboard's client there was removed before."
-        return Revocation(grant, "", grant.provider, agent=grant.end_user.agent, why_not=why_not)
-    return revocation.prepare_users(grant, client, partial(decrypted, grant))
 
 
 def decrypted(grant: UserGrant, column: str) -> Secret:

@@ -55,17 +55,6 @@ def fits(template: str, uri: str) -> bool:
         return False
     # The positions in the address where the parts so far can end.
     ends = {0}
-    for part in _parts(template):
-        if isinstance(part, _Expression):
-            ends = _ends_of_expression(part.operator, uri, ends)
-        else:
-            ends = {end + len(part) for end in ends if uri.startswith(part, end)}
-        if not ends:
-            return False
-    return len(uri) in ends
-
-
-def _parts(template: str) -> list[str | _Expression]:
     parts: list[str | _Expression] = []
     end = 0
     for match in _EXPRESSION.finditer(template):
@@ -73,7 +62,14 @@ def _parts(template: str) -> list[str | _Expression]:
             parts.append(literal)
         parts.append(_Expression(match[1]))
         end = match.end()
-    return [*parts, template[end:]] if end < len(template) else parts
+    for part in [*parts, template[end:]] if end < len(template) else parts:
+        if isinstance(part, _Expression):
+            ends = _ends_of_expression(part.operator, uri, ends)
+        else:
+            ends = {end + len(part) for end in ends if uri.startswith(part, end)}
+        if not ends:
+            return False
+    return len(uri) in ends
 
 
 def _ends_of_expression(operator: str, uri: str, starts: set[int]) -> set[int]:

@@ -109,7 +109,20 @@ def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant
 
 
 def check(grant: Grant) -> None:
-    faults = {**_faulty_texts(grant), **_faulty_addresses(grant), **_faulty_choices(grant)}
+    faults: dict[str, str] = {}
+    for name, max_length in MAX_LENGTHS.items():
+        text = getattr(grant, name)
+        if len(text) > max_length or not _PRINTABLE.fullmatch(text):
+            faults[name] = _("Give up to {maximum} plain characters on one line.").format(
+                maximum=number_format(max_length, force_grouping=True)
+            )
+    if not grant.client_id:
+        faults["client_id"] = _("Give the client id that the vendor issued.")
+    if grant.scope and not _SCOPE.fullmatch(grant.scope):
+        faults["scope"] = _("Give the scopes with spaces between them.")
+    if grant.resource and not _RESOURCE.fullmatch(grant.resource):
+        faults["resource"] = _("Give a whole address without #, or nothing.")
+    faults |= _faulty_addresses(grant) | _faulty_choices(grant)
     if reason := _faulty_parameters(grant.parameters):
         faults["parameters"] = reason
     if faults:
@@ -220,23 +233,6 @@ def _tidied(given: Mapping[str, Any]) -> dict[str, Any]:
     if "scope" in tidy:
         tidy["scope"] = " ".join(tidy["scope"].split())
     return tidy
-
-
-def _faulty_texts(grant: Grant) -> dict[str, str]:
-    faults = {}
-    for name, max_length in MAX_LENGTHS.items():
-        text = getattr(grant, name)
-        if len(text) > max_length or not _PRINTABLE.fullmatch(text):
-            faults[name] = _("Give up to {maximum} plain characters on one line.").format(
-                maximum=number_format(max_length, force_grouping=True)
-            )
-    if not grant.client_id:
-        faults["client_id"] = _("Give the client id that the vendor issued.")
-    if grant.scope and not _SCOPE.fullmatch(grant.scope):
-        faults["scope"] = _("Give the scopes with spaces between them.")
-    if grant.resource and not _RESOURCE.fullmatch(grant.resource):
-        faults["resource"] = _("Give a whole address without #, or nothing.")
-    return faults
 
 
 def _faulty_addresses(grant: Grant) -> dict[str, str]:
