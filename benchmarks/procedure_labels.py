@@ -11,7 +11,14 @@ from typing import Any
 
 from designer.procedures import lint
 from designer.procedures.lint import Elsewhere, Issue
-from designer.procedures.references import KnownAgent, KnownInput, KnownOutput, KnownTool, Vocabulary, parse
+from designer.procedures.references import (
+    KnownAgent,
+    KnownInput,
+    KnownOutput,
+    Vocabulary,
+    VocabularyTool,
+    parse,
+)
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
 SETS = tuple(
@@ -60,7 +67,7 @@ def remarks_about(procedure: dict[str, Any], boxes: dict[str, Any]) -> list[Issu
 
 def _vocabulary_of(box: dict[str, Any]) -> Vocabulary:
     tools = [
-        KnownTool(
+        VocabularyTool(
             pin=number,
             name=tool["name"],
             description=tool["description"],

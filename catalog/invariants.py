@@ -46,7 +46,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class BrokenInvariant:
     """`examples` are the first few of the `count` things that break the claim."""
 
     claim: Claim
@@ -64,7 +64,7 @@ def claims() -> Iterator[Claim]:
             yield from import_module(f"{app.name}.invariants").CLAIMS
 
 
-def check(only: Collection[str] = ()) -> list[Breach]:
+def check(only: Collection[str] = ()) -> list[BrokenInvariant]:
     """Yield the breaches of all claims. Raises database errors."""
     breaches = []
     for claim in claims():
@@ -73,7 +73,7 @@ def check(only: Collection[str] = ()) -> list[Breach]:
         broken = iter(claim.broken())
         examples = tuple(islice(broken, EXAMPLES))
         if examples:
-            breaches.append(Breach(claim, len(examples) + sum(1 for _ in broken), examples))
+            breaches.append(BrokenInvariant(claim, len(examples) + sum(1 for _ in broken), examples))
     return breaches
 
 

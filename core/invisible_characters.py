@@ -13,29 +13,31 @@ from typing import NamedTuple
 from core.unassigned_characters import UNASSIGNED as _UNASSIGNED
 
 
-class Kind(NamedTuple):
+class CharacterKind(NamedTuple):
     code: str
     description: str
 
 
-TAG = Kind("TAG_CHARACTERS", "letters of an alphabet that cannot be seen")
-BIDI = Kind("BIDI_CONTROL", "a character that turns the order of the letters around")
-MARK = Kind("DIRECTION_MARK", "an invisible mark of writing direction")
-ZERO_WIDTH = Kind("ZERO_WIDTH", "a character without width")
-HYPHEN = Kind("SOFT_HYPHEN", "a hyphen that is not drawn")
-SELECTOR = Kind("VARIATION_SELECTOR", "an invisible variation selector")
-SMUGGLED = Kind("VARIATION_SELECTORS", "variation selectors in a row, which can hold hidden text")
-COMBINING = Kind("COMBINING_MARK", "a mark that is drawn over a letter and that no ordinary text has")
-FILLER = Kind("FILLER", "a filler that looks like nothing")
-ESCAPE = Kind("TERMINAL_ESCAPE", "the beginning of a command to a terminal")
-ERASING = Kind("ERASING_CONTROL", "a control character that can erase or cut text")
-CONTROL = Kind("CONTROL_CHARACTER", "a control character")
-PRIVATE = Kind("PRIVATE_USE", "a character without an agreed meaning")
-SURROGATE = Kind("SURROGATE", "half a character")
-NONCHARACTER = Kind("NONCHARACTER", "a code point that is no character")
-UNASSIGNED = Kind("UNASSIGNED", "a code point that is no character yet")
-SEPARATOR = Kind("LINE_SEPARATOR", "an invisible line separator")
-SPACE = Kind("UNUSUAL_SPACE", "a space that is not the usual one")
+TAG = CharacterKind("TAG_CHARACTERS", "letters of an alphabet that cannot be seen")
+BIDI = CharacterKind("BIDI_CONTROL", "a character that turns the order of the letters around")
+MARK = CharacterKind("DIRECTION_MARK", "an invisible mark of writing direction")
+ZERO_WIDTH = CharacterKind("ZERO_WIDTH", "a character without width")
+HYPHEN = CharacterKind("SOFT_HYPHEN", "a hyphen that is not drawn")
+SELECTOR = CharacterKind("VARIATION_SELECTOR", "an invisible variation selector")
+SMUGGLED = CharacterKind("VARIATION_SELECTORS", "variation selectors in a row, which can hold hidden text")
+COMBINING = CharacterKind(
+    "COMBINING_MARK", "a mark that is drawn over a letter and that no ordinary text has"
+)
+FILLER = CharacterKind("FILLER", "a filler that looks like nothing")
+ESCAPE = CharacterKind("TERMINAL_ESCAPE", "the beginning of a command to a terminal")
+ERASING = CharacterKind("ERASING_CONTROL", "a control character that can erase or cut text")
+CONTROL = CharacterKind("CONTROL_CHARACTER", "a control character")
+PRIVATE = CharacterKind("PRIVATE_USE", "a character without an agreed meaning")
+SURROGATE = CharacterKind("SURROGATE", "half a character")
+NONCHARACTER = CharacterKind("NONCHARACTER", "a code point that is no character")
+UNASSIGNED = CharacterKind("UNASSIGNED", "a code point that is no character yet")
+SEPARATOR = CharacterKind("LINE_SEPARATOR", "an invisible line separator")
+SPACE = CharacterKind("UNUSUAL_SPACE", "a space that is not the usual one")
 
 KINDS = (
     *(TAG, BIDI, MARK, ZERO_WIDTH, HYPHEN, SELECTOR, SMUGGLED, FILLER, ESCAPE, ERASING, CONTROL, PRIVATE),
@@ -43,7 +45,7 @@ KINDS = (
 )
 
 # First and last code point. Pinned here, because the Unicode version of the interpreter changes.
-_TABLE: tuple[tuple[int, int, Kind], ...] = (
+_TABLE: tuple[tuple[int, int, CharacterKind], ...] = (
     (0x00, 0x00, ERASING),
     (0x01, 0x07, CONTROL),
     (0x08, 0x08, ERASING),
@@ -162,12 +164,12 @@ _DRAWN = frozenset("0123456789#*©®™‼⁉\u2139〰〽㊗㊙")
 
 
 class Found(NamedTuple):
-    kind: Kind
+    kind: CharacterKind
     start: int
     end: int
 
 
-def kind_of(character: str) -> Kind | None:
+def kind_of(character: str) -> CharacterKind | None:
     point = ord(character)
     first, last, kind = RANGES[bisect_right(_FIRSTS, point) - 1]
     return kind if first <= point <= last else None
@@ -193,7 +195,7 @@ def hidden(text: str) -> Iterator[Found]:
             start = end
 
 
-def _is_needed(text: str, index: int, kind: Kind) -> bool:
+def _is_needed(text: str, index: int, kind: CharacterKind) -> bool:
     if kind not in (ZERO_WIDTH, SELECTOR, COMBINING):
         return False
     point = ord(text[index])

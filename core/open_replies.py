@@ -129,7 +129,7 @@ def add(
     return str(name)
 
 
-def find(name: str, origin: str) -> "OpenReply | None":
+def find(name: str, origin: str) -> "StoredReply | None":
     """Return the open reply with this name and origin, and extend it by `OPEN_SECONDS`; None if it is not
     open."""
     try:
@@ -143,7 +143,7 @@ def find(name: str, origin: str) -> "OpenReply | None":
             return None
         broker.expire(_key(reply_id, _WANTED), OPEN_SECONDS)
         broker.expire(_key(reply_id, "head"), HEAD_SECONDS)
-        return OpenReply(reply_id, head)
+        return StoredReply(reply_id, head)
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
         logger.warning("open reply %s cannot be read: %s", name, exc)
         return None
@@ -175,7 +175,7 @@ def find_facts(name: str, origin: str) -> Mapping[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class OpenReply:
+class StoredReply:
     """An open reply, for the process that continues with it."""
 
     name: UUID

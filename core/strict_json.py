@@ -62,13 +62,13 @@ class PartialDocument:
         """Return code and reason when the item holds a value that cannot be read or stored."""
         return unstorable(item) if self.is_suspect else None
 
-    def answer_in(self, part: Any) -> "Answer":
+    def answer_in(self, part: Any) -> "AnswerDocument":
         """Return a part of the document as the result of a call. Raises as `repaired` does."""
-        return repaired(part) if self.is_suspect else Answer(_storable(part))
+        return repaired(part) if self.is_suspect else AnswerDocument(_storable(part))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerDocument:
     """The document of a reply to a call. is_repaired: characters in it were replaced."""
 
     value: Any
@@ -85,7 +85,7 @@ def require_list(reply: Reply) -> PartialDocument:
     return loads_list(_body(reply))
 
 
-def require_answer(reply: Reply) -> Answer:
+def require_answer(reply: Reply) -> AnswerDocument:
     """Return the document of a reply to a call. Raises ProtocolViolationError."""
     return loads_answer(_body(reply))
 
@@ -163,7 +163,7 @@ def _parts(body: bytes, error: ProtocolViolationError, repeated: Callable[[str],
         raise error from None
 
 
-def loads_answer(body: bytes) -> Answer:
+def loads_answer(body: bytes) -> AnswerDocument:
     """Parse the reply to a call, and replace in strings what cannot be stored: NUL, half of a surrogate
     pair, and bytes that are not UTF-8. The tool has run, so its result must not be lost."""
     try:
@@ -180,11 +180,11 @@ def loads_answer(body: bytes) -> Answer:
         except ProtocolViolationError:
             raise error from None
     if not may_hold_unstorable(body):
-        return Answer(value)
+        return AnswerDocument(value)
     return repaired(value)
 
 
-def repaired(value: Any) -> Answer:
+def repaired(value: Any) -> AnswerDocument:
     """Return the value with a replacement for each character that cannot be stored.
 
     Raises ProtocolViolationError for other values that cannot be stored.
@@ -205,7 +205,7 @@ def repaired(value: Any) -> Answer:
                 return [repair(entry, depth + 1) for entry in part]
         return part
 
-    return Answer(_storable(repair(value, 0)), is_repaired)
+    return AnswerDocument(_storable(repair(value, 0)), is_repaired)
 
 
 def _storable(value: Any) -> Any:

@@ -14,7 +14,7 @@ PROCEDURES = Path(__file__).parent / "procedures"
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
+class DemoVendor:
     slug: str
     name: str
     homepage: str
@@ -32,7 +32,7 @@ class Vendor:
 
 VENDORS = tuple(
     sorted(
-        (Vendor(**world(path.stem)["vendor"]) for path in FOLDER.glob("*.json")),
+        (DemoVendor(**world(path.stem)["vendor"]) for path in FOLDER.glob("*.json")),
         key=lambda vendor: vendor.port_offset,
     )
 )

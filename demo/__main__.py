@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from demo import VENDORS, Vendor
+from demo import VENDORS, DemoVendor
 from demo.a2t_server import A2tServer
 from demo.acp_server import AcpServer
 from demo.bank import QuillmoorBank
@@ -22,7 +22,7 @@ from demo.published_tools import PublishedTools, StateFileError
 from demo.signatures import Backend, requirements_of
 from demo.travel import Northwind
 from demo.weather import Fairweather
-from demo.web import Port, Server
+from demo.web import Port, VendorServer
 from demo.workshop import DOCUMENT, Workshop
 
 BACKENDS: dict[str, type[Backend]] = {
@@ -35,36 +35,36 @@ BACKENDS: dict[str, type[Backend]] = {
 }
 
 
-def published_tools_of(vendor: Vendor, state: Path | None) -> PublishedTools:
+def published_tools_of(vendor: DemoVendor, state: Path | None) -> PublishedTools:
     keeps = vendor.publishes and state is not None
     return PublishedTools(
         BACKENDS[vendor.slug], state=state / f"{vendor.slug}.json" if keeps and state else None
     )
 
 
-def a2t_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
+def a2t_server(port: Port, vendor: DemoVendor, state: Path | None) -> VendorServer:
     return A2tServer(port, vendor, published_tools_of(vendor, state))
 
 
-def oxp_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
+def oxp_server(port: Port, vendor: DemoVendor, state: Path | None) -> VendorServer:
     backend = BACKENDS[vendor.slug]
     return OxpServer(port, vendor, PublishedTools(backend), requirements_of(backend))
 
 
-def mcp_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
+def mcp_server(port: Port, vendor: DemoVendor, state: Path | None) -> VendorServer:
     return McpServer(port, vendor, Museum(), TOOLS)
 
 
-def acp_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
+def acp_server(port: Port, vendor: DemoVendor, state: Path | None) -> VendorServer:
     return AcpServer(port, vendor)
 
 
-def openapi_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
+def openapi_server(port: Port, vendor: DemoVendor, state: Path | None) -> VendorServer:
     return OpenApiServer(port, vendor, DOCUMENT, Workshop())
 
 
 # By protocol: what listens on a port for a vendor, with a folder for what has been published.
-SERVERS: dict[str, Callable[[Port, Vendor, Path | None], Server]] = {
+SERVERS: dict[str, Callable[[Port, DemoVendor, Path | None], VendorServer]] = {
     "a2t": a2t_server,
     "acp": acp_server,
     "mcp": mcp_server,
@@ -73,7 +73,7 @@ SERVERS: dict[str, Callable[[Port, Vendor, Path | None], Server]] = {
 }
 
 
-def open_servers(ports: Sequence[Port], state: Path | None) -> list[Server]:
+def open_servers(ports: Sequence[Port], state: Path | None) -> list[VendorServer]:
     """`ports` has one for each vendor, in the order of `VENDORS`."""
     if state:
         state.mkdir(parents=True, exist_ok=True)

@@ -7,12 +7,12 @@ from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
-from demo import Vendor, page
+from demo import DemoVendor, page
 from demo.calls import CannotDoError, InvalidArgumentsError
-from demo.membership import Membership
+from demo.membership import MemberArea
 from demo.published_tools import PublishedTools
-from demo.signatures import Tool, wire
-from demo.web import HTML, Port, Request, Response, Server, as_json, if_changed, whole_number
+from demo.signatures import DemoTool, wire
+from demo.web import HTML, DemoRequest, Port, Response, VendorServer, as_json, if_changed, whole_number
 
 DEFAULT_PAGE_SIZE = 25
 MAX_PAGE_SIZE = 100
@@ -32,18 +32,18 @@ class RequestError(Exception):
 class A2tApi:
     """Answers requests to one vendor; knows nothing of sockets."""
 
-    def __init__(self, vendor: Vendor, published_tools: PublishedTools) -> None:
+    def __init__(self, vendor: DemoVendor, published_tools: PublishedTools) -> None:
         self.vendor = vendor
         self.published_tools = published_tools
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: DemoRequest) -> Response:
         try:
             response = self._routed(request)
         except RequestError as exc:
             return as_json(exc.document, exc.status)
         return if_changed(request, response) if request.method == "GET" else response
 
-    def _routed(self, request: Request) -> Response:
+    def _routed(self, request: DemoRequest) -> Response:
         matches = [(method, run, m) for method, path, run in ROUTES if (m := path.fullmatch(request.path))]
         if not matches:
             raise RequestError(404, "not_found", "There is nothing at this address.")
@@ -52,17 +52,17 @@ class A2tApi:
                 return run(self, request, *(unquote(group) for group in match.groups()))
         raise RequestError(405, "method_not_allowed", f"This address takes {matches[0][0]}.")
 
-    def list_tools(self, request: Request) -> Response:
+    def list_tools(self, request: DemoRequest) -> Response:
         cursor = request.query.get("pageCursor", "").lower()
         remaining = [t for t in self.published_tools.tools.values() if t.id > cursor]
         items, paging = page_of(remaining, request, lambda t: t.id)
         return as_json({"items": [wire(t, t.current_version) for t in items], "paging": paging})
 
-    def show_tool(self, request: Request, tool_id: str) -> Response:
+    def show_tool(self, request: DemoRequest, tool_id: str) -> Response:
         tool = self._tool(tool_id)
         return as_json(wire(tool, tool.current_version))
 
-    def list_versions(self, request: Request, tool_id: str) -> Response:
+    def list_versions(self, request: DemoRequest, tool_id: str) -> Response:
         tool = self._tool(tool_id)
         cursor = request.query.get("pageCursor") or str(tool.current_version + 1)
         older_than = whole_number(cursor)
@@ -71,11 +71,11 @@ class A2tApi:
         items, paging = page_of(range(min(older_than - 1, tool.current_version), 0, -1), request, str)
         return as_json({"items": [wire(tool, version) for version in items], "paging": paging})
 
-    def show_version(self, request: Request, tool_id: str, version: str) -> Response:
+    def show_version(self, request: DemoRequest, tool_id: str, version: str) -> Response:
         tool = self._tool(tool_id)
         return as_json(wire(tool, version_of(tool, version)))
 
-    def invoke(self, request: Request, tool_id: str, version: str = "") -> Response:
+    def invoke(self, request: DemoRequest, tool_id: str, version: str = "") -> Response:
         tool = self._tool(tool_id)
         number = version_of(tool, version) if version else None
         try:
@@ -86,24 +86,24 @@ class A2tApi:
             raise RequestError(422, exc.code, exc.message) from exc
         return as_json({"output_parameters": [{"name": n, "value": v} for n, v in outputs.items()]})
 
-    def show_page(self, request: Request) -> Response:
+    def show_page(self, request: DemoRequest) -> Response:
         return Response(
             HTTPStatus.OK, page.render(self.vendor, self.published_tools).encode(), HTML, page.HEADERS
         )
 
-    def publish(self, request: Request) -> Response:
+    def publish(self, request: DemoRequest) -> Response:
         self._refuse_other_sites(request)
         news = (
             self.published_tools.publish() or "Everything has been published. POST /demo/reset starts over."
         )
         return self._after_news(request, news)
 
-    def reset(self, request: Request) -> Response:
+    def reset(self, request: DemoRequest) -> Response:
         self._refuse_other_sites(request)
         self.published_tools.start_over()
         return self._after_news(request, "Started over: the tools are as they were at first.")
 
-    def _after_news(self, request: Request, news: str) -> Response:
+    def _after_news(self, request: DemoRequest, news: str) -> Response:
         # Browsers go back to the page; scripts get the state.
         if "text/html" in request.headers.get("accept", ""):
             return Response(HTTPStatus.SEE_OTHER, headers={"Location": "/"})
@@ -116,7 +116,7 @@ class A2tApi:
             }
         )
 
-    def _refuse_other_sites(self, request: Request) -> None:
+    def _refuse_other_sites(self, request: DemoRequest) -> None:
         """Raises RequestError for a press that comes from a page of another site."""
         if not self.vendor.publishes:
             raise RequestError(404, "not_found", f"{self.vendor.name} publishes nothing on request.")
@@ -124,7 +124,7 @@ class A2tApi:
         if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
             raise RequestError(403, "other_site", "Only this server's own page may press this button.")
 
-    def _tool(self, tool_id: str) -> Tool:
+    def _tool(self, tool_id: str) -> DemoTool:
         tool = self.published_tools.find(tool_id)
         if tool is None:
             raise RequestError(
@@ -148,7 +148,7 @@ ROUTES: tuple[Route, ...] = (
 
 
 def page_of(
-    rest: Sequence[T], request: Request, cursor: Callable[[T], str]
+    rest: Sequence[T], request: DemoRequest, cursor: Callable[[T], str]
 ) -> tuple[Sequence[T], dict[str, object]]:
     """The first items of `rest`, and the paging member; the cursor is that of the last item shown."""
     page_size = whole_number(request.query.get("pageLimit") or str(DEFAULT_PAGE_SIZE))
@@ -159,14 +159,14 @@ def page_of(
     return rest[:limit], {"pageLimit": limit, **more}
 
 
-def version_of(tool: Tool, text: str) -> int:
+def version_of(tool: DemoTool, text: str) -> int:
     version = whole_number(text)
     if not version or version > tool.current_version:
         raise RequestError(404, "version_not_found", f"{tool.name} has no version {text}.")
     return version
 
 
-def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
+def arguments_in(body: bytes, tool: DemoTool) -> list[tuple[str, object]]:
     """Return the tool's name, and names and values in the order of the request. A name may occur twice.
     Raises RequestError."""
     try:
@@ -180,7 +180,7 @@ def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
     return values
 
 
-class A2tServer(Server):
-    def __init__(self, port: Port, vendor: Vendor, published_tools: PublishedTools) -> None:
+class A2tServer(VendorServer):
+    def __init__(self, port: Port, vendor: DemoVendor, published_tools: PublishedTools) -> None:
         api = A2tApi(vendor, published_tools)
-        super().__init__(port, Membership(api) if vendor.has_members else api)
+        super().__init__(port, MemberArea(api) if vendor.has_members else api)

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from demo import Vendor, page
-from demo.agency import AGENTS, Agent, Failure, Question, Result, Step
-from demo.web import HTML, Port, Request, Response, Server, as_json
+from demo import DemoVendor, page
+from demo.agency import AGENTS, Agent, RunFailure, RunInterrupt, RunResult, Step
+from demo.web import HTML, DemoRequest, Port, Response, VendorServer, as_json
 
 MAX_KEPT_RUNS = 500
 EVENTS = "text/event-stream"
@@ -32,7 +32,7 @@ class AgentError(Exception):
 
 
 @dataclass
-class Run:
+class AgentRun:
     agent: Agent
     creation: dict[str, Any]
     run_id: str = field(default_factory=lambda: str(uuid4()))
@@ -53,7 +53,7 @@ class Run:
     def take(self, step: Step) -> None:
         self.step = step
         self.updated_at = now()
-        self.status = {Result: "success", Question: "interrupted", Failure: "error"}[type(step)]
+        self.status = {RunResult: "success", RunInterrupt: "interrupted", RunFailure: "error"}[type(step)]
 
     def wire(self) -> dict[str, Any]:
         return {
@@ -67,23 +67,23 @@ class Run:
 
     def output(self) -> dict[str, Any]:
         match self.step:
-            case Result(values):
+            case RunResult(values):
                 return {"type": "result", "values": values}
-            case Question(kind, payload):
+            case RunInterrupt(kind, payload):
                 return {"type": "interrupt", "interrupt": {"interrupt_type": kind, **payload}}
-            case Failure(code, text):
+            case RunFailure(code, text):
                 return {"type": "error", "run_id": self.run_id, "errcode": code, "description": text}
         return {"type": "error", "run_id": self.run_id, "errcode": 0, "description": "The run was cancelled."}
 
 
 class AcpApi:
-    def __init__(self, vendor: Vendor, agents: tuple[Agent, ...] = AGENTS) -> None:
+    def __init__(self, vendor: DemoVendor, agents: tuple[Agent, ...] = AGENTS) -> None:
         self.vendor = vendor
         self.agents = {agent.id: agent for agent in agents}
-        self.runs: OrderedDict[str, Run] = OrderedDict()
+        self.runs: OrderedDict[str, AgentRun] = OrderedDict()
         self.lock = threading.RLock()
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: DemoRequest) -> Response:
         try:
             with self.lock:
                 for method, path, run in ROUTES:
@@ -93,7 +93,7 @@ class AcpApi:
         except AgentError as exc:
             return as_json(exc.message, exc.status)
 
-    def search(self, request: Request) -> Response:
+    def search(self, request: DemoRequest) -> Response:
         filters = body_of(request)
         limit, offset = (bounded(filters, member) for member in LIMITS)
         agents = [
@@ -103,29 +103,29 @@ class AcpApi:
         ]
         return as_json(agents[offset : offset + limit])
 
-    def show_agent(self, request: Request, agent_id: str) -> Response:
+    def show_agent(self, request: DemoRequest, agent_id: str) -> Response:
         agent = self._agent(agent_id)
         return as_json({"agent_id": agent.id, "metadata": metadata(agent)})
 
-    def describe(self, request: Request, agent_id: str) -> Response:
+    def describe(self, request: DemoRequest, agent_id: str) -> Response:
         agent = self._agent(agent_id)
         return as_json({"metadata": metadata(agent), "specs": agent.specs})
 
-    def create(self, request: Request) -> Response:
+    def create(self, request: DemoRequest) -> Response:
         return as_json(self._started(request).wire())
 
-    def create_and_wait(self, request: Request) -> Response:
+    def create_and_wait(self, request: DemoRequest) -> Response:
         run = self._started(request)
         return as_json({"run": run.wire(), "output": run.output()})
 
-    def create_and_stream(self, request: Request) -> Response:
+    def create_and_stream(self, request: DemoRequest) -> Response:
         run = self._started(request)
         if not (run.agent.specs["capabilities"].get("streaming") or {}).get("values"):
             raise AgentError(422, "This agent does not stream.")
         stream = "".join(event(number, update) for number, update in enumerate(updates_of(run)))
         return Response(HTTPStatus.OK, stream.encode(), EVENTS)
 
-    def search_runs(self, request: Request) -> Response:
+    def search_runs(self, request: DemoRequest) -> Response:
         filters = body_of(request)
         limit, offset = (bounded(filters, member) for member in LIMITS)
         marks = filters.get("metadata") or {}
@@ -138,16 +138,16 @@ class AcpApi:
         ]
         return as_json(runs[offset : offset + limit])
 
-    def show_run(self, request: Request, run_id: str) -> Response:
+    def show_run(self, request: DemoRequest, run_id: str) -> Response:
         return as_json(self._run(run_id).wire())
 
-    def wait(self, request: Request, run_id: str) -> Response:
+    def wait(self, request: DemoRequest, run_id: str) -> Response:
         run = self._run(run_id)
         return as_json({"run": run.wire(), "output": run.output()})
 
-    def resume(self, request: Request, run_id: str) -> Response:
+    def resume(self, request: DemoRequest, run_id: str) -> Response:
         run = self._run(run_id)
-        if run.status != "interrupted" or not isinstance(run.step, Question):
+        if run.status != "interrupted" or not isinstance(run.step, RunInterrupt):
             raise AgentError(409, "The run does not wait for an answer.")
         answer = body_of(request)
         interrupts = {interrupt["interrupt_type"]: interrupt for interrupt in run.agent.specs["interrupts"]}
@@ -155,17 +155,17 @@ class AcpApi:
         run.take(run.agent.resume(run.input_values, run.config, answer))
         return as_json(run.wire())
 
-    def cancel(self, request: Request, run_id: str) -> Response:
+    def cancel(self, request: DemoRequest, run_id: str) -> Response:
         run = self._run(run_id)
         if run.status in ("pending", "interrupted"):
             run.status, run.step = "error", None
         return Response(HTTPStatus.NO_CONTENT)
 
-    def delete(self, request: Request, run_id: str) -> Response:
+    def delete(self, request: DemoRequest, run_id: str) -> Response:
         del self.runs[self._run(run_id).run_id]
         return Response(HTTPStatus.NO_CONTENT)
 
-    def show_page(self, request: Request) -> Response:
+    def show_page(self, request: DemoRequest) -> Response:
         rows = "".join(f"<li>{agent.name} {agent.version}: {agent.description}</li>" for agent in AGENTS)
         text = PAGE.format(name=self.vendor.name, blurb=self.vendor.blurb, rows=rows)
         return Response(HTTPStatus.OK, text.encode(), HTML, page.HEADERS)
@@ -175,17 +175,17 @@ class AcpApi:
             raise AgentError(404, "There is no such agent.")
         return self.agents[agent_id]
 
-    def _run(self, run_id: str) -> Run:
+    def _run(self, run_id: str) -> AgentRun:
         if run_id not in self.runs:
             raise AgentError(404, "There is no such run.")
         return self.runs[run_id]
 
-    def _started(self, request: Request) -> Run:
+    def _started(self, request: DemoRequest) -> AgentRun:
         creation = body_of(request)
         agent = self._agent(str(creation.get("agent_id") or next(iter(self.agents))))
         creation.setdefault("input", {})
         check(creation["input"], agent.specs["input"], "input")
-        run = Run(agent, creation)
+        run = AgentRun(agent, creation)
         check(run.config, agent.specs["config"], "config")
         self.runs[run.run_id] = run
         while len(self.runs) > MAX_KEPT_RUNS:
@@ -224,7 +224,7 @@ def metadata(agent: Agent) -> dict[str, Any]:
     return {"ref": {"name": agent.name, "version": agent.version}, "description": agent.description}
 
 
-def body_of(request: Request) -> dict[str, Any]:
+def body_of(request: DemoRequest) -> dict[str, Any]:
     try:
         body = json.loads(request.body or b"{}")
     except (ValueError, RecursionError) as exc:
@@ -267,7 +267,7 @@ def event(number: int, update: Mapping[str, Any]) -> str:
     return f"id: {number}\nevent: agent_event\ndata: {json.dumps(update)}\n\n"
 
 
-def updates_of(run: Run) -> Iterator[dict[str, Any]]:
+def updates_of(run: AgentRun) -> Iterator[dict[str, Any]]:
     for values in run.agent.drafts(run.input_values, run.config):
         yield {"type": "values", "run_id": run.run_id, "status": "pending", "values": values}
     output = run.output()
@@ -275,6 +275,6 @@ def updates_of(run: Run) -> Iterator[dict[str, Any]]:
     yield {**output, "type": kind, "run_id": run.run_id, "status": run.status}
 
 
-class AcpServer(Server):
-    def __init__(self, port: Port, vendor: Vendor) -> None:
+class AcpServer(VendorServer):
+    def __init__(self, port: Port, vendor: DemoVendor) -> None:
         super().__init__(port, AcpApi(vendor))

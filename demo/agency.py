@@ -17,27 +17,27 @@ TOWNS: list[str] = WORLD["records"]["towns"]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RunResult:
     values: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RunInterrupt:
     kind: str
     payload: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RunFailure:
     code: int
     text: str
 
 
-Step = Result | Question | Failure
+Step = RunResult | RunInterrupt | RunFailure
 Values = dict[str, Any]
 
 
-class Described:
+class AgentDescription:
     """The description of an agent, from `about`, its part of the vendor's world."""
 
     about: dict[str, Any]
@@ -52,7 +52,7 @@ class Described:
         cls.description, cls.specs = cls.about["description"], cls.about["specs"]
 
 
-class LetterWriter(Described):
+class LetterWriter(AgentDescription):
     about = WORLD["agents"]["letters"]
 
     def start(self, given: Values, config: Values) -> Step:
@@ -62,11 +62,11 @@ class LetterWriter(Described):
         if answer.get("approved") is True:
             arrives = today() + timedelta(days=2)
             letter = self.letter(given, config)
-            return Result({"letter": letter, "posted": True, "arrives_on": str(arrives)})
+            return RunResult({"letter": letter, "posted": True, "arrives_on": str(arrives)})
         if changes := answer.get("changes"):
             given["about"] = f"{given['about']}. {changes}"
             return self._show_draft(given, config)
-        return Result({"letter": self.letter(given, config), "posted": False})
+        return RunResult({"letter": self.letter(given, config), "posted": False})
 
     def drafts(self, given: Values, config: Values) -> Iterator[Values]:
         """The letter as it grows, paragraph by paragraph."""
@@ -75,7 +75,7 @@ class LetterWriter(Described):
 
     def _show_draft(self, given: Values, config: Values) -> Step:
         message = f"May this letter to {given['to']} be posted?"
-        return Question("approval", {"message": message, "letter": self.letter(given, config)})
+        return RunInterrupt("approval", {"message": message, "letter": self.letter(given, config)})
 
     def letter(self, given: Values, config: Values) -> str:
         tone = config.get("tone", "PLAIN")
@@ -86,12 +86,12 @@ class LetterWriter(Described):
         return "\n\n".join([hello, *body, f"{bye}, {config.get('signed', 'the Bellwether desk')}"])
 
 
-class JourneyPlanner(Described):
+class JourneyPlanner(AgentDescription):
     about = WORLD["agents"]["journeys"]
 
     def start(self, given: Values, config: Values) -> Step:
         if given["nights"] > 21:
-            return Failure(21, "Journeys of more than 21 nights are planned by people, not by this agent.")
+            return RunFailure(21, "Journeys of more than 21 nights are planned by people, not by this agent.")
         if given["wish"].title() in TOWNS:
             town = given["wish"].title()
             stops = 2 if config.get("pace") == "BRISK" else 1
@@ -101,12 +101,12 @@ class JourneyPlanner(Described):
                 for night in range(given["nights"])
             ]
             days = [f"Train from {given['start']} to {town}.", *stay, f"Train back to {given['start']}."]
-            return Result(
+            return RunResult(
                 {"days": days, "total_cents": 9_000 * given["nights"] + number(4_000, 30_000, town)}
             )
         towns = [town for town in TOWNS if number(0, 2, given["wish"], town)] or TOWNS
         question = f"Which of these shall it be for “{given['wish']}”?"
-        return Question("choice", {"question": question, "towns": towns})
+        return RunInterrupt("choice", {"question": question, "towns": towns})
 
     def resume(self, given: Values, config: Values, answer: Values) -> Step:
         given["wish"] = str(answer.get("town", ""))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import date, time
 
-from demo.signatures import Edition, Parameter, Tool
+from demo.signatures import DemoTool, Edition, ParameterText
 
 # The protocol's largest int if a tool states none.
 DEFAULT_MAX_INT = 65535
@@ -42,7 +42,7 @@ class CannotDoError(Exception):
 
 
 def call(
-    tool: Tool, edition: Edition, backend: object, given: Sequence[tuple[str, object]]
+    tool: DemoTool, edition: Edition, backend: object, given: Sequence[tuple[str, object]]
 ) -> dict[str, object]:
     """Outputs by wire name, only those that this edition declares."""
     try:
@@ -75,7 +75,7 @@ def checked(edition: Edition, given: Sequence[tuple[str, object]]) -> dict[str, 
     return arguments
 
 
-def _complaint(parameter: Parameter, value: object) -> str:
+def _complaint(parameter: ParameterText, value: object) -> str:
     """Return the fault of a value, "" if there is none."""
     expected, type_name = PYTHON_TYPES.get(parameter.type, (str, "text"))
     # A bool is an int to isinstance(), so that True would pass for a number of days.

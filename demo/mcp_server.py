@@ -10,10 +10,10 @@ from html import escape
 from http import HTTPStatus
 from typing import Any
 
-from demo import Vendor
+from demo import DemoVendor
 from demo.calls import CannotDoError
-from demo.museum import Museum, Question, Tool
-from demo.web import HTML, Port, Request, Response, Server, as_json
+from demo.museum import Elicitation, Museum, MuseumTool
+from demo.web import HTML, DemoRequest, Port, Response, VendorServer, as_json
 
 PATH = "/mcp"
 MODERN = "2026-07-28"
@@ -33,7 +33,7 @@ It offers {count} tools to MCP clients at <code>{path}</code>.</p>
 POLICY = {"Content-Security-Policy": "default-src 'none'; img-src data:", "X-Content-Type-Options": "nosniff"}
 
 
-class RpcError(Exception):
+class AnsweredError(Exception):
     """A request that gets an error for an answer."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
@@ -43,13 +43,13 @@ class RpcError(Exception):
 
 
 class McpApi:
-    def __init__(self, vendor: Vendor, museum: Museum, tools: Sequence[Tool]) -> None:
+    def __init__(self, vendor: DemoVendor, museum: Museum, tools: Sequence[MuseumTool]) -> None:
         self.vendor = vendor
         self.museum = museum
         self.tools = {tool.name: tool for tool in tools}
         self.sessions: dict[str, None] = {}
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: DemoRequest) -> Response:
         if request.path == "/" and request.method == "GET":
             tools = "".join(
                 f"<li><code>{escape(tool.name)}</code> {escape(tool.document['title'])}</li>"
@@ -79,10 +79,10 @@ class McpApi:
             if request.headers.get("mcp-protocol-version", "") > HANDSHAKE:
                 return self._modern(request, message)
             return self._handshake(request, message)
-        except RpcError as exc:
+        except AnsweredError as exc:
             return as_json({"jsonrpc": "2.0", "id": number, "error": exc.document}, exc.status)
 
-    def _modern(self, request: Request, message: Mapping[str, Any]) -> Response:
+    def _modern(self, request: DemoRequest, message: Mapping[str, Any]) -> Response:
         method, params = message["method"], message["params"]
         check_envelope(request, method, params)
         match method:
@@ -94,10 +94,10 @@ class McpApi:
             case "tools/call":
                 return self._call_tool(request, message, is_modern=True)
             case _:
-                raise RpcError(-32601, f"There is no method {method} here.")
+                raise AnsweredError(-32601, f"There is no method {method} here.")
         return reply(message, {"resultType": "complete", **result})
 
-    def _handshake(self, request: Request, message: Mapping[str, Any]) -> Response:
+    def _handshake(self, request: DemoRequest, message: Mapping[str, Any]) -> Response:
         method, params = message["method"], message["params"]
         if method == "initialize":
             # The oldest session ends, so that sessions that clients never end do not fill the memory.
@@ -121,24 +121,24 @@ class McpApi:
                 return reply(message, self._list_tools(params))
             case "tools/call":
                 return self._call_tool(request, message, is_modern=False)
-        raise RpcError(-32601, f"There is no method {method} here.")
+        raise AnsweredError(-32601, f"There is no method {method} here.")
 
     def _list_tools(self, params: Mapping[str, Any]) -> dict[str, Any]:
         tools = list(self.tools.values())
         cursor = params.get("cursor", "after:0")
         start = cursor.removeprefix("after:") if isinstance(cursor, str) else ""
         if not start.isdecimal() or not 0 <= int(start) < len(tools):
-            raise RpcError(-32602, "This cursor is not one that this server gave out.")
+            raise AnsweredError(-32602, "This cursor is not one that this server gave out.")
         end = int(start) + PAGE_SIZE
         more = {"nextCursor": f"after:{end}"} if end < len(tools) else {}
         return {"tools": [tool.document for tool in tools[int(start) : end]], **more}
 
-    def _call_tool(self, request: Request, message: Mapping[str, Any], *, is_modern: bool) -> Response:
+    def _call_tool(self, request: DemoRequest, message: Mapping[str, Any], *, is_modern: bool) -> Response:
         params = message["params"]
         tool = self.tools.get(params.get("name", ""))
         arguments = params.get("arguments", {})
         if tool is None or not isinstance(arguments, dict):
-            raise RpcError(-32602, "There is no such tool, or its arguments are no object.")
+            raise AnsweredError(-32602, "There is no such tool, or its arguments are no object.")
         if is_modern:
             check_mirrored(request, tool, arguments)
         result = self._run(tool, arguments, answers_in(params), is_modern=is_modern)
@@ -147,7 +147,7 @@ class McpApi:
         return streamed(message, result) if tool.takes_time else reply(message, result)
 
     def _run(
-        self, tool: Tool, arguments: Mapping[str, Any], answers: Mapping[str, Any], *, is_modern: bool
+        self, tool: MuseumTool, arguments: Mapping[str, Any], answers: Mapping[str, Any], *, is_modern: bool
     ) -> dict[str, Any]:
         if wrong := complaints(tool.inputs, arguments):
             return failure("; ".join(wrong))
@@ -155,7 +155,7 @@ class McpApi:
             outcome = tool.run(self.museum, arguments, answers)
         except CannotDoError as exc:
             return failure(exc.message)
-        if isinstance(outcome, Question):
+        if isinstance(outcome, Elicitation):
             # The earlier revision asks over a stream of its own, which this server does not open.
             if not is_modern:
                 return failure(f"{outcome.message} Please call the museum.")
@@ -165,8 +165,8 @@ class McpApi:
         return {"content": [text(json.dumps(outcome))], "structuredContent": dict(outcome)}
 
 
-class McpServer(Server):
-    def __init__(self, port: Port, vendor: Vendor, museum: Museum, tools: Sequence[Tool]) -> None:
+class McpServer(VendorServer):
+    def __init__(self, port: Port, vendor: DemoVendor, museum: Museum, tools: Sequence[MuseumTool]) -> None:
         super().__init__(port, McpApi(vendor, museum, tools))
 
 
@@ -174,36 +174,36 @@ def parsed(body: bytes) -> dict[str, Any]:
     try:
         message = json.loads(body)
     except (ValueError, RecursionError) as exc:
-        raise RpcError(-32700, "The body is not JSON.") from exc
+        raise AnsweredError(-32700, "The body is not JSON.") from exc
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-        raise RpcError(-32600, "The body must be one JSON-RPC request or notification.")
+        raise AnsweredError(-32600, "The body must be one JSON-RPC request or notification.")
     if not isinstance(message.setdefault("params", {}), dict):
-        raise RpcError(-32602, "params must be an object.")
+        raise AnsweredError(-32602, "params must be an object.")
     return message
 
 
-def check_envelope(request: Request, method: str, params: Mapping[str, Any]) -> None:
+def check_envelope(request: DemoRequest, method: str, params: Mapping[str, Any]) -> None:
     meta = params.get("_meta")
     version = meta.get(f"{META}protocolVersion") if isinstance(meta, dict) else None
     if not isinstance(meta, dict) or version is None or f"{META}clientCapabilities" not in meta:
-        raise RpcError(-32602, "_meta must name the protocol version and the client's capabilities.")
+        raise AnsweredError(-32602, "_meta must name the protocol version and the client's capabilities.")
     if version != MODERN:
         data = {"supported": [MODERN, HANDSHAKE], "requested": version}
-        raise RpcError(-32022, "This version is not supported.", data)
+        raise AnsweredError(-32022, "This version is not supported.", data)
     expected = {"mcp-protocol-version": version, "mcp-method": method}
     if method == "tools/call":
         expected["mcp-name"] = params.get("name", "")
     for header, value in expected.items():
         if plain(request.headers.get(header)) != value:
-            raise RpcError(-32020, f"The header {header} does not say what the body says.")
+            raise AnsweredError(-32020, f"The header {header} does not say what the body says.")
 
 
-def check_mirrored(request: Request, tool: Tool, arguments: Mapping[str, Any]) -> None:
+def check_mirrored(request: DemoRequest, tool: MuseumTool, arguments: Mapping[str, Any]) -> None:
     for name, schema in tool.inputs["properties"].items():
         if header := schema.get("x-mcp-header"):
             value = arguments.get(name)
             if plain(request.headers.get(f"mcp-param-{header.lower()}")) != value:
-                raise RpcError(-32020, f"The header Mcp-Param-{header} does not say what {name} says.")
+                raise AnsweredError(-32020, f"The header Mcp-Param-{header} does not say what {name} says.")
 
 
 def plain(value: str | None) -> str | None:
@@ -262,7 +262,7 @@ def answers_in(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def input_required(question: Question) -> dict[str, Any]:
+def input_required(question: Elicitation) -> dict[str, Any]:
     params = {"mode": "form", "message": question.message, "requestedSchema": question.form}
     return {
         "resultType": "input_required",

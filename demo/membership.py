@@ -20,7 +20,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl, quote, unquote_plus, urlencode, urlsplit
 
 from demo import page
-from demo.web import HTML, Api, Request, Response, as_json
+from demo.web import HTML, Api, DemoRequest, Response, as_json
 
 # No secret: it is shown on the vendor's page, for people who want to try.
 CLIENT_ID, CLIENT_SECRET = "pegboard", "fair-weather-friends"
@@ -59,7 +59,7 @@ CONSENT = """<!doctype html>
 """
 
 
-class OAuthError(Exception):
+class TokenError(Exception):
     def __init__(self, error: str, description: str, status: int = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(description)
         self.status = status
@@ -67,7 +67,7 @@ class OAuthError(Exception):
 
 
 @dataclass
-class SignIn:
+class MemberSession:
     """All tokens of one consent. `current` is the only refresh token that still counts."""
 
     scope: str
@@ -85,20 +85,20 @@ class Code:
 
 
 @dataclass
-class Membership:
+class MemberArea:
     """A server in front of `behind`, for members. It forgets everything when it stops."""
 
     behind: Api
     codes: dict[str, Code] = field(default_factory=dict)
-    refresh: dict[str, SignIn] = field(default_factory=dict)
-    access: dict[str, tuple[float, SignIn | None]] = field(default_factory=dict)
+    refresh: dict[str, MemberSession] = field(default_factory=dict)
+    access: dict[str, tuple[float, MemberSession | None]] = field(default_factory=dict)
     clients: dict[str, str] = field(default_factory=lambda: {CLIENT_ID: CLIENT_SECRET})
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.vendor = self.behind.vendor
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: DemoRequest) -> Response:
         if request.path == PREFIX or request.path.startswith(f"{PREFIX}/"):
             return self._members(request)
         try:
@@ -120,11 +120,11 @@ class Membership:
                     return as_json(_server(_base(request)))
                 case "GET", "/.well-known/oauth-protected-resource/members":
                     return as_json(_resource(_base(request)))
-        except OAuthError as error:
+        except TokenError as error:
             return as_json(error.document, error.status)
         return self.behind.answer(request)
 
-    def _members(self, request: Request) -> Response:
+    def _members(self, request: DemoRequest) -> Response:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         with self.lock:
             ends, sign_in = self.access.get(token, (0.0, None))
@@ -136,13 +136,13 @@ class Membership:
             return replace(answer, headers={"WWW-Authenticate": challenge})
         return self.behind.answer(replace(request, path=request.path.removeprefix(PREFIX) or "/"))
 
-    def _consent(self, request: Request) -> Response:
+    def _consent(self, request: DemoRequest) -> Response:
         query = request.query
         back = query.get("redirect_uri", "")
         if query.get("client_id") not in self.clients or urlsplit(back).hostname not in LOOPBACK:
-            raise OAuthError("invalid_request", "Only a client on this machine may ask, by its right name.")
+            raise TokenError("invalid_request", "Only a client on this machine may ask, by its right name.")
         if query.get("code_challenge_method") != "S256" or not query.get("code_challenge"):
-            raise OAuthError("invalid_request", "Sign-ins need PKCE with S256.")
+            raise TokenError("invalid_request", "Sign-ins need PKCE with S256.")
         code = secrets.token_urlsafe(24)
         scope = " ".join(word for word in query.get("scope", "").split() if word in SCOPES)
         with self.lock:
@@ -163,7 +163,7 @@ class Membership:
         )
         return Response(HTTPStatus.OK, text.encode(), HTML, page.HEADERS)
 
-    def _token(self, request: Request) -> Response:
+    def _token(self, request: DemoRequest) -> Response:
         form = self._form_of_a_client(request)
         with self.lock:
             match form.get("grant_type"):
@@ -178,26 +178,26 @@ class Membership:
                     if sign_in and sign_in.current != token:
                         sign_in.is_over = True
                     if sign_in is None or sign_in.is_over:
-                        raise OAuthError("invalid_grant", "This sign-in is over.")
+                        raise TokenError("invalid_grant", "This sign-in is over.")
                     return self._issued(sign_in, sign_in.scope)
-        raise OAuthError("unsupported_grant_type", "This way of asking is not known here.")
+        raise TokenError("unsupported_grant_type", "This way of asking is not known here.")
 
-    def _form_of_a_client(self, request: Request) -> Mapping[str, str]:
+    def _form_of_a_client(self, request: DemoRequest) -> Mapping[str, str]:
         form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
         if _client(request.headers.get("authorization", ""), form) not in set(self.clients.items()):
             description = "The client id or the secret is wrong."
-            raise OAuthError("invalid_client", description, HTTPStatus.UNAUTHORIZED)
+            raise TokenError("invalid_client", description, HTTPStatus.UNAUTHORIZED)
         return form
 
-    def _registered(self, request: Request) -> Response:
+    def _registered(self, request: DemoRequest) -> Response:
         """Any program on this machine gets a client of its own, which is forgotten when this stops."""
         try:
             metadata = json.loads(request.body)
             addresses = [urlsplit(str(address)) for address in metadata["redirect_uris"]]
         except (ValueError, TypeError, KeyError):
-            raise OAuthError("invalid_client_metadata", "Say where to come back to.") from None
+            raise TokenError("invalid_client_metadata", "Say where to come back to.") from None
         if not addresses or any(address.hostname not in LOOPBACK for address in addresses):
-            raise OAuthError("invalid_redirect_uri", "Only clients on this machine register here.")
+            raise TokenError("invalid_redirect_uri", "Only clients on this machine register here.")
         client = {"client_id": f"guest-{secrets.token_hex(4)}", "client_secret": secrets.token_urlsafe(24)}
         with self.lock:
             self.clients[client["client_id"]] = client["client_secret"]
@@ -209,13 +209,13 @@ class Membership:
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         answer = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         if code is None or code.ends < time.monotonic() or code.challenge != answer:
-            raise OAuthError("invalid_grant", "The code is over, or belongs to another client.")
+            raise TokenError("invalid_grant", "The code is over, or belongs to another client.")
         if (code.redirect_uri, code.resource) != (form.get("redirect_uri"), form.get("resource", "")):
-            raise OAuthError("invalid_grant", "The code was given for another address.")
-        sign_in = SignIn(code.scope)
+            raise TokenError("invalid_grant", "The code was given for another address.")
+        sign_in = MemberSession(code.scope)
         return self._issued(sign_in, sign_in.scope)
 
-    def _issued(self, sign_in: SignIn | None, scope: str) -> Response:
+    def _issued(self, sign_in: MemberSession | None, scope: str) -> Response:
         access = secrets.token_urlsafe(24)
         now = time.monotonic()
         # Access tokens that have ended are forgotten here, so that they do not pile up.
@@ -233,7 +233,7 @@ class Membership:
         return replace(as_json(document), headers={"Cache-Control": "no-store"})
 
 
-def _base(request: Request) -> str:
+def _base(request: DemoRequest) -> str:
     return f"http://{request.headers.get('host', '127.0.0.1')}"
 
 

@@ -16,7 +16,7 @@ Arguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Elicitation:
     """A question instead of a result. The call continues once a user has filled in `form`."""
 
     name: str
@@ -24,7 +24,7 @@ class Question:
     form: dict[str, Any]
 
 
-Result = Mapping[str, Any] | list[dict[str, Any]] | Question
+Result = Mapping[str, Any] | list[dict[str, Any]] | Elicitation
 
 
 def object_of(number_of_it: int) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Museum:
         language = "English"
         if given["people"] > RECORDS["largest_group"]:
             if "guide" not in answers:
-                return Question(
+                return Elicitation(
                     "guide",
                     f"Groups of more than {RECORDS['largest_group']} get a guide. In which language?",
                     {
@@ -134,7 +134,7 @@ def day_of(text: str) -> date:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class MuseumTool:
     """`document` is the tool as MCP lists it. `run` gets arguments that fit `inputs`, and the answers to what
     it asked before.
     """
@@ -154,5 +154,6 @@ class Tool:
 
 
 TOOLS = [
-    Tool(spec, getattr(Museum, spec["name"]), spec["name"] in WORLD["slow_tools"]) for spec in WORLD["tools"]
+    MuseumTool(spec, getattr(Museum, spec["name"]), spec["name"] in WORLD["slow_tools"])
+    for spec in WORLD["tools"]
 ]

@@ -10,9 +10,9 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from demo import Vendor
+from demo import DemoVendor
 from demo.calls import CannotDoError, UnusableValueError
-from demo.web import HTML, Port, Request, Response, Server, as_json, if_changed
+from demo.web import HTML, DemoRequest, Port, Response, VendorServer, as_json, if_changed
 from demo.workshop import KEY, Workshop
 
 DOCUMENT_PATH = "/openapi.json"
@@ -37,7 +37,7 @@ class BadRequestError(Exception):
 
 
 class OpenApiApi:
-    def __init__(self, vendor: Vendor, document: dict[str, Any], backend: Workshop) -> None:
+    def __init__(self, vendor: DemoVendor, document: dict[str, Any], backend: Workshop) -> None:
         self.vendor = vendor
         self.document = document
         self.backend = backend
@@ -54,7 +54,7 @@ class OpenApiApi:
                     complete_operation = {**operation, "parameters": [*shared, *own_parameters]}
                     yield method.upper(), pattern, complete_operation
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: DemoRequest) -> Response:
         if request.path == DOCUMENT_PATH:
             return if_changed(request, as_json(self.document))
         if request.path == "/":
@@ -80,7 +80,7 @@ class OpenApiApi:
             HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", f"This address takes {matches[0][0]}."
         )
 
-    def _answer(self, operation: Operation, request: Request, in_path: Mapping[str, str]) -> Response:
+    def _answer(self, operation: Operation, request: DemoRequest, in_path: Mapping[str, str]) -> Response:
         if operation.get("security") and request.headers.get("x-workshop-key") != KEY:
             return _error_response(
                 HTTPStatus.UNAUTHORIZED, "no_key", "Send the workshop's key in X-Workshop-Key."
@@ -105,7 +105,7 @@ def _error_response(status: int, code: str, message: str) -> Response:
     return as_json({"code": code, "message": message}, status)
 
 
-def arguments(operation: Operation, request: Request, in_path: Mapping[str, str]) -> dict[str, Any]:
+def arguments(operation: Operation, request: DemoRequest, in_path: Mapping[str, str]) -> dict[str, Any]:
     """Return the values in path, query and headers, by the names of the backend's arguments."""
     query = parse_qsl(request.query_string, keep_blank_values=True)
     values: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def typed(name: str, text: str, schema: Mapping[str, Any]) -> Any:
     return text
 
 
-def body_of(operation: Operation, request: Request, document: Mapping[str, Any]) -> dict[str, Any]:
+def body_of(operation: Operation, request: DemoRequest, document: Mapping[str, Any]) -> dict[str, Any]:
     if "requestBody" not in operation:
         return {}
     ((media, described),) = operation["requestBody"]["content"].items()
@@ -186,7 +186,7 @@ def body_of(operation: Operation, request: Request, document: Mapping[str, Any])
     return {**values, **value}
 
 
-def read_parts(request: Request) -> dict[str, Any]:
+def read_parts(request: DemoRequest) -> dict[str, Any]:
     head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode()
     message = BytesParser(policy=HTTP).parsebytes(head + request.body)
     parts = {str(part.get_param("name", header="content-disposition")): part for part in message.iter_parts()}
@@ -210,6 +210,6 @@ def followed(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[
     return target
 
 
-class OpenApiServer(Server):
-    def __init__(self, port: Port, vendor: Vendor, document: dict[str, Any], backend: Workshop) -> None:
+class OpenApiServer(VendorServer):
+    def __init__(self, port: Port, vendor: DemoVendor, document: dict[str, Any], backend: Workshop) -> None:
         super().__init__(port, OpenApiApi(vendor, document, backend))

@@ -11,11 +11,11 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
-from demo import Vendor, page
+from demo import DemoVendor, page
 from demo.calls import CannotDoError, InvalidArgumentsError
 from demo.published_tools import PublishedTools
-from demo.signatures import Edition, Parameter, Tool
-from demo.web import HTML, Port, Request, Response, Server, as_json, if_changed
+from demo.signatures import DemoTool, Edition, ParameterText
+from demo.web import HTML, DemoRequest, Port, Response, VendorServer, as_json, if_changed
 
 MAX_KEPT_CALLS = 1000
 TYPES = {"int": "integer", "boolean": "boolean", "enum": "string", "string": "string"}
@@ -39,7 +39,7 @@ class OxpApi:
 
     def __init__(
         self,
-        vendor: Vendor,
+        vendor: DemoVendor,
         published_tools: PublishedTools,
         requirements: Mapping[str, Mapping[str, Any]],
         *,
@@ -53,7 +53,7 @@ class OxpApi:
         self.calls: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self.lock = threading.Lock()
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: DemoRequest) -> Response:
         response = as_json({"message": "There is nothing at this address."}, HTTPStatus.NOT_FOUND)
         for method, path, run in ROUTES:
             if method == request.method and (match := path.fullmatch(request.path)):
@@ -64,10 +64,10 @@ class OxpApi:
             response.status, response.body, response.content_type, {**response.headers, **headers}
         )
 
-    def health(self, request: Request) -> Response:
+    def health(self, request: DemoRequest) -> Response:
         return as_json({"status": "ready"})
 
-    def list_tools(self, request: Request) -> Response:
+    def list_tools(self, request: DemoRequest) -> Response:
         items = [
             definition(t, v, self.requirements)
             for t in self.published_tools.tools.values()
@@ -76,7 +76,7 @@ class OxpApi:
         marked = {"$schema": "urn:oxp:1.0"} if self.wraps else {}
         return if_changed(request, as_json({**marked, "items": items}))
 
-    def call(self, request: Request) -> Response:
+    def call(self, request: DemoRequest) -> Response:
         try:
             body = self._body(request)
             tool, version = self._tool(body["tool_id"])
@@ -100,7 +100,7 @@ class OxpApi:
             document = {"message": "Some inputs cannot be used.", "parameter_errors": exc.fields}
             return as_json(document, HTTPStatus.UNPROCESSABLE_ENTITY)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: DemoRequest) -> dict[str, Any]:
         try:
             body = json.loads(request.body)
         except (ValueError, RecursionError) as exc:
@@ -112,7 +112,7 @@ class OxpApi:
             raise NotRunError(f'The body misses the required member "{member}".')
         return body
 
-    def _tool(self, wanted: str) -> tuple[Tool, int]:
+    def _tool(self, wanted: str) -> tuple[DemoTool, int]:
         name, version_suffix, _ = wanted.partition("@")
         tool, version_match = (
             self.published_tools.tools.get(name),
@@ -149,7 +149,7 @@ class OxpApi:
             if secret["id"] not in secret_ids:
                 raise NotRunError(f"The secret {secret['id']} is missing.")
 
-    def _run(self, tool: Tool, version: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _run(self, tool: DemoTool, version: int, given: Mapping[str, Any]) -> dict[str, Any]:
         started = time.monotonic()
         try:
             outputs = self.published_tools.invoke(tool, version, list(given.items()))
@@ -158,20 +158,20 @@ class OxpApi:
             result = {"success": False, "error": tool_error(exc)}
         return {"duration": round((time.monotonic() - started) * 1000, 3), **result}
 
-    def show_grant(self, request: Request, provider: str) -> Response:
+    def show_grant(self, request: DemoRequest, provider: str) -> Response:
         done = provider in self.granted
         state = "Tools may use it." if done else "A tool asks to act for you."
         text = GRANT.format(vendor=escape(self.vendor.name), provider=escape(provider), state=state)
         return Response(HTTPStatus.OK, text.encode(), HTML, page.HEADERS)
 
-    def grant(self, request: Request, provider: str) -> Response:
+    def grant(self, request: DemoRequest, provider: str) -> Response:
         self.granted.add(provider[:100])
         return Response(HTTPStatus.SEE_OTHER, headers={"Location": request.path})
 
-    def check_grant(self, request: Request, provider: str) -> Response:
+    def check_grant(self, request: DemoRequest, provider: str) -> Response:
         return as_json({"status": "completed" if provider in self.granted else "pending"})
 
-    def show_page(self, request: Request) -> Response:
+    def show_page(self, request: DemoRequest) -> Response:
         return Response(
             HTTPStatus.OK, page.render(self.vendor, self.published_tools).encode(), HTML, page.HEADERS
         )
@@ -189,7 +189,7 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-def versions_of(tool: Tool) -> range:
+def versions_of(tool: DemoTool) -> range:
     return range(1, tool.current_version + 1)
 
 
@@ -197,7 +197,7 @@ def version_text(number: int) -> str:
     return f"1.{number - 1}.0"
 
 
-def definition(tool: Tool, number: int, requirements: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def definition(tool: DemoTool, number: int, requirements: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     edition = tool.editions[number - 1]
     needs = {"requirements": requirements[tool.id]} if tool.id in requirements else {}
     return {
@@ -220,7 +220,7 @@ def output_schema(edition: Edition) -> dict[str, Any] | None:
     return object_schema(edition.outputs) | {"required": []}
 
 
-def object_schema(parameters: tuple[Parameter, ...]) -> dict[str, Any]:
+def object_schema(parameters: tuple[ParameterText, ...]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {parameter.name: schema(parameter) for parameter in parameters},
@@ -229,7 +229,7 @@ def object_schema(parameters: tuple[Parameter, ...]) -> dict[str, Any]:
     }
 
 
-def schema(parameter: Parameter) -> dict[str, Any]:
+def schema(parameter: ParameterText) -> dict[str, Any]:
     property_schema: dict[str, Any] = {"type": TYPES[parameter.type]} if parameter.type in TYPES else {}
     values = "; ".join(f"{choice.name}: {choice.description}" for choice in parameter.choices)
     if text := " ".join(part for part in (parameter.description, values) if part):
@@ -258,11 +258,11 @@ def challenge(provider: str, host: str) -> dict[str, str]:
     return {"id": provider, "url": url, "check_url": f"{url}/status"}
 
 
-class OxpServer(Server):
+class OxpServer(VendorServer):
     def __init__(
         self,
         port: Port,
-        vendor: Vendor,
+        vendor: DemoVendor,
         published_tools: PublishedTools,
         requirements: Mapping[str, Mapping[str, Any]],
     ) -> None:

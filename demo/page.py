@@ -2,7 +2,7 @@
 
 from html import escape
 
-from demo import Vendor
+from demo import DemoVendor
 from demo.published_tools import PublishedTools
 
 HEADERS = {
@@ -59,7 +59,7 @@ PUBLISHING = """<h2>Publish something</h2>
 {news}"""
 
 
-def render(vendor: Vendor, published_tools: PublishedTools) -> str:
+def render(vendor: DemoVendor, published_tools: PublishedTools) -> str:
     tools = sorted(published_tools.tools.values(), key=lambda t: t.name)
     rows = [f"<tr><td><code>{escape(t.name)}</code></td><td>{t.current_version}</td></tr>" for t in tools]
     return PAGE.format(

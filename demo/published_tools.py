@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.calls import call
-from demo.signatures import Backend, Choice, Parameter, Tool, parameter_of, tools_of
+from demo.signatures import Backend, Choice, DemoTool, ParameterText, parameter_of, tools_of
 
 
 class StateFileError(Exception):
@@ -42,7 +42,7 @@ class PublishedTools:
             step["says"].format(version=versions.get(step["tool"])) for step in self.steps[: self.steps_taken]
         ]
 
-    def find(self, tool_id: str) -> Tool | None:
+    def find(self, tool_id: str) -> DemoTool | None:
         # A UUID may come in capital letters.
         return self.tools.get(tool_id.lower())
 
@@ -62,7 +62,7 @@ class PublishedTools:
             self._remember()
 
     def invoke(
-        self, tool: Tool, version: int | None, given: Sequence[tuple[str, object]]
+        self, tool: DemoTool, version: int | None, given: Sequence[tuple[str, object]]
     ) -> dict[str, object]:
         edition = tool.editions[(version or tool.current_version) - 1]
         with self._lock:
@@ -76,7 +76,7 @@ class PublishedTools:
             fresh.replace(self._state)
 
 
-def _tools_after(backend: type[Backend], steps: Sequence[Mapping[str, Any]]) -> dict[str, Tool]:
+def _tools_after(backend: type[Backend], steps: Sequence[Mapping[str, Any]]) -> dict[str, DemoTool]:
     offered = {tool.name: tool for tool in tools_of(backend)}
     for step in steps:
         before = offered.pop(step["tool"])
@@ -85,11 +85,11 @@ def _tools_after(backend: type[Backend], steps: Sequence[Mapping[str, Any]]) -> 
     return {tool.id: tool for tool in sorted(offered.values(), key=lambda tool: tool.id)}
 
 
-def _changed(tool: Tool, step: Mapping[str, Any], backend: type[Backend]) -> Tool:
+def _changed(tool: DemoTool, step: Mapping[str, Any], backend: type[Backend]) -> DemoTool:
     """Return the tool with one more version, or with a change inside one, which the protocol forbids."""
     current, renamed = tool.editions[-1], step.get("renames", {})
 
-    def widened(parameter: Parameter) -> Parameter:
+    def widened(parameter: ParameterText) -> ParameterText:
         more = step.get("adds_choices", {}).get(parameter.key, {})
         choices = (*parameter.choices, *(Choice(name, text) for name, text in more.items()))
         return replace(parameter, name=renamed.get(parameter.key, parameter.name), choices=choices)

@@ -27,7 +27,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class ParameterText:
     """`key` stays the same when `name` changes: it is the wire id and the answering function's argument."""
 
     key: str
@@ -41,7 +41,7 @@ class Parameter:
     max_length: int | None = None
     since: int = 1
 
-    def as_of(self, version: int) -> "Parameter":
+    def as_of(self, version: int) -> "ParameterText":
         return replace(self, choices=tuple(c for c in self.choices if c.since <= version))
 
 
@@ -50,12 +50,12 @@ class Edition:
     """The content of one version of a tool."""
 
     description: str
-    inputs: tuple[Parameter, ...]
-    outputs: tuple[Parameter, ...]
+    inputs: tuple[ParameterText, ...]
+    outputs: tuple[ParameterText, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class DemoTool:
     """`run` takes the vendor's backend and arguments by key; it gives the newest version's outputs by key."""
 
     id: str
@@ -73,11 +73,11 @@ class Tool:
         number = version or self.current_version
         return self.editions[number - 1] if number <= self.current_version else None
 
-    def revised(self, **changes: Any) -> "Tool":
+    def revised(self, **changes: Any) -> "DemoTool":
         """Return the tool with one more version: the current one with `changes`."""
         return replace(self, editions=(*self.editions, replace(self.editions[-1], **changes)))
 
-    def overwritten(self, **changes: Any) -> "Tool":
+    def overwritten(self, **changes: Any) -> "DemoTool":
         """Return the tool with `changes` made inside the current version, which the protocol forbids."""
         return replace(self, editions=(*self.editions[:-1], replace(self.editions[-1], **changes)))
 
@@ -87,7 +87,7 @@ def key_of(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).lower()
 
 
-def parameter_of(given: str | dict[str, Any], world: World) -> Parameter:
+def parameter_of(given: str | dict[str, Any], world: World) -> ParameterText:
     """Read a parameter of a world's file. A text in its place names one of the world's `parameters`, as a
     text in the
     place of choices names some of its `choices`.
@@ -96,7 +96,7 @@ def parameter_of(given: str | dict[str, Any], world: World) -> Parameter:
     choices = spec.get("choices", {})
     editions = {"1": world["choices"][choices] if isinstance(choices, str) else choices}
     editions |= spec.get("widened", {})
-    return Parameter(
+    return ParameterText(
         key=key_of(spec["name"]),
         name=spec["name"],
         type=spec["type"],
@@ -114,7 +114,7 @@ def parameter_of(given: str | dict[str, Any], world: World) -> Parameter:
     )
 
 
-def tool_of(name: str, world: World, run: Callable[..., Outputs]) -> Tool:
+def tool_of(name: str, world: World, run: Callable[..., Outputs]) -> DemoTool:
     """Every edition of a tool, out of the members of its specification: `id`, `description`, `tags`,
     `inputs`, `outputs`, and `reworded` with the descriptions of later versions.
     """
@@ -132,10 +132,10 @@ def tool_of(name: str, world: World, run: Callable[..., Outputs]) -> Tool:
         )
 
     editions = tuple(map(edition, range(1, max(*texts, *since, 1) + 1)))
-    return Tool(spec["id"], name, tuple(spec["tags"]), editions, run)
+    return DemoTool(spec["id"], name, tuple(spec["tags"]), editions, run)
 
 
-def tools_of(backend: type[Backend]) -> list[Tool]:
+def tools_of(backend: type[Backend]) -> list[DemoTool]:
     """Each tool of the vendor's world, answered by the method of its name."""
     return [tool_of(name, backend.world, getattr(backend, name)) for name in backend.world["tools"]]
 
@@ -146,7 +146,7 @@ def requirements_of(backend: type[Backend]) -> dict[str, dict[str, Any]]:
     return {spec["id"]: spec["requirements"] for spec in tools if "requirements" in spec}
 
 
-def wire(tool: Tool, version: int) -> dict[str, object]:
+def wire(tool: DemoTool, version: int) -> dict[str, object]:
     """One version as the protocol spells it."""
     edition = tool.editions[version - 1]
     return {
@@ -161,7 +161,7 @@ def wire(tool: Tool, version: int) -> dict[str, object]:
     }
 
 
-def _wire_parameter(parameter: Parameter, side: str) -> dict[str, object]:
+def _wire_parameter(parameter: ParameterText, side: str) -> dict[str, object]:
     members: dict[str, object] = {
         "id": f"{side}.{parameter.key}",
         "name": parameter.name,

@@ -12,7 +12,7 @@ WORLD = world("bramble-pharmacy")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Store:
+class Branch:
     id: str
     name: str
     address: str
@@ -24,10 +24,10 @@ class Store:
         return ("10:00", "18:00") if on.weekday() == 6 else ("08:00", "21:00")
 
 
-STORES = [Store(**row) for row in WORLD["records"]["stores"]]
+STORES = [Branch(**row) for row in WORLD["records"]["stores"]]
 
 
-def store_with(store_id: str) -> Store:
+def store_with(store_id: str) -> Branch:
     store = next((s for s in STORES if s.id == store_id), None)
     if store is None:
         raise CannotDoError("store_not_found", f"There is no store {store_id}; find_stores gives the ids.")

@@ -12,7 +12,7 @@ RECORDS = WORLD["records"]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Seat:
     """One seat on one flight. The id contains everything, so nothing is stored before the booking."""
 
     flight: str
@@ -34,11 +34,11 @@ class Offer:
         return f"{self.date} {pick(RECORDS['departures'], self.flight)}"
 
 
-def offer_with(offer_id: str) -> Offer:
+def offer_with(offer_id: str) -> Seat:
     parts = offer_id.split(".")
     if len(parts) != 5 or parts[4] not in RECORDS["cabin_factors"]:
         raise UnusableValueError("offer_id", "is not an offer that search_flights gave")
-    return Offer(parts[0], parts[1], parts[2], day(parts[3], "offer_id"), parts[4])
+    return Seat(parts[0], parts[1], parts[2], day(parts[3], "offer_id"), parts[4])
 
 
 def airport(code: str, key: str) -> str:
@@ -51,7 +51,7 @@ def airport(code: str, key: str) -> str:
 class Ticket:
     reference: str
     last_name: str
-    offer: Offer
+    offer: Seat
     seat: str = ""
     bags: int = 0
     checked_in: bool = False
@@ -85,7 +85,7 @@ class Northwind(Stays):
         if when < today():
             raise UnusableValueError("departure_date", "must not be in the past")
         flights = [f"NW{number(100, 989, start, end, n)}" for n in range(4)]
-        offers = sorted((Offer(f, start, end, when, cabin) for f in flights), key=lambda o: o.cents)
+        offers = sorted((Seat(f, start, end, when, cabin) for f in flights), key=lambda o: o.cents)
         rows = [
             {
                 "offer_id": o.id,

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
 from urllib.parse import parse_qsl, urlsplit
 
-from demo import Vendor
+from demo import DemoVendor
 
 MAX_BODY_BYTES = 64 * 1024
 JSON = "application/json"
@@ -20,7 +20,7 @@ IDLE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DemoRequest:
     """Header names are lower case."""
 
     method: str
@@ -46,9 +46,9 @@ def as_json(document: object, status: int = HTTPStatus.OK) -> Response:
 class Api(Protocol):
     """One vendor's way to answer; knows nothing of sockets."""
 
-    vendor: Vendor
+    vendor: DemoVendor
 
-    def answer(self, request: Request) -> Response: ...
+    def answer(self, request: DemoRequest) -> Response: ...
 
 
 def whole_number(text: str) -> int | None:
@@ -56,7 +56,7 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
-def if_changed(request: Request, response: Response) -> Response:
+def if_changed(request: DemoRequest, response: Response) -> Response:
     """304 for a caller that has this very body already."""
     etag = f'"{hashlib.sha256(response.body).hexdigest()[:32]}"'
     headers = {**response.headers, "ETag": etag, "Cache-Control": "no-cache"}
@@ -70,7 +70,7 @@ def if_changed(request: Request, response: Response) -> Response:
 Port = int | socket.socket
 
 
-class Server(ThreadingHTTPServer):
+class VendorServer(ThreadingHTTPServer):
     """Listens on the loopback address alone."""
 
     daemon_threads = True
@@ -79,9 +79,9 @@ class Server(ThreadingHTTPServer):
     def __init__(self, port: Port, api: Api) -> None:
         self.api = api
         if isinstance(port, int):
-            super().__init__(("127.0.0.1", port), Connection)
+            super().__init__(("127.0.0.1", port), RequestHandler)
             return
-        super().__init__(port.getsockname(), Connection, bind_and_activate=False)
+        super().__init__(port.getsockname(), RequestHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = port
         self.server_name, self.server_port = port.getsockname()
@@ -96,10 +96,10 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-class Connection(BaseHTTPRequestHandler):
+class RequestHandler(BaseHTTPRequestHandler):
     """HTTP/1.1 with keep-alive. A reply leaves in one piece: in two, delayed acknowledgement costs 40 ms."""
 
-    server: Server
+    server: VendorServer
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     disable_nagle_algorithm = True
@@ -134,7 +134,7 @@ class Connection(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(length)
         query = dict(parse_qsl(url.query, keep_blank_values=True))
-        request = Request(self.command, url.path, query, headers, body, url.query)
+        request = DemoRequest(self.command, url.path, query, headers, body, url.query)
         self._send(self.server.api.answer(request))
 
     def _send(self, response: Response) -> None:

@@ -48,7 +48,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class Server:
+class PegboardServer:
     def __init__(self, url: str, key: str) -> None:
         try:
             parts = urllib.parse.urlsplit(url)
@@ -141,7 +141,7 @@ def refusal(status: int, body: bytes, location: str = "") -> CommandError:
     return CommandError(message, REFUSED if status in REFUSAL_STATUSES else FAILED, document)
 
 
-def pin(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
+def pin(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, str, int]:
     tool, address = server.find_tool(options), f"agents/{_quoted(options.agent)}/pins/"
     choices = {"version": options.version, "alias": options.alias}
     choices = {member: value for member, value in choices.items() if value is not None}
@@ -157,7 +157,7 @@ def pin(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
     return row, f"{row['name']} is pinned at version {row['version_name']}.", SUCCESS
 
 
-def publish(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
+def publish(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, str, int]:
     body = {"note": options.note, "reason": options.reason, "accept": options.accept}
     if options.channel:
         body["channel"] = options.channel
@@ -171,7 +171,7 @@ def publish(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]
     return created, f"Published release {created['number']}, sha256:{created['digest']}.{channel}", SUCCESS
 
 
-def promote(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
+def promote(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, str, int]:
     body = {"release": options.release, "note": options.note}
     if options.expected is not None:
         body["expected"] = options.expected
@@ -180,7 +180,7 @@ def promote(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]
     return moved, f"“{moved['name']}” points to release {moved['release']}.", SUCCESS
 
 
-def export(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
+def export(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, str, int]:
     if options.json and not options.output:
         raise CommandError("With --json, name a file for the document with --output.")
     address = f"agents/{_quoted(options.agent)}/releases/{_quoted(options.release)}/"
@@ -201,7 +201,7 @@ def export(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
     return result | {"sha256": hashlib.sha256(body).hexdigest()}, f"Wrote {options.output}.", SUCCESS
 
 
-def check(server: Server, options: argparse.Namespace) -> tuple[Any, str, int]:
+def check(server: PegboardServer, options: argparse.Namespace) -> tuple[Any, str, int]:
     try:
         with open(options.lock_file, "rb") as file:
             text = file.read(MAX_LOCK_FILE + 1)
@@ -224,7 +224,7 @@ def _quoted(part: str) -> str:
     return urllib.parse.quote(part, safe=":").replace(".", "%2E")
 
 
-Run = Callable[[Server, argparse.Namespace], tuple[Any, str, int]]
+Run = Callable[[PegboardServer, argparse.Namespace], tuple[Any, str, int]]
 
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
@@ -332,11 +332,13 @@ def main(arguments: list[str] | None = None) -> int:
     except CommandError as error:
         return _report_error(error, is_json=False)
     return carry_out(
-        options.run, lambda: Server(options.url, os.environ.get("PEGBOARD_API_KEY", "").strip()), options
+        options.run,
+        lambda: PegboardServer(options.url, os.environ.get("PEGBOARD_API_KEY", "").strip()),
+        options,
     )
 
 
-def carry_out(run: Run, open_server: Callable[[], Server], options: argparse.Namespace) -> int:
+def carry_out(run: Run, open_server: Callable[[], PegboardServer], options: argparse.Namespace) -> int:
     """Run a command, print its result, and return the exit status."""
     try:
         document, message, status = run(open_server(), options)

@@ -6,7 +6,7 @@ from people.views import accounts, trail, users
 READ_AND_POST = require_http_methods(["GET", "HEAD", "POST"])
 
 urlpatterns = [
-    path("accounts/login/", READ_AND_POST(accounts.SignIn.as_view()), name="login"),
+    path("accounts/login/", READ_AND_POST(accounts.SignInView.as_view()), name="login"),
     path("accounts/first/", READ_AND_POST(accounts.first_account), name="first-account"),
     path("accounts/password/", accounts.own_password, name="password-change"),
     path("audit/", trail.audit_list, name="audit"),

@@ -24,7 +24,7 @@ _TAIL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ServerSentEvent:
     """An event. name: "message" by default. data: may be empty.
 
     id, retry_ms: the last ones received: from where, and after how long, a broken stream resumes.
@@ -36,7 +36,7 @@ class Event:
     retry_ms: int = 0
 
 
-def parse(body: bytes) -> Iterator[Event]:
+def parse(body: bytes) -> Iterator[ServerSentEvent]:
     """Yield the complete events in `body`. Raises ProtocolViolationError: NOT_UTF8, TOO_MANY_EVENTS."""
     name, last_id, retry_ms, count = b"", b"", 0, 0
     data: list[bytes] = []
@@ -48,7 +48,9 @@ def parse(body: bytes) -> Iterator[Event]:
         line = match[1]
         if not line:
             if data:
-                yield Event(_text(name) or "message", _text(b"\n".join(data)), _text(last_id), retry_ms)
+                yield ServerSentEvent(
+                    _text(name) or "message", _text(b"\n".join(data)), _text(last_id), retry_ms
+                )
                 count += 1
             name, data = b"", []
             continue
@@ -64,7 +66,7 @@ def parse(body: bytes) -> Iterator[Event]:
             retry_ms = int(value)
 
 
-def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
+def until(is_wanted: Callable[[ServerSentEvent], bool]) -> Callable[[bytes], bool]:
     """Return an `is_enough` for a session that is True once a wanted event has arrived. It reads every
     event once."""
     length, start, tail, count = 0, 0, b"", 0

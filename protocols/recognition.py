@@ -46,7 +46,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class RecognizedServer:
     """name: the server's own name, "" if unknown. address: another address of the endpoint, stated by a
     document."""
 
@@ -64,10 +64,10 @@ class Recognition:
     """
 
     probes: Callable[[str], Sequence[Probe]]
-    match: Callable[[Probe, Reply], Match | None]
+    match: Callable[[Probe, Reply], RecognizedServer | None]
     noun: str = "server"
     document_setting: str = ""
-    match_document: Callable[[str], Match | None] | None = None
+    match_document: Callable[[str], RecognizedServer | None] | None = None
 
 
 def below(address: str, path: str) -> str:

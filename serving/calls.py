@@ -21,7 +21,7 @@ from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Mode, Result
 from catalog.notifications.callbacks import Recipient
 from catalog.rules import retries
-from catalog.rules.retries import Terms
+from catalog.rules.retries import RetryTerms
 from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
@@ -29,7 +29,7 @@ from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.exports import outputs, transfers, wire
 from designer.exports.document import ReleaseDocument, ReleasedTool
-from designer.models import Place, Release
+from designer.models import CallEnvironment, Release
 from designer.releases import fresh_signatures
 from execution.activities import kinds
 from execution.calls import call_keys, cancellation, invocation, latent, requesting, versions
@@ -250,7 +250,7 @@ class _RequestedCall:
                     self.wish.site,
                     self.wish.side,
                 ),
-                terms=Terms(policy=tool.retry or retries.DEFAULT, effects=tool.signature.annotations),
+                terms=RetryTerms(policy=tool.retry or retries.DEFAULT, effects=tool.signature.annotations),
                 thread=threads.begin(thread, version) if thread else None,
                 reasoning=self.wish.reasoning,
                 mark=self.wish.mark,
@@ -280,7 +280,7 @@ class _RequestedCall:
             return partial(requesting.request_call, mode=self.wish.mode, callback=self.wish.callback)
         return invocation.call_now
 
-    def find_runner(self, tool: ReleasedTool) -> tuple[Place | None, _Runner]:
+    def find_runner(self, tool: ReleasedTool) -> tuple[CallEnvironment | None, _Runner]:
         place = environments.choose_environment(self.release, self.key, self.wish.environment)
         subject = Subject.of_released(tool)
         resolution = environments.resolve(place, subject, agent=self.release.agent_id)

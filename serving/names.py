@@ -10,7 +10,7 @@ from core.schema import error_messages, spelling, validation
 from core.schema.unknown_names import UnknownName
 from designer import exports
 from designer.exports import schema, wire
-from designer.signatures.effective import Effective, Hidden, Input
+from designer.signatures.effective import Effective, EffectiveInput, Hidden
 from execution.calls.checks import ArgumentsError
 from protocols.base import Note, Outcome
 from protocols.calls.arguments import (
@@ -47,7 +47,7 @@ def map_to_vendor(
     except wire.UnfitError as error:
         error_document = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
         raise ArgumentsError(Outcome("invalid_arguments", error=error_document)) from error
-    all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+    all_inputs: list[EffectiveInput | Hidden] = [*tool.inputs, *tool.hidden]
     presets = {row.parameter.name: row.preset for row in all_inputs if row.preset is not UNSET}
     complete: dict[str, Any] = with_whole_numbers(
         {**presets, **arguments_to_send(visible_signature, vendor_named)}

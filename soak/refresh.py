@@ -70,7 +70,7 @@ def die(field: Field, warm: Warm, server: AuthorizationServer, credential: Any) 
             after = [warm.start("token", str(credential.pk)).wait() for _ in range(2)]
             seconds = elapsed()
         status = status_of(credential)
-        if status.state == grant_status.State.NEEDS_SIGN_IN:
+        if status.state == grant_status.SignInState.NEEDS_SIGN_IN:
             lost_replies += 1
             field.expect(point == "received", f"a kill at {point} cost the sign-in")
             field.expect("a renewal was interrupted then" in status.message, f"it says: {status.message}")

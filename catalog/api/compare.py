@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.models.tools import ToolStatus
 from catalog.tools import comparison
-from catalog.tools.comparison import Comparison, Line
+from catalog.tools.comparison import ComparedParameter, ToolComparison
 from catalog.tools.effective_texts import ShownInput
 from core.errors import invalid
 from people.api.generics import APIView
@@ -67,12 +67,12 @@ class ComparedLine(serializers.Serializer[Any]):
     cells = serializers.SerializerMethodField()
 
     @extend_schema_field(serializers.ListField(child=ComparedCell(allow_null=True)))
-    def get_cells(self, line: Line) -> list[Any]:
+    def get_cells(self, line: ComparedParameter) -> list[Any]:
         """Return a cell for each tool, in their order; null if the tool has no such parameter."""
         return [cell and ComparedCell(cell).data for cell in line.cells]
 
 
-class ComparisonOutput(serializers.Serializer[Comparison]):
+class ComparisonOutput(serializers.Serializer[ToolComparison]):
     tools = ComparedTool(many=True, source="columns")
     differing = serializers.SerializerMethodField(help_text="The facts in which they are not alike.")
     inputs = ComparedLine(many=True)
@@ -81,7 +81,7 @@ class ComparisonOutput(serializers.Serializer[Comparison]):
     @extend_schema_field(
         serializers.ListField(child=serializers.ChoiceField(choices=sorted(comparison.FACTS)))
     )
-    def get_differing(self, found: Comparison) -> list[str]:
+    def get_differing(self, found: ToolComparison) -> list[str]:
         return sorted(found.differing)
 
 

@@ -18,7 +18,7 @@ from catalog.credentials import status as credential_status
 from catalog.credentials.kinds.base import Detail
 from catalog.credentials.oauth import client_registration, clients, discovery, sign_in
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
-from catalog.credentials.oauth.grant_status import Remedy, State
+from catalog.credentials.oauth.grant_status import Remedy, SignInState
 from catalog.credentials.oauth.token_replies import words_of
 from catalog.models import Credential, Endpoint, Grant
 from catalog.models.vendors import OAuthKind
@@ -161,7 +161,7 @@ class FailureOutput(serializers.Serializer[Any]):
 class CredentialStatusOutput(serializers.Serializer[Any]):
     """The status of a credential: a `message` for users, and the action that repairs it."""
 
-    state = serializers.ChoiceField(choices=State.choices)
+    state = serializers.ChoiceField(choices=SignInState.choices)
     message = serializers.CharField()
     remedy = serializers.ChoiceField(choices=Remedy.choices, allow_null=True)
     used_at = serializers.DateTimeField(allow_null=True, help_text="About when it was last sent.")

@@ -35,7 +35,7 @@ class Name(serializers.CharField):
 
 
 @extend_schema_field({"type": "object", "additionalProperties": True})
-class Schema(serializers.JSONField):
+class SchemaField(serializers.JSONField):
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
             raise serializers.ValidationError("Give a JSON Schema, which is an object.")
@@ -46,11 +46,11 @@ class DefinitionChange(Input):
     name = Name(required=False)
     title = input_field(definitions.TITLE)
     description = input_field(definitions.DESCRIPTION, required=False)
-    inputs = Schema(
+    inputs = SchemaField(
         required=False,
         help_text="A JSON Schema of `type: object`. Names that begin with an underscore are refused.",
     )
-    output = Schema(required=False, help_text="The JSON Schema of what comes back.")
+    output = SchemaField(required=False, help_text="The JSON Schema of what comes back.")
     activity = serializers.CharField(
         required=False,
         allow_blank=True,
@@ -64,10 +64,10 @@ class DefinitionChange(Input):
 class DefinitionInput(DefinitionChange):
     name = Name()
     description = input_field(definitions.DESCRIPTION)
-    inputs = Schema(
+    inputs = SchemaField(
         help_text="A JSON Schema of `type: object`. Names that begin with an underscore are refused."
     )
-    output = Schema(help_text="The JSON Schema of what comes back.")
+    output = SchemaField(help_text="The JSON Schema of what comes back.")
 
 
 @extend_schema_field({"type": "array", "items": {"type": "object", "additionalProperties": True}})
@@ -105,8 +105,8 @@ class DefinitionOutput(serializers.Serializer[Any]):
     name = serializers.CharField(source="parts.name")
     title = serializers.CharField(source="parts.title")
     description = serializers.CharField(source="parts.description")
-    inputs = Schema(source="parts.inputs")
-    output = Schema(source="parts.output")
+    inputs = SchemaField(source="parts.inputs")
+    output = SchemaField(source="parts.output")
     activity = serializers.CharField(source="parts.activity", allow_null=True)
     version = serializers.CharField(source="tool.current.label")
     status = serializers.ChoiceField(source="tool.status", choices=ToolStatus.choices)

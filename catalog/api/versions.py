@@ -263,7 +263,7 @@ class VersionDiff(GenericAPIView[ToolVersion]):
         return Response(comparison_document(diff.compare(old.decoded(), new.decoded())))
 
 
-def comparison_document(comparison: diff.Comparison) -> dict[str, Any]:
+def comparison_document(comparison: diff.SignatureDifference) -> dict[str, Any]:
     changes = [{**msgspec.to_builtins(change), "sentence": change.sentence} for change in comparison.changes]
     return {"class": comparison.class_, "changes": changes}
 

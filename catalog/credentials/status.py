@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 from catalog.credentials import kinds, sessions
 from catalog.credentials.oauth import clients, grant_status
 from catalog.credentials.oauth.errors import moment
-from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, State
+from catalog.credentials.oauth.grant_status import CredentialStatus, Remedy, SignInState
 from catalog.models import Credential
 from core.encryption import UndecryptableError
 from core.outbound import secret_echo
@@ -49,7 +49,7 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
         message = _("{host} has refused it since {date} (401 Unauthorized).").format(
             host=host, date=moment(credential.refused_at)
         )
-        return _plain(State.REFUSED, f"{message}{warning}", Remedy.ENTER_SECRET, credential.refused_at)
+        return _plain(SignInState.REFUSED, f"{message}{warning}", Remedy.ENTER_SECRET, credential.refused_at)
     expires_at = kind.expires_at(credential.details)
     if expires_at and expires_at - now < EXPIRES_SOON:
         is_over = expires_at <= now
@@ -58,12 +58,14 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
         else:
             message = _("It ends on {date}. Enter its replacement.")
         message = message.format(date=moment(expires_at))
-        state = State.REFUSED if is_over else State.EXPIRING
+        state = SignInState.REFUSED if is_over else SignInState.EXPIRING
         return replace(_plain(state, message, Remedy.EDIT), expires_at=expires_at)
     if credential.used_at is None:
-        usual_status = _plain(State.NEW, f"{_('No vendor has been sent it yet.')}{warning}", None)
+        usual_status = _plain(SignInState.NEW, f"{_('No vendor has been sent it yet.')}{warning}", None)
     else:
-        usual_status = _plain(State.OK, f"{_('The vendor took it when it was last sent.')}{warning}", None)
+        usual_status = _plain(
+            SignInState.OK, f"{_('The vendor took it when it was last sent.')}{warning}", None
+        )
     return replace(usual_status, expires_at=expires_at)
 
 
@@ -73,11 +75,11 @@ def used_at(credential: Credential) -> datetime | None:
 
 
 def _locked(why: str) -> CredentialStatus:
-    return _plain(State.REFUSED, f"Its secret {why}", Remedy.ENTER_SECRET)
+    return _plain(SignInState.REFUSED, f"Its secret {why}", Remedy.ENTER_SECRET)
 
 
 def _plain(
-    state: State, message: str, remedy: Remedy | None, failed_at: datetime | None = None
+    state: SignInState, message: str, remedy: Remedy | None, failed_at: datetime | None = None
 ) -> CredentialStatus:
     return CredentialStatus(
         state=state,

@@ -35,7 +35,7 @@ from catalog.models.tools import ToolStatus, version_name
 from catalog.pictures.addresses import image_address
 from catalog.review import breaches
 from catalog.rules import assess, policy
-from catalog.rules.assess import Offer
+from catalog.rules.assess import OfferedVersion
 from catalog.rules.diff import compare
 from core import canonical_json
 from core.canonical_json import decoded
@@ -524,8 +524,8 @@ class _Pass:
             old, texts = before.get(pk), under_label[pk]
             failpoint("compare")
             assessment = assess.assess(
-                Offer(old.decoded(), old.label, old.digest) if old else None,
-                Offer(signature.from_json(row.signature), row.label, row.digest),
+                OfferedVersion(old.decoded(), old.label, old.digest) if old else None,
+                OfferedVersion(signature.from_json(row.signature), row.label, row.digest),
                 promised=self.protocol.promises,
                 is_rewritten=bool(texts) and row.signature not in texts,
             )

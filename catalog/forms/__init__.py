@@ -227,7 +227,7 @@ class CredentialForm(CredentialDetailsForm, ModelOperationForm):
         return cleaned
 
 
-class KeyForm(OperationForm):
+class NewClientKeyForm(OperationForm):
     """A form without fields, which creates another key."""
 
 

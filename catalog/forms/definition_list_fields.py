@@ -26,7 +26,7 @@ _AT = re.compile(r"at char (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PastedToolFault:
     """A fault in a pasted tool.
 
     tool: its position, from 1. member: the path within the tool, "" for the tool itself.
@@ -51,7 +51,7 @@ class DefinitionListForm(OperationForm):
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "false", "class": "mono"}),
         error_messages={"required": gettext_lazy("Paste the tools first.")},
     )
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[PastedToolFault, ...] = ()
 
     @property
     def more(self) -> int:
@@ -59,7 +59,7 @@ class DefinitionListForm(OperationForm):
         return max(0, len(self.faults) - MAX_FAULTS_SHOWN)
 
     @property
-    def faults_shown(self) -> tuple[Fault, ...]:
+    def faults_shown(self) -> tuple[PastedToolFault, ...]:
         return self.faults[:MAX_FAULTS_SHOWN]
 
     def document(self) -> Any:
@@ -92,7 +92,7 @@ class DefinitionListForm(OperationForm):
         tools = definition_import.tools_in(document)
         lines = dict(enumerate(lines_of(self.cleaned_data["text"], _path_to_tools(document))))
         self.faults = tuple(
-            Fault(index + 1, name_of(tools[index]), lines.get(index), member, message)
+            PastedToolFault(index + 1, name_of(tools[index]), lines.get(index), member, message)
             for index, member, message in sorted(faults, key=lambda fault: fault[0])
         )
 

@@ -48,7 +48,7 @@ class _Usage(msgspec.Struct, frozen=True):
     total_tokens: int = 0
 
 
-class _Reply(msgspec.Struct):
+class _EmbeddingsReply(msgspec.Struct):
     data: list[_Embedding]
     usage: _Usage = _Usage()
 
@@ -137,7 +137,7 @@ class EmbeddingsEncoder(Encoder):
         self._pause, self.trouble = FIRST_PAUSE, ""
         return vectors
 
-    def _send(self, texts: list[str]) -> _Reply:
+    def _send(self, texts: list[str]) -> _EmbeddingsReply:
         key = settings.SEARCH_MEANING_KEY
         limits = self.limits if len(texts) > 1 else replace(self.limits, backoff=())
         with Session(
@@ -149,7 +149,7 @@ class EmbeddingsEncoder(Encoder):
         ) as session:
             document = {"model": self._model, "input": texts}
             reply = session.post(PATH, json=document, is_repeatable=True)
-            return msgspec.convert(strict_json.require_json(reply), _Reply)
+            return msgspec.convert(strict_json.require_json(reply), _EmbeddingsReply)
 
     def _note_failure(self, message: str, seconds: float = 0.0) -> EncoderError:
         self._paused_until = time.monotonic() + min(max(self._pause, seconds), MAX_PAUSE)
@@ -157,7 +157,7 @@ class EmbeddingsEncoder(Encoder):
         self.trouble = f"{self._address}{PATH}: {message}"
         return EncoderError(self.trouble)
 
-    def _vectors_of(self, reply: _Reply, count: int) -> Vectors:
+    def _vectors_of(self, reply: _EmbeddingsReply, count: int) -> Vectors:
         """Return the vectors in the order of the texts. Raises ValueError."""
         embeddings = sorted(reply.data, key=lambda embedding: embedding.index)
         if [embedding.index for embedding in embeddings] != list(range(count)):

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from catalog.models.activities import ActivityVersion
 from catalog.models.threads import MadeInTeams, Thread
 from catalog.models.tools import Tool, ToolVersion
-from catalog.rules.retries import Terms
+from catalog.rules.retries import RetryTerms
 from people.models import ApiKey, Membership, User
 from protocols.base import OutcomeKind
 
@@ -331,8 +331,8 @@ class Call(models.Model):
         return not (retry and retry.can_retry)
 
     @property
-    def terms(self) -> Terms:
-        return msgspec.convert(self.retry, Terms)
+    def terms(self) -> RetryTerms:
+        return msgspec.convert(self.retry, RetryTerms)
 
     @property
     def is_followed(self) -> bool:

@@ -23,7 +23,7 @@ from catalog.models import (
 from catalog.models.tools import ToolStatus
 from catalog.models.vendor_requests import RequestState
 from catalog.notifications import kinds
-from catalog.notifications.kinds import Kind, NotificationText
+from catalog.notifications.kinds import EventKind, NotificationText
 from catalog.notifications.models import Event, Subscription, Webhook
 from core.outbound.errors import printable
 from people.models import ApiKey, Role, User
@@ -365,7 +365,7 @@ def register() -> None:
     for event, (tell, description) in descriptions.items():
         readers = readers_by_event.get(event)
         kinds.register(
-            Kind(
+            EventKind(
                 name=event,
                 label=event.label,
                 explained=description,

@@ -29,7 +29,7 @@ class NotificationText:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class EventKind:
     """A kind of event. All functions accept the subject of the notice, whose format depends on the kind.
 
     tell: returns the text from the current state, or None if the notice is not true any more.
@@ -51,10 +51,10 @@ class Kind:
     happens_once: bool = False
 
 
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, EventKind] = {}
 
 
-def register(kind: Kind) -> None:
+def register(kind: EventKind) -> None:
     KINDS[kind.name] = kind
 
 

@@ -17,7 +17,7 @@ ABOUT_CHANGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextDifference:
     """A text that a model reads, before and after. None if it did not or does not exist."""
 
     where: str
@@ -32,7 +32,7 @@ class Pinned:
     version: ToolVersion
     agents: int
     changes: tuple[diff.Change, ...]
-    lines: list[Line]
+    lines: list[TextDifference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Entry:
     before: ToolVersion | None = None
     shown_elsewhere: OtherAnswer | None = None
     changes: tuple[diff.Change, ...] = ()
-    lines: list[Line] = field(default_factory=list)
+    lines: list[TextDifference] = field(default_factory=list)
     pinned: list[Pinned] = field(default_factory=list)
     agents: int = 0
 
@@ -105,10 +105,10 @@ def entry_of(finding: Finding) -> Entry:
 
 def _differing(
     other: ToolVersion | OtherAnswer | None, version: ToolVersion
-) -> tuple[tuple[diff.Change, ...], list[Line]]:
+) -> tuple[tuple[diff.Change, ...], list[TextDifference]]:
     old, new = other.decoded() if other else None, version.decoded()
     changes = diff.compare(old, new).changes if old else ()
     before, after = by_place(old) if old else {}, by_place(new)
     # All texts, if there is nothing to compare with.
     places = [place for place in dict.fromkeys([*after, *before]) if before.get(place) != after.get(place)]
-    return changes, [Line(place, before.get(place), after.get(place)) for place in places]
+    return changes, [TextDifference(place, before.get(place), after.get(place)) for place in places]

@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class InboxFilter:
     """The filter of findings; "" for all."""
 
     state: str = FindingState.OPEN
@@ -77,7 +77,7 @@ class Waiting:
     groups: dict[Group, GroupSize] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
-    def counts(self, asked: Question, part: str) -> Counter[str]:
+    def counts(self, asked: InboxFilter, part: str) -> Counter[str]:
         """Return the numbers by values of one part of the filter, with the other parts applied."""
         counts: Counter[str] = Counter()
         for group, size in self.groups.items():
@@ -85,13 +85,13 @@ class Waiting:
                 counts[getattr(group, part)] += size.count
         return counts
 
-    def total(self, asked: Question) -> int:
+    def total(self, asked: InboxFilter) -> int:
         return sum(size.count for size in self._sizes(asked))
 
-    def newest(self, asked: Question) -> int:
+    def newest(self, asked: InboxFilter) -> int:
         return max((size.newest for size in self._sizes(asked)), default=0)
 
-    def page(self, asked: Question, start: int, most: int) -> list[int]:
+    def page(self, asked: InboxFilter, start: int, most: int) -> list[int]:
         """Keys of the findings at these places of the list."""
         parts: list[tuple[Part, int]] = []
         skipped = end = 0
@@ -104,7 +104,7 @@ class Waiting:
         columns = [list(column) for column in zip(*((*part, rank) for part, rank in parts), strict=True)]
         return [pk for (pk,) in run_prepared(_PAGE, [*columns, start - skipped, most])] if parts else []
 
-    def position(self, asked: Question, item: Finding) -> int | None:
+    def position(self, asked: InboxFilter, item: Finding) -> int | None:
         """The place of a finding in the list, from 0; None where the list does not contain it."""
         before, own_group = 0, group_of(item)
         for group, size in self.groups.items():
@@ -115,11 +115,11 @@ class Waiting:
             before += size.count if asked.includes(group) else 0
         return None
 
-    def _sizes(self, asked: Question) -> list[GroupSize]:
+    def _sizes(self, asked: InboxFilter) -> list[GroupSize]:
         return [size for group, size in self.groups.items() if asked.includes(group)]
 
 
-def decisions(asked: Question) -> FindingQuerySet:
+def decisions(asked: InboxFilter) -> FindingQuerySet:
     rows = Finding.objects.filter(state=asked.state)
     is_open = asked.state == FindingState.OPEN
     rows = rows.filter(waiting_decision__isnull=False) if is_open else rows.decisions()
@@ -173,7 +173,7 @@ _PLACE = """
 """
 
 
-def decided(asked: Question, start: int, most: int) -> list[int]:
+def decided(asked: InboxFilter, start: int, most: int) -> list[int]:
     """Keys of what was decided or noted, newest first: of those there may be too many to group."""
     return list(decisions(asked).order_by("-pk").values_list("pk", flat=True)[start : start + most])
 

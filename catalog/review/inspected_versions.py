@@ -8,7 +8,7 @@ from django.db import connection
 
 from catalog.models import ToolVersion
 from catalog.models.tools import version_name
-from catalog.rules.assess import Offer, assess, stored_alarms
+from catalog.rules.assess import OfferedVersion, assess, stored_alarms
 from catalog.rules.inspection import Alarm
 from catalog.tools.versions import predecessors
 from protocols import signature as normal_form
@@ -57,7 +57,7 @@ def read_versions(condition: str, values: Sequence[Any], most: int) -> list[Insp
                 is_listed=bool(is_listed),
                 signature=signature,
                 before=normal_form.from_json(against) if against else None,
-                alarms=list(assess(None, Offer(signature)).alarms if alarms is None else alarms),
+                alarms=list(assess(None, OfferedVersion(signature)).alarms if alarms is None else alarms),
                 judged=len(alarms or ()),
             )
         )

@@ -20,7 +20,7 @@ from catalog.rules.promises import Breach
 from protocols.signature import Signature
 
 
-class Offer(NamedTuple):
+class OfferedVersion(NamedTuple):
     """A version as the vendor offers it. `label`: the vendor's version label, "" without one."""
 
     signature: Signature
@@ -28,7 +28,7 @@ class Offer(NamedTuple):
     digest: str = ""
 
 
-class Assessment(NamedTuple):
+class VersionAssessment(NamedTuple):
     """The assessment of a version.
 
     effects: of the change, or None if no version of the tool was accepted before.
@@ -48,8 +48,12 @@ class Assessment(NamedTuple):
 
 
 def assess(
-    old: Offer | None, new: Offer, *, promised: Collection[str] = (), is_rewritten: bool = False
-) -> Assessment:
+    old: OfferedVersion | None,
+    new: OfferedVersion,
+    *,
+    promised: Collection[str] = (),
+    is_rewritten: bool = False,
+) -> VersionAssessment:
     """Assess a version.
 
     old: the current version, None if there is none. promised: the promises of the protocol.
@@ -57,11 +61,11 @@ def assess(
     """
     alarms = tuple(inspection.inspect(new.signature))
     if old is None:
-        return Assessment(None, (), alarms, is_rewritten)
+        return VersionAssessment(None, (), alarms, is_rewritten)
     comparison = diff.compare(old.signature, new.signature)
     update = promises.Update(old.signature, new.signature, old.label, new.label, new.digest, comparison)
     broken = tuple(promises.find_breaches(update, promised))
-    return Assessment(comparison.effects, broken, alarms, is_rewritten, comparison.class_)
+    return VersionAssessment(comparison.effects, broken, alarms, is_rewritten, comparison.class_)
 
 
 class _StoredAlarms(msgspec.Struct, array_like=True):

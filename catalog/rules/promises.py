@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from catalog.rules.diff import Comparison
+from catalog.rules.diff import SignatureDifference
 from core.translatable import mark as _
 from protocols.signature import Parameter, Signature
 
@@ -51,7 +51,7 @@ class Update:
     old_label: str
     new_label: str
     digest: str
-    comparison: Comparison
+    comparison: SignatureDifference
 
 
 def find_breaches(update: Update, promised: Collection[str]) -> Iterator[Breach]:

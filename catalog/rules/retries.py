@@ -43,7 +43,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT = RetryPolicy()
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class RetryTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The retry policy of a call, and the known effects of its tool."""
 
     policy: RetryPolicy = DEFAULT
@@ -116,7 +116,7 @@ def is_harmless(effects: Annotations) -> bool:
     return effects.read_only is True or effects.idempotent is True
 
 
-def may_repeat(terms: Terms, outcome: Outcome) -> bool:
+def may_repeat(terms: RetryTerms, outcome: Outcome) -> bool:
     """Return whether the policy and the outcome allow another attempt, whatever the number of attempts."""
     # A hint is for the model, which may then change its request.
     if terms.policy.retry == "none" or outcome.can_retry is False or outcome.hint:
@@ -134,7 +134,7 @@ def may_repeat(terms: Terms, outcome: Outcome) -> bool:
 
 
 def wait_before_next(
-    terms: Terms, outcome: Outcome, *, attempts: int, seconds_left: float, chance: float = 0.0
+    terms: RetryTerms, outcome: Outcome, *, attempts: int, seconds_left: float, chance: float = 0.0
 ) -> float | None:
     """Return the seconds until the next attempt, or None if `outcome` is final.
 

@@ -24,7 +24,7 @@ MIN_TEXT_LENGTH = 4
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
-class Member(msgspec.Struct, frozen=True):
+class SensitiveMember(msgspec.Struct, frozen=True):
     """reason: why it is proposed, "" if it is not."""
 
     pointer: str
@@ -42,10 +42,10 @@ def _rules() -> _Rules:
     return msgspec.convert(tomllib.loads(text), _Rules)
 
 
-def members_of(parameters: Iterable[Parameter]) -> list[Member]:
+def members_of(parameters: Iterable[Parameter]) -> list[SensitiveMember]:
     """Return the members of inputs or outputs, nested ones below their parents, up to MAX_MEMBERS."""
     rows = (
-        Member(pointers.join(steps), _reason(steps[-1], schema))
+        SensitiveMember(pointers.join(steps), _reason(steps[-1], schema))
         for parameter in parameters
         for steps, schema in members.members_of(parameter.name, parameter.schema)
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from catalog.rules.diff import Comparison
+from catalog.rules.diff import SignatureDifference
 from catalog.rules.diff.changes import Effect
 from catalog.rules.inspection import Severity
 from catalog.rules.inspection.texts import by_place
@@ -21,12 +21,14 @@ def subject(own_digest: str, other_digest: str) -> str:
     return f"{own_digest[:_ALIKE]}:{other_digest[:_ALIKE]}"
 
 
-def is_same_for_models(other_signature: Signature, own_signature: Signature, comparison: Comparison) -> bool:
+def is_same_for_models(
+    other_signature: Signature, own_signature: Signature, comparison: SignatureDifference
+) -> bool:
     """Return whether a model reads the same words in both signatures, and calls are the same."""
     return comparison.effects <= {"cosmetic"} and by_place(other_signature) == by_place(own_signature)
 
 
-def verdict(comparison: Comparison, *, name: str, label: str, client: str) -> tuple[Severity, str]:
+def verdict(comparison: SignatureDifference, *, name: str, label: str, client: str) -> tuple[Severity, str]:
     """Return the severity and the message. comparison: from the other client's document to Pegboard's.
 
     An honest vendor may show less to a user who has not paid. Other texts, or a parameter that only the other

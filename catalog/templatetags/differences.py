@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from catalog.models import ToolVersion
 from catalog.rules import word_diff
 from catalog.rules.diff import EFFECTS as EFFECT_ORDER
-from catalog.rules.diff import Change, Comparison
+from catalog.rules.diff import Change, SignatureDifference
 from catalog.rules.readable_diff import read_change
 from catalog.rules.word_diff import Pieces
 from catalog.templatetags.display import shown
@@ -102,7 +102,7 @@ def folded(changes: Sequence[Change], key: object) -> list[ReadableChange]:
 
 
 @register.inclusion_tag("_status.html")
-def verdict(comparison: Comparison) -> dict[str, str]:
+def verdict(comparison: SignatureDifference) -> dict[str, str]:
     """Summarize all changes, for a user who decides about the new version."""
     effects, class_ = comparison.effects, comparison.class_
     if {"breaks_callers", "breaks_readers"} <= effects:

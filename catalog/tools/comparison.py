@@ -44,7 +44,7 @@ FACTS: dict[str, Callable[[Column], object]] = {
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparedParameter:
     """A parameter name, with the parameter of each tool, or None if the tool has no such parameter.
 
     texts: the descriptions, with the differing words marked.
@@ -79,10 +79,10 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ToolComparison:
     columns: list[Column]
-    inputs: list[Line]
-    outputs: list[Line]
+    inputs: list[ComparedParameter]
+    outputs: list[ComparedParameter]
 
     @cached_property
     def descriptions(self) -> list[Pieces]:
@@ -98,7 +98,7 @@ class Comparison:
         }
 
 
-def compare(tool_ids: Sequence[int]) -> Comparison:
+def compare(tool_ids: Sequence[int]) -> ToolComparison:
     """Compare the first four tools with these primary keys, in this order. Missing tools are left out."""
     tool_ids = list(dict.fromkeys(tool_ids))[:MAX_TOOLS]
     tools_by_id = (
@@ -113,14 +113,14 @@ def compare(tool_ids: Sequence[int]) -> Comparison:
         for tool in tools
         if tool.current
     ]
-    return Comparison(
+    return ToolComparison(
         columns,
         inputs=_matched([effective_texts.inputs(column.vendors, column.signature) for column in columns]),
         outputs=_matched([effective_texts.outputs(column.vendors, column.signature) for column in columns]),
     )
 
 
-def _matched(sides: list[list[ShownInput]]) -> list[Line]:
+def _matched(sides: list[list[ShownInput]]) -> list[ComparedParameter]:
     """Put parameters into one line if their names differ only in case and separators."""
     lines: dict[str, tuple[str, list[ShownInput | None]]] = {}
     for index, cells in enumerate(sides):
@@ -136,5 +136,5 @@ def _matched(sides: list[list[ShownInput]]) -> list[Line]:
         budget -= sum(map(len, descriptions))
         texts = [[(text, False)] for text in descriptions]
         pieces = iter(word_diff.mark_differences(descriptions) if budget >= 0 else texts)
-        compared.append(Line(name, row, [next(pieces) if cell else [] for cell in row]))
+        compared.append(ComparedParameter(name, row, [next(pieces) if cell else [] for cell in row]))
     return compared

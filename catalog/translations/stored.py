@@ -225,7 +225,9 @@ def _write_portion(
     )
     facts = {digest: _audit_facts(row) for digest, row in stored.items()}
     changes = (
-        audit.Change("edit" if row.digest in stored else "add", row, facts.get(row.digest), _audit_facts(row))
+        audit.ObjectChange(
+            "edit" if row.digest in stored else "add", row, facts.get(row.digest), _audit_facts(row)
+        )
         for row in changed
     )
     audit.record_many(actor, changes, why=why)

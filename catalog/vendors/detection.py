@@ -31,7 +31,7 @@ from core.outbound.policy import AddressSource, Door, origin_of, policy_for
 from core.outbound.reply import Reply
 from core.outbound.session import Session
 from protocols.base import Protocol
-from protocols.recognition import Certainty, Match, Probe
+from protocols.recognition import Certainty, Probe, RecognizedServer
 
 MAX_PROBES = 16
 SECONDS = 20.0
@@ -129,7 +129,7 @@ def _preview(detected: Detection, settings: dict[str, Any], report: Report) -> D
     return detected
 
 
-_Candidate = tuple[type[Protocol], Probe, Match]
+_Candidate = tuple[type[Protocol], Probe, RecognizedServer]
 
 
 class _ProtocolDetection:

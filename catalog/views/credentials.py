@@ -22,7 +22,7 @@ from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import client_metadata, clients, sign_in
 from catalog.credentials.oauth.client_metadata import redirect_uri
 from catalog.credentials.oauth.revocation import Revocation
-from catalog.forms import CredentialChangeForm, CredentialForm, KeyForm, SecretForm
+from catalog.forms import CredentialChangeForm, CredentialForm, NewClientKeyForm, SecretForm
 from catalog.forms.client_fields import ClientChangeForm, ClientForm
 from catalog.models import Credential, Endpoint, Grant, Run
 from catalog.models.vendors import OAuthKind
@@ -130,7 +130,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
     is_oauth = clients.uses_oauth(row)
     has_key = is_oauth and clients.has_key(row.grant)
     creates_key = has_key and "secret" not in request.POST
-    form = KeyForm(request.POST or None) if creates_key else SecretForm(request.POST or None)
+    form = NewClientKeyForm(request.POST or None) if creates_key else SecretForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             credential_operations.replace_secret(row, actor=person(request), **form.cleaned_data)
@@ -255,7 +255,7 @@ def callback(request: HttpRequest) -> HttpResponse:
             session_key=request.session.session_key or "",
             redirect_uri=redirect_uri(request),
         )
-    except sign_in.SignInError as error:
+    except sign_in.VendorSignInError as error:
         messages.error(request, error.message)
         # The endpoint that waits for this, or the credential: both have the button to begin again.
         waiting = onboarding.waiting(error.credential)

@@ -9,7 +9,7 @@ from catalog.models import Finding
 from catalog.models.findings import FindingQuerySet, Severity
 from catalog.review import decisions, inbox
 from catalog.review.entries import entry_of
-from catalog.review.inbox import Question
+from catalog.review.inbox import InboxFilter
 from catalog.tools import versions
 from catalog.views import review_list
 from catalog.views.asked import number, numbers
@@ -41,7 +41,7 @@ def review(request: HttpRequest) -> HttpResponse:
     return render(request, "catalog/_review_detail.html" if is_detail else "catalog/review.html", context)
 
 
-def _decide(request: HttpRequest, asked: Question) -> None:
+def _decide(request: HttpRequest, asked: InboxFilter) -> None:
     data = request.POST
     decision, rows, is_bulk = _parse_decision(data, asked)
     # Findings of high severity are accepted one by one.
@@ -90,7 +90,9 @@ def _decide(request: HttpRequest, asked: Question) -> None:
     messages.success(request, says, extra_tags=undo)
 
 
-def _parse_decision(data: QueryDict, question: Question) -> tuple[decisions.Decision, FindingQuerySet, bool]:
+def _parse_decision(
+    data: QueryDict, question: InboxFilter
+) -> tuple[decisions.Decision, FindingQuerySet, bool]:
     # One finding, all selected ones, or all of the list.
     for decision in DECISIONS:
         if decision in data:
@@ -102,7 +104,7 @@ def _parse_decision(data: QueryDict, question: Question) -> tuple[decisions.Deci
     return decision, Finding.objects.filter(pk__in=numbers(data.getlist("finding"))), True
 
 
-def _take_back(request: HttpRequest, asked: Question) -> str:
+def _take_back(request: HttpRequest, asked: InboxFilter) -> str:
     """Take back the decisions that the page has named, and return the address of the list."""
     actor = person(request)
     findings, refusals = decisions.take_back_all(

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from catalog.models import Finding
 from catalog.models.findings import FindingState, Severity
 from catalog.review import inbox
-from catalog.review.inbox import PAGE_SIZE, Question, Waiting
+from catalog.review.inbox import PAGE_SIZE, InboxFilter, Waiting
 from catalog.rules import causes
 from catalog.views.asked import number
 
@@ -38,7 +38,7 @@ EVERY = {"severity": _("Any severity"), "vendor": _("All vendors"), "cause": _("
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FindingPage:
     rows: list[Finding]
     number: int
     has_next: bool
@@ -77,9 +77,9 @@ class Filter:
     choices: list[tuple[str, str, bool]]
 
 
-def question(given: QueryDict) -> Question:
+def question(given: QueryDict) -> InboxFilter:
     state, severity, cause = (given.get(name, "") for name in ("state", "severity", "cause"))
-    return Question(
+    return InboxFilter(
         state=state if state in FindingState.values else FindingState.OPEN,
         severity=severity if severity in Severity.values else "",
         vendor=given.get("vendor", ""),
@@ -87,7 +87,7 @@ def question(given: QueryDict) -> Question:
     )
 
 
-def address(asked: Question, page: object = None, **parts: object) -> str:
+def address(asked: InboxFilter, page: object = None, **parts: object) -> str:
     # The query of this list; what is as usual is left out, so that rows of a long list stay small.
     parameters = {
         "state": "" if asked.state == FindingState.OPEN else asked.state,
@@ -100,7 +100,7 @@ def address(asked: Question, page: object = None, **parts: object) -> str:
     return f"?{urlencode({name: value for name, value in parameters.items() if value})}"
 
 
-def context(given: QueryDict, asked: Question) -> dict[str, Any]:
+def context(given: QueryDict, asked: InboxFilter) -> dict[str, Any]:
     is_open = asked.state == FindingState.OPEN
     waiting = inbox.waiting() if is_open else Waiting(names=inbox.vendors())
     total = waiting.total(asked)
@@ -113,17 +113,17 @@ def context(given: QueryDict, asked: Question) -> dict[str, Any]:
         "page": page,
         "sections": list(_sections(page.rows, waiting, asked)) if is_open else [Section(page.rows)],
         "total": total,
-        "waits": waiting.total(Question()),
+        "waits": waiting.total(InboxFilter()),
         "newest": waiting.newest(asked),
         "at_once": inbox.AT_ONCE,
         "can_accept_all": asked.severity != Severity.HIGH,
         "filters": _filters(asked, waiting, is_open=is_open),
-        "is_filtered": asked != Question(state=asked.state),
+        "is_filtered": asked != InboxFilter(state=asked.state),
         "states": FindingState.choices,
         "state": asked.state,
         "here": here if here == "?" else f"{here}&",
         "list_address": here,
-        "all_address": address(Question(state=asked.state)),
+        "all_address": address(InboxFilter(state=asked.state)),
         "pages": {
             "previous": address(asked, page.number - 1) if page.number > 1 else "",
             "next": address(asked, page.number + 1) if page.has_next else "",
@@ -135,23 +135,23 @@ def context(given: QueryDict, asked: Question) -> dict[str, Any]:
     }
 
 
-def _page(waiting: Waiting, asked: Question, given: QueryDict, total: int) -> Page:
+def _page(waiting: Waiting, asked: InboxFilter, given: QueryDict, total: int) -> FindingPage:
     """The page that the address names, or else the one that contains its item."""
     page_number = number(given.get("page", ""))
     if asked.state != FindingState.OPEN:
         page_number = max(1, min(page_number, MAX_PAGES))
         keys = inbox.decided(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
-        return Page(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
+        return FindingPage(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
     last = max(1, ceil(total / PAGE_SIZE))  # it empties while its items are decided
     pk = 0 if "page" in given else number(given.get("item", ""))
     item = inbox.rows([pk]) if pk else []
     position = waiting.position(asked, item[0]) if item else None
     page_number = min(page_number or 1, last) if position is None else position // PAGE_SIZE + 1
     keys = waiting.page(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE)
-    return Page(inbox.rows(keys), page_number, page_number < last)
+    return FindingPage(inbox.rows(keys), page_number, page_number < last)
 
 
-def _select_finding(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | None, int | None]:
+def _select_finding(pk: int, page: FindingPage, *, is_last: bool) -> tuple[Finding | None, int | None]:
     # The finding next to the list and its position: the one in the address, or the first.
     if is_last and page.rows:
         return page.rows[-1], len(page.rows) - 1
@@ -164,7 +164,7 @@ def _select_finding(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | No
     return (page.rows[0], 0) if page.rows else (None, None)
 
 
-def _neighbours(asked: Question, page: Page, at: int | None) -> dict[str, Any]:
+def _neighbours(asked: InboxFilter, page: FindingPage, at: int | None) -> dict[str, Any]:
     # The targets of the keyboard shortcuts. `neighbours` are shown after a decision.
     if at is None:
         return {}
@@ -185,9 +185,9 @@ def _neighbours(asked: Question, page: Page, at: int | None) -> dict[str, Any]:
     }
 
 
-def _sections(rows: Iterable[Finding], waiting: Waiting, asked: Question) -> Iterator[Section]:
+def _sections(rows: Iterable[Finding], waiting: Waiting, asked: InboxFilter) -> Iterator[Section]:
     for group, members in groupby(rows, key=inbox.group_of):
-        alone = Question(asked.state, group.severity, group.vendor, group.cause)
+        alone = InboxFilter(asked.state, group.severity, group.vendor, group.cause)
         yield Section(
             rows=list(members),
             severity=group.severity,
@@ -198,7 +198,7 @@ def _sections(rows: Iterable[Finding], waiting: Waiting, asked: Question) -> Ite
         )
 
 
-def _filters(asked: Question, waiting: Waiting, *, is_open: bool) -> list[Filter]:
+def _filters(asked: InboxFilter, waiting: Waiting, *, is_open: bool) -> list[Filter]:
     # The filters, with counts of waiting findings. Decided findings are not counted.
     labels = {
         "severity": {value: str(label) for value, label in reversed(Severity.choices)},

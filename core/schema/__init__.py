@@ -39,20 +39,20 @@ Modules, from below:
 
 from core.schema.bounds import SchemaBoundsError
 from core.schema.dialects import AnySchema, Dialect, Schema, dialect_of, dialect_of_openapi
-from core.schema.document import Document, Finding, read_document
+from core.schema.document import SchemaDocument, SchemaFinding, read_document
 from core.schema.merge import Level
-from core.schema.objects import Member, ObjectSchema, read_object
+from core.schema.objects import ObjectMember, ObjectSchema, read_object
 
 __all__ = [
     "AnySchema",
     "Dialect",
-    "Document",
-    "Finding",
     "Level",
-    "Member",
+    "ObjectMember",
     "ObjectSchema",
     "Schema",
     "SchemaBoundsError",
+    "SchemaDocument",
+    "SchemaFinding",
     "dialect_of",
     "dialect_of_openapi",
     "read_document",

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from core.schema import bounds, pointers, subschemas, types
 from core.schema.dialects import AnySchema, Dialect, Schema
-from core.schema.document import Document, read_document
+from core.schema.document import SchemaDocument, read_document
 from core.schema.objects import applicable_parts, direction_of, parts_of
 
 Names = frozenset[str]
@@ -59,7 +59,7 @@ class _DirectionWriter:
     """
 
     def __init__(
-        self, document: Document, dropped: Literal["request", "response"], *, keeps_top_members: bool
+        self, document: SchemaDocument, dropped: Literal["request", "response"], *, keeps_top_members: bool
     ) -> None:
         self.document = document
         self.dropped = dropped

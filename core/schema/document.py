@@ -25,7 +25,7 @@ _IDENTIFIERS = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SchemaFinding:
     """A part that the internal form leaves out. `place` is its path in the vendor's schema.
 
     code: BROKEN_REF, REMOTE_REF, AMBIGUOUS_REF, ENDLESS_REF (`subject` is the reference) or
@@ -38,12 +38,12 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Document:
+class SchemaDocument:
     """A schema in the internal form. `root` and levels are shared and must not be changed."""
 
     root: AnySchema
     dialect: Dialect
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SchemaFinding, ...] = ()
     _targets: dict[str, AnySchema] = field(default_factory=dict, repr=False)
     # By identity. The schema stays beside its level, so that no other one can get its id.
     _levels: dict[object, tuple[AnySchema, Level]] = field(default_factory=dict, repr=False)
@@ -63,7 +63,7 @@ class Document:
         return entry[1]
 
 
-def read_document(schema: object, dialect: Dialect | None = None) -> Document:
+def read_document(schema: object, dialect: Dialect | None = None) -> SchemaDocument:
     """Return a vendor's schema in the internal form.
 
     dialect: used if the schema declares none. Raises SchemaBoundsError. Every other fault becomes a
@@ -71,14 +71,14 @@ def read_document(schema: object, dialect: Dialect | None = None) -> Document:
     """
     bounds.require_bounds(schema)
     if not isinstance(schema, dict | bool):
-        return Document(True, dialect or Dialect.UNDECLARED, (Finding("MALFORMED", (), ""),))
+        return SchemaDocument(True, dialect or Dialect.UNDECLARED, (SchemaFinding("MALFORMED", (), ""),))
     declared = dialect_of(schema) or dialect or Dialect.UNDECLARED
     if isinstance(schema, bool):
-        return Document(schema, declared)
+        return SchemaDocument(schema, declared)
     writer = _InternalFormWriter(References(schema, declared))
     root = writer.write_root()
     writer.cut_endless_references(root)
-    return Document(root, declared, tuple(writer.findings))
+    return SchemaDocument(root, declared, tuple(writer.findings))
 
 
 class _InternalFormWriter:
@@ -86,7 +86,7 @@ class _InternalFormWriter:
 
     def __init__(self, references: References) -> None:
         self.references = references
-        self.findings: list[Finding] = []
+        self.findings: list[SchemaFinding] = []
         self.places: dict[Steps, Steps] = {}
         # Schemas whose `$ref` still has to be written, and its target in the vendor's schema.
         self.pending: list[tuple[Schema, Steps, AnySchema]] = []
@@ -113,7 +113,7 @@ class _InternalFormWriter:
         if not isinstance(schema, dict):
             return schema
         level, malformed = normalize_level(schema, self.references.dialect)
-        self.findings += [Finding("MALFORMED", place, keyword) for keyword in malformed]
+        self.findings += [SchemaFinding("MALFORMED", place, keyword) for keyword in malformed]
         properties = level.get("properties", {})
         if required := [name for name, child in properties.items() if requires_itself(child)]:
             level["required"] = list(dict.fromkeys([*level.get("required", ()), *required]))
@@ -149,7 +149,7 @@ class _InternalFormWriter:
             try:
                 steps, target = self.references.target(keyword, schema)
             except UnresolvedReferenceError as error:
-                self.findings.append(Finding(error.code, place, error.reference))
+                self.findings.append(SchemaFinding(error.code, place, error.reference))
                 continue
             holder = new_schema
             if "$ref" in new_schema:
@@ -174,7 +174,7 @@ class _InternalFormWriter:
         starts = [schema for _, schema in schemas.values()]
         for holder in cycles.closing_references(starts, lambda schema: _in_place(schema, root)):
             place = vendor_places.get(schemas[id(holder)][0], ())
-            self.findings.append(Finding("ENDLESS_REF", place, holder.pop("$ref")))
+            self.findings.append(SchemaFinding("ENDLESS_REF", place, holder.pop("$ref")))
 
 
 def _vendor_steps(schema: Schema, steps: Steps) -> Steps:

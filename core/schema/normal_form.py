@@ -9,7 +9,7 @@ from typing import Any
 
 from core.schema import types
 from core.schema.dialects import ANNOTATIONS, AnySchema, Schema
-from core.schema.document import Document
+from core.schema.document import SchemaDocument
 from core.schema.merge import Level
 from core.schema.types import EVERY_TYPE, NUMBER
 
@@ -57,7 +57,7 @@ _EVALUATING = ("anyOf", "oneOf", "if", "dependentSchemas", "contains")
 class NormalForms:
     """The normal forms of the schemas of one document, each computed once."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: SchemaDocument) -> None:
         self.document = document
         self._depth = 0
         # By identity. The schema stays beside its level, so that no other one can get its id.

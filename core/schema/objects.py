@@ -7,7 +7,7 @@ from typing import Literal
 from core.schema import merge, types
 from core.schema.bounds import SchemaBoundsError
 from core.schema.dialects import AnySchema, Schema
-from core.schema.document import Document, read_document
+from core.schema.document import SchemaDocument, read_document
 
 # `request`: sent and never returned (`writeOnly`). `response`: returned and never sent (`readOnly`).
 Direction = Literal["both", "request", "response"]
@@ -19,7 +19,7 @@ MAX_APPLICABLE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ObjectMember:
     """A named member. `schema` may be an `allOf` of all its rules. Read it with `Document.level`."""
 
     name: str
@@ -37,7 +37,7 @@ class ObjectSchema:
     are no rules beside those of members, such as alternatives, conditions and counts.
     """
 
-    members: dict[str, Member]
+    members: dict[str, ObjectMember]
     required: tuple[str, ...]
     patterns: dict[str, AnySchema] = field(default_factory=dict)
     others: AnySchema = True
@@ -58,7 +58,7 @@ _RULES = (
 )
 
 
-def read_object(document: Document, schema: AnySchema) -> ObjectSchema | None:
+def read_object(document: SchemaDocument, schema: AnySchema) -> ObjectSchema | None:
     """Return the rules of a schema for objects; None if it accepts no object.
 
     Members come through `$ref` and `allOf`, and not through alternatives.
@@ -76,7 +76,7 @@ def read_object(document: Document, schema: AnySchema) -> ObjectSchema | None:
     required = tuple(dict.fromkeys(name for part in parts for name in part.get("required", ())))
     return ObjectSchema(
         members={
-            name: Member(name, rule, name in required, direction_of(document, rule))
+            name: ObjectMember(name, rule, name in required, direction_of(document, rule))
             for name, rule in properties.items()
             if rule is not False
         },
@@ -96,14 +96,14 @@ def has_object_type(schema: Schema) -> bool:
     return document.level(document.root).schema.get("type") == "object"
 
 
-def alternative_names(document: Document, schema: AnySchema) -> set[str]:
+def alternative_names(document: SchemaDocument, schema: AnySchema) -> set[str]:
     """Return the members that alternatives, conditions and `dependentSchemas` list or require."""
     branches = [branch for part in parts_of(document, schema) for branch in branches_of(part)]
     parts = applicable_parts(document, branches)
     return {name for part in parts for name in (*part.get("properties", ()), *part.get("required", ()))}
 
 
-def direction_of(document: Document, schema: AnySchema) -> Direction:
+def direction_of(document: SchemaDocument, schema: AnySchema) -> Direction:
     """Return whether a member is only sent or only returned, by `readOnly` and `writeOnly`."""
     for part in parts_of(document, schema):
         if part.get("readOnly"):
@@ -113,7 +113,7 @@ def direction_of(document: Document, schema: AnySchema) -> Direction:
     return "both"
 
 
-def _others(document: Document, parts: Sequence[Schema], depth: int) -> AnySchema:
+def _others(document: SchemaDocument, parts: Sequence[Schema], depth: int) -> AnySchema:
     """Return the schema of members without a name or a pattern; False if no choice accepts one."""
     others: AnySchema = True
     for part in parts:
@@ -130,7 +130,7 @@ def _others(document: Document, parts: Sequence[Schema], depth: int) -> AnySchem
 
 
 def applicable_parts(
-    document: Document, schemas: Sequence[AnySchema], choose: Choose | None = None
+    document: SchemaDocument, schemas: Sequence[AnySchema], choose: Choose | None = None
 ) -> Iterator[Schema]:
     """Yield the schemas that hold or may hold for a value of all `schemas`, each once.
 
@@ -154,7 +154,7 @@ def branches_of(part: Schema) -> list[AnySchema]:
     return branches + [part[keyword] for keyword in ("then", "else") if keyword in part]
 
 
-def parts_of(document: Document, schema: AnySchema) -> list[Schema]:
+def parts_of(document: SchemaDocument, schema: AnySchema) -> list[Schema]:
     """Return the schemas that a value must all fit; one for nearly every schema."""
     level = document.level(schema)
     return [level.schema, *(document.level(part).schema for part in level.apart)]

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from core.schema.dialects import AnySchema
-from core.schema.document import Document
+from core.schema.document import SchemaDocument
 from core.schema.objects import applicable_parts, branches_of
 
 MAX_REPORTED = 10
@@ -43,13 +43,13 @@ class _DescribedMembers:
     entries: list[AnySchema] = field(default_factory=list)
 
 
-def unknown_names(document: Document, value: Any) -> list[UnknownName]:
+def unknown_names(document: SchemaDocument, value: Any) -> list[UnknownName]:
     """Return the unknown names in `value`, which fits the document, in the order of the value."""
     return _UnknownNameSearch(document).run(value)
 
 
 class _UnknownNameSearch:
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: SchemaDocument) -> None:
         self._document = document
         self._objects = self._schemas = 0
 

@@ -23,7 +23,7 @@ from core.outbound.errors import printable
 from core.schema import complexity, error_messages, regular_expressions, subschemas
 from core.schema.bounds import SchemaBoundsError
 from core.schema.dialects import Dialect, dialect_of
-from core.schema.document import Document, read_document
+from core.schema.document import SchemaDocument, read_document
 from core.schema.pointers import Steps
 from core.schema.references import children
 
@@ -65,20 +65,20 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Checked:
+class CompiledSchema:
     """A compiled schema in the internal form. left_out: the names of rules that are not checked."""
 
     schema: Any
     validator: jsonschema_rs.Validator | None
     left_out: list[str] = field(default_factory=list)
     _costs: dict[int, float] = field(default_factory=dict)
-    _document: Document | None = None
+    _document: SchemaDocument | None = None
 
     @property
-    def document(self) -> Document:
+    def document(self) -> SchemaDocument:
         """The schema with its levels, which are cached for the next value."""
         if self._document is None or self._document.root is not self.schema:
-            self._document = Document(self.schema, Dialect.DRAFT_2020)
+            self._document = SchemaDocument(self.schema, Dialect.DRAFT_2020)
         return self._document
 
     def cost_at(self, depth: int) -> float:
@@ -101,7 +101,7 @@ class Checked:
         return f"Not all of the vendor's rules can be checked here, so the vendor alone judges {names}."
 
 
-_compiled: OrderedDict[str, tuple[int, Checked]] = OrderedDict()
+_compiled: OrderedDict[str, tuple[int, CompiledSchema]] = OrderedDict()
 _compiled_lock = threading.Lock()
 
 
@@ -110,7 +110,7 @@ def digest_of(schema: Any) -> str:
     return hashlib.sha256(canonical(schema)).hexdigest()
 
 
-def compiled(digest: str) -> Checked | None:
+def compiled(digest: str) -> CompiledSchema | None:
     """Return the compiled schema with this digest; None if it was never compiled or has been dropped."""
     with _compiled_lock:
         if (entry := _compiled.get(digest)) is None:
@@ -119,13 +119,13 @@ def compiled(digest: str) -> Checked | None:
         return entry[1]
 
 
-def checked(schema: Any) -> Checked:
+def checked(schema: Any) -> CompiledSchema:
     """Return the compiled schema, from a bounded cache by digest."""
     try:
         text = canonical(schema)
     except RecursionError:
         # It is nested deeper than any schema that is read.
-        return Checked(True, None)
+        return CompiledSchema(True, None)
     digest = hashlib.sha256(text).hexdigest()
     if ready := compiled(digest):
         return ready
@@ -137,14 +137,14 @@ def checked(schema: Any) -> Checked:
     return ready
 
 
-def _compile(schema: Any) -> Checked:
+def _compile(schema: Any) -> CompiledSchema:
     try:
         document = read_document(schema)
     except SchemaBoundsError:
-        return Checked(True, None)
+        return CompiledSchema(True, None)
     root = subschemas.mapped(copy.deepcopy(document.root), _closed_by_name)
     # Name the rule that the internal form leaves out.
-    ready = Checked(
+    ready = CompiledSchema(
         root,
         None,
         [
@@ -179,12 +179,12 @@ def _compile(schema: Any) -> Checked:
     return ready
 
 
-def _relax(ready: Checked) -> None:
+def _relax(ready: CompiledSchema) -> None:
     if ready.left_out:
         ready.schema = subschemas.mapped(ready.schema, _lenient)
 
 
-def _is_bounded(ready: Checked) -> bool:
+def _is_bounded(ready: CompiledSchema) -> bool:
     """Take those properties out of the schema that could take too long to validate against.
 
     Return whether the rest can be validated against in bounded time.
@@ -231,12 +231,12 @@ def is_too_large(value: Any) -> bool:
     return depth > MAX_VALUE_DEPTH or size > MAX_VALUES
 
 
-def faults(ready: Checked, value: Any) -> list[Fault]:
+def faults(ready: CompiledSchema, value: Any) -> list[Fault]:
     """Return all faults of `value` that can be found. It must not be too large."""
     return faults_or_too_large(ready, value) or []
 
 
-def faults_or_too_large(ready: Checked, value: Any) -> list[Fault] | None:
+def faults_or_too_large(ready: CompiledSchema, value: Any) -> list[Fault] | None:
     """Return all faults of `value`, and None if it is too large."""
     depth, size = _extent(value)
     if depth > MAX_VALUE_DEPTH or size > MAX_VALUES:
@@ -324,7 +324,7 @@ def _named_rule(keyword: str, place: Sequence[str | int]) -> str:
     return f"“{printable(keyword, 60)}”{whose}"
 
 
-def _leave_out_patterns(ready: Checked) -> None:
+def _leave_out_patterns(ready: CompiledSchema) -> None:
     # Each compiled pattern takes memory, so their number is limited.
     patterns_seen: list[str] = []
 
@@ -344,7 +344,7 @@ def _leave_out_patterns(ready: Checked) -> None:
         ready.left_out.append("most patterns")
 
 
-def _leave_out_broken_patterns(ready: Checked) -> None:
+def _leave_out_broken_patterns(ready: CompiledSchema) -> None:
     # The library reports only one of them each time that the whole schema is compiled.
     waiting: list[tuple[Steps, Any]] = [((), ready.schema)]
     while waiting:

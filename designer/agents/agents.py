@@ -62,7 +62,7 @@ WITH_SUB_AGENTS: "models.BooleanField[bool, bool]" = models.BooleanField(
 )
 
 
-class Changes(TypedDict, total=False):
+class AgentChanges(TypedDict, total=False):
     name: str
     slug: str
     description: str
@@ -107,7 +107,7 @@ def create_agent(
 
 @transaction.atomic
 def update_agent(
-    agent: Agent, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: Unpack[Changes]
+    agent: Agent, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: Unpack[AgentChanges]
 ) -> Agent:
     """Change the agent. A change of the team also changes its sub-agents. `expected`:
     people/audit/edit_conflicts.py.
@@ -308,7 +308,7 @@ def _vendor_facts(agent: Agent, allowed: Collection[Vendor]) -> dict[str, Any]:
     return {"limits_vendors": agent.limits_vendors, "vendors": sorted(vendor.slug for vendor in allowed)}
 
 
-def _apply(agent: Agent, changes: Changes) -> None:
+def _apply(agent: Agent, changes: AgentChanges) -> None:
     if "name" in changes:
         agent.name = changes["name"].strip()
         if name_error := display_names.name_problem(agent.name, MAX_NAME_LENGTH):

@@ -348,7 +348,7 @@ class MockCallList(ListAPIView[Call]):
 
 
 @extend_schema(tags=["mocks"])
-class MockAssertions(APIView):
+class AgentAssertions(APIView):
     """The assertions about the agent's calls of its mocks."""
 
     write_role = Role.DESIGNER

@@ -13,7 +13,7 @@ from core.serializers import Input, ModelInput, input_field
 from designer.api.agents import chosen_agent
 from designer.models import Procedure, ProcedureVersion
 from designer.procedures import checking, editing, references, vocabulary
-from designer.procedures.checking import Checked
+from designer.procedures.checking import CheckedProcedures
 from people.api.generics import APIView, GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -246,13 +246,13 @@ class ProcedureLint(APIView):
         return Response(LintOutput(_rendered_text(checked, key)).data)
 
 
-def _rendered_text(checked: Checked, key: int) -> dict[str, Any]:
+def _rendered_text(checked: CheckedProcedures, key: int) -> dict[str, Any]:
     rendered = references.rendered(checked.pieces[key])
     remarks = [*checked.remarks[key], *checked.of_agent]
     return {"rendered": rendered, "tokens": estimate_tokens(rendered), "lint": remarks}
 
 
-def _described(row: Procedure, checked: Checked) -> dict[str, Any]:
+def _described(row: Procedure, checked: CheckedProcedures) -> dict[str, Any]:
     pieces = checked.pieces[row.pk]
     return {
         **_rendered_text(checked, row.pk),

@@ -41,7 +41,7 @@ def _answer(use: vendor_usage.VendorUse) -> Response:
     return Response(UseOutput(document).data)
 
 
-class VendorUse(GenericAPIView[Any]):
+class VendorUsage(GenericAPIView[Any]):
     """The agents and releases that use a vendor's tools; read it before you remove the vendor."""
 
     read_role = Role.ADMIN

@@ -31,7 +31,7 @@ AGENT = OpenApiParameter(
 )
 
 
-class ToolList(catalog_tools.ToolList):
+class PinnableToolList(catalog_tools.ToolList):
     """Searches names, titles, descriptions, tags, vendors and parameters of all tools at once."""
 
     @extend_schema(

@@ -26,7 +26,7 @@ from core.prepared_statements import run_prepared
 from designer.agents import agent_vendors, agents
 from designer.environments.resolution import ACTIVITY_REPLACED, VENDOR, Facts, Resolution, resolve_facts
 from designer.exports.document import ReleasedTool
-from designer.models import Agent, Binding, Environment, NamedActivity, Pin, Place, Release
+from designer.models import Agent, Binding, CallEnvironment, Environment, NamedActivity, Pin, Release
 from designer.pins import pinned_signatures
 from execution.activities import interfaces, kinds, operations, reach
 from people import audit
@@ -530,16 +530,16 @@ def fitting_activities(pins: Sequence[Pin]) -> dict[Pin, list[Activity]]:
     return activities_by_pin
 
 
-def places_of(release: Release) -> list[Place]:
+def places_of(release: Release) -> list[CallEnvironment]:
     """Return the agent's environments, by name; those that `publishing.find` has read with the release."""
-    environment_places: list[Place] | None = getattr(release, "places", None)
+    environment_places: list[CallEnvironment] | None = getattr(release, "places", None)
     if environment_places is None:
         rows = Environment.objects.filter(agent=release.agent_id).order_by("name")
-        environment_places = [Place(*row) for row in rows.values_list("pk", "name", "is_default")]
+        environment_places = [CallEnvironment(*row) for row in rows.values_list("pk", "name", "is_default")]
     return environment_places
 
 
-def choose_environment(release: Release, key: ApiKey | None, requested: str = "") -> Place | None:
+def choose_environment(release: Release, key: ApiKey | None, requested: str = "") -> CallEnvironment | None:
     """Return where a call runs: in the environment that it names, that its key names, or in the default one.
 
     Raises DomainError if that environment does not exist: the call must not run at a vendor instead.
@@ -562,7 +562,7 @@ def choose_environment(release: Release, key: ApiKey | None, requested: str = ""
     return next((place for place in places if place.is_default), None)
 
 
-def resolve(place: Place | None, subject: Subject, *, agent: int) -> Resolution:
+def resolve(place: CallEnvironment | None, subject: Subject, *, agent: int) -> Resolution:
     """Return the activity that runs for one tool there. Raises DomainError if none does."""
     resolution = resolve_all(place, [subject], agent=agent)[subject]
     if fault := resolution.fault:
@@ -618,7 +618,7 @@ def bindings_to(activities: Iterable[Activity], reader: User) -> tuple[list[Bind
 
 
 def resolve_all(
-    place: Place | None, subjects: Iterable[Subject], *, agent: int = 0
+    place: CallEnvironment | None, subjects: Iterable[Subject], *, agent: int = 0
 ) -> dict[Subject, Resolution]:
     """Resolve the activities of these tools, in one statement, or in none if nothing was decided for any.
 

@@ -16,7 +16,7 @@ from designer.exports import (
     skill,
     tool_system,
 )
-from designer.exports.base import Carried, Format, carried
+from designer.exports.base import CarriedTools, Format, carried
 from designer.exports.document import ReleaseDocument
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
@@ -62,6 +62,6 @@ def accepted_inputs(tool: Effective, name: str) -> Any:
     return False if written_inputs.refusal else written_inputs.schema
 
 
-def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:
+def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, CarriedTools]]:
     """Return the tools that each format can carry, with the warnings of that format."""
     return [(format_, carried(release, format_.limits)) for format_ in FORMATS]

@@ -18,7 +18,7 @@ from designer.exports.base import Format, FormatLimits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import ToolPaths
 from designer.exports.wire import Wire, by_vendors_name
-from designer.signatures.effective import Effective, Input
+from designer.signatures.effective import Effective, EffectiveInput
 from protocols import parameters
 from protocols.a2t import document
 from protocols.a2t.wire import INPUTS, OUTPUTS, page
@@ -48,7 +48,7 @@ def with_listed_members(tool: Effective) -> Effective:
         else visible
         for visible in tool.inputs
     ]
-    inputs += [Input(alias=parameter.name, parameter=parameter) for parameter in added.parameters]
+    inputs += [EffectiveInput(alias=parameter.name, parameter=parameter) for parameter in added.parameters]
     remaining_keywords = {
         keyword: value for keyword, value in flat.items() if keyword not in parameters.DERIVED
     }

@@ -308,7 +308,7 @@ def remarks(release: ReleaseDocument, limits: FormatLimits) -> list[Remark]:
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedTools:
     """The tools of a release that a format can carry, and the names of those left out."""
 
     fitting: ReleaseDocument
@@ -333,7 +333,7 @@ class Carried:
         return [remark for remark in self.remarks if remark.level == "blocks"]
 
 
-def carried(release: ReleaseDocument, limits: FormatLimits) -> Carried:
+def carried(release: ReleaseDocument, limits: FormatLimits) -> CarriedTools:
     """Check a release against the limits of a format. A warning that blocks leaves out its tool, and no
     other. Transfers count as tools."""
     release = transfers.with_transfers_as_tools(release)
@@ -341,7 +341,7 @@ def carried(release: ReleaseDocument, limits: FormatLimits) -> Carried:
     blocked = {remark.tool for remark in warnings if remark.level == "blocks"}
     fitting = tuple(tool for tool in release.tools if tool.signature.name not in blocked)
     left_out = [tool.signature.name for tool in release.tools if tool.signature.name in blocked]
-    return Carried(msgspec.structs.replace(release, tools=fitting), left_out, warnings)
+    return CarriedTools(msgspec.structs.replace(release, tools=fitting), left_out, warnings)
 
 
 def _about_losses(name: str, written_inputs: WrittenInputs, outputs: WrittenOutputs) -> Iterator[Remark]:

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-from core.schema import AnySchema, Document, Schema, spelling
+from core.schema import AnySchema, Schema, SchemaDocument, spelling
 from core.schema.objects import applicable_parts
 
 
-def without_absent(document: Document, value: Any) -> Any:
+def without_absent(document: SchemaDocument, value: Any) -> Any:
     """Return `value` without the members at any depth that are null and not required."""
     return _remove_absent(document, [document.root], value)
 
 
-def with_absent(document: Document, value: Any) -> Any:
+def with_absent(document: SchemaDocument, value: Any) -> Any:
     """Return `value` as a strict caller writes it: with null for each property that it lacks."""
     return _add_absent(document, document.root, value)
 
 
-def _remove_absent(document: Document, schemas: Sequence[AnySchema], value: Any) -> Any:
+def _remove_absent(document: SchemaDocument, schemas: Sequence[AnySchema], value: Any) -> Any:
     if not isinstance(value, dict | list):
         return value
     parts = list(applicable_parts(document, schemas, lambda part: _choose(document, part, value)))
@@ -33,7 +33,7 @@ def _remove_absent(document: Document, schemas: Sequence[AnySchema], value: Any)
     }
 
 
-def _choose(document: Document, part: Schema, value: Any) -> list[AnySchema]:
+def _choose(document: SchemaDocument, part: Schema, value: Any) -> list[AnySchema]:
     """Return the alternatives that the value may be meant for; all if it fits none."""
     chosen: list[AnySchema] = []
     for keyword in ("anyOf", "oneOf"):
@@ -45,7 +45,7 @@ def _choose(document: Document, part: Schema, value: Any) -> list[AnySchema]:
     return chosen
 
 
-def _is_meant(document: Document, schema: AnySchema, value: Any) -> bool:
+def _is_meant(document: SchemaDocument, schema: AnySchema, value: Any) -> bool:
     """Return whether the names and constants of an object fit. A strict caller writes every property, so that
     these distinguish most alternatives."""
     if not isinstance(value, dict):
@@ -57,7 +57,7 @@ def _is_meant(document: Document, schema: AnySchema, value: Any) -> bool:
     )
 
 
-def _add_absent(document: Document, schema: AnySchema, value: Any) -> Any:
+def _add_absent(document: SchemaDocument, schema: AnySchema, value: Any) -> Any:
     level = document.level(schema)
     if choices := level.schema.get("anyOf"):
         choice = next((other for other in choices if _is_meant(document, other, value)), None)

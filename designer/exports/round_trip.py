@@ -15,7 +15,7 @@ from core.schema import read_document, samples, validation
 from core.schema.samples import UnmetSchemaError
 from designer.exports import nulls
 from designer.exports.wire import UnfitError, Wire, arguments_for_the_vendor, whole_input
-from designer.signatures.effective import Effective, Hidden, Input
+from designer.signatures.effective import Effective, EffectiveInput, Hidden
 from protocols import parameters
 
 # Each as (seed, how full). Of an object with optional members, one value has most of them and one has none.
@@ -79,13 +79,13 @@ def write_vendor_schema(tool: Effective) -> Any:
     single_input = whole_input(tool)
     if single_input is not None:
         return parameters.write_parameter(single_input.parameter)
-    all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+    all_inputs: list[EffectiveInput | Hidden] = [*tool.inputs, *tool.hidden]
     return parameters.write_schema([declared.parameter for declared in all_inputs], tool.schema_rest)
 
 
 def presets_of(tool: Effective) -> Mapping[str, Any]:
     """Return the presets of all inputs by the vendor's names."""
-    all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+    all_inputs: list[EffectiveInput | Hidden] = [*tool.inputs, *tool.hidden]
     return {
         declared.parameter.name: declared.preset for declared in all_inputs if declared.preset is not UNSET
     }
@@ -100,7 +100,7 @@ def _values(schema: Any, tries: Sequence[tuple[int, float]]) -> Iterator[Any]:
             return
 
 
-def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.Checked, value: Any) -> str:
+def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.CompiledSchema, value: Any) -> str:
     """Return why the vendor refuses what a model has written, "" where it does not."""
     if not isinstance(value, dict):
         return "What is given must be an object"
@@ -122,7 +122,7 @@ def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.Checked
 
 
 def _write_model_arguments(
-    tool: Effective, exported: Exported, vendor_check: validation.Checked, value: Any
+    tool: Effective, exported: Exported, vendor_check: validation.CompiledSchema, value: Any
 ) -> dict[str, Any] | None:
     """Return arguments that fit the vendor's schema as a model would write them in the format. None if no
     model may choose them, because a hidden input differs from its preset."""

@@ -14,7 +14,7 @@ from msgspec import UNSET, structs
 from core.schema import loops, pointers, spelling, subschemas
 from core.schema.objects import has_object_type
 from designer.exports.wire import output_of_all, whole_input
-from designer.signatures.effective import Effective, Input
+from designer.signatures.effective import Effective, EffectiveInput
 from protocols import parameters as json_schema
 from protocols.mcp import document
 from protocols.signature import Parameter
@@ -236,14 +236,14 @@ def _required(
     return {"required": renamed} if renamed or spelling.states_empty(other_keywords, "required") else {}
 
 
-def _as_it_is(visible: Input) -> dict[str, Any] | None:
+def _as_it_is(visible: EffectiveInput) -> dict[str, Any] | None:
     # The input that contains all inputs may itself be an object, such as one with blank names.
     schema = _remove_nullable(of_input(visible))
     is_fit = schema.get("type") == "object" and spelling.has_described_properties(schema)
     return schema if is_fit else None
 
 
-def _wrapped(visible: Input) -> dict[str, Any]:
+def _wrapped(visible: EffectiveInput) -> dict[str, Any]:
     # Every target requires an object, so the input that contains all inputs becomes its only property.
     required = {"required": [visible.alias]} if visible.is_required else {}
     return below(visible.alias, of_input(visible)) | required | {"additionalProperties": False}
@@ -291,7 +291,7 @@ def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
     return changed
 
 
-def of_input(visible: Input) -> dict[str, Any]:
+def of_input(visible: EffectiveInput) -> dict[str, Any]:
     schema = of_parameter(visible.parameter)
     default = visible.parameter.default if visible.preset is UNSET else visible.preset
     if default is not UNSET:

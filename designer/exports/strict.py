@@ -7,7 +7,15 @@ object that requires such a property has no strict form either.
 
 from typing import NamedTuple
 
-from core.schema import AnySchema, Document, Schema, SchemaBoundsError, read_document, read_object, types
+from core.schema import (
+    AnySchema,
+    Schema,
+    SchemaBoundsError,
+    SchemaDocument,
+    read_document,
+    read_object,
+    types,
+)
 from core.schema.objects import ObjectSchema, alternative_names
 from designer.exports.contracts import Subset
 
@@ -67,7 +75,7 @@ def form(schema: Schema, subset: Subset) -> StrictForm:
 class _Writer:
     """Writes one schema, and records what it loses. `write` returns None where there is no strict form."""
 
-    def __init__(self, document: Document, subset: Subset) -> None:
+    def __init__(self, document: SchemaDocument, subset: Subset) -> None:
         self.document = document
         self.subset = subset
         self.rules: set[str] = set()

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 
 from core.content_cache import ContentCache, digest
-from core.schema import Document, read_document
+from core.schema import SchemaDocument, read_document
 from designer.exports import nulls
-from designer.signatures.effective import Effective, Input, Output
+from designer.signatures.effective import Effective, EffectiveInput, Output
 from protocols import parameters as json_schema
 from protocols.calls.arguments import TOGETHER
 
 UNKNOWN = "is not an input of this tool"
 # A call reads the schema of its tool, which is large for some.
-_documents: ContentCache[Document] = ContentCache(size=200)
+_documents: ContentCache[SchemaDocument] = ContentCache(size=200)
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,7 +78,7 @@ def by_vendors_name(tool: Effective) -> Wire:
     )
 
 
-def whole_input(tool: Effective) -> Input | None:
+def whole_input(tool: Effective) -> EffectiveInput | None:
     """Return the input that contains all inputs, for a vendor that accepts no named ones."""
     return next((visible for visible in tool.inputs if visible.parameter.is_whole), None)
 
@@ -202,7 +202,7 @@ def _remove_absent(tool: Effective, arguments: dict[str, Any]) -> dict[str, Any]
     return present
 
 
-def _read_cached(schema: Any) -> Document:
+def _read_cached(schema: Any) -> SchemaDocument:
     return _documents.get(digest(schema), lambda: read_document(schema))
 
 

@@ -50,7 +50,7 @@ EFFECT_WORDS = {
 
 
 @dataclass(frozen=True)
-class Member:
+class TextLayers:
     """One text or choice: its field, the layer that is effective, and the layers below, from top to
     bottom.
     """
@@ -69,8 +69,8 @@ class Member:
 @dataclass(frozen=True)
 class ValueRow:
     value: AllowedValue
-    description: Member
-    hidden: Member
+    description: TextLayers
+    hidden: TextLayers
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ParameterRow:
     """One input or output. `says`: the effective description."""
 
     parameter: Parameter
-    members: dict[str, Member]
+    members: dict[str, TextLayers]
     values: list[ValueRow]
     more_values: int = 0
 
@@ -189,7 +189,7 @@ class WordsForm(OperationForm):
             label = _("Description")
         return forms.CharField(strip=False, required=False, label=label, widget=forms.Textarea(attrs=attrs))
 
-    def member(self, name: str) -> Member:
+    def member(self, name: str) -> TextLayers:
         path = self.paths[name]
         below = [(_("Vendor text"), self._display_value(path, self.vendor[path]))]
         source = _("Vendor text")
@@ -198,7 +198,7 @@ class WordsForm(OperationForm):
             below.insert(0, (source, self._display_value(path, self.catalog[path])))
         if path in self.own:
             source = _("Your text (this agent)") if self.is_of_an_agent else _("Your text (all agents)")
-        return Member(self[name], source, below, is_ours=path in self.own)
+        return TextLayers(self[name], source, below, is_ours=path in self.own)
 
     def _display_value(self, path: Path, value: Any) -> str:
         if path[0] == "effects":
@@ -209,14 +209,14 @@ class WordsForm(OperationForm):
 
     # Named unlike the fields, because a template would find those first.
     @property
-    def tool_title(self) -> Member:
+    def tool_title(self) -> TextLayers:
         return self.member("title")
 
     @property
-    def tool_description(self) -> Member:
+    def tool_description(self) -> TextLayers:
         return self.member("description")
 
-    def effects(self) -> list[Member]:
+    def effects(self) -> list[TextLayers]:
         return [self.member(f"effect-{effect}") for effect in EFFECTS]
 
     @property

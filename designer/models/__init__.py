@@ -3,7 +3,7 @@
 from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, AgentVendor, KeyAgent, Transfer
 from designer.models.budgets import TokenLimit
 from designer.models.channels import Channel, ChannelMove
-from designer.models.environments import Binding, Environment, NamedActivity, Place
+from designer.models.environments import Binding, CallEnvironment, Environment, NamedActivity
 from designer.models.guides import HiddenGuide
 from designer.models.mocks import MockAssertions
 from designer.models.news import Follow, WebhookAgent
@@ -41,6 +41,7 @@ __all__ = [
     "AgentAddress",
     "AgentVendor",
     "Binding",
+    "CallEnvironment",
     "Channel",
     "ChannelMove",
     "Draft",
@@ -55,7 +56,6 @@ __all__ = [
     "NamedActivity",
     "Pin",
     "PinQuerySet",
-    "Place",
     "Procedure",
     "ProcedureDraft",
     "ProcedureReference",

@@ -41,7 +41,7 @@ class Environment(models.Model):
         return f"{self.name} of {self.agent}"
 
 
-class Place(NamedTuple):
+class CallEnvironment(NamedTuple):
     """An environment as a call needs it."""
 
     pk: int
@@ -49,7 +49,7 @@ class Place(NamedTuple):
     is_default: bool
 
     @classmethod
-    def parse(cls, text: str) -> "Place":
+    def parse(cls, text: str) -> "CallEnvironment":
         """Parse the text that a SQL statement with other columns returns."""
         pk, is_default, name = text.split(" ")
         return cls(int(pk), name, is_default == "true")

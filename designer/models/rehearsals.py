@@ -127,7 +127,7 @@ class RehearsalStatus(models.TextChoices):
 
 class RehearsalRun(models.Model):
     """The tools that a judge chose. `digest`: of all that it saw; `release`: the number of the release whose
-    texts were used, None for the draft. `results`: `results.Answer`s.
+    texts were used, None for the draft. `results`: `results.SentenceResult`s.
 
     `judge` is “built-in”, or “outside” for the model in `asks`. For that one `payload` has its requests until
     all are answered; `due_at`: when a worker continues; `attempts`: how often one has.

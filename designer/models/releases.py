@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from core.encryption import EncryptedField, KeyIdField
 from designer.models.agents import Agent
-from designer.models.environments import Place
+from designer.models.environments import CallEnvironment
 
 MAX_NOTE_LENGTH = 2_000
 # The one row of its table.
@@ -50,7 +50,7 @@ class Release(models.Model):
 
     # Put there by designer.releases.publishing.find: of the exports, and of the agent's environments.
     written: list[str]
-    places: list[Place]
+    places: list[CallEnvironment]
 
     class Meta:
         ordering = ["-number"]

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from catalog.models import Tool
 from catalog.notifications import events, kinds, outbox
-from catalog.notifications.kinds import Kind, NotificationText
+from catalog.notifications.kinds import EventKind, NotificationText
 from catalog.notifications.models import Event, Notice
 from core.outbound.errors import printable
 from designer.agents import agents
@@ -187,7 +187,7 @@ def withdrawn_tool_webhooks(subject: str) -> Q:
 
 def register() -> None:
     kinds.register(
-        Kind(
+        EventKind(
             name=publishing.PUBLISHED,
             label=gettext_lazy("A release was published"),
             explained=gettext_lazy("For agents that you follow, by other users."),
@@ -199,7 +199,7 @@ def register() -> None:
         )
     )
     kinds.register(
-        Kind(
+        EventKind(
             name=channels.MOVED,
             label=gettext_lazy("A channel was moved"),
             explained=gettext_lazy("Runtimes that use the channel get another release."),
@@ -210,7 +210,7 @@ def register() -> None:
         )
     )
     kinds.register(
-        Kind(
+        EventKind(
             name=BEHIND,
             label=gettext_lazy("An update of a pinned tool"),
             explained=gettext_lazy(

@@ -10,7 +10,7 @@ from catalog.models.tools import ItemKind
 from designer.environments import environments
 from designer.models import Agent, Environment, Pin, Procedure, RehearsalStatus
 from designer.procedures import checking
-from designer.procedures.checking import Checked
+from designer.procedures.checking import CheckedProcedures
 from designer.procedures.references import flat
 from designer.readiness import obstacles
 from designer.readiness.judgement import (
@@ -66,20 +66,20 @@ class ProcedureReadiness:
 
 
 @dataclass(frozen=True, slots=True)
-class Assessment:
+class AgentAssessment:
     tools: Sequence[Readiness]
     procedures: Sequence[ProcedureReadiness]
     tests: State
 
 
-def assess_agent(agent: Agent, reader: User) -> Assessment:
+def assess_agent(agent: Agent, reader: User) -> AgentAssessment:
     """Return the readiness of the agent now. Issues of texts name other agents' tools that the reader may
     see.
     """
     assessed, tests = assess_default(agent), read_tests(agent)
     states = assess_procedures(assessed, tests, checking.check_agent(agent, reader))
     procedures = Procedure.objects.live().filter(agent=agent).values_list("pk", "slug")
-    return Assessment(
+    return AgentAssessment(
         tools=assessed.ready,
         procedures=[ProcedureReadiness(slug, states[pk]) for pk, slug in procedures if pk in states],
         tests=assess_tests(tests),
@@ -103,7 +103,7 @@ def assess_places(
 
 
 def assess_procedures(
-    assessed: ReadinessReport, tests: AgentTests, checked: Checked
+    assessed: ReadinessReport, tests: AgentTests, checked: CheckedProcedures
 ) -> dict[int, tuple[State, ...]]:
     """Return the states of the agent's own procedures, the worst first, by their primary keys."""
     # Lines that an update breaks belong to the procedure's state, not the tool's.

@@ -13,7 +13,7 @@ from designer.agents import agents, transfers
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.pins import pinned_signatures, token_budget
 from designer.procedures import lint, references, rendering, vocabulary
-from designer.procedures.references import KnownTool, Piece, Vocabulary
+from designer.procedures.references import Piece, Vocabulary, VocabularyTool
 
 MAX_NAMES = 3
 
@@ -87,7 +87,7 @@ def read_tree(agent: Agent) -> Tree:
             tools=(
                 *(vocabulary.known_tool(pin, effective) for pin, effective in effective_pins),
                 *(
-                    KnownTool(pin=pin.pk, name=pin.name, state="removed")
+                    VocabularyTool(pin=pin.pk, name=pin.name, state="removed")
                     for pin in procedure_rows[row.pk].removed
                 ),
             ),

@@ -15,7 +15,7 @@ from core.invisible_characters import HIDDEN
 from core.schema import spelling
 from designer import exports
 from designer.exports import inputs, origins, parts
-from designer.exports.base import ALL_TYPES, Carried, Format, FormatLimits, Remark, carried
+from designer.exports.base import ALL_TYPES, CarriedTools, Format, FormatLimits, Remark, carried
 from designer.exports.origins import Origin, OriginTexts, Span
 from designer.exports.parts import ToolPart
 from designer.models import Agent, Pin
@@ -44,7 +44,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Budget:
+class FormatBudget:
     """The tokens of an agent's tools in a format, by tool name. `advised`: the number of tools that its users
     accept at once.
     """
@@ -92,7 +92,7 @@ class ShownTool:
     limits: list[Limit]
     remarks: list[Remark]
     savings: list[Saving]
-    budget: Budget
+    budget: FormatBudget
 
     @property
     def tokens(self) -> int:
@@ -198,13 +198,13 @@ def _origins_of(
     return OriginTexts(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=origin_of)
 
 
-def budget(agent: Agent, format_: Format) -> Budget:
+def budget(agent: Agent, format_: Format) -> FormatBudget:
     checked = carried(composition.tools_of(agent), format_.limits)
     return _budget(format_, checked, format_.write(checked.fitting))
 
 
-def _budget(format_: Format, checked: Carried, document_text: object) -> Budget:
-    return Budget(
+def _budget(format_: Format, checked: CarriedTools, document_text: object) -> FormatBudget:
+    return FormatBudget(
         format=format_,
         costs=token_budget.costs_as_written(checked.fitting, format_, document_text),
         left_out=checked.left_out,

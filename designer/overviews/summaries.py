@@ -17,8 +17,8 @@ from designer.readiness import obstacles
 from designer.readiness.judgement import State
 from designer.readiness.obstacles import AgentTool
 from designer.releases import binding_snapshots, provenance
-from designer.releases.provenance import ReceivedTool
-from designer.releases.recorded_bindings import BindingChange
+from designer.releases.provenance import ToolProvenance
+from designer.releases.recorded_bindings import BindingDifference
 from execution.activities.mocks.assertions import Verdict
 
 NO_ENVIRONMENT = gettext_lazy("no environment")
@@ -42,7 +42,7 @@ class SummarizedTool:
     runs: Sequence[tuple[str, str]]
     reaches_vendor: bool
     state: State
-    approval: ReceivedTool | None
+    approval: ToolProvenance | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def summarize_document(
     )
 
 
-def _describe_differences(recorded_place: str, place: str, moved: Sequence[BindingChange]) -> str:
+def _describe_differences(recorded_place: str, place: str, moved: Sequence[BindingDifference]) -> str:
     sentences = [moved[0].message] if moved else []
     if len(moved) > 1:
         sentences.append(

@@ -11,7 +11,7 @@ from designer.exports import anthropic, parts, rewriting, schema, transfers
 from designer.exports.base import Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.signatures import model_names
-from designer.signatures.effective import Effective, Input, effective
+from designer.signatures.effective import Effective, EffectiveInput, effective
 from protocols import parameters as json_schema
 from protocols.signature import Parameter, Signature
 
@@ -100,7 +100,7 @@ def _input_size(parameter: Parameter) -> int:
     if is_plain and not has_more and parameter.type in _PLAIN:
         text = parameter.description
         return size + _PLAIN[parameter.type] + (len(_DESCRIPTION) + _size(text) if text else 0)
-    return size + 2 + _size(schema.of_input(Input(alias=parameter.name, parameter=parameter)))
+    return size + 2 + _size(schema.of_input(EffectiveInput(alias=parameter.name, parameter=parameter)))
 
 
 def _size(value: object) -> int:

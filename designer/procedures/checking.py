@@ -15,7 +15,7 @@ NEW = 0
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedProcedures:
     """The texts in pieces and the issues of procedures, by primary key.
 
     `of_agent`: issues of the whole agent.
@@ -29,7 +29,7 @@ class Checked:
 
 def check_agent(
     agent: Agent, user: User, *, typed: Mapping[int, str] | None = None, pins: Sequence[Pin] | None = None
-) -> Checked:
+) -> CheckedProcedures:
     """Check the agent's procedures. `typed` replaces the texts of these procedures; the key NEW is a new one.
 
     Tools of other agents are named as far as `user` may see them. `pins`: those of
@@ -45,7 +45,7 @@ def check_agent(
 
 def check_texts(
     agent: Agent, user: User, texts: Mapping[int, str], known: Vocabulary, pins: Iterable[Pin]
-) -> Checked:
+) -> CheckedProcedures:
     """Check texts, by the primary keys of their procedures, that may refer to what is `known`. `pins`: those
     of the agent, as `pinned_signatures.read_items` returns them.
     """
@@ -54,7 +54,7 @@ def check_texts(
     elsewhere = vocabulary.find_elsewhere(names, agent, user)
     stored_texts = {key: references.stored(text_pieces) for key, text_pieces in pieces.items()}
     broken_line_issues = broken_lines.remarks(stored_texts, pins)
-    return Checked(
+    return CheckedProcedures(
         vocabulary=known,
         pieces=pieces,
         # In the order of each text.

@@ -17,7 +17,7 @@ from core.schema import pointers
 from core.translatable import Wording
 from core.translatable import mark as _
 from designer.procedures import input_names, lint, references, supplies
-from designer.procedures.references import KnownTool, Vocabulary
+from designer.procedures.references import Vocabulary, VocabularyTool
 from designer.signatures.effective import why_not_preset
 from protocols.signature import Parameter, Signature
 
@@ -67,8 +67,8 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     before: Signature
     after: Signature
     changes: Sequence[Change]
-    now: KnownTool
-    then: KnownTool
+    now: VocabularyTool
+    then: VocabularyTool
 
     def group_changes(self) -> _Changes:
         ids = {
@@ -246,7 +246,7 @@ def impacts(text: str, move: Move) -> list[LineImpact]:
     return sorted(dict.fromkeys(results), key=lambda row: (row.line, not row.breaks, row.message))
 
 
-def uses(text: str, tool: KnownTool) -> list[Use]:
+def uses(text: str, tool: VocabularyTool) -> list[Use]:
     """Return the references of a stored text to this tool, and to items."""
     vocabulary, result = Vocabulary(tools=(tool,)), []
     for number, line in enumerate(text.split("\n"), 1):

@@ -17,10 +17,10 @@ from core.translatable import mark as _
 from designer.procedures import input_names, supplies
 from designer.procedures.references import (
     KnownInput,
-    KnownTool,
     Piece,
     Reference,
     Vocabulary,
+    VocabularyTool,
 )
 from designer.procedures.template import TEMPLATE
 
@@ -241,7 +241,7 @@ class _LintedText:
         """Yield required inputs that nothing supplies, at the first reference to their tool."""
         sentences = supplies.sentences(text)
         questions = list(supplies.join_questions(sentences))
-        before: dict[int, KnownTool] = {}
+        before: dict[int, VocabularyTool] = {}
         end = 0
         for piece in self.pieces:
             end += len(piece.display_text)
@@ -313,7 +313,7 @@ class _LintedText:
             ),
         )
 
-    def supplied_by_references(self, tool: KnownTool, line: int) -> set[str]:
+    def supplied_by_references(self, tool: VocabularyTool, line: int) -> set[str]:
         """Return the items that the conversation has collected by this line, and inputs that a reference
         gives a value.
         """
@@ -401,7 +401,7 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
     return tools + agents
 
 
-def _check_members(piece: Piece, reference: Reference, tool: KnownTool) -> Iterator[Issue]:
+def _check_members(piece: Piece, reference: Reference, tool: VocabularyTool) -> Iterator[Issue]:
     if reference.kind == "output" and tool.outputs:
         names = {output.id: output.name for output in tool.outputs}
         for member in reference.members:
@@ -443,7 +443,7 @@ def stated_values(name: str, text: str) -> Iterator[StatedValue]:
         yield StatedValue(match["value"], line, match.start() - text.rfind("\n", 0, match.start()) - 1)
 
 
-def _returns(tool: KnownTool, known: KnownInput) -> bool:
+def _returns(tool: VocabularyTool, known: KnownInput) -> bool:
     if not tool.outputs:  # The outputs are not declared, so only the tool's texts can be compared.
         return input_names.names_the_same(known.name, input_names.words_of(f"{tool.name} {tool.description}"))
     return any(

@@ -21,7 +21,7 @@ from designer.models import Agent, Pin, Procedure, ProcedureDraft, Transfer
 from designer.pins import pins
 from designer.procedures import editing, references, supplies, vocabulary
 from designer.procedures.references import Piece
-from designer.procedures.supplies import Sentence
+from designer.procedures.supplies import ProcedureSentence
 from people.models import User
 
 # Each sentence is one search.
@@ -99,7 +99,7 @@ def propose(agent: Agent, text: str) -> Proposals:
     return Proposals(result, sign_ins, len(waiting) > MAX_SENTENCES)
 
 
-def find_open_sentences(pieces: Iterable[Piece]) -> list[Sentence]:
+def find_open_sentences(pieces: Iterable[Piece]) -> list[ProcedureSentence]:
     """Return the sentences of the displayed text that name no tool and could: no headings, lists of tools,
     introductions of a list or things to ask for.
     """

@@ -68,7 +68,7 @@ class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):
     holds: tuple[str, ...] = ()
 
 
-class KnownTool(msgspec.Struct, frozen=True, kw_only=True):
+class VocabularyTool(msgspec.Struct, frozen=True, kw_only=True):
     """A pinned tool as a model sees it; `removed` pins are those that a stored text still refers to."""
 
     pin: int
@@ -127,11 +127,11 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The names that the procedures of one agent may refer to."""
 
-    tools: tuple[KnownTool, ...] = ()
+    tools: tuple[VocabularyTool, ...] = ()
     agents: tuple[KnownAgent, ...] = ()
 
     @cached_property
-    def by_pin(self) -> Mapping[int, KnownTool]:
+    def by_pin(self) -> Mapping[int, VocabularyTool]:
         return {tool.pin: tool for tool in self.tools}
 
     @cached_property
@@ -139,15 +139,17 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {agent.id: agent for agent in self.agents}
 
     @cached_property
-    def by_name(self) -> Mapping[str, list[KnownTool | KnownAgent]]:
+    def by_name(self) -> Mapping[str, list[VocabularyTool | KnownAgent]]:
         """Return the tools and agents by displayed name in lower case; by the vendor's name if no displayed
         name equals it.
         """
-        by_shown_name: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
-        candidates: list[KnownTool | KnownAgent] = [tool for tool in self.tools if tool.state != "removed"]
+        by_shown_name: defaultdict[str, list[VocabularyTool | KnownAgent]] = defaultdict(list)
+        candidates: list[VocabularyTool | KnownAgent] = [
+            tool for tool in self.tools if tool.state != "removed"
+        ]
         for row in candidates + [agent for agent in self.agents if not agent.state]:
             by_shown_name[row.name.lower()].append(row)
-        vendors: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
+        vendors: defaultdict[str, list[VocabularyTool | KnownAgent]] = defaultdict(list)
         for tool in self.tools:
             name = tool.name if tool.state == "removed" else tool.wire_name
             # A displayed name means only its own tool, even if a vendor uses that name for another one.
@@ -218,7 +220,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not candidates and (arguments or match["mention"]):
             return None
         # Unless the tool has an input of that name.
-        tools = [tool for tool in candidates if isinstance(tool, KnownTool)]
+        tools = [tool for tool in candidates if isinstance(tool, VocabularyTool)]
         if arguments in _PLURALS and arguments not in {row.name for tool in tools for row in tool.inputs}:
             return None
         if len(candidates) != 1:

@@ -10,7 +10,7 @@ from designer.agents import transfers
 from designer.exports.document import ReleasedProcedure, ReleasedReference
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.procedures import references, vocabulary
-from designer.procedures.references import KnownAgent, KnownTool, TextPosition, Vocabulary
+from designer.procedures.references import KnownAgent, TextPosition, Vocabulary, VocabularyTool
 from designer.signatures.effective import Effective
 
 
@@ -65,7 +65,7 @@ def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[Releas
     if not rows.procedures:
         return ()
     pinned = [vocabulary.known_tool(pin, signature) for pin, signature in tools]
-    removed = [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in rows.removed]
+    removed = [VocabularyTool(pin=pin.pk, name=pin.name, state="removed") for pin in rows.removed]
     agents = map(vocabulary.known_agent, rows.transfers)
     names = Vocabulary(tools=(*pinned, *removed), agents=(*agents, *rows.gone))
     procedures = []

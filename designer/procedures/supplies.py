@@ -141,7 +141,7 @@ _ASKS_FOR_IT = re.compile(
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ProcedureSentence:
     """start: the offset in the text.
     is_listed: below a heading that lists what is needed first.
     lists_tools: below a heading for tools, or next to such a label.
@@ -159,8 +159,8 @@ class Sentence:
         return self.start + len(self.text)
 
 
-def sentences(text: str) -> list[Sentence]:
-    result: list[Sentence] = []
+def sentences(text: str) -> list[ProcedureSentence]:
+    result: list[ProcedureSentence] = []
     is_section = is_list = is_tools = False
     offset = 0
     lines = text.split("\n")
@@ -181,7 +181,9 @@ def sentences(text: str) -> list[Sentence]:
         lists_tools = is_tools or bool(colon and _TOOLS.match(label.strip(" *")))
         is_title = line.lstrip().startswith("#") or (bool(title) and not text[:offset].strip())
         result += [
-            Sentence(match.group(), offset + match.start(), is_section or is_list, lists_tools, is_title)
+            ProcedureSentence(
+                match.group(), offset + match.start(), is_section or is_list, lists_tools, is_title
+            )
             for match in _SENTENCE.finditer(line)
             if match.group().strip()
         ]
@@ -200,7 +202,7 @@ def end_of_step(text: str, start: int) -> int:
     return len(text)
 
 
-def is_ruled_out(call: int, said: Iterable[Sentence]) -> bool:
+def is_ruled_out(call: int, said: Iterable[ProcedureSentence]) -> bool:
     """Return whether the sentence only lists the reference, or forbids the call: “never use …”."""
     sentence = next((row for row in said if row.start <= call <= row.end), None)
     return sentence is not None and (
@@ -208,7 +210,7 @@ def is_ruled_out(call: int, said: Iterable[Sentence]) -> bool:
     )
 
 
-def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[Sentence]) -> bool:
+def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[ProcedureSentence]) -> bool:
     """Return whether prose supplies the input to the tool whose reference ends at the offset `call`, in a
     step that ends at `step_end`.
     """
@@ -242,9 +244,9 @@ def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[
     return is_authenticated and (is_taken_from_there or bool(identity & named_ids if named_ids else identity))
 
 
-def join_questions(said: Iterable[Sentence]) -> Iterator[Sentence]:
+def join_questions(said: Iterable[ProcedureSentence]) -> Iterator[ProcedureSentence]:
     """Yield each sentence. “Ask for it” is joined with the sentence before, which names the thing."""
-    before: Sentence | None = None
+    before: ProcedureSentence | None = None
     for sentence in said:
         yield sentence
         if before and _ASKS_FOR_IT.search(sentence.text):
@@ -280,7 +282,7 @@ def _identities_in(text: str) -> set[str]:
     }
 
 
-def _collects(wanted: RequiredInput, sentence: Sentence) -> bool:
+def _collects(wanted: RequiredInput, sentence: ProcedureSentence) -> bool:
     name, text = wanted.name, sentence.text
     if ID_LIKE.search(name) and not sentence.is_listed:
         # “Ask whether they have a licence” does not collect its number.
@@ -300,7 +302,7 @@ def _collects(wanted: RequiredInput, sentence: Sentence) -> bool:
     )
 
 
-def _is_said_with_the_call(wanted: RequiredInput, sentence: Sentence, call: int) -> bool:
+def _is_said_with_the_call(wanted: RequiredInput, sentence: ProcedureSentence, call: int) -> bool:
     name = wanted.name
     before, after = sentence.text[:call], sentence.text[call:]
     if mentions(wanted, before) and ("?" in before or _matches_unrefused(_ASKS, before)):

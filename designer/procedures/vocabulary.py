@@ -24,9 +24,9 @@ from designer.procedures.references import (
     KnownAgent,
     KnownInput,
     KnownOutput,
-    KnownTool,
     ToolState,
     Vocabulary,
+    VocabularyTool,
 )
 from designer.signatures.effective import Effective
 from people.models import User
@@ -79,7 +79,7 @@ def build_vocabulary(
         if pin.pk in kept_out:
             state = "blocked" if kept_out[pin.pk][0] == FindingState.BLOCKED else "held"
         tools.append(known_tool(pin, signature, state))
-    tools += [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
+    tools += [VocabularyTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
     return Vocabulary(tools=tuple(tools), agents=(*map(known_agent, handed), *gone))
 
 
@@ -119,8 +119,8 @@ def _describe_gone(agent: Agent) -> KnownAgent:
     return KnownAgent(id=agent.pk, name=name, title=agent.name, state=state)
 
 
-def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> KnownTool:
-    return KnownTool(
+def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> VocabularyTool:
+    return VocabularyTool(
         pin=pin.pk,
         name=shown.name,
         wire_name=shown.wire_name,

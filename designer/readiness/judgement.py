@@ -29,7 +29,7 @@ UPDATE_BREAKS = "update_breaks"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RepairPage:
     """The page on which an administrator removes an obstacle, and the label of the link to it."""
 
     url_name: str
@@ -51,7 +51,7 @@ class Obstacle:
     severity: ObstacleSeverity
     message: str
     to_do: str
-    page: Page | None = None
+    page: RepairPage | None = None
     checked_by: str = ""
     stops_publishing: bool = False
 
@@ -130,7 +130,7 @@ class State:
     severity: Severity
     message: str
     to_do: str = ""
-    page: Page | None = None
+    page: RepairPage | None = None
     checked_by: str = ""
     stops_publishing: bool = False
 

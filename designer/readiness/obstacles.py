@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from catalog.credentials import circuit_breaker, status
 from catalog.credentials.oauth import token_replies
-from catalog.credentials.oauth.grant_status import CredentialStatus, State
+from catalog.credentials.oauth.grant_status import CredentialStatus, SignInState
 from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, UserGrant
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
@@ -28,9 +28,9 @@ from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.environments.resolution import Resolution, Runs
 from designer.exports.document import ReleaseDocument, ReleasedTool
-from designer.models import Agent, Environment, Pin, Place
+from designer.models import Agent, CallEnvironment, Environment, Pin
 from designer.readiness import evidence
-from designer.readiness.judgement import BreakingUpdate, LastCall, Obstacle, Page, ToolFacts, judge_tool
+from designer.readiness.judgement import BreakingUpdate, LastCall, Obstacle, RepairPage, ToolFacts, judge_tool
 from designer.readiness.judgement import State as ToolState
 from execution.activities import kinds, reach
 from execution.activities.reach import Reached
@@ -38,7 +38,7 @@ from execution.calls import checks
 from execution.user_grants import context, end_users, vault
 from protocols.signature import Annotations
 
-_ENDED = {State.REFUSED, State.NEEDS_SIGN_IN}
+_ENDED = {SignInState.REFUSED, SignInState.NEEDS_SIGN_IN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class _UserAccess:
 
 
 def of_document(
-    agent: Agent, document: ReleaseDocument, *, user: str = "", place: Place | None = None
+    agent: Agent, document: ReleaseDocument, *, user: str = "", place: CallEnvironment | None = None
 ) -> list[Readiness]:
     """Return the readiness of all tools of a release or draft of the agent. Transfers always run.
 
@@ -134,9 +134,9 @@ def in_default_environment(agent: Agent, document: ReleaseDocument) -> list[Read
     return of_document(agent, document, place=default_place(agent))
 
 
-def default_place(agent: Agent) -> Place | None:
+def default_place(agent: Agent) -> CallEnvironment | None:
     rows = Environment.objects.filter(agent=agent.pk, is_default=True)
-    return next((Place(*row) for row in rows.values_list("pk", "name", "is_default")), None)
+    return next((CallEnvironment(*row) for row in rows.values_list("pk", "name", "is_default")), None)
 
 
 def of_tools(
@@ -144,7 +144,7 @@ def of_tools(
     tools: Sequence[AgentTool],
     *,
     user: str = "",
-    places: Sequence[Place | Environment | None],
+    places: Sequence[CallEnvironment | Environment | None],
 ) -> dict[int, list[Readiness]]:
     """Return, by the primary key of the environment (0 outside of all), the readiness of each tool.
 
@@ -249,7 +249,7 @@ class _Catalog:
             message = _("It needs the secret “{secret}”, which is not in the vault of its vendor.").format(
                 secret=printable(name, 100)
             )
-            page = Page("endpoint-secrets", endpoint.pk, _("Enter the secret"))
+            page = RepairPage("endpoint-secrets", endpoint.pk, _("Enter the secret"))
             yield Obstacle(
                 "secret_missing", "stops", message, _("Ask an administrator to enter it there."), page
             )
@@ -296,7 +296,7 @@ class _Catalog:
             yield Obstacle("version_blocked", "stops", message, to_do, checked_by=checked_by)
         elif FindingState.OPEN in states:
             message = _("It waits for review in Pegboard.")
-            page = Page("tool-findings", row.tool_id, _("Decide on it"))
+            page = RepairPage("tool-findings", row.tool_id, _("Decide on it"))
             to_do = _("Ask an administrator to decide under Review.")
             yield Obstacle(
                 "waits_for_review",
@@ -312,10 +312,10 @@ class _Catalog:
         if credential and (state := self.credentials[credential.pk].state) in _ENDED:
             message = (
                 _("The credential for its vendor needs a sign-in.")
-                if state == State.NEEDS_SIGN_IN
+                if state == SignInState.NEEDS_SIGN_IN
                 else _("The credential for its vendor is refused by the vendor.")
             )
-            page = Page("credential", credential.pk, _("Renew the credential"))
+            page = RepairPage("credential", credential.pk, _("Renew the credential"))
             to_do = _("Ask an administrator to renew the credential.")
             yield Obstacle("credential_ended", "stops", message, to_do, page)
         waits = [circuit_breaker.unavailable_until(part) for part in (endpoint, row.tool)]

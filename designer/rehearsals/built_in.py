@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from catalog.search.in_memory import InMemoryIndex, words_in
 from designer.pins import token_budget
 from designer.rehearsals import inputs
-from designer.rehearsals.results import Answer, Sentence
+from designer.rehearsals.results import Sentence, SentenceResult
 from designer.signatures.effective import Effective
 from protocols.signature import Signature
 
@@ -28,13 +28,15 @@ def words_of(tools: Sequence[Effective], sentences: Sequence[Sentence]) -> set[s
 
 def choose(
     tools: Sequence[Effective], sentences: Sequence[Sentence], stems: Mapping[str, str]
-) -> list[Answer]:
+) -> list[SentenceResult]:
     index = InMemoryIndex([as_shown(tool) for tool in tools], stems)
     by_name = {tool.name: tool for tool in tools}
     return [_rank_tools(sentence, by_name, index.scores(sentence.says)) for sentence in sentences]
 
 
-def _rank_tools(sentence: Sentence, tools: Mapping[str, Effective], scores: Sequence[float]) -> Answer:
+def _rank_tools(
+    sentence: Sentence, tools: Mapping[str, Effective], scores: Sequence[float]
+) -> SentenceResult:
     score_by_tool = dict(zip(tools, scores, strict=True))
     expected_score = score_by_tool.get(sentence.expected, 0.0)
     rivals = [(score, name) for name, score in score_by_tool.items() if score and name != sentence.expected]
@@ -47,7 +49,7 @@ def _rank_tools(sentence: Sentence, tools: Mapping[str, Effective], scores: Sequ
         if expected_score > rival_score
         else ()
     )
-    return Answer(
+    return SentenceResult(
         rehearsal=sentence.id,
         says=sentence.says,
         expected=sentence.expected,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from designer.models import Agent, Rehearsal, RehearsalPlan
 from designer.rehearsals import plans, runs, sentences, shown
-from designer.rehearsals.results import Answer, Figure, Sentence
+from designer.rehearsals.results import Figure, Sentence, SentenceResult
 from designer.rehearsals.runs import RehearsalOutcome
 from designer.rehearsals.shown import ShownTools
 
@@ -22,7 +22,7 @@ class AgentTests:
     is_current: bool
 
     @property
-    def answers(self) -> dict[int, Answer]:
+    def answers(self) -> dict[int, SentenceResult]:
         return {answer.rehearsal: answer for answer in self.outcome.answers} if self.outcome else {}
 
     def figure_of(self, tools: Collection[int]) -> Figure:

@@ -9,7 +9,7 @@ from catalog.rules.sensitive_values import mask, sensitive_texts, strike
 from catalog.tools.sensitive_values import marks_of
 from core.schema import pointers
 from designer.models import Rehearsal
-from designer.rehearsals.results import Answer
+from designer.rehearsals.results import SentenceResult
 from designer.rehearsals.shown import ShownTools
 from designer.signatures.effective import Effective
 
@@ -45,7 +45,7 @@ def masked_inputs(row: Rehearsal, marks: Marks) -> dict[str, Any]:
     return masked
 
 
-def masked_answers(answers: Sequence[Answer], marks: Marks) -> list[Answer]:
+def masked_answers(answers: Sequence[SentenceResult], marks: Marks) -> list[SentenceResult]:
     """Return the results of tests for a person. Messages about inputs may repeat their values."""
     masked_rows = []
     for answer in answers:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from core.outbound.errors import printable
-from designer.rehearsals.results import Answer, InputAnswer, Sentence
+from designer.rehearsals.results import InputAnswer, Sentence, SentenceResult
 
 PATH = "/chat/completions"
 MAX_NAME_LENGTH = 100
@@ -74,7 +74,7 @@ def _count(usage: object, member: str) -> int:
 
 def summarize_tries(
     sentence: Sentence, choices_made: Sequence[ToolChoice], shown_names: set[str], failure: str = ""
-) -> Answer:
+) -> SentenceResult:
     """Combine several tries into one answer. A tool has to be ahead to be chosen, as with the built-in
     judge."""
     choices = Counter(choice.tool for choice in choices_made)
@@ -94,7 +94,7 @@ def summarize_tries(
             is_right = 2 * count > len(tries)
             why = "" if is_right else f"{count} of {len(tries)} tries passed “{value}” for “{name}”."
             inputs.append(InputAnswer(name=name, expected=value, right=is_right, message=why))
-    return Answer(
+    return SentenceResult(
         rehearsal=sentence.id,
         says=sentence.says,
         expected=sentence.expected,

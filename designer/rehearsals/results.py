@@ -39,7 +39,7 @@ class InputAnswer(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class SentenceResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one sentence.
 
     chosen: "" if no tool was chosen.
@@ -115,11 +115,11 @@ class Figure:
         return str(self.wording)
 
 
-def figure(answers: Sequence[Answer]) -> Figure:
+def figure(answers: Sequence[SentenceResult]) -> Figure:
     return Figure(sum(answer.right for answer in answers), len(answers))
 
 
-def flips(now: Iterable[Answer], before: Iterable[Answer]) -> list[Flip]:
+def flips(now: Iterable[SentenceResult], before: Iterable[SentenceResult]) -> list[Flip]:
     """Return the changed results, the worse ones first. A sentence whose text was edited counts as new."""
     earlier = {(answer.rehearsal, answer.says): answer for answer in before}
     changes = []

@@ -12,7 +12,7 @@ from catalog.search import stemming
 from core.errors import DomainError
 from designer.models import Agent, RehearsalPlan, RehearsalRun, RehearsalStatus
 from designer.rehearsals import built_in, results, sentences, shown
-from designer.rehearsals.results import Answer, Figure, Flip, Sentence
+from designer.rehearsals.results import Figure, Flip, Sentence, SentenceResult
 from designer.rehearsals.shown import ShownTools
 from people.models import User
 
@@ -28,7 +28,7 @@ class RehearsalOutcome:
     before: RehearsalRun | None
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[SentenceResult]:
         return answers_of(self.run)
 
     @property
@@ -78,7 +78,7 @@ def run_and_store(
     return run
 
 
-def finish(run: RehearsalRun, answers: Sequence[Answer]) -> None:
+def finish(run: RehearsalRun, answers: Sequence[SentenceResult]) -> None:
     figure = results.figure(answers)
     run.results, run.right, run.total = msgspec.to_builtins(answers), figure.right, figure.total
     run.status = RehearsalStatus.SUCCEEDED
@@ -127,8 +127,8 @@ def newest_outcome(plan: RehearsalPlan) -> RehearsalOutcome | None:
     return RehearsalOutcome(run, before.order_by("-pk").first())
 
 
-def answers_of(run: RehearsalRun) -> list[Answer]:
-    return msgspec.convert(run.results, list[Answer])
+def answers_of(run: RehearsalRun) -> list[SentenceResult]:
+    return msgspec.convert(run.results, list[SentenceResult])
 
 
 def figure_of(run: RehearsalRun) -> Figure:

@@ -40,7 +40,7 @@ class NewSentence:
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Changes(TypedDict, total=False):
+class SentenceChanges(TypedDict, total=False):
     says: str
     tool: str
     inputs: Mapping[str, Any]
@@ -87,7 +87,7 @@ def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> l
 
 
 @transaction.atomic
-def change(row: Rehearsal, *, actor: User, **changes: Unpack[Changes]) -> Rehearsal:
+def change(row: Rehearsal, *, actor: User, **changes: Unpack[SentenceChanges]) -> Rehearsal:
     row = _locked(row)
     before, masked_before = facts(row), _masked_facts(row)
     _apply(row, changes, _find_targets(row.agent))
@@ -199,7 +199,7 @@ def _locked(row: Rehearsal) -> Rehearsal:
     return current
 
 
-def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
+def _apply(row: Rehearsal, changes: SentenceChanges, targets: Targets) -> None:
     if "says" in changes:
         row.says = checked(" ".join(changes["says"].split()), field="says", limit=MAX_SENTENCE_LENGTH)
         if not row.says:

@@ -7,14 +7,14 @@ from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.exports import transfers
 from designer.exports.document import ReleaseDocument
-from designer.models import Environment, Place, Release
+from designer.models import CallEnvironment, Environment, Release
 from designer.releases import recorded_bindings
-from designer.releases.recorded_bindings import BindingChange
+from designer.releases.recorded_bindings import BindingDifference
 
 
 def list_moved_bindings(
     agent: int, release: Release | None, document: ReleaseDocument
-) -> list[BindingChange]:
+) -> list[BindingDifference]:
     """Return how the bindings of the document's tools differ from those that the release recorded."""
     if release is None or not release.bindings:
         return []
@@ -27,7 +27,7 @@ def read_bindings(agent: int, document: ReleaseDocument, *, records_names: bool 
     `records_names`: an activity that runs by its name keeps this version from now on.
     """
     row = Environment.objects.filter(agent=agent, is_default=True).first()
-    place = Place(row.pk, row.name, row.is_default) if row else None
+    place = CallEnvironment(row.pk, row.name, row.is_default) if row else None
     tools = [
         (node.slug, tool)
         for node in document.nodes

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from catalog.token_estimate import estimate_tokens
 from core.translatable import Count, Wording, first_sentences, join_sentences
 from core.translatable import mark as _
-from designer.exports.base import Carried
+from designer.exports.base import CarriedTools
 from designer.exports.document import ReleaseDocument
 from designer.pins import token_budget
 from designer.rehearsals import results
@@ -65,7 +65,7 @@ class CheckedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLimit:
+class LimitOfTokens:
     """The agent's token limit, whether exceeding it stops publishing, and the page with both figures."""
 
     tokens: int
@@ -84,9 +84,9 @@ class CheckedAgent:
 
     draft: ReleaseDocument
     tools: tuple[CheckedTool, ...]
-    carried: tuple[tuple[str, Carried], ...]
+    carried: tuple[tuple[str, CarriedTools], ...]
     strands: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    budget: TokenLimit | None = None
+    budget: LimitOfTokens | None = None
     more: tuple[Check, ...] = ()
     sub_agent: str = ""
     rehearsed: RehearsalComparison | None = None

@@ -64,7 +64,7 @@ class ChangedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolChange:
+class ReleasedToolChange:
     """`name` is the newer one. `sentences` are for people, and empty for an added or removed tool."""
 
     mark: Mark
@@ -111,10 +111,10 @@ class AgentDifference:
     slug: str
     name: str
     agent: list[ChangedMember]
-    tools: list[ToolChange]
+    tools: list[ReleasedToolChange]
     procedures: list[ProcedureChange]
     transfers: list[TransferChange]
-    context: list[ToolChange]
+    context: list[ReleasedToolChange]
 
     @property
     def count(self) -> int:
@@ -202,18 +202,24 @@ def _between_procedures(
     return changes
 
 
-def _between_tools(before: tuple[ReleasedTool, ...], after: tuple[ReleasedTool, ...]) -> list[ToolChange]:
+def _between_tools(
+    before: tuple[ReleasedTool, ...], after: tuple[ReleasedTool, ...]
+) -> list[ReleasedToolChange]:
     """Return removed tools, then added, then changed ones; each group by name."""
     old = {tool.id: tool for tool in before}
     new = {tool.id: tool for tool in after}
-    removed = [ToolChange("removed", pk, tool.signature.name) for pk, tool in old.items() if pk not in new]
-    added = [ToolChange("added", pk, tool.signature.name) for pk, tool in new.items() if pk not in old]
+    removed = [
+        ReleasedToolChange("removed", pk, tool.signature.name) for pk, tool in old.items() if pk not in new
+    ]
+    added = [
+        ReleasedToolChange("added", pk, tool.signature.name) for pk, tool in new.items() if pk not in old
+    ]
     changed = []
     for pk, tool in new.items():
         if pk in old and old[pk] != tool:
             members = list(_members((), as_document(old[pk].signature), as_document(tool.signature)))
             sentences = list(_sentences(old[pk], tool, members))
-            changed.append(ToolChange("changed", pk, tool.signature.name, sentences, members))
+            changed.append(ReleasedToolChange("changed", pk, tool.signature.name, sentences, members))
     return [*removed, *added, *changed]
 
 

@@ -15,7 +15,7 @@ from core.translatable import mark as _
 from designer import exports
 from designer.agents import agent_budgets, agent_vendors
 from designer.exports import document as release_document
-from designer.exports.base import Carried, Format
+from designer.exports.base import CarriedTools, Format
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Pin, Release
 from designer.pins import pinned_signatures
@@ -24,13 +24,13 @@ from designer.readiness import obstacles
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import RehearsalComparison
 from designer.releases import effective_versions, rehearsed
-from designer.releases.checks import Check, CheckedAgent, CheckedTool, TokenLimit, checks
+from designer.releases.checks import Check, CheckedAgent, CheckedTool, LimitOfTokens, checks
 from designer.releases.composition import Node
 from people.models import User
 from protocols.signature import from_json
 
 # Each format with the part of one agent's draft that it carries.
-CarriedByFormat = list[tuple[Format, Carried]]
+CarriedByFormat = list[tuple[Format, CarriedTools]]
 # Issues of procedures that the pin's own check reports once.
 _CHECKED_AT_PIN = frozenset(("version_held", "version_blocked", "tool_withdrawn"))
 
@@ -127,7 +127,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
                     (format_.label, carried_part) for format_, carried_part in draft_facts.carried[agent.slug]
                 ),
                 strands=strands.get(agent.pk, {}),
-                budget=TokenLimit(row.tokens, row.stops, where) if row else None,
+                budget=LimitOfTokens(row.tokens, row.stops, where) if row else None,
                 more=(
                     *(_check_procedures(node, blocked, reader, unsaved) if node.rows.procedures else ()),
                     *_shared_names(node),

@@ -12,7 +12,7 @@ from designer.rehearsals.results import RehearsalComparison
 from designer.releases import binding_snapshots, channels, composition, diff, draft_checks
 from designer.releases.channels import ChannelState
 from designer.releases.checks import Check
-from designer.releases.recorded_bindings import BindingChange
+from designer.releases.recorded_bindings import BindingDifference
 from people.models import User
 
 
@@ -54,7 +54,7 @@ class DraftReview:
     size_change: int
     rehearsals: list[RehearsalComparison]
     readiness: list[Readiness]
-    bindings: list[BindingChange]
+    bindings: list[BindingDifference]
 
     @property
     def digest(self) -> str:
@@ -126,7 +126,7 @@ class DraftSummary:
     against: Release | None
     live: Release | None
     promotable: Release | None
-    bindings: list[BindingChange]
+    bindings: list[BindingDifference]
 
 
 def released_and_draft(agent: Agent) -> tuple[ReleaseDocument | None, ReleaseDocument]:

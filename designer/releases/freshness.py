@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import structs
 
 from catalog.rules import diff
-from catalog.rules.assess import Offer, assess
+from catalog.rules.assess import OfferedVersion, assess
 from catalog.rules.diff import Class
 from catalog.rules.policy import Actions
 from designer.exports.document import ReleasedTool, ReleasedVersion
@@ -89,8 +89,8 @@ def decide(released: ReleasedTool, signature: Signature, offered: Offered, actio
         and offered_version.digest != released_version.digest
     )
     assessment = assess(
-        Offer(signature, released_version.label, released_version.digest),
-        Offer(offered.signature, offered_version.label, offered_version.digest),
+        OfferedVersion(signature, released_version.label, released_version.digest),
+        OfferedVersion(offered.signature, offered_version.label, offered_version.digest),
         is_rewritten=is_rewritten,
     )
     unaccepted = (alarm.severity for alarm in assessment.alarms if alarm.code not in offered.accepted)

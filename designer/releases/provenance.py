@@ -20,7 +20,7 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
-class ReceivedTool:
+class ToolProvenance:
     """A tool of a release.
 
     accepted: None if the endpoint's policy accepted the version by itself.
@@ -46,7 +46,7 @@ class ReceivedRelease:
     number: int
     digest: str
     published: Approval
-    tools: list[ReceivedTool]
+    tools: list[ToolProvenance]
 
 
 # A release never changes and entries are only added, so the answer to a question never changes.
@@ -133,7 +133,7 @@ def received(agent: Agent, *, at: datetime, number: int | None = None) -> Receiv
         label, (rewrite, first_seen_at) = row[5], row[7:9]
         name = version_name(label, rewrite, first_seen_at) if first_seen_at else label
         approvals = (_approval(row[start : start + 4]) for start in (9, 13, 17))
-        tools.append(ReceivedTool(*row[:7], name, *approvals))  # type: ignore[call-arg]
+        tools.append(ToolProvenance(*row[:7], name, *approvals))  # type: ignore[call-arg]
     return ReceivedRelease(rows[0][0], rows[0][1], published, tools)
 
 

@@ -20,7 +20,7 @@ from designer import exports
 from designer.agents import agent_addresses, agents, transfers
 from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
-from designer.exports.base import Carried, Format, carried
+from designer.exports.base import CarriedTools, Format, carried
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
 from designer.models import Agent, Export, Release
@@ -176,7 +176,7 @@ def _store_release(
     )
 
 
-def _write_exports(release: Release, fits: Iterable[tuple[Format, Carried]]) -> None:
+def _write_exports(release: Release, fits: Iterable[tuple[Format, CarriedTools]]) -> None:
     # One for each format that can carry any of the release; its page lists what is left out. Exports of
     # sub-agents are written when they are first requested.
     key = proofs.key()
@@ -290,7 +290,7 @@ def part_of(release: Release, sub_agent: str) -> ReleaseDocument:
     return document
 
 
-def _explain_refusal(name: str, carried_part: Carried) -> str:
+def _explain_refusal(name: str, carried_part: CarriedTools) -> str:
     # The first reasons only, because a list of hundreds is not read, and what to do.
     reasons = [remark.message for remark in carried_part.blocking]
     message = " ".join(reasons[:REASONS_SHOWN])
@@ -347,7 +347,7 @@ def _describe_failed_checks(agent: Agent, failed: Sequence[Check]) -> Wording:
 
 
 def _build_export(
-    release: Release, format_: Format, carried_part: Carried, key: bytes, sub_agent: str = ""
+    release: Release, format_: Format, carried_part: CarriedTools, key: bytes, sub_agent: str = ""
 ) -> Export:
     full_name, *partial = export_names(
         format_.name, is_partial=not carried_part.is_whole, sub_agent=sub_agent

@@ -13,7 +13,7 @@ from designer.releases.diff import (
     AgentDifference,
     ChangedMember,
     ProcedureChange,
-    ToolChange,
+    ReleasedToolChange,
     TransferChange,
     TreeChange,
     compare_releases,
@@ -32,14 +32,14 @@ class _Row:
     """One change, before it is described. `change` is None for a sub-agent without other changes."""
 
     agent: AgentDifference
-    change: ChangedMember | ToolChange | ProcedureChange | TransferChange | ReadableChange | None
+    change: ChangedMember | ReleasedToolChange | ProcedureChange | TransferChange | ReadableChange | None
     kind: str = ""
 
     @property
     def key(self) -> str:
         """Return the name in an address of the page, for a change with details."""
         match self.change:
-            case ToolChange(tool=name) | ProcedureChange(slug=name):
+            case ReleasedToolChange(tool=name) | ProcedureChange(slug=name):
                 return f"{self.agent.id}-{self.kind[:4]}-{name}"
         return ""
 
@@ -125,17 +125,19 @@ class ReleaseComparison:
                 elif not is_head:
                     text = ReadableChange(before=procedure.before or None, after=procedure.after or None)
                     change = replace(change, parts=[text])
-            case ToolChange() as tool:
+            case ReleasedToolChange() as tool:
                 change = self._describe_tool(row, tool, number, is_head=is_head)
             case TransferChange() as transfer:
                 parts = _describe_members(transfer.members)
                 change = ReadableChange(mark=transfer.mark, subject=transfer.name, parts=parts, is_open=True)
             case _:
                 return row.change or ReadableChange()
-        has_details = not isinstance(row.change, ToolChange) or bool(row.change.members)
+        has_details = not isinstance(row.change, ReleasedToolChange) or bool(row.change.members)
         return replace(change, kind=row.kind, key=row.key if has_details else "")
 
-    def _describe_tool(self, row: _Row, change: ToolChange, number: str, *, is_head: bool) -> ReadableChange:
+    def _describe_tool(
+        self, row: _Row, change: ReleasedToolChange, number: str, *, is_head: bool
+    ) -> ReadableChange:
         versions = [tools.get((row.agent.id, change.tool)) for tools in self._tools]
         tools = [tool for tool in versions if tool]
         old_tokens, new_tokens = (token_budget.tokens(tool.signature) if tool else 0 for tool in versions)
@@ -176,7 +178,7 @@ def _rows_of(agent: AgentDifference) -> Iterator[_Row]:
         yield _Row(agent, None)
 
 
-def _rank(tool: ToolChange) -> int:
+def _rank(tool: ReleasedToolChange) -> int:
     if tool.mark == "changed":
         return 1 if any(not _TEXTS & {member.steps[0], member.steps[-1]} for member in tool.members) else 3
     return 0 if tool.mark == "removed" else 2

@@ -9,7 +9,7 @@ from core.translatable import mark as _
 
 
 @dataclass(frozen=True, slots=True)
-class BindingChange:
+class BindingDifference:
     """`before` and `after` are rows of a record; None if the tool is missing."""
 
     tool: str
@@ -37,7 +37,7 @@ def list_nonvendor_rows(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [row for row in record.get("tools", ()) if row["runs"] != "vendor"]
 
 
-def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[BindingChange]:
+def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[BindingDifference]:
     """Return the tools of both records that are run by something else in `after`.
 
     A release that is older than these records has an empty one, with which nothing is compared.
@@ -51,7 +51,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Binding
         if other and _state(row) != _state(other):
             values = {"tool": row["tool"], "now": describe(other), "before": describe(row)}
             message = Wording(_("“{tool}” is run by {now} now, and was run by {before}."), values)
-            changes.append(BindingChange(row["tool"], row["agent"], message, row, other))
+            changes.append(BindingDifference(row["tool"], row["agent"], message, row, other))
     return changes
 
 

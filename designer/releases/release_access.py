@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from core.prepared_statements import run_prepared, run_together
-from designer.models import AGENTS_OF_KEY, Agent, Place, Release, Retirement
+from designer.models import AGENTS_OF_KEY, Agent, CallEnvironment, Release, Retirement
 from designer.releases import channels, receipts
 from people.authentication import KEY_COLUMN_COUNT, KEY_COLUMNS, KEY_TABLES, LAST_USE_INTERVAL, build_key
 from people.models import TEAMS_OF, ApiKey, Role, User, is_key_usable
@@ -131,7 +131,7 @@ def _build_release(columns: Sequence[Any]) -> Release:
         connection.alias, ["id", "slug", "name"], [release.agent_id, slug, agent_name]
     )
     release.written = []
-    release.places = [Place.parse(text) for text in places]
+    release.places = [CallEnvironment.parse(text) for text in places]
     # As `select_related` sets it, so that no other query checks for one.
     retirement = (
         Retirement(release=release, retired_at=retired_at, sunset_at=sunset_at) if retired_at else None

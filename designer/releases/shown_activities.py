@@ -15,7 +15,7 @@ from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.exports.base import Format
 from designer.exports.parts import tools_in, value_at
-from designer.models import Place, Release
+from designer.models import CallEnvironment, Release
 from designer.releases import publishing
 
 # The tools of an agent of a release, by name. A release never changes.
@@ -26,7 +26,7 @@ def with_activities(
     release: Release,
     format_: Format,
     body: bytes,
-    place: Place | None,
+    place: CallEnvironment | None,
     *,
     sub_agent: str = "",
     tool: str = "",

@@ -24,7 +24,7 @@ from protocols.signature import Annotations, Parameter, Requirements, Signature,
 ShownKind = ToolKind | Literal["transfer"]
 
 
-class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EffectiveInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An input that a model sees. With a preset it is optional: the preset is the default.
 
     is_named: a designer chose the alias. hidden_values: accepted by the vendor, but not offered to the model.
@@ -70,7 +70,7 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, w
     title: str = ""
     img: str = ""
     tags: tuple[str, ...] = ()
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[EffectiveInput, ...] = ()
     hidden: tuple[Hidden, ...] = ()
     outputs: tuple[Output, ...] = ()
     hidden_outputs: tuple[Parameter, ...] = ()
@@ -118,11 +118,11 @@ def effective(
         else merged(catalog_words, agent_words)
     )
     keys = model_names.aliases(parameter.name for parameter in signature.inputs)
-    visible: list[Input] = []
+    visible: list[EffectiveInput] = []
     hidden: list[Hidden] = []
     for vendor_input in signature.inputs:
         if vendor_input.name not in words.parameters:
-            visible.append(Input(alias=keys[vendor_input.name], parameter=vendor_input))
+            visible.append(EffectiveInput(alias=keys[vendor_input.name], parameter=vendor_input))
             continue
         tuned = words.parameters[vendor_input.name]
         is_named = tuned.name is not None and not _why_not_name(signature, words, vendor_input.name)
@@ -132,7 +132,7 @@ def effective(
             hidden.append(Hidden(parameter=parameter, preset=preset))
             continue
         visible.append(
-            Input(
+            EffectiveInput(
                 alias=tuned.name if is_named and tuned.name else keys[vendor_input.name],
                 parameter=parameter,
                 preset=preset,
@@ -210,7 +210,7 @@ def _tuned_parameter(vendors: Parameter, ours: ParameterWords) -> tuple[Paramete
 def as_document(tool: Effective) -> dict[str, Any]:
     """Return the signature for people and scripts: parameters flat, empty lists included."""
 
-    def flat(held: Input | Hidden | Output) -> dict[str, Any]:
+    def flat(held: EffectiveInput | Hidden | Output) -> dict[str, Any]:
         members: dict[str, Any] = msgspec.to_builtins(held)
         return {**members.pop("parameter"), **members}
 

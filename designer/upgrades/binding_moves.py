@@ -15,7 +15,7 @@ from designer.agents import agents
 from designer.environments import environments
 from designer.environments.environments import WHATEVER
 from designer.errors import ChecksFailedError
-from designer.models import Agent, Binding, Environment, Pin, Place
+from designer.models import Agent, Binding, CallEnvironment, Environment, Pin
 from designer.readiness import obstacles
 from designer.readiness.obstacles import AgentTool
 from designer.releases import draft_checks
@@ -139,7 +139,7 @@ def _run_checks(
 
 
 def _read_checks(
-    agent: Agent, pins: Sequence[Pin], checked: Sequence[Place | Environment | None]
+    agent: Agent, pins: Sequence[Pin], checked: Sequence[CallEnvironment | Environment | None]
 ) -> list[Check]:
     """Return the checks of these tools in each environment; None is outside of all."""
     readiness = obstacles.of_tools(agent, [AgentTool.of_pin(pin) for pin in pins], places=checked)

@@ -60,7 +60,7 @@ class Upgrade:
 
     pin: Pin
     version: ToolVersion
-    comparison: diff.Comparison
+    comparison: diff.SignatureDifference
     lost: list[LostWords]
     refusal: str = ""
     lines: list[ProcedureImpact] = field(default_factory=list)

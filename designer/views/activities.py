@@ -25,7 +25,7 @@ VERSIONS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ActivityRow:
     """One activity of the list; `beside` counts where it is bound for agents of other teams."""
 
     activity: Activity
@@ -85,14 +85,14 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "designer/activity.html", context)
 
 
-def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
+def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[ActivityRow]:
     bound, hidden_count = environments.bindings_to(rows, person(request))
     references_by_activity = {row.pk: _calls(operations.current(row)) for row in rows}
     callee_names = callees.find_callees(
         reference for references in references_by_activity.values() for reference in references
     )
     return [
-        Line(
+        ActivityRow(
             row,
             str(kinds.get(operations.current(row).kind).label),
             [

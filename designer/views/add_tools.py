@@ -131,7 +131,7 @@ class Ticked:
 
 
 @dataclass(frozen=True)
-class Budget:
+class BudgetPreview:
     """The agent's tokens and tools, with what is ticked added, against the least of the known limits."""
 
     tokens: int
@@ -183,7 +183,7 @@ class ToolSelection:
     problem: str
     rows: list[dict[str, Any]]
     ticked: list[Ticked]
-    budget: Budget
+    budget: BudgetPreview
     done: int = 0
     is_full: bool = False
     refused: Mapping[int, DomainError] = field(default_factory=dict)
@@ -222,7 +222,7 @@ class ToolSelection:
             problem=problem,
             rows=[row | {"is_ticked": row["id"] in ticked_ids} for row in rows],
             ticked=ticked,
-            budget=Budget(
+            budget=BudgetPreview(
                 tokens=sum(token_budget.tokens(pinned_signatures.effective_of(pin)) for pin in here.values()),
                 tools=len(here),
                 more_tokens=sum(item.tokens for item in ticked),

@@ -13,7 +13,7 @@ from designer.agents import agent_vendors, transfers
 from designer.agents.agent_vendors import AllowedVendors
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.overviews import shown_tools
-from designer.overviews.shown_tools import Budget
+from designer.overviews.shown_tools import FormatBudget
 from designer.pins import pinned_signatures, token_budget
 from designer.upgrades import pending_work
 
@@ -35,7 +35,11 @@ def _pins() -> CompiledQuery[Pin]:
 
 
 def pane_context(
-    agent: Agent, *, chosen: str = "", in_format: Budget | None = None, pins: Sequence[Pin] | None = None
+    agent: Agent,
+    *,
+    chosen: str = "",
+    in_format: FormatBudget | None = None,
+    pins: Sequence[Pin] | None = None,
 ) -> dict[str, Any]:
     """Return the context of `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`;
     "" for none.
@@ -73,7 +77,7 @@ def pane_context(
     }
 
 
-def _of_transfer(transfer: Transfer, in_format: Budget | None) -> int | None:
+def _of_transfer(transfer: Transfer, in_format: FormatBudget | None) -> int | None:
     # A model is shown it as a tool.
     if in_format:
         return in_format.costs.get(transfer.name)
@@ -81,7 +85,7 @@ def _of_transfer(transfer: Transfer, in_format: Budget | None) -> int | None:
 
 
 def _line(
-    pin: Pin, review: pending_work.Review | None, allowed: AllowedVendors, in_format: Budget | None
+    pin: Pin, review: pending_work.Review | None, allowed: AllowedVendors, in_format: FormatBudget | None
 ) -> dict[str, Any]:
     """`tokens` is None if the selected format cannot carry the tool."""
     signature = pinned_signatures.effective_of(pin)

@@ -52,7 +52,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EnvironmentRow:
     """One tool. `choices` are those of each cell, by what a form sends for them."""
 
     pin: Pin
@@ -194,7 +194,7 @@ def _environment(request: HttpRequest, slug: str, env: str) -> Environment:
 
 def _rows(
     agent: Agent, pins: Sequence[Pin], places: Sequence[Environment], request: HttpRequest
-) -> list[Row]:
+) -> list[EnvironmentRow]:
     bound_rows = environments.bindings_by_environment(places, pins) if places else {}
     ready = agent_readiness.assess_places(agent, pins, places)
     offered, usual = environments.fitting_activities(pins), environments.unbound_in(agent, pins)
@@ -227,7 +227,7 @@ def _rows(
                     page=_page(bound.activity, pin) if bound.activity else "",
                 )
             )
-        rows.append(Row(pin, choices, cells))
+        rows.append(EnvironmentRow(pin, choices, cells))
     return rows
 
 

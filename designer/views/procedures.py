@@ -28,7 +28,7 @@ from designer.models import Agent, Pin, Procedure, ProcedureDraft, ProcedureVers
 from designer.overviews import agent_readiness
 from designer.pins import pinned_signatures, pins, token_budget
 from designer.procedures import checking, editing, lines, proposals, references, vocabulary
-from designer.procedures.checking import Checked
+from designer.procedures.checking import CheckedProcedures
 from designer.procedures.lint import Issue
 from designer.rehearsals.current import read_tests
 from designer.signatures import model_names
@@ -373,7 +373,7 @@ def _draft(draft: ProcedureDraft | None) -> dict[str, Any]:
     return {"draft": draft, "pins_made": editing.pins_made_for(draft) if draft else ()}
 
 
-def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
+def _remarks(checked: CheckedProcedures, row: Procedure, user: User) -> dict[str, Any]:
     remarks: Sequence[Issue] = checked.remarks[row.pk]
     rendered = references.rendered(checked.pieces[row.pk])
     others = row.drafts.exclude(user=user).filter(saved_at__gte=timezone.now() - AT_WORK)
@@ -388,7 +388,7 @@ def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
     }
 
 
-def _tools(pins: Iterable[Pin], checked: Checked) -> dict[str, Any]:
+def _tools(pins: Iterable[Pin], checked: CheckedProcedures) -> dict[str, Any]:
     """The agent's tools and sub-agents for the side pane: required inputs first."""
     tools: list[Mapping[str, Any]] = []
     for pin in (pin for pin in pins if pin.tool.kind == ItemKind.TOOL):

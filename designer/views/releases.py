@@ -17,7 +17,7 @@ from core.errors import DomainError
 from core.pagination import Keyset
 from designer import exports
 from designer.exports import document as release_document
-from designer.exports.base import Carried, Format
+from designer.exports.base import CarriedTools, Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.forms.releases import RetireForm, WhenForm
 from designer.models import Agent, Release, Retirement
@@ -127,7 +127,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         return release_changes.details_response(request, comparison)
     states = channels.states(agent)
     fetches = [
-        Fetch(
+        OfferedFormat(
             format_,
             part,
             f"format={format_.name}{'' if part.is_whole else '&partial=1'}" if part.is_any else "",
@@ -273,11 +273,11 @@ def _vendors(tools: list[int]) -> dict[int, str]:
 
 
 @dataclass(frozen=True)
-class Fetch:
+class OfferedFormat:
     """One format on the page. `query` asks for what it can carry; it is empty where that is nothing."""
 
     format: Format
-    judged: Carried
+    judged: CarriedTools
     query: str
 
     @property
@@ -286,7 +286,7 @@ class Fetch:
         return len(self.judged.fitting.tools) + len(self.judged.left_out)
 
 
-def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, Any]:
+def _shown_export(row: Release, fetches: list[OfferedFormat], name: str) -> dict[str, Any]:
     selected = next(
         (fetch for fetch in fetches if fetch.format.name == name and fetch.query and fetch.format.is_text),
         None,

@@ -37,7 +37,7 @@ from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.forms.argument_forms import ArgumentsForm, OutputsForm, RunForm
 from designer.forms.pins import version_choices
-from designer.models import Agent, Environment, Place
+from designer.models import Agent, CallEnvironment, Environment
 from designer.views.tools import asked_version, find_tool, header
 from execution.calls import (
     cancellation,
@@ -146,7 +146,7 @@ def _run_form(
     return RunForm(typed, signature=version.decoded(), configuration=configuration, given=given)
 
 
-def _agents_in(place: Place, row: Tool) -> list[Agent]:
+def _agents_in(place: CallEnvironment, row: Tool) -> list[Agent]:
     # Those whose tool it is where it is tried.
     agent = Environment.objects.select_related("agent").get(pk=place.pk).agent
     return [pin.agent for pin in environments.pins_of(agent) if pin.tool_id == row.pk]
@@ -419,7 +419,7 @@ def _mode(version: ToolVersion) -> Mode:
     return Mode.STREAM if may_tell else Mode.WAIT
 
 
-def _place(request: HttpRequest, row: Tool) -> Place | None:
+def _place(request: HttpRequest, row: Tool) -> CallEnvironment | None:
     # The environment of an agent that has pinned the tool; None runs the tool outside of all.
     environment_id = number(request.POST.get("environment", ""))
     if not environment_id:
@@ -429,10 +429,10 @@ def _place(request: HttpRequest, row: Tool) -> Place | None:
     ]
     if not matches:
         raise Http404
-    return Place(matches[0].pk, matches[0].name, matches[0].is_default)
+    return CallEnvironment(matches[0].pk, matches[0].name, matches[0].is_default)
 
 
-def _to(call: Call, place: Place | None = None) -> HttpResponse:
+def _to(call: Call, place: CallEnvironment | None = None) -> HttpResponse:
     # The next call is tried where this one was, unless the user chooses otherwise.
     environment_query = f"&environment={place.pk}" if place else ""
     return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}{environment_query}#call")

@@ -17,7 +17,7 @@ from core import strict_json
 from core.outbound.reply import Reply
 from core.outbound.request import Request
 from core.schema import pointers
-from core.strict_json import Answer
+from core.strict_json import AnswerDocument
 from core.translatable import Wording
 from core.translatable import mark as _
 from execution.activities import conversions, picking
@@ -244,11 +244,11 @@ def outcome_of_status(template: Template, status: int) -> OutcomeKind | None:
     return template.statuses.get(str(status)) or ("ok" if 200 <= status < 300 else None)
 
 
-def outputs(template: Template, reply: Reply) -> Answer:
+def outputs(template: Template, reply: Reply) -> AnswerDocument:
     """Return the outputs by name. Raises ProtocolViolationError if an output needs JSON and there is none."""
     values: dict[str, Any] = {}
     wants_json = any(source.of == "json" for source in template.outputs.values())
-    answer = strict_json.require_answer(reply) if wants_json and reply.body.strip() else Answer(UNSET)
+    answer = strict_json.require_answer(reply) if wants_json and reply.body.strip() else AnswerDocument(UNSET)
     document, is_repaired = answer.value, answer.is_repaired
     for name, source in template.outputs.items():
         match source.of:
@@ -263,4 +263,4 @@ def outputs(template: Template, reply: Reply) -> Answer:
                 value = reply.headers.get(source.header.lower(), UNSET)
         if value is not UNSET:
             values[name] = value
-    return Answer(values, is_repaired)
+    return AnswerDocument(values, is_repaired)

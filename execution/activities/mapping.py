@@ -67,7 +67,7 @@ class ParameterPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class MappingProposal:
     """A proposed mapping.
 
     inputs: by the inputs of the other tool. outputs: by those of the interface.
@@ -83,7 +83,7 @@ class Proposal:
     lacking: tuple[str, ...]
 
 
-def propose(interface: Signature, other: Signature) -> Proposal:
+def propose(interface: Signature, other: Signature) -> MappingProposal:
     """Return how `other` may do the job of `interface`, in one step."""
     input_pairs = tuple(_paired(interface.inputs, other.inputs))
     output_pairs = tuple(_paired(other.outputs, interface.outputs))
@@ -99,7 +99,7 @@ def propose(interface: Signature, other: Signature) -> Proposal:
     reach = Reach(sources, ())
     missing = picking.faults_in_inputs("steps.1.inputs", inputs, other, reach)
     unfit = _unfit(interface.inputs, other.inputs, inputs)
-    return Proposal(
+    return MappingProposal(
         inputs=inputs,
         outputs=outputs,
         pairs=(*input_pairs, *output_pairs),
@@ -113,7 +113,7 @@ def propose(interface: Signature, other: Signature) -> Proposal:
     )
 
 
-def config(proposal: Proposal, tool: int, ordinal: int) -> dict[str, Any]:
+def config(proposal: MappingProposal, tool: int, ordinal: int) -> dict[str, Any]:
     """Return the configuration of an activity of kind `vendor`, which may be incomplete."""
     step = picking.ActivityStep(tool=tool, ordinal=ordinal, inputs=dict(proposal.inputs))
     stored: dict[str, Any] = msgspec.to_builtins(picking.Steps([step], dict(proposal.outputs)))

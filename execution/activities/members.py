@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.schema import AnySchema, Document, SchemaBoundsError, pointers, read_document, read_object
+from core.schema import AnySchema, SchemaBoundsError, SchemaDocument, pointers, read_document, read_object
 from protocols import parameters
 from protocols.signature import Parameter
 
@@ -31,7 +31,7 @@ def members(parameter: Parameter, rest: Mapping[str, Any] | None = None) -> list
     return [pointer for pointer, _ in zip(pointers_below, range(MAX_MEMBERS), strict=False)]
 
 
-def _members_below(document: Document, schema: AnySchema, pointer: str, depth: int) -> Iterator[str]:
+def _members_below(document: SchemaDocument, schema: AnySchema, pointer: str, depth: int) -> Iterator[str]:
     if depth == 0:
         return
     described = read_object(document, schema)

@@ -30,7 +30,7 @@ from catalog.models.calls import Attempt, CallStatus, Mode
 from catalog.models.threads import ThreadStatus
 from catalog.notifications import callbacks
 from catalog.rules import retries
-from catalog.rules.retries import Terms
+from catalog.rules.retries import RetryTerms
 from core.errors import DomainError
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError
@@ -487,7 +487,7 @@ def _converse_alone(
             conversation.session = None
 
 
-def _seconds_before_retry(terms: Terms, outcome: Outcome, attempts: int, ends: float) -> float | None:
+def _seconds_before_retry(terms: RetryTerms, outcome: Outcome, attempts: int, ends: float) -> float | None:
     if outcome.outcome == "ok":
         return None
     seconds_left = ends - time.monotonic()

@@ -26,7 +26,7 @@ from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
 from catalog.notifications.models import SendingState
 from catalog.rules import retries
-from catalog.rules.retries import Terms
+from catalog.rules.retries import RetryTerms
 from catalog.tools import effective_texts
 from core import portions
 from core.canonical_json import canonical, digest
@@ -90,7 +90,7 @@ def request_call(
     call_id: ClientCallId | None = None,
     api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
-    terms: Terms | None = None,
+    terms: RetryTerms | None = None,
     is_claimed: bool = False,
     mode: Mode = Mode.WAIT,
     callback: Recipient | None = None,
@@ -176,14 +176,14 @@ def _check(
     version: ToolVersion,
     arguments: Mapping[str, Any],
     runtime: Runtime | None,
-    terms: Terms | None,
+    terms: RetryTerms | None,
     thread: Thread | None,
     activity: ActivityVersion | None,
     *,
     is_confirmed: bool,
     has_ended: bool,
     has_valid_arguments: bool,
-) -> Terms:
+) -> RetryTerms:
     """Return the terms of the call. Raises ArgumentsError, ConfirmationError, DomainError."""
     signature = version.decoded()
     checks.refuse_too_large(arguments)
@@ -200,7 +200,7 @@ def _check(
         raise ArgumentsError(refusal)
     if terms is None:
         policy = retries.resolve_policy(endpoint=version.tool.endpoint.retry).policy
-        terms = Terms(policy=policy, effects=effective_texts.effects(version.tool, signature))
+        terms = RetryTerms(policy=policy, effects=effective_texts.effects(version.tool, signature))
     may_act = not has_ended and not is_confirmed
     if may_act and (reason := checks.reason_to_confirm(version, states, terms.effects, activity)):
         raise ConfirmationError(reason)

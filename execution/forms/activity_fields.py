@@ -25,7 +25,7 @@ from execution.activities.http_request import Template
 from execution.activities.mocks.answers import Mock
 from execution.activities.picking import ActivityFault, ActivityStep, Source, Steps
 from execution.forms import source_rows
-from execution.forms.source_rows import Origin, Posted, Row
+from execution.forms.source_rows import Origin, Posted, SourceRow
 from people.forms import ModelOperationForm
 from protocols.signature import Parameter, Signature
 
@@ -193,7 +193,7 @@ class ActivityEditor(ABC):
         *,
         spare: int = 0,
         proposed: Mapping[str, tuple[Source, str]] | None = None,
-    ) -> list[Row]:
+    ) -> list[SourceRow]:
         """Return a row for each target, then for each source without a target, then `spare` empty rows.
 
         prefix: of the field names. place: the path of these sources in the configuration.
@@ -210,7 +210,7 @@ class ActivityEditor(ABC):
             if self.shows_faults and (json_error := source_rows.find_json_error(source, target)):
                 messages.append(json_error)
             rows.append(
-                Row(
+                SourceRow(
                     f"{prefix}-{index}",
                     name,
                     source,

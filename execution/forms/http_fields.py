@@ -13,7 +13,7 @@ from execution.activities.callees import CalleeReference, CalleesByReference
 from execution.activities.http_request import METHODS, Form, OutputSource, Template
 from execution.forms import source_rows
 from execution.forms.activity_fields import SPARE, ActivityDraft, ActivityEditor, count_of, parse_sources
-from execution.forms.source_rows import Posted, Row
+from execution.forms.source_rows import Posted, SourceRow
 from protocols.base import OutcomeKind
 from protocols.signature import Parameter
 
@@ -98,7 +98,7 @@ class HttpEditor(ActivityEditor):
         """The placeholders of the inputs in an address."""
         return [f"{{{parameter.name}}}" for parameter in self.signature.inputs] if self.signature else []
 
-    def lists(self) -> list[tuple[str, str, list[Row], list[str]]]:
+    def lists(self) -> list[tuple[str, str, list[SourceRow], list[str]]]:
         """Return name, label, rows and faults of the query, the headers and the body."""
         sources_by_list: Mapping[str, Any] = {name: getattr(self.request, name) for name in LISTS}
         return [

@@ -16,7 +16,7 @@ from core.outbound.errors import ProtocolViolationError
 from core.schema.samples import UnmetSchemaError
 from execution.activities.callees import CalleeReference, CalleesByReference
 from execution.activities.mocks import answers
-from execution.activities.mocks.answers import Mock, MockExample
+from execution.activities.mocks.answers import ExampleAnswer, Mock
 from execution.activities.mocks.situations import KINDS, Situation
 from execution.forms.activity_fields import ActivityDraft, ActivityEditor, count_of, signature_of
 from execution.forms.source_rows import TYPES, Posted, by_name, text_of, value_of
@@ -116,7 +116,7 @@ class MockEditor(ActivityEditor):
             # Invalid entries remain as text, and the rules report them.
             seed=int(seed) if seed.isdecimal() and len(seed) < 20 else cast(Any, seed),
             examples=tuple(
-                MockExample(
+                ExampleAnswer(
                     arguments=_parse_values(data, f"examples-{index}-arguments", _inputs(signature)),
                     outputs=_parse_values(data, f"examples-{index}-outputs", _outputs(signature)),
                 )
@@ -134,7 +134,7 @@ class MockEditor(ActivityEditor):
         mock = cast(Mock, draft.config)
         match act.split("-"):
             case ["example"]:
-                example = MockExample(outputs=_generate_outputs(mock, signature_of(draft.interface, known)))
+                example = ExampleAnswer(outputs=_generate_outputs(mock, signature_of(draft.interface, known)))
                 mock = msgspec.structs.replace(mock, examples=(*mock.examples, example))
             case ["situation", name] if name in KINDS:
                 added = cast(Any, KINDS[name](switch=True))

@@ -49,7 +49,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SourceRow:
     """One row. `target` is the parameter that receives the value, or None if there is no such parameter.
 
     reason: why the source was proposed. is_gone: the signature has no parameter of this name any more.
@@ -156,7 +156,7 @@ def parse_source(data: Posted, prefix: str, target: Parameter | None) -> Source 
     text = {name: data.get(f"{prefix}-{name}", "").replace("\r\n", "\n") for name in ("value", "otherwise")}
     choice, pointer = data.get(f"{prefix}-from", ""), data.get(f"{prefix}-at", "").strip()
     if exact_source := _decode_source(data.get(f"{prefix}-kept", "")):
-        row = Row(prefix, "", exact_source, target, ())
+        row = SourceRow(prefix, "", exact_source, target, ())
         if (row.choice, row.value, row.otherwise, "") == (choice, *text.values(), pointer):
             return exact_source
     otherwise = value_of(text["otherwise"], target) if text["otherwise"].strip() else UNSET

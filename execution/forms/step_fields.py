@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from core.outbound.errors import printable
 from execution.activities import mapping, steps
 from execution.activities.callees import Callee, CalleeReference, CalleesByReference
-from execution.activities.mapping import ParameterPair, Proposal
+from execution.activities.mapping import MappingProposal, ParameterPair
 from execution.activities.picking import ActivityStep, Source, Steps
 from execution.forms import source_rows
 from execution.forms.activity_fields import (
@@ -22,7 +22,7 @@ from execution.forms.activity_fields import (
     reference_of,
     signature_of,
 )
-from execution.forms.source_rows import Origin, Posted, Row
+from execution.forms.source_rows import Origin, Posted, SourceRow
 from protocols.signature import Signature
 
 REASONS = {"id": _("same id"), "name": _("same name"), "meaning": _("similar meaning, to be checked")}
@@ -41,7 +41,7 @@ class Block:
     number: int
     reference: CalleeReference
     callee: Callee | None
-    rows: Sequence[Row]
+    rows: Sequence[SourceRow]
     faults: Sequence[str]
     is_first: bool
     is_last: bool
@@ -147,7 +147,7 @@ class StepsEditor(ActivityEditor):
                 origins = [*origins, self._origin(number, callee, signature)]
         return blocks
 
-    def outputs(self) -> list[Row]:
+    def outputs(self) -> list[SourceRow]:
         origins = [*self.inputs()]
         for number, step in enumerate(self.steps, 1):
             callee = self.known.get(reference_of(step))
@@ -176,7 +176,7 @@ class StepsEditor(ActivityEditor):
             label = _("Step {number}: {tool}").format(number=number, tool=name)
         return Origin(label, number, signature.outputs, signature.outputs_rest, is_only)
 
-    def _proposal(self, signature: Signature | None) -> Proposal | None:
+    def _proposal(self, signature: Signature | None) -> MappingProposal | None:
         return mapping.propose(self.signature, signature) if signature and self.signature else None
 
 

@@ -19,7 +19,7 @@ from people.models import User
 AS = "--as"
 
 
-class InProcess(client.Server):
+class InProcess(client.PegboardServer):
     """Calls REST views as one user, without an API key and without HTTP."""
 
     def __init__(self, username: str) -> None:

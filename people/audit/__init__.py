@@ -82,7 +82,7 @@ def record(
     return entry
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """A change of one of many objects, with the facts as in `record`."""
 
     action: str
@@ -91,7 +91,7 @@ class Change(NamedTuple):
     after: dict[str, Any] | None
 
 
-def record_many(actor: User | None, changes: Iterable[Change], *, why: str = "") -> None:
+def record_many(actor: User | None, changes: Iterable[ObjectChange], *, why: str = "") -> None:
     """Write the entries that `record` would write, in few statements. Must be called in the same way."""
     _refuse_outside_of_transaction()
     entries = (_entry(actor, *change, why=why, agent=None) for change in changes)

@@ -26,7 +26,7 @@ _WINDOW_SECONDS = str(int(login_lockout.WINDOW.total_seconds()))
 
 
 @method_decorator(sensitive_post_parameters("password"), name="dispatch")
-class SignIn(LoginView):
+class SignInView(LoginView):
     template_name = "people/login.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True

@@ -6,9 +6,9 @@ from core.outbound.reply import Reply
 from protocols.a2t import wire
 from protocols.recognition import (
     Certainty,
-    Match,
     Probe,
     Recognition,
+    RecognizedServer,
     entries_in,
     json_in,
     rest_of_path,
@@ -22,9 +22,9 @@ def probes(address: str) -> Sequence[Probe]:
     return [Probe(address, rest_of_path(address, wire.TOOLS), params={wire.PAGE_LIMIT: "10"})]
 
 
-def match(probe: Probe, reply: Reply) -> Match | None:
+def match(probe: Probe, reply: Reply) -> RecognizedServer | None:
     if wants_credential(reply):
-        return Match(Certainty.POSSIBLE)
+        return RecognizedServer(Certainty.POSSIBLE)
     document = json_in(reply) if reply.status == 200 else None
     entries = entries_in(document, "items")
     if entries is None:
@@ -35,9 +35,9 @@ def match(probe: Probe, reply: Reply) -> Match | None:
         or ("version" in entry and any(name in entry for name in _IDS))
         for entry in entries
     ):
-        return Match(Certainty.SURE)
+        return RecognizedServer(Certainty.SURE)
     # An empty list of its form; other protocols have one of the same form.
-    return Match(Certainty.LIKELY) if not entries and isinstance(document, dict) else None
+    return RecognizedServer(Certainty.LIKELY) if not entries and isinstance(document, dict) else None
 
 
 RECOGNITION = Recognition(probes, match)

@@ -19,13 +19,13 @@ from core.outbound.errors import (
     printable,
 )
 from core.outbound.reply import Reply
-from core.strict_json import Answer
+from core.strict_json import AnswerDocument
 from protocols import events
 from protocols.acp import document as acp_document
 from protocols.acp import wire
 from protocols.base import Ask, Outcome, Session, is_withheld
 from protocols.calls import outcomes
-from protocols.events import Event
+from protocols.events import ServerSentEvent
 from protocols.signature import Signature
 
 # The session handles 401 (the credential) and the transient 408, 425 and 429. A server that lacks an
@@ -248,7 +248,7 @@ def _still_running(session: Session, location: RunLocation, mark: str, run_id: s
     return _given_up(session, error, location, mark=mark, run_id=run_id)
 
 
-def _with_notes(outcome: Outcome, answer: Answer) -> Outcome:
+def _with_notes(outcome: Outcome, answer: AnswerDocument) -> Outcome:
     return replace(outcome, notes=[*outcomes.notes_on(answer), *outcome.notes])
 
 
@@ -379,7 +379,7 @@ class _UpdateReporter:
         self.run_id = ""
         self._session, self._signature = session, signature
 
-    def __call__(self, event: Event) -> bool:
+    def __call__(self, event: ServerSentEvent) -> bool:
         if _is_last(event):
             return True
         document = strict_json.loads_answer(event.data.encode()).value
@@ -451,20 +451,20 @@ def _streamed(
     return _with_notes(_outcome_of_output(signature, last, last.get("run_id"), last.get("status")), answer)
 
 
-def _last_update(reply: Reply) -> Answer:
+def _last_update(reply: Reply) -> AnswerDocument:
     # Each update replaces the previous one, so the last one is the result; empty without one.
     updates = [_update(event) for event in events.parse(reply.body)]
-    return next((update for update in reversed(updates) if _kind(update.value)), Answer({}))
+    return next((update for update in reversed(updates) if _kind(update.value)), AnswerDocument({}))
 
 
-def _update(event: Event) -> Answer:
+def _update(event: ServerSentEvent) -> AnswerDocument:
     # Empty for a custom update of the agent, which is not a result.
     answer = strict_json.loads_answer(event.data.encode())
     is_custom = not isinstance(answer.value, dict) or answer.value.get("type") == "custom"
-    return Answer({}) if is_custom else answer
+    return AnswerDocument({}) if is_custom else answer
 
 
-def _is_last(event: Event) -> bool:
+def _is_last(event: ServerSentEvent) -> bool:
     update = _update(event).value
     is_over = _kind(update) in ("interrupt", "error")
     return is_over or (_kind(update) == "result" and update.get("status", "pending") != "pending")

@@ -11,7 +11,7 @@ from typing import Any
 
 from core.schema import error_messages, subschemas, validation
 from core.schema.unknown_names import UnknownName, unknown_names
-from core.schema.validation import Checked, Fault
+from core.schema.validation import CompiledSchema, Fault
 from protocols import parameters
 from protocols.base import Note
 from protocols.signature import Parameter, Signature
@@ -156,7 +156,7 @@ def _whole_parameter(signature: Signature) -> Parameter | None:
     return inputs[0] if len(inputs) == 1 and inputs[0].is_whole else None
 
 
-def _compiled(signature: Signature) -> Checked:
+def _compiled(signature: Signature) -> CompiledSchema:
     key = id(signature)
     if (digest := _digests.get(key)) and (ready := validation.compiled(digest)):
         return ready

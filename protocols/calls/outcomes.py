@@ -15,7 +15,7 @@ from core.outbound.errors import (
 )
 from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY, retry_after
-from core.strict_json import Answer
+from core.strict_json import AnswerDocument
 from core.value_descriptions import describe_value
 from protocols.base import Note, Outcome, OutcomeKind
 from protocols.calls.arguments import find_problems
@@ -67,7 +67,7 @@ def vendor_error(code: object, description: str) -> dict[str, str] | None:
     return {"code": printable(str(code), MAX_CODE_LENGTH), "description": description} if is_code else None
 
 
-def notes_on(answer: Answer) -> tuple[Note, ...]:
+def notes_on(answer: AnswerDocument) -> tuple[Note, ...]:
     """Return notes on the text of a result."""
     return (_REPLACED,) if answer.is_repaired else ()
 
@@ -141,7 +141,7 @@ def _is_gone(look_up: Callable[[], object]) -> bool:
     return False
 
 
-def _body(reply: Reply) -> Answer:
+def _body(reply: Reply) -> AnswerDocument:
     # A body in place of outputs: JSON or text.
     with suppress(ProtocolViolationError):
         answer = strict_json.require_answer(reply)
@@ -149,7 +149,7 @@ def _body(reply: Reply) -> Answer:
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_text = kind.startswith("text/") or kind.endswith(("/xml", "+xml"))
     if not (is_text and reply.body.strip()):
-        return Answer({})
+        return AnswerDocument({})
     return strict_json.repaired({"body": reply.body.decode(errors="replace")})
 
 

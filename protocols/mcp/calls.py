@@ -18,7 +18,7 @@ from protocols.calls.arguments import arguments_to_send
 from protocols.mcp import asks, eras, wire
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.eras import HANDSHAKE_ERA, Era
-from protocols.mcp.rpc import ASKS_BACK, CANNOT_ASK, NOT_SENT, Answer, CannotAskError, Request
+from protocols.mcp.rpc import ASKS_BACK, CANNOT_ASK, NOT_SENT, CannotAskError, RpcRequest, RpcResponse
 from protocols.mcp.transport import Transport
 from protocols.mcp.wire import (
     ELICITATION,
@@ -27,8 +27,8 @@ from protocols.mcp.wire import (
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
     URL_NEEDED,
-    Question,
     RpcError,
+    VendorQuestion,
 )
 from protocols.signature import Parameter, Signature
 
@@ -98,10 +98,10 @@ def give_up(session: Session, state: Mapping[str, Any]) -> None:
             transport.go_on_in(state["session"])
 
 
-def _question_of(state: Mapping[str, Any]) -> Question:
+def _question_of(state: Mapping[str, Any]) -> VendorQuestion:
     # The question that a call stopped for before 2026-07-28.
     method = state.get("method", ELICITATION)
-    return Question(state["question"], method, {}, state["reply"], tuple(state["answered"]))
+    return VendorQuestion(state["question"], method, {}, state["reply"], tuple(state["answered"]))
 
 
 class _Call:
@@ -228,14 +228,14 @@ class _Call:
             more = {"requestState": state}
         return self._waiting(transport, [], more["requestState"])
 
-    def _outcome_of(self, transport: Transport, answer: Answer) -> Outcome:
+    def _outcome_of(self, transport: Transport, answer: RpcResponse) -> Outcome:
         outcome = _outcome(answer, self.signature, is_modern=transport.is_modern)
         reason = (outcome.error or {}).get("message", "")
         if outcome.outcome == "tool_error" and transport.is_modern and eras.names_server_request(reason):
             self.could_not_ask = "result"
         return outcome
 
-    def _stop_for(self, transport: Transport, question: Question) -> Outcome:
+    def _stop_for(self, transport: Transport, question: VendorQuestion) -> Outcome:
         try:
             request = {"method": question.method, "params": question.params}
             ask = asks.read_ask(QUESTION_NAME, request, transport.host, self.questions)
@@ -254,7 +254,7 @@ class _Call:
         }
         return replace(self._waiting(transport, [ask], None), resume=state | stopped, notes=(soon,))
 
-    def _send(self, transport: Transport, more: Mapping[str, Any]) -> Answer:
+    def _send(self, transport: Transport, more: Mapping[str, Any]) -> RpcResponse:
         schema = json_schema.write_schema(self.signature.inputs, self.signature.schema_rest)
         try:
             return transport.ask(self._request(schema, more))
@@ -274,12 +274,12 @@ class _Call:
                 raise
         return transport.ask(self._request(listed_schema, more))
 
-    def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
+    def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> RpcRequest:
         headers = mcp_headers.mirrored_headers(schema, self.arguments)
         params = {"name": self.tool_id, "arguments": self.arguments, **more}
         if self.session.is_followed:
             params["_meta"] = {"progressToken": self.session.mark}
-        return Request("tools/call", params, name=self.tool_id, headers=headers)
+        return RpcRequest("tools/call", params, name=self.tool_id, headers=headers)
 
     def _waiting(self, transport: Transport, requests: Sequence[Ask], state: object) -> Outcome:
         return Outcome(
@@ -327,7 +327,7 @@ def _needing(outcome: Outcome, kinds: Collection[str]) -> Outcome:
     return replace(outcome, error={**outcome.error, "kinds": " ".join(sorted(kinds))})
 
 
-def _outcome(answer: Answer, signature: Signature, *, is_modern: bool) -> Outcome:
+def _outcome(answer: RpcResponse, signature: Signature, *, is_modern: bool) -> Outcome:
     result_part = answer.document.answer_in(answer.result)
     result: dict[str, Any] = result_part.value
     notes = outcomes.notes_on(result_part)

@@ -46,8 +46,8 @@ from protocols.mcp import headers as mcp_headers
 from protocols.mcp.context import ContextList
 from protocols.mcp.eras import Era
 from protocols.mcp.recognition import RECOGNITION
-from protocols.mcp.rpc import Answer, Request
-from protocols.mcp.subscriptions import Subscription, subscribe
+from protocols.mcp.rpc import RpcRequest, RpcResponse
+from protocols.mcp.subscriptions import ResourceSubscription, subscribe
 from protocols.mcp.transport import Transport
 from protocols.mcp.wire import (
     HANDSHAKE,
@@ -206,7 +206,7 @@ class MCP(Protocol):
 
     def subscribe(
         self, session: Session, addresses: Sequence[str], seconds: float
-    ) -> AbstractContextManager[Subscription]:
+    ) -> AbstractContextManager[ResourceSubscription]:
         return subscribe(session, addresses, self._era, seconds)
 
     def give_up(self, session: Session, state: Mapping[str, Any]) -> None:
@@ -239,7 +239,7 @@ class _List:
         # The first page is cached under "", so the page of an empty cursor is not cached.
         key = f"{self.cursor_key}{cursor or ''}"
         answer = transport.ask(
-            Request(
+            RpcRequest(
                 self.method,
                 {} if cursor is None else {"cursor": cursor},
                 recall=lambda reply: None if cursor == "" else known_pages.recall(key, reply),
@@ -247,7 +247,7 @@ class _List:
         )
         return answer.page or self.parse_page(answer, cursor, is_modern=transport.is_modern)
 
-    def parse_page(self, answer: Answer, cursor: str | None, *, is_modern: bool) -> Page:
+    def parse_page(self, answer: RpcResponse, cursor: str | None, *, is_modern: bool) -> Page:
         result = answer.result
         kind = result.get("resultType", "complete")
         if kind == "input_required":

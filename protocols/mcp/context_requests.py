@@ -11,7 +11,7 @@ from protocols.mcp import asks, uri_templates
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.context import URI, vendor_id
 from protocols.mcp.eras import Era
-from protocols.mcp.rpc import CannotAskError, Request
+from protocols.mcp.rpc import CannotAskError, RpcRequest
 from protocols.mcp.transport import Transport
 from protocols.mcp.wire import (
     INVALID_PARAMS,
@@ -128,13 +128,15 @@ class _ContextRequest:
         )
 
 
-def _build_request(kind: str, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
+def _build_request(
+    kind: str, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]
+) -> RpcRequest:
     # Since 2026-07-28 a header names the prompt or the resource. The request itself may be sent twice.
     headers = {NAME_HEADER: mcp_headers.encode_value(own_id)}
     if kind == "prompt":
         params: dict[str, Any] = {"name": own_id, "arguments": dict(arguments), **more}
-        return Request("prompts/get", params, headers=headers)
-    return Request("resources/read", {"uri": own_id, **more}, headers=headers)
+        return RpcRequest("prompts/get", params, headers=headers)
+    return RpcRequest("resources/read", {"uri": own_id, **more}, headers=headers)
 
 
 def _is_message(message: object) -> bool:

@@ -16,11 +16,11 @@ from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from protocols.base import QUESTIONS, Session
 from protocols.mcp import rpc, wire
-from protocols.mcp.rpc import ACCEPTED, BOTH_FORMS, NOT_SENT, Answer, SentRequest
-from protocols.mcp.wire import ELICITATION, Number, Question
+from protocols.mcp.rpc import ACCEPTED, BOTH_FORMS, NOT_SENT, RpcResponse, SentRequest
+from protocols.mcp.wire import ELICITATION, Number, VendorQuestion
 
 
-def keep_open(answer: Answer, sent_request: SentRequest) -> Answer:
+def keep_open(answer: RpcResponse, sent_request: SentRequest) -> RpcResponse:
     """Return the answer. If it is a question, keep its reply open and add its name to the question.
 
     Raises RefusedError if the reply cannot stay open.
@@ -46,7 +46,7 @@ def keep_open(answer: Answer, sent_request: SentRequest) -> Answer:
     return replace(answer, question=replace(question, reply=name))
 
 
-def find(session: Session, question: Question) -> "OpenQuestion | None":
+def find(session: Session, question: VendorQuestion) -> "OpenQuestion | None":
     """Return the open question; None if its reply is not open any more."""
     reply = session.find_open_reply(question.reply)
     return OpenQuestion(session, question, reply) if reply else None
@@ -55,7 +55,7 @@ def find(session: Session, question: Question) -> "OpenQuestion | None":
 class OpenQuestion:
     """A question whose reply is open. is_over: its call has ended, so the vendor's session may end."""
 
-    def __init__(self, session: Session, question: Question, reply: OpenReply) -> None:
+    def __init__(self, session: Session, question: VendorQuestion, reply: OpenReply) -> None:
         self.headers: dict[str, str] = dict(reply.facts["headers"])
         self.is_over = False
         self._session, self._question, self._reply = session, question, reply
@@ -68,7 +68,7 @@ class OpenQuestion:
             answered=(*question.answered, question.number),
         )
 
-    def answer(self, response: Mapping[str, Any] | None) -> Answer:
+    def answer(self, response: Mapping[str, Any] | None) -> RpcResponse:
         """Continue the call; None refuses the vendor's request. Raises the errors of `SentRequest.send`."""
         sent_request = self._sent_request
         self.is_over = True

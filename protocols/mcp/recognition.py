@@ -9,9 +9,9 @@ from protocols.mcp import wire
 from protocols.mcp.rpc import BOTH_FORMS
 from protocols.recognition import (
     Certainty,
-    Match,
     Probe,
     Recognition,
+    RecognizedServer,
     below,
     name_in,
     path_of,
@@ -51,12 +51,12 @@ def _is_answered(body: bytes) -> bool:
         return True
 
 
-def match(probe: Probe, reply: Reply) -> Match | None:
+def match(probe: Probe, reply: Reply) -> RecognizedServer | None:
     if wants_credential(reply):
         names_server = "resource_metadata" in reply.headers.get("www-authenticate", "")
         if names_server or (path_of(probe.address).endswith(_PLACE) and not probe.is_guess):
-            return Match(Certainty.LIKELY)
-        return None if probe.is_guess else Match(Certainty.POSSIBLE)
+            return RecognizedServer(Certainty.LIKELY)
+        return None if probe.is_guess else RecognizedServer(Certainty.POSSIBLE)
     try:
         messages = [message for message, _ in wire.read_messages(reply) if isinstance(message, dict)]
     except ProtocolError:
@@ -65,7 +65,7 @@ def match(probe: Probe, reply: Reply) -> Match | None:
     if answer is None:
         return None
     info = ("result", "serverInfo")
-    return Match(Certainty.SURE, name_in(answer, *info, "title") or name_in(answer, *info, "name"))
+    return RecognizedServer(Certainty.SURE, name_in(answer, *info, "title") or name_in(answer, *info, "name"))
 
 
 RECOGNITION = Recognition(probes, match)

@@ -35,7 +35,7 @@ from protocols.mcp.wire import (
     VERSION_HEADER,
     Found,
     Number,
-    Question,
+    VendorQuestion,
 )
 
 ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 425, 429)))
@@ -79,7 +79,7 @@ class CannotAskError(RefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RpcRequest:
     """A request. name: the tool of a call. recall: returns the page of an equal reply of an earlier run."""
 
     method: str
@@ -97,7 +97,7 @@ NO_DOCUMENT = PartialDocument(None, is_suspect=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RpcResponse:
     """The answer to a request.
 
     document: contains the result. page: the page of an earlier run with an equal reply. question: the
@@ -109,7 +109,7 @@ class Answer:
     result: dict[str, Any] = field(default_factory=dict)
     document: PartialDocument = NO_DOCUMENT
     page: Page | None = None
-    question: Question | None = None
+    question: VendorQuestion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class SentRequest:
     def may_ask(self) -> bool:
         return self.is_call and self.is_in_session and bool(self.kinds)
 
-    def send(self, request: Request, params: Mapping[str, Any]) -> Answer:
+    def send(self, request: RpcRequest, params: Mapping[str, Any]) -> RpcResponse:
         """Send the request and return its answer. Raises RpcError for an error of JSON-RPC, OtherEraError for
         an error status without one, and ProtocolError.
         """
@@ -164,7 +164,7 @@ class SentRequest:
         if reply.status >= 400:
             raise self._error_of(reply)
         if page := request.recall(reply):
-            return Answer(reply, page=page)
+            return RpcResponse(reply, page=page)
         return self.answer_in(reply)
 
     def _error_of(self, reply: Reply) -> Exception:
@@ -182,16 +182,16 @@ class SentRequest:
             error = RefusedError(f"HTTP_{reply.status}", reason)
         return OtherEraError(error)
 
-    def answer_in(self, reply: Reply, returns: int = 0) -> Answer:
+    def answer_in(self, reply: Reply, returns: int = 0) -> RpcResponse:
         """Return the answer in `reply`, or in its continuation if it broke off. Raises the errors of
         `send`.
         """
         is_asked = False
         try:
             message_or_question = self.find(reply)
-            if isinstance(message_or_question, Question):
+            if isinstance(message_or_question, VendorQuestion):
                 is_asked = True
-                return Answer(reply, question=message_or_question)
+                return RpcResponse(reply, question=message_or_question)
             if message_or_question is None and returns < MAX_RETURNS and (later := self._later(reply)):
                 return self.answer_in(later, returns + 1)
         finally:
@@ -206,12 +206,12 @@ class SentRequest:
         result = message.get("result")
         if not isinstance(result, dict):
             raise wire.shape_error(f"its result is {describe_value(result)}, not an object", self.host)
-        return Answer(reply, result, document)
+        return RpcResponse(reply, result, document)
 
-    def find(self, reply: Reply) -> Found | Question | None:
+    def find(self, reply: Reply) -> Found | VendorQuestion | None:
         """Return the message with the answer, else an open question, else None. Others may come before it."""
         is_any = False
-        question: Question | None = None
+        question: VendorQuestion | None = None
         for message, document in wire.read_messages(reply):
             if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
                 raise wire.shape_error("it is no message of JSON-RPC", self.host)
@@ -228,7 +228,7 @@ class SentRequest:
             raise ProtocolViolationError("RPC_MISMATCH", reason)
         return question
 
-    def _question_in(self, message: Mapping[str, Any]) -> Question:
+    def _question_in(self, message: Mapping[str, Any]) -> VendorQuestion:
         method, number, params = message["method"], message["id"], message.get("params")
         params = params if isinstance(params, dict) else {}
         needed = wire.kinds_needed(method, params)
@@ -241,7 +241,7 @@ class SentRequest:
             raise asks_back(method, self.host)
         if not wire.is_storable(number):
             raise wire.shape_error("the number of its question is too long", self.host)
-        return Question(number, method, params, answered=self.answered)
+        return VendorQuestion(number, method, params, answered=self.answered)
 
     def _later(self, reply: Reply) -> Reply | None:
         # The continuation of a stream that broke off; before 2026-07-28 a vendor may close it on purpose.
@@ -268,7 +268,7 @@ class SentRequest:
         """
         has_begun = after is None
 
-        def has_come(event: events.Event) -> bool:
+        def has_come(event: events.ServerSentEvent) -> bool:
             nonlocal has_begun
             if wire.is_last(event, self.number, self.answered):
                 return True

@@ -23,7 +23,7 @@ ACKNOWLEDGED_WITHIN = 5.0  # seconds
 _PAUSE = 0.05
 
 
-class Subscription:
+class ResourceSubscription:
     """A stream on which the vendor reports updates of resources."""
 
     def __init__(self, listening: Listening, addresses: Collection[str]) -> None:
@@ -41,13 +41,15 @@ class Subscription:
 
 
 @contextmanager
-def subscribe(session: Session, uris: Sequence[str], era: Era, seconds: float) -> Iterator[Subscription]:
+def subscribe(
+    session: Session, uris: Sequence[str], era: Era, seconds: float
+) -> Iterator[ResourceSubscription]:
     """Subscribe to the resources for at most so many seconds. Raises ProtocolError."""
     with Transport(session, questions=(), era=era) as transport:
         listening = transport.watch(uris, seconds)
         try:
             accepted = _await_acknowledgement(listening) if transport.is_modern else uris
-            yield Subscription(listening, frozenset(accepted) & frozenset(uris))
+            yield ResourceSubscription(listening, frozenset(accepted) & frozenset(uris))
         finally:
             listening.close()
 

@@ -23,7 +23,7 @@ from protocols.base import QUESTIONS, Session
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp import questions, rpc, wire
 from protocols.mcp.eras import Era
-from protocols.mcp.rpc import BOTH_FORMS, Answer, OtherEraError, Request, SentRequest
+from protocols.mcp.rpc import BOTH_FORMS, OtherEraError, RpcRequest, RpcResponse, SentRequest
 from protocols.mcp.wire import (
     HANDSHAKE,
     HEADER_MISMATCH,
@@ -35,8 +35,8 @@ from protocols.mcp.wire import (
     SESSION_HEADER,
     UNSUPPORTED_VERSION,
     VERSION_HEADER,
-    Question,
     RpcError,
+    VendorQuestion,
 )
 
 LOG_LEVEL = "info"  # the lowest level of log messages that followers of a call receive
@@ -91,7 +91,7 @@ class Transport:
         """Return whether the vendor is known to support a revision since 2026-07-28."""
         return self._memory.get("era") == "modern"
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: RpcRequest) -> RpcResponse:
         """Send a request and return its answer. Raises RpcError for an error of JSON-RPC, else
         ProtocolError.
         """
@@ -110,7 +110,7 @@ class Transport:
         if request.is_harmless:
             return self._find_out(request)
         # A call must not be sent to detect the era, because it has effects.
-        self._find_out(Request("tools/list"))
+        self._find_out(RpcRequest("tools/list"))
         try:
             answer = self._as_remembered(request)
         except OtherEraError as error:
@@ -123,16 +123,16 @@ class Transport:
         Raises the errors of `ask`.
         """
         if self.is_modern:
-            self._server_capabilities = self.ask(Request("server/discover")).result.get("capabilities")
+            self._server_capabilities = self.ask(RpcRequest("server/discover")).result.get("capabilities")
         return self._server_capabilities if isinstance(self._server_capabilities, dict) else {}
 
     def watch(self, uris: Sequence[str], seconds: float) -> Listening:
         """Open the stream on which the server reports updates of these resources. Raises as `ask` does."""
         if self._memory.get("era") is None:
-            self._find_out(Request("tools/list"))
+            self._find_out(RpcRequest("tools/list"))
         if self.is_modern:
             self.used += 1
-            request = Request(
+            request = RpcRequest(
                 "subscriptions/listen", {"notifications": {"resourceSubscriptions": list(uris)}}
             )
             params, headers = self._stand_alone_parts(request, self._memory.get("version") or MODERN[0])
@@ -147,13 +147,13 @@ class Transport:
         listening = self.session.listen("", {**opened, "Accept": events.KIND}, seconds=seconds)
         try:
             for uri in uris:
-                self.ask(Request("resources/subscribe", {"uri": uri}))
+                self.ask(RpcRequest("resources/subscribe", {"uri": uri}))
         except ProtocolError:
             listening.close()
             raise
         return listening
 
-    def answer(self, question: Question, response: Mapping[str, Any] | None) -> Answer:
+    def answer(self, question: VendorQuestion, response: Mapping[str, Any] | None) -> RpcResponse:
         """Continue the call that stopped for `question`; None refuses it. Raises the errors of `ask`."""
         open_question = questions.find(self.session, question)
         if open_question is None:
@@ -164,7 +164,7 @@ class Transport:
             if open_question.is_over:
                 self._opened = open_question.headers
 
-    def give_up(self, question: Question, reason: str) -> None:
+    def give_up(self, question: VendorQuestion, reason: str) -> None:
         """End a call that stopped for a question which will not be answered."""
         if open_question := questions.find(self.session, question):
             open_question.give_up(reason)
@@ -186,7 +186,7 @@ class Transport:
         if facts := self.session.find_facts(name):
             self._opened = dict(facts["headers"])
 
-    def _as_remembered(self, request: Request) -> Answer | None:
+    def _as_remembered(self, request: RpcRequest) -> RpcResponse | None:
         match self._memory.get("era"):
             case "modern":
                 return self._modern(request, is_sure=True)
@@ -194,7 +194,7 @@ class Transport:
                 return self._handshake(request)
         return None
 
-    def _find_out(self, request: Request) -> Answer:
+    def _find_out(self, request: RpcRequest) -> RpcResponse:
         used = self.used
         try:
             answer = self._modern(request, is_sure=False)
@@ -211,7 +211,7 @@ class Transport:
         self._memory["era"] = "modern"
         return answer
 
-    def _modern(self, request: Request, *, is_sure: bool) -> Answer:
+    def _modern(self, request: RpcRequest, *, is_sure: bool) -> RpcResponse:
         version = self._memory.get("version") if is_sure else None
         try:
             try:
@@ -241,12 +241,12 @@ class Transport:
             return error.status >= 400 and error.number in _NO_SESSION
         return error.number not in _KNOWN_TO_MODERN
 
-    def _stand_alone(self, request: Request, version: str) -> Answer:
+    def _stand_alone(self, request: RpcRequest, version: str) -> RpcResponse:
         answer = self._post(request, *self._stand_alone_parts(request, version))
         self._memory["version"] = version
         return answer
 
-    def _stand_alone_parts(self, request: Request, version: str) -> tuple[dict[str, Any], dict[str, str]]:
+    def _stand_alone_parts(self, request: RpcRequest, version: str) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the parameters and the headers of a request that needs no session."""
         meta = {
             wire.PROTOCOL_VERSION: version,
@@ -262,7 +262,7 @@ class Transport:
         meta = {**request.params.get("_meta", {}), **meta}
         return {**request.params, "_meta": meta}, headers
 
-    def _handshake(self, request: Request) -> Answer:
+    def _handshake(self, request: RpcRequest) -> RpcResponse:
         was_open = self._opened is not None
         opened = self._opened or self._open()
         try:
@@ -306,17 +306,17 @@ class Transport:
         )
         return headers
 
-    def _initialize(self, version: str) -> Answer:
+    def _initialize(self, version: str) -> RpcResponse:
         params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": self._client()}
-        return self._post(Request("initialize"), params, {}, number=1)
+        return self._post(RpcRequest("initialize"), params, {}, number=1)
 
     def _client(self) -> dict[str, str]:
         name, _, version = self.session.agent.partition("/")
         return {"name": name, "version": version or "1"}
 
     def _post(
-        self, request: Request, params: Mapping[str, Any], headers: Mapping[str, str], number: int = 0
-    ) -> Answer:
+        self, request: RpcRequest, params: Mapping[str, Any], headers: Mapping[str, str], number: int = 0
+    ) -> RpcResponse:
         if not number:
             self.used += 1
             number = self.used
@@ -350,7 +350,7 @@ class Transport:
             if listening.is_refused:
                 self.session.memory["listens"] = False
 
-    def _send(self, request: Request, params: Mapping[str, Any], sent_request: SentRequest) -> Answer:
+    def _send(self, request: RpcRequest, params: Mapping[str, Any], sent_request: SentRequest) -> RpcResponse:
         answer = questions.keep_open(sent_request.send(request, params), sent_request)
         if answer.question:
             # The conversation continues in a later session of Pegboard, which ends the vendor's session.

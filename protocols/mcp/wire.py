@@ -58,7 +58,7 @@ Number = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class VendorQuestion:
     """A request of the vendor on the stream of a call.
 
     number: the vendor's number. reply: the name of the stream, which stays open until the answer.
@@ -102,7 +102,7 @@ def read_messages(reply: Reply) -> Iterator[tuple[object, PartialDocument]]:
             yield message, document
 
 
-def document_in(event: events.Event) -> PartialDocument:
+def document_in(event: events.ServerSentEvent) -> PartialDocument:
     # A message may contain a list of tools, one of which is broken.
     return strict_json.loads_list(event.data.encode())
 
@@ -112,7 +112,7 @@ def messages_in(document: PartialDocument) -> list[Any]:
     return document.value if isinstance(document.value, list) else [document.value]
 
 
-def is_last(event: events.Event, number: int, answered: Sequence[Number] = ()) -> bool:
+def is_last(event: events.ServerSentEvent, number: int, answered: Sequence[Number] = ()) -> bool:
     # Whether the events after `event` are irrelevant.
     if event.name != "message" or not event.data:
         return False

@@ -30,7 +30,7 @@ from protocols.openapi import document as openapi_document
 from protocols.openapi import request as openapi_request
 from protocols.openapi import security as openapi_security
 from protocols.openapi import signature as openapi_signature
-from protocols.openapi.document import LEFT_OUT, NAME, Document, Operation
+from protocols.openapi.document import LEFT_OUT, NAME, OpenApiDocument, Operation
 from protocols.openapi.recognition import ACCEPT, RECOGNITION
 from protocols.openapi.request import UnusableArgumentError
 from protocols.signature import Signature
@@ -247,7 +247,7 @@ class OpenApi(Protocol):
         return openapi_request.base_of(cut.document, session.root)
 
     def _note_other_servers(
-        self, document: Document, operations: Sequence[Operation], root: str
+        self, document: OpenApiDocument, operations: Sequence[Operation], root: str
     ) -> Iterator[Note]:
         allowed = str(self.values["server"] or root)
         elsewhere = []
@@ -267,7 +267,7 @@ class OpenApi(Protocol):
             )
 
 
-def _parse_reply(session: Session, reply: Reply) -> Document:
+def _parse_reply(session: Session, reply: Reply) -> OpenApiDocument:
     # A larger document may contain more values, too: some have a hundred operations per megabyte.
     try:
         return openapi_document.parse(reply.body, max(1, session.largest // DEFAULT_MAX_BYTES))
@@ -291,7 +291,7 @@ def _recall_pages(known_pages: KnownPages, reply: Reply) -> list[Page]:
     return pages if cursor is None else []
 
 
-def _item(document: Document, operation: Operation) -> Item:
+def _item(document: OpenApiDocument, operation: Operation) -> Item:
     cut = document.cut(operation)
     lasting = {member: value for member, value in cut.items() if member not in _CHANGES_INSIDE_A_VERSION}
     return Item(operation.tool_id, "", (), digest(lasting), cut)

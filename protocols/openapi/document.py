@@ -91,7 +91,7 @@ class _Part:
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
 
 
-class Document:
+class OpenApiDocument:
     """A parsed document. `operations` have the order of the document."""
 
     def __init__(self, root: dict[str, Any], notes: list[Note], *, is_suspect: bool = False) -> None:
@@ -325,7 +325,7 @@ class Document:
             visited_names |= below
 
 
-def parse(body: bytes, times: int = 1) -> Document:
+def parse(body: bytes, times: int = 1) -> OpenApiDocument:
     """Parse a document. It may contain `times` as many values as usual.
 
     Raises ProtocolViolationError or RefusedError if it is not an OpenAPI document or too large.
@@ -351,7 +351,7 @@ def parse(body: bytes, times: int = 1) -> Document:
         raise ProtocolViolationError("SHAPE", "“paths” is not an object, so there are no operations.")
     if "openapi" not in root:
         root = swagger.converted(root)
-    return Document(root, notes, is_suspect=document.is_suspect)
+    return OpenApiDocument(root, notes, is_suspect=document.is_suspect)
 
 
 def _parse_text(body: bytes, times: int) -> tuple[PartialDocument, list[Note]]:

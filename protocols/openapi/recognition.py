@@ -9,9 +9,9 @@ from core.outbound.reply import Reply
 from protocols.openapi import document as openapi_document
 from protocols.recognition import (
     Certainty,
-    Match,
     Probe,
     Recognition,
+    RecognizedServer,
     at_origin,
     below,
     name_in,
@@ -34,24 +34,26 @@ def probes(address: str) -> Sequence[Probe]:
     return [probe, *(Probe(each, headers=headers, is_guess=True) for each in dict.fromkeys(guesses))]
 
 
-def match(probe: Probe, reply: Reply) -> Match | None:
+def match(probe: Probe, reply: Reply) -> RecognizedServer | None:
     if wants_credential(reply):
         is_likely = path_of(probe.address).endswith(_ENDINGS) and not probe.is_guess
-        return Match(Certainty.LIKELY) if is_likely else None
+        return RecognizedServer(Certainty.LIKELY) if is_likely else None
     return _match_body(reply.body, is_pasted=False) if reply.status == 200 else None
 
 
-def match_document(text: str) -> Match | None:
+def match_document(text: str) -> RecognizedServer | None:
     return _match_body(text.encode(), is_pasted=True)
 
 
-def _match_body(body: bytes, *, is_pasted: bool) -> Match | None:
+def _match_body(body: bytes, *, is_pasted: bool) -> RecognizedServer | None:
     try:
         root = openapi_document.parse(body).root
     except ProtocolError as error:
         # An older document is one, too. The preview states why it cannot be read.
-        return Match(Certainty.SURE) if error.code == "OLD_OPENAPI" else None
-    return Match(Certainty.SURE, name_in(root, "info", "title"), _server_of(root) if is_pasted else "")
+        return RecognizedServer(Certainty.SURE) if error.code == "OLD_OPENAPI" else None
+    return RecognizedServer(
+        Certainty.SURE, name_in(root, "info", "title"), _server_of(root) if is_pasted else ""
+    )
 
 
 def _server_of(root: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
-from core.strict_json import Answer
+from core.strict_json import AnswerDocument
 from protocols.base import Note
 from protocols.calls import arguments as judged
 from protocols.calls import outcomes
@@ -45,7 +45,7 @@ Pairs = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OperationRequest:
     """A request of an operation. query: encoded. content: None without a body."""
 
     method: str
@@ -133,7 +133,7 @@ def _origin(url: Any) -> tuple[str, str | None, int | None]:
     return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
-def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
+def build(signature: Signature, arguments: Mapping[str, Any]) -> OperationRequest:
     """Return the request of a call. Raises UnusableArgumentError."""
     signature_rest = signature.rest or {}
     cut = openapi_signature.cut_of(signature_rest["document"])
@@ -167,7 +167,7 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
     query = "&".join(part for part in queries if part)
     # Methods that OpenAPI names are written in small letters; others are sent as the document has them.
     method = cut.method.upper() if cut.method in (*METHODS, "query") else cut.method
-    return Call(method, "/" + path.lstrip("/"), query, headers, content)
+    return OperationRequest(method, "/" + path.lstrip("/"), query, headers, content)
 
 
 def _accept_header(cut: Cut) -> dict[str, str]:
@@ -428,7 +428,7 @@ def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list
         if len(lines) > MAX_LINES:
             raise ProtocolViolationError("JSON_TOO_MANY", f"The reply has more than {MAX_LINES:,} lines.")
         answers = [strict_json.loads_answer(line) for line in lines]
-        repaired = Answer(None, any(answer.is_repaired for answer in answers))
+        repaired = AnswerDocument(None, any(answer.is_repaired for answer in answers))
         return {"result": [answer.value for answer in answers]}, [*outcomes.notes_on(repaired)]
     if kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml")):
         is_page = kind in ("text/html", "application/xhtml+xml")

@@ -6,9 +6,9 @@ from core.outbound.reply import Reply
 from protocols.oxp import wire
 from protocols.recognition import (
     Certainty,
-    Match,
     Probe,
     Recognition,
+    RecognizedServer,
     entries_in,
     json_in,
     rest_of_path,
@@ -20,10 +20,10 @@ def probes(address: str) -> Sequence[Probe]:
     return [Probe(address, rest_of_path(address, wire.TOOLS), headers=wire.VERSION_HEADERS)]
 
 
-def match(probe: Probe, reply: Reply) -> Match | None:
+def match(probe: Probe, reply: Reply) -> RecognizedServer | None:
     states_version = wire.VERSION_HEADER.lower() in reply.headers
     if wants_credential(reply):
-        return Match(Certainty.LIKELY if states_version else Certainty.POSSIBLE)
+        return RecognizedServer(Certainty.LIKELY if states_version else Certainty.POSSIBLE)
     document = json_in(reply) if reply.status == 200 else None
     entries = entries_in(document, "items", "tools")
     if entries is None:
@@ -33,7 +33,7 @@ def match(probe: Probe, reply: Reply) -> Match | None:
         "version" in entry and isinstance(entry.get("id"), str) and "input_schema" in entry
         for entry in entries
     )
-    return Match(Certainty.SURE) if states_version or states_schema or has_tool else None
+    return RecognizedServer(Certainty.SURE) if states_version or states_schema or has_tool else None
 
 
 RECOGNITION = Recognition(probes, match)

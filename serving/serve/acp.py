@@ -24,7 +24,7 @@ from execution.calls import cancellation
 from execution.calls.call_keys import ClientCallId, client_call_id
 from execution.calls.runtime import CallerSide
 from execution.threads import threads as vendors_threads
-from protocols.acp.server.release import Abilities, Agent, Run, RunRequest, Thread
+from protocols.acp.server.release import Abilities, RunRequest, ServedAgent, ServedRun, ServedThread
 from protocols.acp.server.runs import MAX_MARK_LENGTH
 from protocols.base import ThreadState
 from serving import streams, threads
@@ -39,11 +39,11 @@ FORMAT = exported.FORMAT.name
 class ACPRelease(ServedRelease):
     format_name = FORMAT
 
-    def agents(self) -> Sequence[Agent]:
+    def agents(self) -> Sequence[ServedAgent]:
         key = ("acp", self.release.pk, self.sub_agent)
         return sealed(self.release).derived(key, self._load_agents)
 
-    def _load_agents(self) -> list[Agent]:
+    def _load_agents(self) -> list[ServedAgent]:
         documents, node = msgspec.json.decode(self.exported())["tools"], self.node
         document_tools = numbering.tools_of_document(self.full_document(), self.release.agent_id)
         tools = {key: tool for key, tool in document_tools.items() if key.node == node}
@@ -58,13 +58,15 @@ class ACPRelease(ServedRelease):
             if document["name"] in rows:
                 version, tool = rows[document["name"]]
                 agent_id = str(version.uuid)
-                agents.append(Agent(agent_id=agent_id, version=version.semver, document=document, key=tool))
+                agents.append(
+                    ServedAgent(agent_id=agent_id, version=version.semver, document=document, key=tool)
+                )
         return agents
 
-    def abilities(self, agent: Agent) -> Abilities:
+    def abilities(self, agent: ServedAgent) -> Abilities:
         return acp_abilities.abilities_of(agent.key, self.release, self.caller.key)
 
-    def start(self, request: RunRequest) -> Run:
+    def start(self, request: RunRequest) -> ServedRun:
         thread, mark = request.thread, request.mark
         call_id = client_call_id(request.call_name) if request.call_name else _id_of_marked(mark)
         if thread and not self.has_thread(thread):
@@ -89,7 +91,7 @@ class ACPRelease(ServedRelease):
         )
         return self._run_of(self.send(wish))
 
-    def find_run(self, mark: str) -> Run | None:
+    def find_run(self, mark: str) -> ServedRun | None:
         call_id = _id_of_marked(mark)
         call = self._made_with(call_id) if call_id else None
         try:
@@ -99,7 +101,7 @@ class ACPRelease(ServedRelease):
 
     def read_run(
         self, run: uuid.UUID, thread: uuid.UUID | None = None, *, wait: float = 0.0, has_room: bool = False
-    ) -> Run:
+    ) -> ServedRun:
         call = self._newest(run, thread)
         return self._run_of(self.answer_of(call.pk, wait=wait, has_room=has_room))
 
@@ -109,7 +111,7 @@ class ACPRelease(ServedRelease):
         thread: uuid.UUID | None,
         call_name: str,
         answers: Callable[[Sequence[str]], dict[str, Any]],
-    ) -> Run:
+    ) -> ServedRun:
         call = self._newest(run, thread)
         if call.continues and call_name and self._is_repeated(call, call.continues, call_name, answers):
             call = call.continues
@@ -133,7 +135,7 @@ class ACPRelease(ServedRelease):
         repeated = self._made_with(_id_of_step(before, call_name))
         return repeated == call and call.answers == answers(question_ids)
 
-    def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[Run]:
+    def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[ServedRun]:
         rows = threads.runs(
             self._thread_row(thread), key=self.caller.key, offset=offset, limit=limit, format_=FORMAT
         )
@@ -167,7 +169,9 @@ class ACPRelease(ServedRelease):
     def has_thread(self, thread: uuid.UUID) -> bool:
         return self._threads().filter(key=thread).exists()
 
-    def begin_thread(self, thread: uuid.UUID | None, metadata: Mapping[str, Any] | None = None) -> Thread:
+    def begin_thread(
+        self, thread: uuid.UUID | None, metadata: Mapping[str, Any] | None = None
+    ) -> ServedThread:
         self.spend_a_call()
         row = threads.begin(
             self.release,
@@ -182,7 +186,7 @@ class ACPRelease(ServedRelease):
 
     def find_threads(
         self, *, metadata: Mapping[str, Any] | None, status: str | None, offset: int, limit: int
-    ) -> Sequence[Thread]:
+    ) -> Sequence[ServedThread]:
         rows = self._threads().annotate(is_busy=Exists(_running_calls()))
         if metadata is not None:
             rows = rows.filter(metadata__contains=metadata)
@@ -192,7 +196,7 @@ class ACPRelease(ServedRelease):
         rows = rows.order_by("-pk")[offset : offset + limit]
         return [_thread(row, is_busy=row.is_busy) for row in rows]
 
-    def read_thread(self, thread: uuid.UUID) -> tuple[Thread, ThreadState]:
+    def read_thread(self, thread: uuid.UUID) -> tuple[ServedThread, ThreadState]:
         row = self._thread_row(thread)
         state = vendors_threads.state(row)
         row.refresh_from_db(fields=["status"])
@@ -233,7 +237,7 @@ class ACPRelease(ServedRelease):
         if self.caller.may_not_run:
             raise self.caller.may_not_run
 
-    def _run_of(self, answer: Answer, first: Call | None = None) -> Run:
+    def _run_of(self, answer: Answer, first: Call | None = None) -> ServedRun:
         """Return a run. Raises DomainError if nothing was sent, so that there is no run.
 
         For its client a run that was answered is the same run; `first` is the call that it began with.
@@ -244,7 +248,7 @@ class ACPRelease(ServedRelease):
         first = first or call
         while first.continues:
             first = first.continues
-        return Run(
+        return ServedRun(
             **vars(result),
             run_id=first.key,
             thread_id=call.thread.key if call.thread else None,
@@ -272,8 +276,8 @@ def _id_of_step(call: Call, call_name: str) -> ClientCallId:
     return client_call_id(call_name, str(call.key))
 
 
-def _thread(row: ThreadRow, *, is_busy: bool) -> Thread:
-    return Thread(
+def _thread(row: ThreadRow, *, is_busy: bool) -> ServedThread:
+    return ServedThread(
         thread_id=row.key,
         created_at=row.created_at,
         used_at=row.used_at,

@@ -5,7 +5,7 @@ import pytest
 from demo import VENDORS
 from demo.acp_server import AcpApi
 from demo.agency import JourneyPlanner, LetterWriter
-from demo.web import Request
+from demo.web import DemoRequest
 
 AGENCY = next(vendor for vendor in VENDORS if vendor.protocol == "acp")
 LETTER = {"agent_id": LetterWriter.id, "input": {"to": "Ann", "about": "apples. come"}}
@@ -18,7 +18,7 @@ def agency():
 
 def ask(agency, method, path, document=None):
     body = b"" if document is None else json.dumps(document).encode()
-    response = agency.answer(Request(method, path, {}, {}, body))
+    response = agency.answer(DemoRequest(method, path, {}, {}, body))
     return response.status, json.loads(response.body) if response.body else None
 
 
@@ -70,7 +70,7 @@ def test_runs_are_found_by_their_metadata_cancelled_and_deleted(agency):
 
 def test_stream_grows_and_ends(agency):
     body = json.dumps(LETTER).encode()
-    response = agency.answer(Request("POST", "/runs/stream", {}, {}, body))
+    response = agency.answer(DemoRequest("POST", "/runs/stream", {}, {}, body))
     updates = [
         json.loads(line[6:]) for line in response.body.decode().split("\n") if line.startswith("data: ")
     ]
@@ -113,4 +113,4 @@ def test_what_is_not_there_is_not_found(agency):
     for path in ("/agents/nobody", "/agents/nobody/descriptor", "/nothing"):
         assert ask(agency, "GET", path)[0] == 404
     assert ask(agency, "POST", "/runs/wait", {"agent_id": "nobody"})[0] == 404
-    assert b"letters" in agency.answer(Request("GET", "/", {}, {})).body
+    assert b"letters" in agency.answer(DemoRequest("GET", "/", {}, {})).body

@@ -7,7 +7,7 @@ from demo.bank import QuillmoorBank
 from demo.oxp_server import OxpApi
 from demo.published_tools import PublishedTools
 from demo.signatures import requirements_of
-from demo.web import Request
+from demo.web import DemoRequest
 
 BANK = next(vendor for vendor in VENDORS if vendor.protocol == "oxp")
 
@@ -19,7 +19,7 @@ def bank(request):
 
 def ask(bank, method, path, document=None):
     body = b"" if document is None else json.dumps(document).encode()
-    response = bank.answer(Request(method, path, {}, {"host": "bank.example"}, body))
+    response = bank.answer(DemoRequest(method, path, {}, {"host": "bank.example"}, body))
     return response.status, json.loads(response.body) if response.body else None, response.headers
 
 
@@ -60,8 +60,8 @@ def test_challenge_is_met_on_its_page(bank):
     (challenge,) = document["missing_requirements"]["authorization"]
     assert (status, challenge["check_url"]) == (400, "http://bank.example/grant/quillmoor-id/status")
     assert ask(bank, "GET", "/grant/quillmoor-id/status")[1] == {"status": "pending"}
-    assert bank.answer(Request("GET", "/grant/quillmoor-id", {}, {})).status == 200
-    assert bank.answer(Request("POST", "/grant/quillmoor-id", {}, {})).status == 303
+    assert bank.answer(DemoRequest("GET", "/grant/quillmoor-id", {}, {})).status == 200
+    assert bank.answer(DemoRequest("POST", "/grant/quillmoor-id", {}, {})).status == 303
     assert ask(bank, "GET", "/grant/quillmoor-id/status")[1] == {"status": "completed"}
     assert call(bank, "Cards.BlockCard", {"card_id": "C-1", "reason": "LOST"})[0] == 200
 
@@ -76,11 +76,11 @@ def test_token_and_secret_in_the_context_do_as_well(bank):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"tool_id": 5}', b'{"request": {}}'])
 def test_body_that_is_no_call_is_refused(bank, body):
-    response = bank.answer(Request("POST", "/tools/call", {}, {}, body))
+    response = bank.answer(DemoRequest("POST", "/tools/call", {}, {}, body))
     assert response.status == 400
 
 
 def test_health_and_the_page_answer(bank):
     assert ask(bank, "GET", "/health")[0] == 200
     assert ask(bank, "GET", "/nothing")[0] == 404
-    assert b"Quillmoor" in bank.answer(Request("GET", "/", {}, {})).body
+    assert b"Quillmoor" in bank.answer(DemoRequest("GET", "/", {}, {})).body

@@ -5,7 +5,7 @@ import pytest
 
 from demo import VENDORS
 from demo.__main__ import published_tools_of
-from demo.a2t_server import A2tApi, Request
+from demo.a2t_server import A2tApi, DemoRequest
 from demo.fake_data import today
 
 COMING = "2031-03-11"
@@ -94,7 +94,7 @@ class Visit:
         ]
         body = json.dumps({"name": name, "input_parameters": input_parameters}).encode()
         path = f"/tools/{tool.id}/versions/{version}:invoke" if version else f"/tools/{tool.id}:invoke"
-        response = self.api.answer(Request("POST", path, {}, {}, body))
+        response = self.api.answer(DemoRequest("POST", path, {}, {}, body))
         document = json.loads(response.body)
         return response.status, {
             o["name"]: o["value"] for o in document.get("output_parameters", [])

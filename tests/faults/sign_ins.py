@@ -47,7 +47,7 @@ class CredentialSignIn:
         wear_out(self.credential, seconds)
 
     def is_over(self) -> bool:
-        return status_of(self.credential).state == grant_status.State.NEEDS_SIGN_IN
+        return status_of(self.credential).state == grant_status.SignInState.NEEDS_SIGN_IN
 
     def sign_in_again(self) -> None:
         sign(self.server, self.credential, make_user(Role.ADMIN))

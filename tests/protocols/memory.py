@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from core.errors import DomainError
-from protocols.acp.server.release import Abilities, Agent, Run, RunRequest, Thread
+from protocols.acp.server.release import Abilities, RunRequest, ServedAgent, ServedRun, ServedThread
 from protocols.base import ThreadState
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.release import ContextItem, Procedure
+from protocols.mcp.server.release import ContextItem, ServedProcedure
 from protocols.server import (
     CallEvent,
     DeclaredOutputs,
@@ -95,7 +95,7 @@ class MCPMemory(_Adapter):
 
     items: list[ContextItem]
 
-    def procedures(self) -> Sequence[Procedure]:
+    def procedures(self) -> Sequence[ServedProcedure]:
         return []
 
     def context_items(self) -> Sequence[ContextItem]:
@@ -175,10 +175,10 @@ class ACPMemory(_Adapter):
 
     def __init__(self, release: MemoryRelease) -> None:
         super().__init__(release)
-        self.runs_by_id: dict[uuid.UUID, Run] = {}
-        self.threads_by_id: dict[uuid.UUID, Thread] = {}
+        self.runs_by_id: dict[uuid.UUID, ServedRun] = {}
+        self.threads_by_id: dict[uuid.UUID, ServedThread] = {}
 
-    def agents(self) -> Sequence[Agent]:
+    def agents(self) -> Sequence[ServedAgent]:
         agents = []
         for tool in self.release.tools():
             specs, reference = tool.document["specs"], tool.document["metadata"]["ref"]
@@ -186,18 +186,22 @@ class ACPMemory(_Adapter):
             document = {"name": tool.name, "inputSchema": inputs, "outputSchema": outputs}
             document["description"] = tool.document["metadata"]["description"]
             version = reference["version"]
-            agents.append(Agent(agent_id=tool.version.tool_id, version=version, document=document, key=tool))
+            agents.append(
+                ServedAgent(agent_id=tool.version.tool_id, version=version, document=document, key=tool)
+            )
         return agents
 
-    def abilities(self, agent: Agent) -> Abilities:
+    def abilities(self, agent: ServedAgent) -> Abilities:
         specs = agent.key.document["specs"]
         return Abilities(has_threads=bool(self.threads_by_id), interrupts=specs.get("interrupts", ()))
 
-    def start(self, request: RunRequest) -> Run:
+    def start(self, request: RunRequest) -> ServedRun:
         return self._store(self.call(request), uuid.uuid4(), request.agent.agent_id, request.thread)
 
-    def _store(self, result: ToolCallResult, run_id: uuid.UUID, agent_id: str, thread: Any = None) -> Run:
-        run = Run(
+    def _store(
+        self, result: ToolCallResult, run_id: uuid.UUID, agent_id: str, thread: Any = None
+    ) -> ServedRun:
+        run = ServedRun(
             **vars(result),
             run_id=run_id,
             thread_id=thread,
@@ -209,20 +213,22 @@ class ACPMemory(_Adapter):
         self.runs_by_id[run_id] = run
         return run
 
-    def find_run(self, mark: str) -> Run | None:
+    def find_run(self, mark: str) -> ServedRun | None:
         return None
 
-    def read_run(self, run: uuid.UUID, thread: Any = None, *, wait: float = 0, has_room: bool = False) -> Run:
+    def read_run(
+        self, run: uuid.UUID, thread: Any = None, *, wait: float = 0, has_room: bool = False
+    ) -> ServedRun:
         return self.runs_by_id[run]
 
     def resume_run(
         self, run: uuid.UUID, thread: Any, call_name: str, answers: Callable[[Sequence[str]], Any]
-    ) -> Run:
+    ) -> ServedRun:
         before = self.runs_by_id[run]
         self.answers.append(answers([ask.id for ask in before.asks]))
         return self._store(self.answered or ToolCallResult(outcome="ok"), run, before.agent_id)
 
-    def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[Run]:
+    def runs(self, thread: uuid.UUID, *, offset: int, limit: int) -> Sequence[ServedRun]:
         return [run for run in self.runs_by_id.values() if run.thread_id == thread][offset : offset + limit]
 
     def cancel_run(self, run: uuid.UUID, thread: uuid.UUID | None = None) -> None:
@@ -240,8 +246,10 @@ class ACPMemory(_Adapter):
     def has_thread(self, thread: uuid.UUID) -> bool:
         return thread in self.threads_by_id
 
-    def begin_thread(self, thread: uuid.UUID | None, metadata: Mapping[str, Any] | None = None) -> Thread:
-        row = Thread(
+    def begin_thread(
+        self, thread: uuid.UUID | None, metadata: Mapping[str, Any] | None = None
+    ) -> ServedThread:
+        row = ServedThread(
             thread_id=thread or uuid.uuid4(),
             created_at=NOW,
             used_at=NOW,
@@ -250,10 +258,10 @@ class ACPMemory(_Adapter):
         )
         return self.threads_by_id.setdefault(row.thread_id, row)
 
-    def find_threads(self, **conditions: Any) -> Sequence[Thread]:
+    def find_threads(self, **conditions: Any) -> Sequence[ServedThread]:
         return list(self.threads_by_id.values())
 
-    def read_thread(self, thread: uuid.UUID) -> tuple[Thread, ThreadState]:
+    def read_thread(self, thread: uuid.UUID) -> tuple[ServedThread, ThreadState]:
         return self.threads_by_id[thread], ThreadState(status="idle", values={"sky": "fair"})
 
     def history(self, thread: uuid.UUID, *, limit: int, before: str) -> Sequence[ThreadState]:

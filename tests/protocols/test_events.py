@@ -4,12 +4,12 @@ from hypothesis import strategies as st
 
 from core.outbound.errors import ProtocolViolationError
 from protocols import events
-from protocols.events import Event
+from protocols.events import ServerSentEvent
 
 
 def test_events_end_at_blank_lines():
     body = b"event: note\ndata: one\n\ndata: two\n\n"
-    assert list(events.parse(body)) == [Event("note", "one"), Event("message", "two")]
+    assert list(events.parse(body)) == [ServerSentEvent("note", "one"), ServerSentEvent("message", "two")]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
@@ -20,18 +20,18 @@ def test_lines_end_in_each_of_three_ways(end):
 
 def test_comments_and_unknown_fields_are_passed_over():
     body = b": ping\n\nretry: soon\ncolour: red\nnonsense\ndata: x\n\n"
-    assert list(events.parse(body)) == [Event("message", "x")]
+    assert list(events.parse(body)) == [ServerSentEvent("message", "x")]
 
 
 def test_an_event_without_text_still_counts_and_carries_its_id():
     assert list(events.parse(b"id: 7\nretry: 500\ndata:\n\ndata: x\n\n")) == [
-        Event("message", "", "7", 500),
-        Event("message", "x", "7", 500),
+        ServerSentEvent("message", "", "7", 500),
+        ServerSentEvent("message", "x", "7", 500),
     ]
 
 
 def test_an_event_that_the_stream_ends_inside_of_is_none():
-    assert list(events.parse(b'data: {"a": 1}\n\ndata: {"b":')) == [Event("message", '{"a": 1}')]
+    assert list(events.parse(b'data: {"a": 1}\n\ndata: {"b":')) == [ServerSentEvent("message", '{"a": 1}')]
 
 
 def test_only_one_space_after_the_colon_is_no_part_of_the_text():

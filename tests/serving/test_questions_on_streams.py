@@ -354,7 +354,7 @@ def test_who_answers_when_the_process_is_gone_hears_that_it_is_too_late(client, 
 def test_a_process_that_dies_while_the_vendor_works_leaves_the_outcome_unknown(client, library, monkeypatch):
     library.questions.append(question())
     answer = open_question(client)
-    monkeypatch.setattr(open_replies.OpenReply, "is_alive", lambda self: False)
+    monkeypatch.setattr(open_replies.StoredReply, "is_alive", lambda self: False)
     monkeypatch.setattr(open_replies._Open, "send", lambda self, piece: None)
     unknown = resumed(client, answer, question={"branch": "East"})
     assert (unknown["outcome"], unknown["error"]["code"]) == ("unavailable", "RESET")

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 import protocols
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth import server_metadata as metadata
-from catalog.credentials.oauth.server_metadata import Server
+from catalog.credentials.oauth.server_metadata import ServerMetadata
 from core import strict_json
 from core.oauth import http
 from core.outbound.addresses import check_url
@@ -56,7 +56,7 @@ class Discovery:
     resource: str
     name: str = ""
     scope: str = ""
-    servers: list[Server] = field(default_factory=list)
+    servers: list[ServerMetadata] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
 
     def names_others_than(self, issuer: str) -> bool:
@@ -77,7 +77,7 @@ def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
     return _ServerDiscovery(url.partition("?")[0], protocol).look(challenge)
 
 
-def server_as_it_is(issuer: str) -> Server:
+def server_as_it_is(issuer: str) -> ServerMetadata:
     """Return the current metadata of an authorization server."""
     return _ServerDiscovery(issuer, "")._server(issuer)
 
@@ -140,7 +140,7 @@ class _ServerDiscovery:
                     break
         return challenge
 
-    def _server(self, issuer: str) -> Server:
+    def _server(self, issuer: str) -> ServerMetadata:
         # An issuer is an address without a query or a fragment: RFC 8414 section 2.
         try:
             check_url(issuer, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
@@ -149,11 +149,13 @@ class _ServerDiscovery:
             problem = error.message
         if problem:
             self._note(issuer, problem)
-            return Server(issuer, problem=problem)
+            return ServerMetadata(issuer, problem=problem)
         self.moved = ""
         document = self._first(metadata.server_addresses(issuer), partial(self._why_not_server, issuer))
         if document is None:
-            return Server(issuer, problem=self.moved or _("It does not describe itself where it should."))
+            return ServerMetadata(
+                issuer, problem=self.moved or _("It does not describe itself where it should.")
+            )
         server = metadata.server_of(document, issuer)
         # Its addresses are validated like entered ones.
         needed = (

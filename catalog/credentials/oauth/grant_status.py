@@ -17,7 +17,7 @@ SOON = timedelta(days=1)
 NEXT_WEEK = timedelta(days=7)
 
 
-class State(models.TextChoices):
+class SignInState(models.TextChoices):
     NEW = "new", gettext_lazy("Not used yet")
     OK = "ok", gettext_lazy("Working")
     EXPIRING = "expiring", gettext_lazy("Expiring")
@@ -44,7 +44,7 @@ class CredentialStatus:
     wanted: scopes that a refused request required.
     """
 
-    state: State
+    state: SignInState
     message: str
     remedy: Remedy | None
     expires_at: datetime | None
@@ -66,7 +66,7 @@ def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     """`now` as the database has it (`Grant.objects.timed()`) or as we do."""
     if grant.credential.kind == OAuthKind.USERS:
         message = _("Users of agents authorize with it, each for a token of their own.")
-        usual: tuple[State, str, Remedy | None] = State.OK, message, None
+        usual: tuple[SignInState, str, Remedy | None] = SignInState.OK, message, None
     else:
         usual = _about_tokens(grant, now)
     state, message, remedy = _about_secret(grant, now) or usual
@@ -94,41 +94,41 @@ def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     )
 
 
-def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | None]:
+def _about_tokens(grant: Grant, now: datetime) -> tuple[SignInState, str, Remedy | None]:
     is_code = grant.credential.kind == OAuthKind.CODE
     if grant.ended_at:
-        return State.NEEDS_SIGN_IN, grant.error_message, Remedy.SIGN_IN
+        return SignInState.NEEDS_SIGN_IN, grant.error_message, Remedy.SIGN_IN
     if is_code and not grant.access_token:
-        return State.NEW, _("It waits for a first sign-in."), Remedy.SIGN_IN
+        return SignInState.NEW, _("It waits for a first sign-in."), Remedy.SIGN_IN
     if grant.refused_at:
-        return State.REFUSED, grant.error_message, Remedy.EDIT
+        return SignInState.REFUSED, grant.error_message, Remedy.EDIT
     is_over = grant.expires_at is not None and grant.expires_at <= now
     if grant.wanted_scope and grant.access_token and not (is_over and not grant.refresh_token):
         return _about_wanted_scope(grant)
     if is_code and not grant.refresh_token and (worry := _without_renewal(grant, now)):
         return worry
     if grant.failures:
-        return State.EXPIRING, _not_renewed(grant, now), Remedy.WAIT
+        return SignInState.EXPIRING, _not_renewed(grant, now), Remedy.WAIT
     if not grant.access_token:
-        return State.NEW, _("The first token is asked for when it is first used."), None
+        return SignInState.NEW, _("The first token is asked for when it is first used."), None
     if grant.expires_at is None:
         return (
-            State.OK,
+            SignInState.OK,
             _("The server does not say how long the token lives: it is used until it is refused."),
             None,
         )
     if grant.expires_at > now:
         return (
-            State.OK,
+            SignInState.OK,
             _("The token is good until {date} and renewed before that.").format(
                 date=moment(grant.expires_at)
             ),
             None,
         )
-    return State.OK, _("The last token is over; the next one is asked for when it is needed."), None
+    return SignInState.OK, _("The last token is over; the next one is asked for when it is needed."), None
 
 
-def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
+def _about_wanted_scope(grant: Grant) -> tuple[SignInState, str, Remedy | None]:
     # The vendor refused a request for want of a scope (RFC 6750, insufficient_scope).
     message = _("The vendor refused a request: it requires a token with the scope “{scope}”.").format(
         scope=grant.wanted_scope
@@ -138,7 +138,7 @@ def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
         again = _(
             "The token has that scope already, so another one would be refused too. Ask the vendor why."
         )
-        return State.NEEDS_SCOPE, f"{message} {again}", None
+        return SignInState.NEEDS_SCOPE, f"{message} {again}", None
     is_code = grant.credential.kind == OAuthKind.CODE
     if required <= set(words_of(grant.scope)):
         host = urlsplit(grant.authorization_url or grant.token_url).netloc
@@ -149,35 +149,35 @@ def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
         again = _("A sign-in asks for it, beside the scopes that the token has.")
     else:
         again = _("The next token can be asked for with it, beside the scopes that this one has.")
-    return State.NEEDS_SCOPE, f"{message} {again}", Remedy.SIGN_IN if is_code else Remedy.WIDEN
+    return SignInState.NEEDS_SCOPE, f"{message} {again}", Remedy.SIGN_IN if is_code else Remedy.WIDEN
 
 
-def _about_secret(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
+def _about_secret(grant: Grant, now: datetime) -> tuple[SignInState, str, Remedy] | None:
     # It is missing, or the server issued it for a limited time.
     if grant.client_authentication != "none" and not grant.credential.sealed:
         if grant.client_authentication == "key":
             message = _("Its client key is not there any more.")
         else:
             message = _("Its client secret was entered for another server.")
-        return State.REFUSED, message, Remedy.ENTER_SECRET
+        return SignInState.REFUSED, message, Remedy.ENTER_SECRET
     ends = grant.secret_expires_at
     if ends is None or ends > now + NEXT_WEEK:
         return None
     again = _("Edit it, look the server up, and register Pegboard there again.")
     if ends <= now:
         return (
-            State.REFUSED,
+            SignInState.REFUSED,
             _("Its client secret was good until {date}. {advice}").format(date=moment(ends), advice=again),
             Remedy.EDIT,
         )
     return (
-        State.EXPIRING,
+        SignInState.EXPIRING,
         _("Its client secret is good until {date}. {advice}").format(date=moment(ends), advice=again),
         Remedy.EDIT,
     )
 
 
-def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
+def _without_renewal(grant: Grant, now: datetime) -> tuple[SignInState, str, Remedy] | None:
     # The server gave no refresh token.
     if grant.expires_at is None or grant.expires_at > now + SOON:
         return None
@@ -185,11 +185,11 @@ def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] |
         message = sign_in_again(
             grant.expires_at, "the token is over, and the server gave nothing to renew it with"
         )
-        return State.NEEDS_SIGN_IN, message, Remedy.SIGN_IN
+        return SignInState.NEEDS_SIGN_IN, message, Remedy.SIGN_IN
     until = _("It ends at {date}, and the server gave nothing to renew it with.").format(
         date=moment(grant.expires_at)
     )
-    return State.EXPIRING, until, Remedy.SIGN_IN
+    return SignInState.EXPIRING, until, Remedy.SIGN_IN
 
 
 def _in_doubt_since(grant: Grant, now: datetime) -> datetime | None:

@@ -29,7 +29,7 @@ _LESS_PREFERRED = ("key", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerMetadata:
     """The metadata of an authorization server (RFC 8414 or OpenID Connect Discovery).
 
     client_authentication: the best supported method, "" for none.
@@ -118,7 +118,7 @@ def why_not_server(document: object, issuer: str) -> str:
     return ""
 
 
-def server_of(document: Mapping[str, Any], issuer: str) -> Server:
+def server_of(document: Mapping[str, Any], issuer: str) -> ServerMetadata:
     ways = _texts(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
     # In the order of the server, because some support later ones only partly. Last the key, which an
     # administrator must register, and no authentication.
@@ -127,7 +127,7 @@ def server_of(document: Mapping[str, Any], issuer: str) -> Server:
         key=lambda way: _LESS_PREFERRED.index(way) if way in _LESS_PREFERRED else -1,
     )
     token_url = _text(document, "token_endpoint")
-    return Server(
+    return ServerMetadata(
         issuer=issuer,
         token_url=token_url,
         authorization_url=_text(document, "authorization_endpoint"),

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from catalog.credentials.oauth import discovery, grant_requests, renewal, token_replies, token_request, tokens
 from catalog.credentials.oauth.clients import WHOSE_TOKENS
-from catalog.credentials.oauth.token_replies import Answer, Tokens
+from catalog.credentials.oauth.token_replies import RedirectParameters, Tokens
 from catalog.models import Credential, Grant, SignIn
 from catalog.models.vendors import OAuthKind
 from core import encryption
@@ -28,7 +28,7 @@ from people import audit
 from people.models import User
 
 
-class SignInError(DomainError):
+class VendorSignInError(DomainError):
     """A sign-in of `credential` that failed."""
 
     def __init__(self, credential: Credential, code: str, message: str, status: int = 400) -> None:
@@ -127,10 +127,10 @@ def complete(
     try:
         return _completed(row, answer, actor, redirect_uri)
     except DomainError as error:
-        raise SignInError(row.credential, error.code, error.message, error.status) from None
+        raise VendorSignInError(row.credential, error.code, error.message, error.status) from None
 
 
-def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> Credential:
+def _completed(row: SignIn, answer: RedirectParameters, actor: User, redirect_uri: str) -> Credential:
     grant = _grant_of(row.credential)
     grant.scope = row.scope or grant.scope
     if redirect_uri != row.redirect_uri:
@@ -167,7 +167,7 @@ def _grant_of(credential: Credential) -> Grant:
     return grant
 
 
-def _check_issuer(grant: Grant, answer: Answer) -> None:
+def _check_issuer(grant: Grant, answer: RedirectParameters) -> None:
     # Compared byte for byte, before anything else in the answer is believed: RFC 9207 section 2.4.
     is_named = bool(answer.issuer)
     if (is_named and answer.issuer == grant.issuer) or not (is_named or grant.states_issuer):

@@ -255,7 +255,7 @@ def without(error: ProtocolError, sent: Collection[Secret]) -> ProtocolError:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RedirectParameters:
     """The parameters of a redirect, "" for missing ones."""
 
     state: str
@@ -265,7 +265,7 @@ class Answer:
     words: str
 
 
-def read_answer(query: Mapping[str, Sequence[str]]) -> Answer | None:
+def read_answer(query: Mapping[str, Sequence[str]]) -> RedirectParameters | None:
     """Parse a redirect. None if a parameter is repeated (RFC 6749 section 3.1) or too long."""
     fields = {"state": "", "code": "", "iss": "", "error": "", "error_description": ""}
     for name in fields:
@@ -273,6 +273,6 @@ def read_answer(query: Mapping[str, Sequence[str]]) -> Answer | None:
         if len(values) != 1 or len(values[0]) > MAX_CODE_LENGTH:
             return None
         fields[name] = values[0]
-    return Answer(
+    return RedirectParameters(
         fields["state"], fields["code"], fields["iss"], fields["error"], fields["error_description"]
     )

@@ -7,7 +7,7 @@ may want to know; `compatible` if it only adds. Its `effect` names those concern
 """
 
 from catalog.rules.diff.changes import CLASSES, EFFECTS, SAFE, Change, Class, Effect
-from catalog.rules.diff.signatures import Comparison, compare, stricter, worst
+from catalog.rules.diff.signatures import SignatureDifference, compare, stricter, worst
 
 __all__ = [
     "CLASSES",
@@ -15,8 +15,8 @@ __all__ = [
     "SAFE",
     "Change",
     "Class",
-    "Comparison",
     "Effect",
+    "SignatureDifference",
     "compare",
     "stricter",
     "worst",

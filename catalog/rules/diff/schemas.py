@@ -14,7 +14,7 @@ from catalog.rules.diff.places import Path, Place
 from core.canonical_json import digest
 from core.schema import SchemaBoundsError, audience, pointers, read_document
 from core.schema.dialects import ANNOTATIONS, AnySchema, Schema
-from core.schema.document import Finding
+from core.schema.document import SchemaFinding
 from core.schema.merge import Level
 from core.schema.normal_form import (
     APPLIES_TO,
@@ -312,7 +312,9 @@ class Comparer:
 _SAFE_KIND: Mapping[Side, Kind] = {"inputs": "widened", "outputs": "narrowed"}
 
 
-def _unresolved(findings: Sequence[Finding], steps: Steps, without: Steps) -> dict[Steps, Finding]:
+def _unresolved(
+    findings: Sequence[SchemaFinding], steps: Steps, without: Steps
+) -> dict[Steps, SchemaFinding]:
     """Return the findings about references below `steps`, by their place there."""
     return {
         finding.place[len(steps) :]: finding

@@ -30,7 +30,7 @@ _SAME_AS_ABSENT = {"read_only": False, "idempotent": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SignatureDifference:
     """`class_` is that of the worst change, "none" when nothing changed."""
 
     class_: Class
@@ -42,20 +42,20 @@ class Comparison:
 
 
 # Pages compare the same pairs of versions on each view.
-_comparisons: ContentCache[Comparison] = ContentCache(size=4_000)
+_comparisons: ContentCache[SignatureDifference] = ContentCache(size=4_000)
 
 
-def compare(old: Signature, new: Signature) -> Comparison:
+def compare(old: Signature, new: Signature) -> SignatureDifference:
     return _comparisons.get(digest((old, new)), partial(_compare, old, new))
 
 
-def _compare(old: Signature, new: Signature) -> Comparison:
+def _compare(old: Signature, new: Signature) -> SignatureDifference:
     changes = (
         *_tool(old, new),
         *_side("inputs", old.inputs, new.inputs, old.schema_rest, new.schema_rest),
         *_side("outputs", old.outputs, new.outputs, old.outputs_rest, new.outputs_rest),
     )
-    return Comparison(worst(change.class_ for change in changes), changes)
+    return SignatureDifference(worst(change.class_ for change in changes), changes)
 
 
 def worst(classes: Iterable[Class]) -> Class:

@@ -17,7 +17,7 @@ class Alarm(NamedTuple):
     message: str
 
 
-class Hit(NamedTuple):
+class AlarmMatch(NamedTuple):
     """A match in a text. `severity` and `claim` replace those of the rule."""
 
     start: int
@@ -39,7 +39,7 @@ class TextRule(NamedTuple):
     severity: Severity
     claim: str
     needs: tuple[str, ...]
-    find: Callable[[str], Hit | None]
+    find: Callable[[str], AlarmMatch | None]
     keeps_case: bool = False
     folds: bool = False
 
@@ -54,7 +54,7 @@ class SignatureRule(NamedTuple):
 TEXT_RULES: list[TextRule] = []
 SIGNATURE_RULES: list[SignatureRule] = []
 
-_Find = Callable[[str], Hit | None]
+_Find = Callable[[str], AlarmMatch | None]
 _Judge = Callable[[Signature], tuple[Severity, str] | None]
 
 

@@ -4,9 +4,9 @@ import re
 
 from catalog.rules.inspection.alarms import Severity
 from core import invisible_characters as characters
-from core.invisible_characters import HIDDEN, Kind, decoded_tags, name_of
+from core.invisible_characters import HIDDEN, decoded_tags, name_of
 
-SEVERITIES: dict[Kind, Severity] = {
+SEVERITIES: dict[characters.CharacterKind, Severity] = {
     characters.TAG: "high",
     characters.BIDI: "high",
     characters.MARK: "medium",

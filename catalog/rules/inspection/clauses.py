@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from catalog.rules.inspection.alarms import Hit
+from catalog.rules.inspection.alarms import AlarmMatch
 from catalog.rules.inspection.folding import BOUNDARY
 
 
@@ -44,7 +44,7 @@ def gap(max_length: int) -> str:
     return rf"[^.!?{BOUNDARY}]{{0,{max_length}}}?"
 
 
-def first(clauses: Iterable[Clause], text: str) -> Hit | None:
+def first(clauses: Iterable[Clause], text: str) -> AlarmMatch | None:
     words = _words(text)
     for candidate in clauses:
         if words.isdisjoint(candidate.firsts) if candidate.firsts else text.isascii():
@@ -56,7 +56,7 @@ def first(clauses: Iterable[Clause], text: str) -> Hit | None:
                 if (offset == 0 or not _is_letter(text[offset - 1]) or not _is_letter(beginning[0])) and (
                     match := candidate.continuation.match(text, offset + len(beginning))
                 ):
-                    return Hit(offset, match.end())
+                    return AlarmMatch(offset, match.end())
                 offset = text.find(beginning, offset + 1)
     return None
 

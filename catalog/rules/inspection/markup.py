@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 
-from catalog.rules.inspection.alarms import Hit, text_rule
+from catalog.rules.inspection.alarms import AlarmMatch, text_rule
 
 COMMENT = re.compile(r"<!--(?:[^-]|-(?!->)){0,300}(?:-->)?")
 STYLE = re.compile(
@@ -44,13 +44,13 @@ LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{48,}={0,2}")
 MAX_BLOB_LENGTH = 20_000
 
 
-def _first(pattern: re.Pattern[str], text: str) -> Hit | None:
+def _first(pattern: re.Pattern[str], text: str) -> AlarmMatch | None:
     match = pattern.search(text)
-    return Hit(match.start(), match.end()) if match else None
+    return AlarmMatch(match.start(), match.end()) if match else None
 
 
 @text_rule("HTML_COMMENT", "high", "hides text in a comment that no page would show", "<!--")
-def comment(text: str) -> Hit | None:
+def comment(text: str) -> AlarmMatch | None:
     return _first(COMMENT, text)
 
 
@@ -58,7 +58,7 @@ def comment(text: str) -> Hit | None:
     *("HIDDEN_STYLE", "high", "styles text so that it cannot be seen"),
     *("display:", "display :", "visibility:", "visibility :", "font-size", "style=", "style ="),
 )
-def hidden_style(text: str) -> Hit | None:
+def hidden_style(text: str) -> AlarmMatch | None:
     return _first(STYLE, text)
 
 
@@ -66,12 +66,12 @@ def hidden_style(text: str) -> Hit | None:
     *("ACTIVE_MARKUP", "high", "holds markup that would run something in a page"),
     *("<", "script:", "data:text/html"),
 )
-def active(text: str) -> Hit | None:
+def active(text: str) -> AlarmMatch | None:
     return _first(ACTIVE, text)
 
 
 @text_rule("REMOTE_IMAGE", "medium", "holds a picture that a page would load from elsewhere", "![", "<img")
-def image(text: str) -> Hit | None:
+def image(text: str) -> AlarmMatch | None:
     return _first(IMAGE, text)
 
 
@@ -99,30 +99,30 @@ def image(text: str) -> Hit | None:
     ),
     "dnslog",
 )
-def collector(text: str) -> Hit | None:
+def collector(text: str) -> AlarmMatch | None:
     return _first(COLLECTOR, text)
 
 
 @text_rule("TEMPLATED_LINK", "medium", "holds a link that a value would be put into", "http")
-def templated(text: str) -> Hit | None:
+def templated(text: str) -> AlarmMatch | None:
     return _first(TEMPLATED, text)
 
 
 @text_rule("RAW_ADDRESS", "medium", "links to a bare network address", "http")
-def raw_address(text: str) -> Hit | None:
+def raw_address(text: str) -> AlarmMatch | None:
     for match in RAW_ADDRESS.finditer(text):
         if not HARMLESS_ADDRESS.search(match.group()):
-            return Hit(match.start(), match.end())
+            return AlarmMatch(match.start(), match.end())
     return None
 
 
 @text_rule("TERMINAL_TEXT", "medium", "spells out a command to a terminal", "x1b[", "u001b[", "033[", "\\e[")
-def terminal(text: str) -> Hit | None:
+def terminal(text: str) -> AlarmMatch | None:
     return _first(TERMINAL, text)
 
 
 @text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)
-def encoded(text: str) -> Hit | None:
+def encoded(text: str) -> AlarmMatch | None:
     """A high alarm if the decoded text is readable. Long paths and keys look encoded, so the rest is low."""
     if not ALIGNED.match(text):
         return None
@@ -130,11 +130,11 @@ def encoded(text: str) -> Hit | None:
     # Within a long run, the parts in one alphabet.
     for match in (blob for run in LONG_RUN.finditer(text) for blob in BLOB.finditer(text, *run.span())):
         if decoded := _decoded(match.group()):
-            return Hit(
+            return AlarmMatch(
                 match.start(), match.end(), "high", f"hides a text in an encoded one, “{decoded[:80]}”,"
             )
         if low_hit is None and RANDOM.match(match.group()):
-            low_hit = Hit(match.start(), match.end())
+            low_hit = AlarmMatch(match.start(), match.end())
     return low_hit
 
 

@@ -6,22 +6,22 @@ They do not recognise polite English, as docs/inspection.md and the review page 
 import re
 
 from catalog.rules.inspection import patterns
-from catalog.rules.inspection.alarms import Hit, text_rule
+from catalog.rules.inspection.alarms import AlarmMatch, text_rule
 from catalog.rules.inspection.clauses import first
 
 
-def _search(pattern: re.Pattern[str], text: str) -> Hit | None:
+def _search(pattern: re.Pattern[str], text: str) -> AlarmMatch | None:
     match = pattern.search(text)
-    return Hit(match.start(), match.end()) if match else None
+    return AlarmMatch(match.start(), match.end()) if match else None
 
 
 @text_rule("CONCEAL", "high", "asks to keep something from people", folds=True)
-def conceal(text: str) -> Hit | None:
+def conceal(text: str) -> AlarmMatch | None:
     return first(patterns.CONCEAL, text)
 
 
 @text_rule("OVERRIDE", "high", "tells a model to set its instructions aside", folds=True)
-def override(text: str) -> Hit | None:
+def override(text: str) -> AlarmMatch | None:
     return first(patterns.OVERRIDE, text)
 
 
@@ -29,7 +29,7 @@ def override(text: str) -> Hit | None:
     *("PSEUDO_TAG", "high", "dresses text up as an instruction of the system"),
     *("<", "inst]", "##", "[", "{{"),
 )
-def pseudo_tag(text: str) -> Hit | None:
+def pseudo_tag(text: str) -> AlarmMatch | None:
     # Some public documentation uses such a tag for a box: it is closed, and its content is harmless.
     match = patterns.PSEUDO_TAG.search(text)
     if match is None:
@@ -37,7 +37,7 @@ def pseudo_tag(text: str) -> Hit | None:
     word = match.group().strip("</> ")
     is_closed = match.group().startswith("<") and f"</{word}>" in text and word == "important"
     is_odd = any(find(text) for find in (conceal, override, secrets, context, order, coerce))
-    return Hit(match.start(), match.end(), "medium" if is_closed and not is_odd else "high")
+    return AlarmMatch(match.start(), match.end(), "medium" if is_closed and not is_odd else "high")
 
 
 @text_rule(
@@ -53,49 +53,49 @@ def pseudo_tag(text: str) -> Hit | None:
         "assistant :",
     ),
 )
-def false_turn(text: str) -> Hit | None:
+def false_turn(text: str) -> AlarmMatch | None:
     return _search(patterns.TURN, text)
 
 
 @text_rule("FRAME", "high", "claims to be where the instructions of the system begin or end", folds=True)
-def frame(text: str) -> Hit | None:
+def frame(text: str) -> AlarmMatch | None:
     return first(patterns.FRAME, text)
 
 
 @text_rule("ADDRESSED", "medium", "speaks to a model instead of describing a tool", folds=True)
-def addressed(text: str) -> Hit | None:
+def addressed(text: str) -> AlarmMatch | None:
     return first(patterns.ADDRESSED, text)
 
 
 @text_rule("ROLE", "medium", "gives a model another role", folds=True)
-def role(text: str) -> Hit | None:
+def role(text: str) -> AlarmMatch | None:
     return first(patterns.ROLE, text)
 
 
 @text_rule(
     "TOOL_ORDER", "medium", "says what to do when other tools are used", " tool", " function", folds=True
 )
-def order(text: str) -> Hit | None:
+def order(text: str) -> AlarmMatch | None:
     return first(patterns.ORDER, text)
 
 
 @text_rule("SHADOW", "high", "puts itself in the place of other tools", " tool", folds=True)
-def shadow(text: str) -> Hit | None:
+def shadow(text: str) -> AlarmMatch | None:
     return first(patterns.SHADOW, text)
 
 
 @text_rule("HIJACK", "high", "changes what other calls do", folds=True)
-def hijack(text: str) -> Hit | None:
+def hijack(text: str) -> AlarmMatch | None:
     return first(patterns.HIJACK, text)
 
 
 @text_rule("DESPITE", "medium", "puts itself above what its user says", folds=True)
-def despite(text: str) -> Hit | None:
+def despite(text: str) -> AlarmMatch | None:
     return first(patterns.DESPITE, text)
 
 
 @text_rule("UNASKED", "medium", "asks to act without asking people", folds=True)
-def unasked(text: str) -> Hit | None:
+def unasked(text: str) -> AlarmMatch | None:
     return first(patterns.UNASKED, text)
 
 
@@ -126,40 +126,40 @@ def unasked(text: str) -> Hit | None:
         "browser",
     ),
 )
-def secrets(text: str) -> Hit | None:
+def secrets(text: str) -> AlarmMatch | None:
     return _search(patterns.SECRETS, text)
 
 
 @text_rule("SHELL_COMMAND", "high", "spells out a command that runs what it fetches, or deletes files")
-def shell(text: str) -> Hit | None:
+def shell(text: str) -> AlarmMatch | None:
     return first(patterns.SHELL, text)
 
 
 @text_rule("CONTEXT_LEAK", "high", "asks for what a model knows beside the call", folds=True)
-def context(text: str) -> Hit | None:
+def context(text: str) -> AlarmMatch | None:
     return first(patterns.CONTEXT, text)
 
 
 @text_rule("CREDENTIAL_LEAK", "high", "asks for passwords, keys or tokens to be sent along", folds=True)
-def credentials(text: str) -> Hit | None:
+def credentials(text: str) -> AlarmMatch | None:
     return first(patterns.CREDENTIALS, text)
 
 
 @text_rule("EXFILTRATION", "medium", "names where to send what should stay", folds=True)
-def exfiltration(text: str) -> Hit | None:
+def exfiltration(text: str) -> AlarmMatch | None:
     return first(patterns.EXFILTRATION, text)
 
 
 @text_rule("COERCE", "medium", "demands to be called first", folds=True)
-def coerce(text: str) -> Hit | None:
+def coerce(text: str) -> AlarmMatch | None:
     return first(patterns.COERCE, text)
 
 
 @text_rule("PREFER", "low", "recommends itself over other tools", folds=True)
-def prefer(text: str) -> Hit | None:
+def prefer(text: str) -> AlarmMatch | None:
     return first(patterns.PREFER, text)
 
 
 @text_rule("STEERING", "low", "gives orders to its reader", folds=True)
-def steering(text: str) -> Hit | None:
+def steering(text: str) -> AlarmMatch | None:
     return first(patterns.STEERING, text)

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from catalog.rules.inspection.alarms import Hit, Severity, signature_rule, text_rule
+from catalog.rules.inspection.alarms import AlarmMatch, Severity, signature_rule, text_rule
 from catalog.rules.inspection.characters import spelled
 from core.schema import SchemaBoundsError, read_document, subschemas
 from protocols import parameters as json_schema
@@ -47,9 +47,9 @@ Verdict = tuple[Severity, str] | None
     " " * 9,
     "\t\t\t",
 )
-def padding(text: str) -> Hit | None:
+def padding(text: str) -> AlarmMatch | None:
     match = BLANK_LINES.search(text) or BLANKS.search(text)
-    return Hit(match.start(), match.end()) if match else None
+    return AlarmMatch(match.start(), match.end()) if match else None
 
 
 @signature_rule("LONG_NAME")

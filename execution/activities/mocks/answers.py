@@ -34,7 +34,11 @@ TRIED = 3
 _PLACE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 
 
-class MockExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ExampleAnswer(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """An example that answers calls with these arguments, which may have others as well."""
 
     arguments: dict[str, Any] = {}
@@ -46,7 +50,7 @@ class MockExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class Mock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     seed: Annotated[int, Meta(ge=0, le=MAX_SEED)] = 0
-    examples: Annotated[tuple[MockExample, ...], Meta(max_length=MAX_EXAMPLES)] = ()
+    examples: Annotated[tuple[ExampleAnswer, ...], Meta(max_length=MAX_EXAMPLES)] = ()
     situations: Annotated[tuple[AnySituation, ...], Meta(max_length=MAX_SITUATIONS)] = ()
 
 

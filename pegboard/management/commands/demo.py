@@ -15,7 +15,7 @@ from catalog.review import inspector
 from catalog.translations import scan, stored, tool_texts
 from catalog.vendors import operations as vendor_operations
 from demo import VENDORS
-from demo import Vendor as DemoVendor
+from demo import DemoVendor as DemoVendor
 from execution.calls import examples
 from pegboard.local import demo_agents
 from pegboard.ops import logs

@@ -5,18 +5,18 @@ from typing import Any
 
 from protocols.acp.document import NO_CONFIG, write_metadata
 from protocols.acp.server.messages import page_of
-from protocols.acp.server.release import Agent, Release
+from protocols.acp.server.release import AcpRelease, ServedAgent
 from protocols.server import NoSuchAddressError
 
 
-def find_agent(release: Release, agent_id: object) -> Agent:
+def find_agent(release: AcpRelease, agent_id: object) -> ServedAgent:
     agent = next((row for row in release.agents() if row.agent_id == agent_id), None)
     if agent is None:
         raise NoSuchAddressError
     return agent
 
 
-def search_agents(release: Release, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def search_agents(release: AcpRelease, body: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, offset = page_of(body)
     condition = {name: body[name] for name in ("name", "version") if body.get(name) is not None}
     rows = [summary(release, agent) for agent in release.agents()]
@@ -24,13 +24,13 @@ def search_agents(release: Release, body: Mapping[str, Any]) -> list[dict[str, A
     return matches[offset : offset + limit]
 
 
-def summary(release: Release, agent: Agent) -> dict[str, Any]:
+def summary(release: AcpRelease, agent: ServedAgent) -> dict[str, Any]:
     metadata = write_metadata(agent.document["name"], agent.version, "", url=release.address())
     metadata["description"] = agent.document.get("description", "")
     return {"agent_id": agent.agent_id, "metadata": metadata}
 
 
-def descriptor(release: Release, agent: Agent) -> dict[str, Any]:
+def descriptor(release: AcpRelease, agent: ServedAgent) -> dict[str, Any]:
     abilities = release.abilities(agent)
     specs: dict[str, Any] = {
         "capabilities": {
@@ -50,7 +50,7 @@ def descriptor(release: Release, agent: Agent) -> dict[str, Any]:
     return {"metadata": summary(release, agent)["metadata"], "specs": specs}
 
 
-def manifest(release: Release, agent: Agent) -> dict[str, Any]:
+def manifest(release: AcpRelease, agent: ServedAgent) -> dict[str, Any]:
     protocol = {
         "type": "ACP",
         "url": release.address(release.sub_agent),

@@ -8,7 +8,7 @@ import msgspec
 
 from core.errors import DomainError
 from protocols.acp import wire
-from protocols.acp.server.release import Run
+from protocols.acp.server.release import ServedRun
 from protocols.server import NoSuchAddressError, Refusal, Reply, Request, json_reply
 
 # The kind of interrupt of tools whose vendors declare none. Its payload contains the question.
@@ -80,7 +80,7 @@ def answers_of(body: Mapping[str, Any], ask_ids: Sequence[str]) -> dict[str, Any
     return {ask_id: {name: value for name, value in body.items() if name != wire.INTERRUPT_TYPE}}
 
 
-def output_of(run: Run) -> dict[str, Any]:
+def output_of(run: ServedRun) -> dict[str, Any]:
     """Return the output of a run. An interrupt is one question."""
     if run.status == "success":
         return wire.result(run.outputs)

@@ -14,7 +14,7 @@ from protocols.server import CallEvents, ToolCallRequest, ToolCallResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
+class ServedAgent:
     """A tool of a release in one version. document: the tool in the export for MCP. key: a value of the
     release."""
 
@@ -45,7 +45,7 @@ class RunRequest(ToolCallRequest):
     """webhook: the address that the end of the run is posted to. creates_thread: if there is none with its
     id. configuration: for this run only."""
 
-    agent: Agent
+    agent: ServedAgent
     mode: Literal["wait", "async", "stream"] = "wait"
     webhook: str = ""
     thread: UUID | None = None
@@ -54,7 +54,7 @@ class RunRequest(ToolCallRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(ToolCallResult):
+class ServedRun(ToolCallResult):
     """A run as its client sees it: a call, and the calls that continued it with answers.
 
     agent_id: "" if the release no longer has such a tool.
@@ -77,7 +77,7 @@ class Run(ToolCallResult):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thread:
+class ServedThread:
     thread_id: UUID
     created_at: datetime
     used_at: datetime
@@ -85,7 +85,7 @@ class Thread:
     status: str
 
 
-class Release(Interface):
+class AcpRelease(Interface):
     """The agents of a release for one client, with its threads and runs.
 
     All methods with the id of a thread or a run raise an error for one that is not the client's. Runs are
@@ -97,21 +97,21 @@ class Release(Interface):
     def sub_agent(self) -> str: ...
 
     def address(self, sub_agent: str = "") -> str: ...
-    def agents(self) -> Sequence[Agent]: ...
-    def abilities(self, agent: Agent) -> Abilities: ...
+    def agents(self) -> Sequence[ServedAgent]: ...
+    def abilities(self, agent: ServedAgent) -> Abilities: ...
     def report_unknown_tool(self, name: str) -> None: ...
 
-    def start(self, request: RunRequest) -> Run:
+    def start(self, request: RunRequest) -> ServedRun:
         """Raises DomainError if nothing was sent, so that there is no run."""
         ...
 
-    def find_run(self, mark: str) -> Run | None:
+    def find_run(self, mark: str) -> ServedRun | None:
         """Return the run that was begun with this mark."""
         ...
 
     def read_run(
         self, run: UUID, thread: UUID | None = None, *, wait: float = 0.0, has_room: bool = False
-    ) -> Run:
+    ) -> ServedRun:
         """Return a run at its end or after `wait` seconds. has_room: `reserve_room` is open."""
         ...
 
@@ -121,11 +121,11 @@ class Release(Interface):
         thread: UUID | None,
         call_name: str,
         answers: Callable[[Sequence[str]], dict[str, Any]],
-    ) -> Run:
+    ) -> ServedRun:
         """Continue a run. `answers` returns the answers to questions with these ids."""
         ...
 
-    def runs(self, thread: UUID, *, offset: int, limit: int) -> Sequence[Run]: ...
+    def runs(self, thread: UUID, *, offset: int, limit: int) -> Sequence[ServedRun]: ...
     def cancel_run(self, run: UUID, thread: UUID | None = None) -> None: ...
     def remove_run(self, run: UUID, thread: UUID | None = None) -> None: ...
     def callback_secret(self, run: UUID) -> str: ...
@@ -145,11 +145,13 @@ class Release(Interface):
     def reserve_room(self) -> ExitStack: ...
 
     def has_thread(self, thread: UUID) -> bool: ...
-    def begin_thread(self, thread: UUID | None, metadata: Mapping[str, Any] | None = None) -> Thread: ...
+    def begin_thread(
+        self, thread: UUID | None, metadata: Mapping[str, Any] | None = None
+    ) -> ServedThread: ...
     def find_threads(
         self, *, metadata: Mapping[str, Any] | None, status: str | None, offset: int, limit: int
-    ) -> Sequence[Thread]: ...
-    def read_thread(self, thread: UUID) -> tuple[Thread, ThreadState]:
+    ) -> Sequence[ServedThread]: ...
+    def read_thread(self, thread: UUID) -> tuple[ServedThread, ThreadState]:
         """Return the thread with its state, as its vendor reports it now."""
         ...
 

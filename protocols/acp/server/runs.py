@@ -11,7 +11,7 @@ from protocols.acp import wire
 from protocols.acp.server import messages, run_options
 from protocols.acp.server.agents import find_agent
 from protocols.acp.server.messages import object_in, page_of, uuid_of
-from protocols.acp.server.release import Release, Run, RunRequest
+from protocols.acp.server.release import AcpRelease, RunRequest, ServedRun
 from protocols.server import (
     EVENT_STREAM,
     STREAM_HEADERS,
@@ -31,7 +31,7 @@ CHECK_SECONDS = 5.0  # seconds, to notice a client that has closed its stream
 Mode = Literal["wait", "async", "stream"]
 
 
-def answer_runs(request: Request, release: Release, path: list[str], thread: UUID | None = None) -> Reply:
+def answer_runs(request: Request, release: AcpRelease, path: list[str], thread: UUID | None = None) -> Reply:
     match request.method, path:
         case "POST", []:
             run = _start(request, release, "async", thread)
@@ -62,7 +62,9 @@ def answer_runs(request: Request, release: Release, path: list[str], thread: UUI
     raise NoSuchAddressError
 
 
-def _answer_run(request: Request, release: Release, run: UUID, path: list[str], thread: UUID | None) -> Reply:
+def _answer_run(
+    request: Request, release: AcpRelease, run: UUID, path: list[str], thread: UUID | None
+) -> Reply:
     match request.method, path:
         case "GET", []:
             return json_reply(_document(release.read_run(run, thread))["run"])
@@ -86,7 +88,7 @@ def _answer_run(request: Request, release: Release, run: UUID, path: list[str], 
     raise NoSuchAddressError
 
 
-def _start(request: Request, release: Release, mode: Mode, thread: UUID | None) -> Run:
+def _start(request: Request, release: AcpRelease, mode: Mode, thread: UUID | None) -> ServedRun:
     body = object_in(request)
     run_options.check(body)
     try:
@@ -118,7 +120,7 @@ def _start(request: Request, release: Release, mode: Mode, thread: UUID | None) 
     )
 
 
-def _secret(release: Release, run: Run, request: Request) -> dict[str, str]:
+def _secret(release: AcpRelease, run: ServedRun, request: Request) -> dict[str, str]:
     # The protocol has no member for the secret that signs callbacks. Without the database nothing can be
     # read.
     if run.outcome == "unknown" or not object_in(request).get("webhook"):
@@ -126,7 +128,7 @@ def _secret(release: Release, run: Run, request: Request) -> dict[str, str]:
     return {SECRET_HEADER: release.callback_secret(run.run_id)}
 
 
-def _find_marked_run(request: Request, release: Release) -> list[dict[str, Any]]:
+def _find_marked_run(request: Request, release: AcpRelease) -> list[dict[str, Any]]:
     # Runs can be found by their mark, and only so.
     body = object_in(request)
     _, offset = page_of(body)
@@ -138,13 +140,13 @@ def _find_marked_run(request: Request, release: Release) -> list[dict[str, Any]]
     return [{**document, "creation": {"metadata": body["metadata"]}}]
 
 
-def list_runs(release: Release, thread: UUID, query: Mapping[str, Any]) -> list[dict[str, Any]]:
+def list_runs(release: AcpRelease, thread: UUID, query: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, offset = page_of(query)
     return [_document(run)["run"] for run in release.runs(thread, offset=offset, limit=limit)]
 
 
 def _stream(
-    release: Release,
+    release: AcpRelease,
     run: UUID,
     thread: UUID | None = None,
     after: str = "",
@@ -165,7 +167,7 @@ class _RunStream:
     """
 
     def __init__(
-        self, release: Release, run: UUID, events: CallEvents, has_left: Callable[[], bool] | None
+        self, release: AcpRelease, run: UUID, events: CallEvents, has_left: Callable[[], bool] | None
     ) -> None:
         self._release, self._run, self._events = release, run, events
         self._has_left = has_left
@@ -189,7 +191,7 @@ class _RunStream:
 
 
 def _update(event: CallEvent, run_id: str) -> bytes:
-    if isinstance(event.result, Run):
+    if isinstance(event.result, ServedRun):
         document = _document(event.result)
         update = wire.update(document["output"], run_id, document["run"]["status"])
         update |= {"notes": document["notes"]} if "notes" in document else {}
@@ -200,7 +202,7 @@ def _update(event: CallEvent, run_id: str) -> bytes:
     return messages.event(update, event.id)
 
 
-def _document(run: Run, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _document(run: ServedRun, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a run with its output. body: the request that begins or resumes it."""
     document = wire.run(
         run_id=str(run.run_id),

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from protocols.acp import wire
 from protocols.acp.server import agents, messages, runs, threads
 from protocols.acp.server.messages import object_in, uuid_of
-from protocols.acp.server.release import Release
+from protocols.acp.server.release import AcpRelease
 from protocols.server import NoSuchAddressError, Refusal, Reply, Request, Server, Snippet, json_reply
 
 
-class ACPServer(Server[Release]):
+class ACPServer(Server[AcpRelease]):
     name = "acp"
     label = "ACP (AGNTCY)"
 
@@ -24,7 +24,7 @@ class ACPServer(Server[Release]):
         everything = """-H "Content-Type: application/json" -d '{}'"""
         return super().snippets(f"{everything} {address}{wire.path(wire.AGENTS, wire.SEARCH)}", agent)
 
-    def answer(self, request: Request, release: Release) -> Reply:
+    def answer(self, request: Request, release: AcpRelease) -> Reply:
         kind, *path = request.path.strip("/").split("/")
         handlers = {wire.AGENTS: _answer_agents, wire.RUNS: runs.answer_runs, wire.THREADS: _answer_threads}
         answer = handlers.get(f"/{kind}")
@@ -36,7 +36,7 @@ class ACPServer(Server[Release]):
         return messages.refusal(refusal)
 
 
-def _answer_agents(request: Request, release: Release, path: list[str]) -> Reply:
+def _answer_agents(request: Request, release: AcpRelease, path: list[str]) -> Reply:
     match request.method, path:
         case "POST", [wire.SEARCH]:
             return json_reply(agents.search_agents(release, object_in(request)))
@@ -49,7 +49,7 @@ def _answer_agents(request: Request, release: Release, path: list[str]) -> Reply
     raise NoSuchAddressError
 
 
-def _answer_threads(request: Request, release: Release, path: list[str]) -> Reply:
+def _answer_threads(request: Request, release: AcpRelease, path: list[str]) -> Reply:
     match request.method, path:
         case "POST", []:
             return json_reply(threads.create_thread(release, object_in(request)))

@@ -7,13 +7,13 @@ from uuid import UUID
 from core.errors import DomainError
 from protocols.acp import wire
 from protocols.acp.server.messages import page_of
-from protocols.acp.server.release import Release, Thread
+from protocols.acp.server.release import AcpRelease, ServedThread
 from protocols.base import MAX_HISTORY, ThreadState
 
 IF_EXISTS = ("raise", "do_nothing")
 
 
-def create_thread(release: Release, body: Mapping[str, Any]) -> dict[str, Any]:
+def create_thread(release: AcpRelease, body: Mapping[str, Any]) -> dict[str, Any]:
     requested_id, metadata, if_exists = (
         body.get(member) for member in ("thread_id", "metadata", "if_exists")
     )
@@ -33,7 +33,7 @@ def create_thread(release: Release, body: Mapping[str, Any]) -> dict[str, Any]:
     return _document(release.begin_thread(key, metadata))
 
 
-def search_threads(release: Release, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def search_threads(release: AcpRelease, body: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, offset = page_of(body)
     metadata, status = body.get("metadata"), body.get("status")
     if metadata is not None and not isinstance(metadata, dict):
@@ -48,12 +48,12 @@ def search_threads(release: Release, body: Mapping[str, Any]) -> list[dict[str, 
     return [_document(thread) for thread in threads]
 
 
-def read_thread(release: Release, key: UUID) -> dict[str, Any]:
+def read_thread(release: AcpRelease, key: UUID) -> dict[str, Any]:
     thread, state = release.read_thread(key)
     return {**_document(thread), **_present_members(state)}
 
 
-def history(release: Release, key: UUID, query: Mapping[str, Any]) -> list[dict[str, Any]]:
+def history(release: AcpRelease, key: UUID, query: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, _ = page_of(query, MAX_HISTORY)
     states = release.history(key, limit=limit, before=str(query.get("before", ""))[:255])
     return [
@@ -67,7 +67,7 @@ def history(release: Release, key: UUID, query: Mapping[str, Any]) -> list[dict[
     ]
 
 
-def _document(thread: Thread) -> dict[str, Any]:
+def _document(thread: ServedThread) -> dict[str, Any]:
     return {
         "thread_id": str(thread.thread_id),
         "created_at": thread.created_at.isoformat(),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from protocols.mcp.server.release import Release
+from protocols.mcp.server.release import McpRelease
 from protocols.mcp.wire import MODERN
 
 _LISTS = ("tools", "prompts", "resources")
@@ -16,11 +16,11 @@ CAPABILITIES_WITH_NEWS: dict[str, Any] = {
 }
 
 
-def server_info(release: Release) -> dict[str, Any]:
+def server_info(release: McpRelease) -> dict[str, Any]:
     return {"name": release.slug, "title": release.name, "version": str(release.number)}
 
 
-def discover(release: Release) -> dict[str, Any]:
+def discover(release: McpRelease) -> dict[str, Any]:
     return {
         "supportedVersions": list(MODERN),
         "capabilities": CAPABILITIES_WITH_NEWS,
@@ -28,7 +28,7 @@ def discover(release: Release) -> dict[str, Any]:
     }
 
 
-def initialize(release: Release, version: str) -> dict[str, Any]:
+def initialize(release: McpRelease, version: str) -> dict[str, Any]:
     return {
         "protocolVersion": version,
         "capabilities": CAPABILITIES,
@@ -37,7 +37,7 @@ def initialize(release: Release, version: str) -> dict[str, Any]:
     }
 
 
-def _instructions(release: Release) -> dict[str, Any]:
+def _instructions(release: McpRelease) -> dict[str, Any]:
     sentences = [release.description] if release.description else []
     if procedures := release.procedures():
         titles = ", ".join(f"{procedure.slug} ({procedure.title})" for procedure in procedures)

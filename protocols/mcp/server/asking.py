@@ -21,7 +21,7 @@ import msgspec
 from core.errors import DomainError
 from protocols.mcp import wire
 from protocols.mcp.server import messages, tools
-from protocols.mcp.server.release import Release, StoreError
+from protocols.mcp.server.release import McpRelease, StoreError
 from protocols.mcp.server.streams import PING, PING_EVERY, STREAM_SECONDS, event, stream_reply
 from protocols.mcp.wire import Number
 from protocols.server import Reply
@@ -43,7 +43,7 @@ class _CancelledError(Exception):
 
 
 def stream_questions(
-    release: Release, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
+    release: McpRelease, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
 ) -> Reply | None:
     """Return a stream that sends the questions of `required` and continues the call until it has a result,
     which answers the message `number`. It ends early if the client cancels the call with this mark.
@@ -56,7 +56,7 @@ def stream_questions(
     return stream_reply(_generate_events(release, mark, number, required, continue_call), leave)
 
 
-def store_response(release: Release, number: Number | None, response: object) -> None:
+def store_response(release: McpRelease, number: Number | None, response: object) -> None:
     """Store a client's response for the process that waits for it. Raises DomainError if it is too large or
     cannot be stored.
     """
@@ -73,14 +73,14 @@ def store_response(release: Release, number: Number | None, response: object) ->
         raise DomainError("unavailable", message, status=503) from error
 
 
-def cancel(release: Release, mark: str) -> None:
+def cancel(release: McpRelease, mark: str) -> None:
     """End the streams with questions of a call with this mark, in all processes."""
     with suppress(StoreError):
         release.store(TOPIC).write(_cancellation(mark), "1", RESPONSE_SECONDS)
 
 
 def _generate_events(
-    release: Release, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
+    release: McpRelease, mark: str, number: Number, required: Mapping[str, Any], continue_call: Continue
 ) -> Generator[bytes]:
     ends, result, state = time.monotonic() + STREAM_SECONDS, dict(required), None
     try:
@@ -104,7 +104,7 @@ def _generate_events(
 
 
 def _collect_responses(
-    release: Release, mark: str, question_prefix: str, requests: Mapping[str, Any], ends: float
+    release: McpRelease, mark: str, question_prefix: str, requests: Mapping[str, Any], ends: float
 ) -> Generator[bytes, None, dict[str, Any] | None]:
     # One after the other: clients put one form before their users.
     responses, seconds = {}, int(STREAM_SECONDS) + 60

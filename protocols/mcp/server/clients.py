@@ -17,7 +17,7 @@ from typing import Any, Self
 from core.canonical_json import digest
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp import wire
-from protocols.mcp.server.messages import Message, RpcError
+from protocols.mcp.server.messages import Message, RefusedRequestError
 from protocols.mcp.wire import (
     CLIENT_CAPABILITIES,
     FORM_KIND,
@@ -116,7 +116,7 @@ def client_of_request(request: Request, message: Message) -> Client:
     needed = [PROTOCOL_VERSION, CLIENT_CAPABILITIES]
     if not isinstance(meta, dict) or (missing := [name for name in needed if name not in meta]):
         missing = missing if isinstance(meta, dict) else needed
-        raise RpcError(INVALID_PARAMS, f"“params._meta” needs: {', '.join(missing)}.")
+        raise RefusedRequestError(INVALID_PARAMS, f"“params._meta” needs: {', '.join(missing)}.")
     version, capabilities = (meta[name] for name in needed)
     if request.headers.get(VERSION_HEADER) != version:
         raise _header_mismatch(VERSION_HEADER, "the version in “params._meta”")
@@ -128,7 +128,7 @@ def client_of_request(request: Request, message: Message) -> Client:
     if version not in MODERN:
         raise unsupported_version(version, MODERN)
     if not isinstance(capabilities, dict):
-        raise RpcError(INVALID_PARAMS, f"“{needed[1]}” is no object.")
+        raise RefusedRequestError(INVALID_PARAMS, f"“{needed[1]}” is no object.")
     return _client(version, capabilities)
 
 
@@ -150,7 +150,7 @@ def client_of_handshake(params: Mapping[str, Any]) -> Client:
     """Return the client of a handshake, with the newest supported version if its own is unknown."""
     version, capabilities = params.get("protocolVersion"), params.get("capabilities")
     if not isinstance(version, str):
-        raise RpcError(INVALID_PARAMS, "“protocolVersion” is missing.")
+        raise RefusedRequestError(INVALID_PARAMS, "“protocolVersion” is missing.")
     client = _client(
         version if version in HANDSHAKE else HANDSHAKE[0],
         capabilities if isinstance(capabilities, dict) else {},
@@ -171,9 +171,9 @@ def check_mirrored_headers(request: Request, schema: Mapping[str, Any], argument
             raise _header_mismatch(name, "the argument")
 
 
-def unsupported_version(version: object, supported: Sequence[str]) -> RpcError:
+def unsupported_version(version: object, supported: Sequence[str]) -> RefusedRequestError:
     data = {"supported": list(supported), "requested": version}
-    return RpcError(UNSUPPORTED_VERSION, "This version of MCP is not known here.", data)
+    return RefusedRequestError(UNSUPPORTED_VERSION, "This version of MCP is not known here.", data)
 
 
 def _client(version: str, capabilities: Mapping[str, Any]) -> Client:
@@ -188,5 +188,5 @@ def _meta(document: object) -> Mapping[str, Any] | None:
     return meta if isinstance(meta, dict) else None
 
 
-def _header_mismatch(header: str, what: str) -> RpcError:
-    return RpcError(HEADER_MISMATCH, f"The header {header} and {what} are not the same.")
+def _header_mismatch(header: str, what: str) -> RefusedRequestError:
+    return RefusedRequestError(HEADER_MISMATCH, f"The header {header} and {what} are not the same.")

@@ -12,25 +12,27 @@ from typing import Any
 
 from protocols.mcp import uri_templates
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.messages import RpcError
-from protocols.mcp.server.release import Release
+from protocols.mcp.server.messages import RefusedRequestError
+from protocols.mcp.server.release import McpRelease
 from protocols.mcp.wire import INVALID_PARAMS
 from protocols.server import Request
 
 MAX_VALUES = 100  # as the specification has it
 
 
-def complete(request: Request, release: Release, client: Client, params: Mapping[str, Any]) -> dict[str, Any]:
+def complete(
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
     """Raises RpcError for an unknown prompt, tool or argument."""
     ref, argument = params.get("ref"), params.get("argument")
     if not isinstance(ref, dict) or not isinstance(argument, dict):
-        raise RpcError(INVALID_PARAMS, "“ref” and “argument” have to be objects.")
+        raise RefusedRequestError(INVALID_PARAMS, "“ref” and “argument” have to be objects.")
     name, typed_text = argument.get("name"), argument.get("value", "")
     if not isinstance(name, str) or not isinstance(typed_text, str):
-        raise RpcError(INVALID_PARAMS, "“argument” needs a “name” and a “value”, which are texts.")
+        raise RefusedRequestError(INVALID_PARAMS, "“argument” needs a “name” and a “value”, which are texts.")
     values_by_name = _values_by_argument(release, ref)
     if name not in values_by_name:
-        raise RpcError(INVALID_PARAMS, "There is no such argument.")
+        raise RefusedRequestError(INVALID_PARAMS, "There is no such argument.")
     start = typed_text.casefold()
     values = [value for value in values_by_name[name] if value.casefold().startswith(start)]
     first_values = values[:MAX_VALUES]
@@ -43,7 +45,7 @@ def complete(request: Request, release: Release, client: Client, params: Mapping
     }
 
 
-def _values_by_argument(release: Release, ref: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+def _values_by_argument(release: McpRelease, ref: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     """Return the values to choose from, by argument. Raises RpcError for an unknown reference."""
     values: Mapping[str, Sequence[str]] | None = None
     kind = ref.get("type")
@@ -64,5 +66,7 @@ def _values_by_argument(release: Release, ref: Mapping[str, Any]) -> Mapping[str
         templates = [item.vendor_id for item in release.context_items() if item.kind == "resource_template"]
         values = dict.fromkeys(uri_templates.variables(name), ()) if name in templates else None
     if values is None:
-        raise RpcError(INVALID_PARAMS, "“ref” names no prompt, resource template or tool of this release.")
+        raise RefusedRequestError(
+            INVALID_PARAMS, "“ref” names no prompt, resource template or tool of this release."
+        )
     return values

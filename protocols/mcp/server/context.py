@@ -14,8 +14,8 @@ from protocols.mcp import uri_templates
 from protocols.mcp.context import URI
 from protocols.mcp.server import questions, tools
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.messages import RpcError
-from protocols.mcp.server.release import Argument, ContextItem, Procedure, Release
+from protocols.mcp.server.messages import RefusedRequestError
+from protocols.mcp.server.release import Argument, ContextItem, McpRelease, ServedProcedure
 from protocols.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from protocols.server import Request, ToolCallRequest, ToolCallResult, UnknownToolError
 from protocols.signature import ContextKind
@@ -25,7 +25,7 @@ MAX_VALUE_LENGTH = 2000
 
 
 def list_prompts(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params, "prompts")
     prompts = []
@@ -50,7 +50,7 @@ def list_prompts(
     return {"prompts": prompts}
 
 
-def _entry_of_procedure(procedure: Procedure, release: Release) -> dict[str, Any]:
+def _entry_of_procedure(procedure: ServedProcedure, release: McpRelease) -> dict[str, Any]:
     return {
         "name": procedure.slug,
         "title": procedure.title,
@@ -68,21 +68,21 @@ def _entry(item: ContextItem) -> dict[str, Any]:
 
 
 def get_prompt(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     name, values = params.get("name"), params.get("arguments")
     procedure = next((row for row in release.procedures() if row.slug == name), None)
     # A procedure accepts any empty value in place of an object.
     if values is not None and not isinstance(values, dict) and (values or procedure is None):
-        raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
+        raise RefusedRequestError(INVALID_PARAMS, "“arguments” is no object.")
     if procedure is None:
         item = next((item for item in _items(release, "prompt") if item.name == name), None)
         if item is None:
             message = "There is no such prompt. “prompts/list” has the names of all prompts."
-            raise RpcError(INVALID_PARAMS, message)
+            raise RefusedRequestError(INVALID_PARAMS, message)
         return _ask_vendor(request, release, client, params, item, values or {})
     if faults := _faults_in(values or {}, procedure.arguments):
-        raise RpcError(INVALID_PARAMS, "Some arguments do not fit.", {"fields": faults})
+        raise RefusedRequestError(INVALID_PARAMS, "Some arguments do not fit.", {"fields": faults})
     text = procedure.text
     lines = [f"- `{name}`: {msgspec.json.encode(value).decode()}" for name, value in (values or {}).items()]
     if lines:
@@ -103,7 +103,7 @@ def _faults_in(values: Mapping[str, object], arguments: Mapping[str, Argument]) 
 
 
 def list_resources(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params, "entries")
     procedures = [
@@ -115,7 +115,7 @@ def list_resources(
 
 
 def list_templates(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params, "entries")
     items = _items(release, "resource_template")
@@ -123,7 +123,7 @@ def list_templates(
 
 
 def read_resource(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     uri = params.get("uri")
     if isinstance(uri, str):
@@ -134,7 +134,7 @@ def read_resource(
             return _ask_vendor(request, release, client, params, item, arguments)
     number = INVALID_PARAMS if client.is_modern or not isinstance(uri, str) else RESOURCE_NOT_FOUND
     message = "There is no such resource. “resources/list” has the addresses of all resources."
-    raise RpcError(number, message, {"uri": uri})
+    raise RefusedRequestError(number, message, {"uri": uri})
 
 
 def find_resource(items: Iterable[ContextItem], uri: str) -> ContextItem | None:
@@ -148,23 +148,23 @@ def find_resource(items: Iterable[ContextItem], uri: str) -> ContextItem | None:
     return template
 
 
-def _procedures_by_uri(release: Release) -> dict[str, Procedure]:
+def _procedures_by_uri(release: McpRelease) -> dict[str, ServedProcedure]:
     return {f"procedure://{release.slug}/{procedure.slug}": procedure for procedure in release.procedures()}
 
 
-def _items(release: Release, kind: ContextKind) -> list[ContextItem]:
+def _items(release: McpRelease, kind: ContextKind) -> list[ContextItem]:
     return [item for item in release.context_items() if item.kind == kind]
 
 
 def _refuse_cursor(params: Mapping[str, Any], entries: str) -> None:
     if params.get("cursor") is not None:
         message = f"All {entries} are on the first page. Send the request without a cursor."
-        raise RpcError(INVALID_PARAMS, message)
+        raise RefusedRequestError(INVALID_PARAMS, message)
 
 
 def _ask_vendor(
     request: Request,
-    release: Release,
+    release: McpRelease,
     client: Client,
     params: Mapping[str, Any],
     item: ContextItem,
@@ -185,7 +185,7 @@ def _ask_vendor(
     try:
         result = release.resume(continued[0], call) if continued else release.run(call)
     except UnknownToolError as error:
-        raise RpcError(INVALID_PARAMS, error.message) from error
+        raise RefusedRequestError(INVALID_PARAMS, error.message) from error
     if result.is_success:
         return dict(result.outputs)
     if required := questions.questions_of(result, client):
@@ -193,10 +193,10 @@ def _ask_vendor(
     raise _error(result, client, params)
 
 
-def _error(result: ToolCallResult, client: Client, params: Mapping[str, Any]) -> RpcError:
+def _error(result: ToolCallResult, client: Client, params: Mapping[str, Any]) -> RefusedRequestError:
     data = {"code": result.code, **({"fields": result.fields} if result.fields else {})}
     if result.code == "NOT_FOUND" and "uri" in params:
         number = INVALID_PARAMS if client.is_modern else RESOURCE_NOT_FOUND
-        return RpcError(number, result.message, {"uri": params["uri"], **data})
+        return RefusedRequestError(number, result.message, {"uri": params["uri"], **data})
     is_callers = result.outcome == "invalid_arguments" or result.code == "NOT_FOUND"
-    return RpcError(INVALID_PARAMS if is_callers else INTERNAL_ERROR, result.message, data)
+    return RefusedRequestError(INVALID_PARAMS if is_callers else INTERNAL_ERROR, result.message, data)

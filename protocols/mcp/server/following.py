@@ -15,7 +15,7 @@ from typing import Any
 from core.errors import DomainError
 from protocols.mcp.server import results, tools
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.release import Release
+from protocols.mcp.server.release import McpRelease
 from protocols.mcp.server.streams import PING, PING_EVERY, encoded_event, event
 from protocols.mcp.server.tools import RequestedNotifications
 from protocols.server import (
@@ -36,7 +36,7 @@ FormatResult = Callable[[ToolCallResult], Reply]
 
 def begin(
     request: Request,
-    release: Release,
+    release: McpRelease,
     client: Client,
     params: Mapping[str, Any],
     requested: RequestedNotifications,
@@ -57,7 +57,7 @@ def begin(
 
 def stream_within(
     request: Request,
-    release: Release,
+    release: McpRelease,
     client: Client,
     params: Mapping[str, Any],
     requested: RequestedNotifications,
@@ -73,7 +73,7 @@ def stream_within(
 
 
 def _begin_call(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> tuple[int, CallEvents] | dict[str, Any]:
     with release.reserve_room() as room:
         result = tools.begin_call(request, release, client, params, is_followed=True)
@@ -112,7 +112,7 @@ class _CallStream:
 
     def __init__(
         self,
-        release: Release,
+        release: McpRelease,
         call: int,
         call_events: CallEvents,
         requested: RequestedNotifications,

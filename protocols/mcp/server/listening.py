@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from protocols.mcp import wire
-from protocols.mcp.server.messages import Message, RpcError
-from protocols.mcp.server.release import Release
+from protocols.mcp.server.messages import Message, RefusedRequestError
+from protocols.mcp.server.release import McpRelease
 from protocols.mcp.server.streams import PING, PING_EVERY, STREAM_SECONDS, event, stream_reply
 from protocols.mcp.subscriptions import ACKNOWLEDGED, UPDATED
 from protocols.mcp.wire import INVALID_PARAMS, SUBSCRIPTION_ID, Number
@@ -30,11 +30,11 @@ RESOURCES = "resourceSubscriptions"
 MAX_ADDRESSES = 100
 
 
-def listen(release: Release, message: Message, number: Number) -> Reply:
+def listen(release: McpRelease, message: Message, number: Number) -> Reply:
     """Return a stream of notifications. Raises RpcError, and ThrottledError if no stream is free."""
     requested = message.params.get("notifications")
     if not isinstance(requested, dict):
-        raise RpcError(
+        raise RefusedRequestError(
             INVALID_PARAMS, "“notifications” has to be an object with the requested notifications."
         )
     leave = release.reserve_stream("news")
@@ -43,7 +43,7 @@ def listen(release: Release, message: Message, number: Number) -> Reply:
     return stream_reply(_generate_events(release, number, requested), leave)
 
 
-def _generate_events(release: Release, number: Number, requested: Mapping[str, Any]) -> Generator[bytes]:
+def _generate_events(release: McpRelease, number: Number, requested: Mapping[str, Any]) -> Generator[bytes]:
     meta, uris = {SUBSCRIPTION_ID: number}, requested.get(RESOURCES)
     addresses = (
         [uri for uri in uris[:MAX_ADDRESSES] if isinstance(uri, str)] if isinstance(uris, list) else []

@@ -11,8 +11,8 @@ from typing import Any
 
 from core.errors import DomainError
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.messages import RpcError
-from protocols.mcp.server.release import Release, StoreError
+from protocols.mcp.server.messages import RefusedRequestError
+from protocols.mcp.server.release import McpRelease, StoreError
 from protocols.mcp.wire import INVALID_PARAMS, LOG_LEVELS
 from protocols.server import Request
 
@@ -21,12 +21,12 @@ TOPIC = "log-level"
 
 
 def set_level(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises RpcError for an unknown level, and DomainError if it cannot be kept."""
     level = params.get("level")
     if level not in LOG_LEVELS:
-        raise RpcError(INVALID_PARAMS, f"“level” is one of: {', '.join(LOG_LEVELS)}.")
+        raise RefusedRequestError(INVALID_PARAMS, f"“level” is one of: {', '.join(LOG_LEVELS)}.")
     # Without a session there is no later request that could be known again.
     if client.session:
         try:
@@ -37,7 +37,7 @@ def set_level(
     return {}
 
 
-def find_level(release: Release, client: Client) -> str:
+def find_level(release: McpRelease, client: Client) -> str:
     """Return the level that the client has set for its session, "" for none."""
     if not client.session:
         return ""

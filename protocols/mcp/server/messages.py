@@ -38,7 +38,7 @@ STATUS = {
 NUMBERS = {"invalid_json": PARSE_ERROR, "too_large": INVALID_REQUEST, "server_error": INTERNAL_ERROR}
 
 
-class RpcError(DomainError):
+class RefusedRequestError(DomainError):
     """An error of JSON-RPC. number: its code. data: additional facts that the revision defines."""
 
     def __init__(self, number: int, message: str, data: Mapping[str, Any] | None = None) -> None:
@@ -59,17 +59,19 @@ class Message:
 def read_message(document: object) -> Message:
     """Return a message. Raises RpcError if the document is not a message."""
     if not isinstance(document, dict) or document.get("jsonrpc") != "2.0":
-        raise RpcError(INVALID_REQUEST, "The body is no message of JSON-RPC 2.0: an object with “jsonrpc”.")
+        raise RefusedRequestError(
+            INVALID_REQUEST, "The body is no message of JSON-RPC 2.0: an object with “jsonrpc”."
+        )
     number, method, params = document.get("id"), document.get("method", ""), document.get("params", {})
     if response_in(document):
         # An answer to a question that was not asked.
         return Message(id=None, method="", params={})
     if not isinstance(method, str) or not method:
-        raise RpcError(INVALID_REQUEST, "“method” is missing.")
+        raise RefusedRequestError(INVALID_REQUEST, "“method” is missing.")
     if "id" in document and (isinstance(number, bool) or not isinstance(number, str | int)):
-        raise RpcError(INVALID_REQUEST, "“id” is neither a text nor a whole number.")
+        raise RefusedRequestError(INVALID_REQUEST, "“id” is neither a text nor a whole number.")
     if not isinstance(params, dict):
-        raise RpcError(INVALID_PARAMS, "“params” is no object.")
+        raise RefusedRequestError(INVALID_PARAMS, "“params” is no object.")
     return Message(id=number, method=method, params=params)
 
 
@@ -84,7 +86,7 @@ def response_in(document: object) -> tuple[Number | None, object] | None:
     return wire.id_of(document), document.get("result")
 
 
-def error(number: Number | None, refused: RpcError) -> dict[str, Any]:
+def error(number: Number | None, refused: RefusedRequestError) -> dict[str, Any]:
     return wire.error(number, refused.number, refused.message, refused.data)
 
 
@@ -92,7 +94,7 @@ def error_for(
     number: Number | None, raised: Exception, refusal_for: Callable[[Exception], Refusal | None]
 ) -> dict[str, Any]:
     """Return the error for what happened to one of several messages, or after a stream has begun."""
-    if isinstance(raised, RpcError):
+    if isinstance(raised, RefusedRequestError):
         return error(number, raised)
     refusal = refusal_for(raised)
     if refusal is None:
@@ -101,10 +103,10 @@ def error_for(
     return error(number, of_refusal(refusal))
 
 
-def of_refusal(refusal: Refusal) -> RpcError:
+def of_refusal(refusal: Refusal) -> RefusedRequestError:
     """Return an error that MCP does not define, with Pegboard's code in its data."""
     number = NUMBERS.get(refusal.code, SERVER_ERROR)
-    return RpcError(
+    return RefusedRequestError(
         number,
         refusal.message,
         {"code": refusal.code, **({"fields": dict(refusal.fields)} if refusal.fields else {})},

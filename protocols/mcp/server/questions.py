@@ -16,7 +16,7 @@ from protocols.base import CLOSED, QUESTIONS, Ask
 from protocols.mcp import wire
 from protocols.mcp.rpc import CANNOT_ASK
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.messages import RpcError
+from protocols.mcp.server.messages import RefusedRequestError
 from protocols.mcp.wire import CALL, FORM_KIND, INVALID_PARAMS, MISSING_CAPABILITY, URL_KIND
 from protocols.server import ToolCallResult
 
@@ -93,7 +93,9 @@ def _refuse_undeclared(kinds: set[str], message: str, call: int | None, client: 
         # A member of a capability requires the capability itself.
         needed_kinds = {*missing, *(kind.partition(".")[0] for kind in missing)}
         needed = {"requiredCapabilities": wire.capabilities_of(needed_kinds)}
-        raise RpcError(MISSING_CAPABILITY, message, needed | ({} if call is None else {CALL: call}))
+        raise RefusedRequestError(
+            MISSING_CAPABILITY, message, needed | ({} if call is None else {CALL: call})
+        )
 
 
 def _kinds_of(ask: Ask) -> set[str]:
@@ -122,7 +124,9 @@ def continued_call(params: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | No
         return None
     match = _STATE.fullmatch(state) if isinstance(state, str) else None
     if match is None or not isinstance(responses, dict):
-        raise RpcError(INVALID_PARAMS, "This “requestState” is none of ours. Call the tool again without it.")
+        raise RefusedRequestError(
+            INVALID_PARAMS, "This “requestState” is none of ours. Call the tool again without it."
+        )
     return int(match[1]), {name: _vendor_answer(response) for name, response in responses.items()}
 
 

@@ -28,7 +28,7 @@ class Argument:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Procedure:
+class ServedProcedure:
     """A text that explains how to work with the tools, served as a prompt and as a resource."""
 
     slug: str
@@ -57,7 +57,7 @@ class StoreError(DomainError):
         super().__init__("unavailable", "The broker cannot be reached. Try again.", status=503)
 
 
-class Store(Interface):
+class TextStore(Interface):
     """Small texts of one API key, for all processes. Every method raises StoreError."""
 
     def write(
@@ -82,7 +82,7 @@ class Updates(Interface):
         ...
 
 
-class Release(Interface):
+class McpRelease(Interface):
     """A release as an MCP server, for one client.
 
     slug, name, description: of its agent. list_id: a text that identifies its list of tools.
@@ -99,7 +99,7 @@ class Release(Interface):
     @property
     def list_id(self) -> str: ...
 
-    def procedures(self) -> Sequence[Procedure]: ...
+    def procedures(self) -> Sequence[ServedProcedure]: ...
     def context_items(self) -> Sequence[ContextItem]: ...
 
     def tools(self, client: Client) -> Sequence[msgspec.Raw]:
@@ -148,7 +148,7 @@ class Release(Interface):
         """Reserve a stream that is no call, and return what frees it; None if none is free."""
         ...
 
-    def store(self, topic: str) -> Store: ...
+    def store(self, topic: str) -> TextStore: ...
 
     def current_number(self) -> int | None:
         """Return the number of the release that the channel of the address points to now; None without."""

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from protocols.mcp.calls import UNNAMED, is_copy
 from protocols.mcp.server import questions
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.release import Release
+from protocols.mcp.server.release import McpRelease
 from protocols.mcp.wire import CALL, CODE, NOTES, OUTCOME, OUTPUT_SCHEMA, RETRY, TRANSFER
 from protocols.server import DeclaredOutputs, ToolCallResult
 
@@ -23,7 +23,7 @@ NOT_CONFIRMED = ("not_confirmed", "The user did not confirm the call, so it was 
 _BLOCKS = ("text", "image", "audio", "resource", "resource_link")
 
 
-def format_result(result: ToolCallResult, release: Release, client: Client) -> dict[str, Any]:
+def format_result(result: ToolCallResult, release: McpRelease, client: Client) -> dict[str, Any]:
     """Return the result of a call that has ended. Raises RpcError if the client cannot be asked its
     questions.
     """
@@ -72,7 +72,7 @@ def explain(result: ToolCallResult) -> dict[str, Any]:
     return failed
 
 
-def _success_result(result: ToolCallResult, release: Release, client: Client) -> dict[str, Any]:
+def _success_result(result: ToolCallResult, release: McpRelease, client: Client) -> dict[str, Any]:
     tool_outputs = without_wrapper(result.declared, result.outputs)
     structured = structured_content(result.declared, tool_outputs, client, result.whole_output)
     blocks = content_blocks(result.declared, tool_outputs)

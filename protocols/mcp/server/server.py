@@ -26,8 +26,8 @@ from protocols.mcp.server import (
     tools,
 )
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.messages import Message, RpcError
-from protocols.mcp.server.release import Release
+from protocols.mcp.server.messages import Message, RefusedRequestError
+from protocols.mcp.server.release import McpRelease
 from protocols.mcp.server.streams import encoded_event
 from protocols.mcp.server.tools import RequestedNotifications
 from protocols.mcp.wire import (
@@ -53,7 +53,7 @@ from protocols.server import (
 
 MAX_BATCH = 20
 
-Handler = Callable[[Request, Release, Client, Mapping[str, Any]], dict[str, Any]]
+Handler = Callable[[Request, McpRelease, Client, Mapping[str, Any]], dict[str, Any]]
 IN_BOTH_ERAS: dict[str, Handler] = {
     "tools/list": tools.list_tools,
     "tools/call": tools.call_tool,
@@ -79,14 +79,14 @@ CACHEABLE = (
 )
 
 
-class MCPServer(Server[Release]):
+class MCPServer(Server[McpRelease]):
     name = "mcp"
     label = "MCP"
 
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
         return snippets.build_snippets(address, agent)
 
-    def answer(self, request: Request, release: Release) -> Reply:
+    def answer(self, request: Request, release: McpRelease) -> Reply:
         if request.path.strip("/"):
             raise NoSuchAddressError
         if request.method != "POST":
@@ -100,7 +100,7 @@ class MCPServer(Server[Release]):
                 reply = exchange.modern_reply(messages.read_message(document))
             else:
                 reply = exchange.reply_in_session(document)
-        except RpcError as error:
+        except RefusedRequestError as error:
             return json_reply(messages.error(wire.id_of(document), error), error.status)
         if clients.accepts_only_events(request) and isinstance(reply.body, bytes) and reply.body:
             return replace(reply, body=encoded_event(reply.body), media_type=EVENT_STREAM)
@@ -119,7 +119,7 @@ class _Exchange:
     """One request of a client to the server of a release."""
 
     request: Request
-    release: Release
+    release: McpRelease
 
     def modern_reply(self, message: Message) -> Reply:
         if message.id is None:
@@ -158,7 +158,7 @@ class _Exchange:
         def last_reply(result: ToolCallResult) -> Reply:
             try:
                 return format_result(results.format_result(result, self.release, client))
-            except RpcError as error:
+            except RefusedRequestError as error:
                 return json_reply(messages.error(message.id, error))
 
         reply = following.begin(self.request, self.release, client, message.params, requested, last_reply)
@@ -184,7 +184,7 @@ class _Exchange:
             headers = {SESSION_HEADER: client.session_id}
         try:
             reply = self.handshake_reply(client, message, message.id)
-        except RpcError as error:
+        except RefusedRequestError as error:
             # Before 2026-07-28 the status of HTTP is about the transport alone.
             reply = json_reply(messages.error(message.id, error))
         return replace(reply, headers={**reply.headers, **headers})
@@ -227,7 +227,7 @@ class _Exchange:
             message_text = (
                 f"Send one message at a time, or up to {MAX_BATCH} in a revision of MCP that has batches."
             )
-            raise RpcError(INVALID_REQUEST, message_text)
+            raise RefusedRequestError(INVALID_REQUEST, message_text)
         answers = []
         for document in documents:
             try:
@@ -249,5 +249,5 @@ class _Exchange:
 def _find_handler(method: str, handlers: Mapping[str, Handler]) -> Handler:
     handler = handlers.get(method)
     if handler is None:
-        raise RpcError(METHOD_NOT_FOUND, f"This server has no method “{printable(method, 60)}”.")
+        raise RefusedRequestError(METHOD_NOT_FOUND, f"This server has no method “{printable(method, 60)}”.")
     return handler

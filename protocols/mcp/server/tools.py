@@ -13,8 +13,8 @@ from protocols import cursors
 from protocols.mcp import wire
 from protocols.mcp.server import clients, log_levels, questions, results
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.messages import Message, RpcError
-from protocols.mcp.server.release import Release
+from protocols.mcp.server.messages import Message, RefusedRequestError
+from protocols.mcp.server.release import McpRelease
 from protocols.mcp.wire import INVALID_PARAMS, LOG_LEVELS, META_LOG_LEVEL, USER, Number
 from protocols.server import (
     CONFIRM_NEEDED,
@@ -31,7 +31,7 @@ PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
 
 
 def list_tools(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a page of tools. Raises RpcError for a cursor of another release: the client has to start
     again.
@@ -40,7 +40,7 @@ def list_tools(
     if cursor is not None:
         position = cursors.decode_cursor(cursor, release.list_id, len(tools))
         if position is None:
-            raise RpcError(INVALID_PARAMS, cursors.UNKNOWN_LIST)
+            raise RefusedRequestError(INVALID_PARAMS, cursors.UNKNOWN_LIST)
         start = position
     page: list[msgspec.Raw] = []
     size = 0
@@ -56,7 +56,7 @@ def list_tools(
 
 
 def call_tool(
-    request: Request, release: Release, client: Client, params: Mapping[str, Any]
+    request: Request, release: McpRelease, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     result = begin_call(request, release, client, params)
     return results.format_result(result, release, client) if isinstance(result, ToolCallResult) else result
@@ -64,7 +64,7 @@ def call_tool(
 
 def begin_call(
     request: Request,
-    release: Release,
+    release: McpRelease,
     client: Client,
     params: Mapping[str, Any],
     *,
@@ -98,14 +98,14 @@ def begin_call(
             return release.resume(result.call, replace(call, arguments=ahead))
         return result
     except UnknownToolError as error:
-        raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
+        raise RefusedRequestError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
     except DomainError as error:
         if error.code == CONFIRM_NEEDED:
             if questions.has_answer_to_confirmation(params):
                 return results.error_result(*results.NOT_CONFIRMED)
             return questions.confirmation(error.message)
         # A problem that a model can solve is a result; any other is an error of the protocol.
-        if isinstance(error, RpcError) or error.status in (401, 403, 404, 429, 503):
+        if isinstance(error, RefusedRequestError) or error.status in (401, 403, 404, 429, 503):
             raise
         return results.error_result(error.code, error.message, error.fields)
 
@@ -113,13 +113,13 @@ def begin_call(
 def _named_arguments(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str):
-        raise RpcError(INVALID_PARAMS, "“name” is missing.")
+        raise RefusedRequestError(INVALID_PARAMS, "“name” is missing.")
     if arguments is not None and not isinstance(arguments, dict):
-        raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
+        raise RefusedRequestError(INVALID_PARAMS, "“arguments” is no object.")
     return name, arguments or {}
 
 
-def result_without_answer(release: Release, state: str | None) -> dict[str, Any]:
+def result_without_answer(release: McpRelease, state: str | None) -> dict[str, Any]:
     """Return the result of a call whose question the user could not be asked. Without a `state`, the question
     was the confirmation, and the call was not sent.
     """
@@ -129,7 +129,7 @@ def result_without_answer(release: Release, state: str | None) -> dict[str, Any]
     return results.explain(release.read_call(call))
 
 
-def give_up(release: Release, state: str | None) -> None:
+def give_up(release: McpRelease, state: str | None) -> None:
     """Abandon the question of a call that its client has cancelled. Without a `state`, the question was the
     confirmation, and there is no call.
     """
@@ -177,7 +177,7 @@ class RequestedNotifications:
 
 
 def requested_notifications(
-    request: Request, release: Release, client: Client, message: Message
+    request: Request, release: McpRelease, client: Client, message: Message
 ) -> RequestedNotifications | None:
     """Return the notifications that the client requests and that the tool can send; None if the reply is to
     be the result alone.

@@ -3,17 +3,17 @@
 from typing import cast
 
 from designer.exports.document import ReleaseDocument, ReleasedProcedure, ReleasedTool
-from designer.signatures.effective import Input
+from designer.signatures.effective import EffectiveInput
 from protocols.mcp.context import MEDIA_TYPE, vendor_id
-from protocols.mcp.server.release import Argument, ContextItem, Procedure
+from protocols.mcp.server.release import Argument, ContextItem, ServedProcedure
 from protocols.signature import ContextKind
 
 _BOOLEANS = ("true", "false")
 
 
-def procedures_of(document: ReleaseDocument) -> list[Procedure]:
+def procedures_of(document: ReleaseDocument) -> list[ServedProcedure]:
     return [
-        Procedure(
+        ServedProcedure(
             slug=procedure.slug,
             title=procedure.title,
             text=procedure.text,
@@ -40,7 +40,7 @@ def _arguments_of(procedure: ReleasedProcedure, document: ReleaseDocument) -> di
     return arguments
 
 
-def values_of(tool_input: Input) -> tuple[str, ...]:
+def values_of(tool_input: EffectiveInput) -> tuple[str, ...]:
     """Return the allowed values of an input, as a model sees them; empty if any is allowed."""
     if tool_input.parameter.type == "boolean":
         return _BOOLEANS

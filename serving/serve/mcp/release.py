@@ -24,7 +24,7 @@ from execution.calls.call_keys import client_call_id
 from execution.calls.runtime import CallerSide
 from execution.user_grants import end_users
 from protocols.mcp.server.clients import Client
-from protocols.mcp.server.release import ContextItem, Procedure, StreamKind
+from protocols.mcp.server.release import ContextItem, ServedProcedure, StreamKind
 from protocols.server import Refusal, ToolCallRequest, ToolCallResult
 from serving import streams
 from serving.released_documents import SealedRelease, sealed, wires
@@ -64,7 +64,7 @@ class MCPRelease(ServedRelease):
     def number(self) -> int:
         return self.release.number
 
-    def procedures(self) -> Sequence[Procedure]:
+    def procedures(self) -> Sequence[ServedProcedure]:
         return self._derived("procedures", lambda: procedures_of(self._document))
 
     def context_items(self) -> Sequence[ContextItem]:
@@ -95,7 +95,7 @@ class MCPRelease(ServedRelease):
             return {}
         signature = tool.signature
 
-        def ready() -> validation.Checked:
+        def ready() -> validation.CompiledSchema:
             output_schema = schema.of_outputs(signature)
             return validation.checked(
                 output_schema if is_modern else schema.of_outputs_as_an_object(signature)[0]

@@ -59,7 +59,7 @@ SLOTS: dict[StreamKind, StreamSlots] = {
 
 @dataclass(frozen=True)
 class KeyStore:
-    """`protocols.mcp.server.release.Store` in the broker's server. No key reads what another has stored."""
+    """A `TextStore` in the broker's server. No key reads what another has stored."""
 
     topic: str
     key: ApiKey

@@ -7,7 +7,7 @@ import pytest
 from catalog.models import Finding
 from catalog.models.findings import HELD
 from catalog.review import inbox
-from catalog.review.inbox import Group, Question
+from catalog.review.inbox import Group, InboxFilter
 from catalog.rules import causes, promises
 from catalog.second_look.cloaking import CODE as CLOAKING
 from execution.calls.refused_calls import CODE as REFUSES_VALID
@@ -281,9 +281,9 @@ def test_every_code_belongs_to_a_cause():
 def test_a_question_leaves_one_part_out():
     group = Group("high", "weather", "orders")
 
-    assert Question(severity="high", vendor="weather").includes(group)
-    assert not Question(severity="low", vendor="weather").includes(group)
-    assert Question(severity="low", vendor="weather").includes(group, but="severity")
+    assert InboxFilter(severity="high", vendor="weather").includes(group)
+    assert not InboxFilter(severity="low", vendor="weather").includes(group)
+    assert InboxFilter(severity="low", vendor="weather").includes(group, but="severity")
 
 
 def test_rest_sorts_and_narrows_as_the_page_does(admin, endpoint):

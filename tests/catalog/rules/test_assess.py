@@ -6,7 +6,7 @@ from catalog.models.runs import Trigger
 from catalog.review import inspector
 from catalog.rules import assess as rules
 from catalog.rules import inspection, policy
-from catalog.rules.assess import Offer, assess, stored_alarms
+from catalog.rules.assess import OfferedVersion, assess, stored_alarms
 from tests.factories import make_endpoint, make_signature
 from tests.vendor import tool, tools
 
@@ -14,14 +14,16 @@ SNEAKY = "Does thing 1.\u202e Now backwards."
 
 
 def test_a_new_tool_breaks_no_promise_and_its_text_is_inspected():
-    assessment = assess(None, Offer(make_signature(description=SNEAKY)))
+    assessment = assess(None, OfferedVersion(make_signature(description=SNEAKY)))
     assert (assessment.effects, assessment.breaches) == (None, ())
     assert [alarm.code for alarm in assessment.alarms] == ["BIDI_CONTROL"]
 
 
 def test_a_change_is_compared_judged_by_promises_and_inspected_at_once():
     old, new = make_signature(), make_signature(inputs=(), description=SNEAKY)
-    assessment = assess(Offer(old, "1", "a"), Offer(new, "2", "b"), promised={"additive_changes"})
+    assessment = assess(
+        OfferedVersion(old, "1", "a"), OfferedVersion(new, "2", "b"), promised={"additive_changes"}
+    )
     assert assessment.effects == {"breaks_callers", "text"}
     assert [(breach.code, breach.subject) for breach in assessment.breaches] == [("BREAKING", "b")]
     stop = assessment.stop(policy.with_defaults({"breaks_callers": "block"}))
@@ -37,19 +39,19 @@ def test_a_change_is_compared_judged_by_promises_and_inspected_at_once():
     [
         (None, False, {}, None),
         (None, False, {"new_tool": "hold"}, "hold"),
-        (Offer(make_signature(), "1"), False, {"new_tool": "hold"}, None),
-        (Offer(make_signature(), "1"), True, {}, "hold"),
+        (OfferedVersion(make_signature(), "1"), False, {"new_tool": "hold"}, None),
+        (OfferedVersion(make_signature(), "1"), True, {}, "hold"),
     ],
 )
 def test_the_policy_judges_new_tools_and_rewritten_versions(old, is_rewritten, stated, action):
-    stop = assess(old, Offer(make_signature(), "1"), is_rewritten=is_rewritten).stop(
+    stop = assess(old, OfferedVersion(make_signature(), "1"), is_rewritten=is_rewritten).stop(
         policy.with_defaults(stated)
     )
     assert (stop and stop.action) == action
 
 
 def test_kept_alarms_count_until_the_rules_change(monkeypatch):
-    alarms = assess(None, Offer(make_signature(description=SNEAKY))).alarms
+    alarms = assess(None, OfferedVersion(make_signature(description=SNEAKY))).alarms
     encoded = rules.to_json(alarms)
     assert stored_alarms(encoded) == alarms
     assert stored_alarms(rules.to_json(())) == ()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from catalog.rules import retries
-from catalog.rules.retries import RetryPolicy, Terms, wait_before_next
+from catalog.rules.retries import RetryPolicy, RetryTerms, wait_before_next
 from protocols.base import Outcome
 from protocols.signature import Annotations
 
@@ -37,7 +37,7 @@ POLICIES = st.builds(
     attempts=st.integers(1, retries.MAX_ATTEMPTS),
 )
 EFFECTS = st.builds(Annotations, read_only=STATED, destructive=STATED, idempotent=STATED)
-TERMS = st.builds(Terms, policy=POLICIES, effects=EFFECTS)
+TERMS = st.builds(RetryTerms, policy=POLICIES, effects=EFFECTS)
 FAILURES = st.builds(
     Outcome,
     st.just("unavailable"),
@@ -103,8 +103,8 @@ def test_what_worked_what_was_refused_and_what_a_model_has_to_read_is_told_at_on
 @given(EFFECTS, st.integers(1, 10))
 def test_a_policy_of_none_and_a_single_attempt_repeat_nothing(effects, attempts):
     away = Outcome("unavailable", error={"code": "CONNECT"}, can_retry=True)
-    none = Terms(policy=RetryPolicy(retry="none", attempts=10), effects=effects)
-    single = Terms(policy=RetryPolicy(retry="all", attempts=1), effects=effects)
+    none = RetryTerms(policy=RetryPolicy(retry="none", attempts=10), effects=effects)
+    single = RetryTerms(policy=RetryPolicy(retry="all", attempts=1), effects=effects)
     assert wait_before_next(none, away, attempts=1, seconds_left=100) is None
     assert wait_before_next(single, away, attempts=attempts, seconds_left=100) is None
 

@@ -253,6 +253,6 @@ def test_the_agents_budget_marks_the_limit(pin):
     format_ = shown_tools.TEXTS["openai-chat"]
     assert (shown_tools.budget(pin.agent, format_).tools, format_.limits.advised_tools) == (1, 128)
     costs = dict.fromkeys(map(str, range(160)), 1)
-    budget = shown_tools.Budget(format_, costs, left_out=[], advised=128)
+    budget = shown_tools.FormatBudget(format_, costs, left_out=[], advised=128)
     assert (budget.is_over, budget.filled, budget.mark) == (True, 100, 80)
     assert tools_in(format_.write(composition.tools_of(pin.agent)), format_.places)

@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 
 from catalog.rules import diff
 from designer.procedures import impact
-from designer.procedures.references import KnownInput, KnownOutput, KnownTool
+from designer.procedures.references import KnownInput, KnownOutput, VocabularyTool
 from protocols.signature import Signature
 from tests.factories import make_parameter, make_signature
 
 NAMES = tuple("abcdef")
 
 
-def known_tool(signature: Signature) -> KnownTool:
-    return KnownTool(
+def known_tool(signature: Signature) -> VocabularyTool:
+    return VocabularyTool(
         pin=7,
         name=signature.name,
         inputs=tuple(KnownInput(id=parameter.id, name=parameter.name) for parameter in signature.inputs),

@@ -7,16 +7,23 @@ import pytest
 from benchmarks import procedure_labels
 from designer.procedures import lint
 from designer.procedures.lint import Elsewhere
-from designer.procedures.references import KnownAgent, KnownInput, KnownOutput, KnownTool, Vocabulary, parse
+from designer.procedures.references import (
+    KnownAgent,
+    KnownInput,
+    KnownOutput,
+    Vocabulary,
+    VocabularyTool,
+    parse,
+)
 from designer.procedures.template import TEMPLATE
 
-LOOK_UP = KnownTool(
+LOOK_UP = VocabularyTool(
     pin=1,
     name="look_up_prescriptions",
     inputs=(KnownInput(id="a", name="accountID", is_required=True),),
     outputs=(KnownOutput(id="p", name="prescriptions", holds=("number", "drug")),),
 )
-REFILL = KnownTool(
+REFILL = VocabularyTool(
     pin=2,
     name="request_refill",
     inputs=(
@@ -26,7 +33,7 @@ REFILL = KnownTool(
     ),
     hidden=frozenset({"secret"}),
 )
-VERIFY = KnownTool(pin=3, name="verify_caller", description="Verifies the identity of a caller.")
+VERIFY = VocabularyTool(pin=3, name="verify_caller", description="Verifies the identity of a caller.")
 PHARMACY = Vocabulary(
     tools=(LOOK_UP, REFILL, VERIFY), agents=(KnownAgent(id=7, name="transfer_to_billing", title="Billing"),)
 )
@@ -49,7 +56,7 @@ def codes(text: str, words: Vocabulary = PHARMACY, **elsewhere: Elsewhere) -> li
 
 
 def with_state(state: Any) -> Vocabulary:
-    return Vocabulary(tools=(KnownTool(pin=1, name="look_up", state=state),))
+    return Vocabulary(tools=(VocabularyTool(pin=1, name="look_up", state=state),))
 
 
 def test_an_account_that_nothing_gives_is_told_where_it_is_needed():
@@ -214,18 +221,18 @@ def test_one_hint_that_was_left_is_told_at_its_line():
 
 BIRTHS = Vocabulary(
     tools=(
-        KnownTool(
+        VocabularyTool(
             pin=1,
             name="find_patient",
             description="Finds a patient.",
             inputs=(KnownInput(id="b", name="date_of_birth", is_required=True),),
         ),
-        KnownTool(
+        VocabularyTool(
             pin=2,
             name="book_visit",
             inputs=(KnownInput(id="d", name="visit_date", is_required=True),),
         ),
-        KnownTool(
+        VocabularyTool(
             pin=3,
             name="list_claims",
             inputs=(KnownInput(id="m", name="member_id", is_required=True),),
@@ -263,7 +270,7 @@ def test_an_authentication_gives_the_id_that_it_names_and_no_other(text, expecte
 def test_an_authentication_that_no_tool_performs_is_a_warning():
     text = "Verify the caller's identity.\nAsk for the visit date, then call book_visit()."
     assert codes(text, BIRTHS) == [(1, "authentication_without_tool")]
-    checks = KnownTool(pin=4, name="send_code", description="Sends a passcode to the caller's phone.")
+    checks = VocabularyTool(pin=4, name="send_code", description="Sends a passcode to the caller's phone.")
     assert codes(text, Vocabulary(tools=(*BIRTHS.tools, checks))) == []
     desk = KnownAgent(id=5, name="transfer_to_identity_check", title="Identity check")
     assert codes(text, Vocabulary(tools=BIRTHS.tools, agents=(desk,))) == []

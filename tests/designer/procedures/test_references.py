@@ -9,8 +9,8 @@ from designer.procedures.references import (
     KnownAgent,
     KnownInput,
     KnownOutput,
-    KnownTool,
     Vocabulary,
+    VocabularyTool,
     display_text,
     flat,
     parse,
@@ -18,7 +18,7 @@ from designer.procedures.references import (
     stored,
 )
 
-LOOK_UP = KnownTool(
+LOOK_UP = VocabularyTool(
     pin=12,
     name="look_up",
     wire_name="prescriptions.find",
@@ -99,7 +99,7 @@ def test_an_item_as_an_argument_is_referred_to_as_an_item_too() -> None:
 
 
 def test_a_renamed_tool_changes_what_is_shown_and_not_what_is_kept() -> None:
-    renamed = Vocabulary(tools=(KnownTool(pin=12, name="find_refills"),))
+    renamed = Vocabulary(tools=(VocabularyTool(pin=12, name="find_refills"),))
     pieces = parse("{tool:12} and {in:12/acct%2F1}", renamed)
     assert display_text(pieces) == "find_refills() and find_refills(acct_1)"
     assert stored(parse("{tool:12}", renamed)) == "{tool:12}"

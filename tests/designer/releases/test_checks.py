@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from designer.exports.base import Carried, Remark
+from designer.exports.base import CarriedTools, Remark
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.releases.checks import Check, CheckedAgent, CheckedTool, checks, not_accepted
 from designer.signatures.effective import effective
@@ -104,7 +104,7 @@ def test_what_a_format_leaves_out_is_told_once_for_the_format():
     draft = document("sky", "mail")
     fitting = msgspec.structs.replace(draft, tools=draft.tools[1:])
     warned = [Remark("warns", "description_long", "mail", "Quite long.")]
-    carried = (("A2T", Carried(fitting, ["sky"], long)), ("MCP", Carried(draft, [], warned)))
+    carried = (("A2T", CarriedTools(fitting, ["sky"], long)), ("MCP", CarriedTools(draft, [], warned)))
     checks_found = [check for check in checks(facts(draft=draft, carried=carried)) if check.severity != "ok"]
     assert [(check.code, check.message) for check in checks_found] == [
         ("format_cannot_carry", "A2T carries 1 of 2 tools: Too long 0. Too long 1. And 2 more."),

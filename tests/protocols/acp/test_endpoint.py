@@ -14,7 +14,7 @@ from catalog.models.runs import Trigger
 from demo import VENDORS
 from demo.acp_server import AcpApi
 from demo.agency import JourneyPlanner, LetterWriter
-from demo.web import Response, Server, as_json
+from demo.web import Response, VendorServer, as_json
 from tests.factories import make_endpoint
 
 AGENCY = next(vendor for vendor in VENDORS if vendor.protocol == "acp")
@@ -71,7 +71,7 @@ class Same(AcpApi):
 
 @contextmanager
 def serving(api):
-    server = Server(0, api)
+    server = VendorServer(0, api)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -11,7 +11,7 @@ from protocols.acp import wire
 from protocols.acp.client import ACP
 from protocols.acp.document import write_metadata
 from protocols.acp.server import messages
-from protocols.acp.server.release import Run
+from protocols.acp.server.release import ServedRun
 from protocols.base import Ask
 from protocols.server import Refusal
 from tests.hostile_vendor import by_path, json_reply, reply
@@ -30,7 +30,7 @@ DOCUMENT = {
         "interrupts": [APPROVAL],
     },
 }
-OK = Run(outcome="ok", outputs={"letter": "Dear all"}, run_id=RUN_ID, created_at=NOW, updated_at=NOW)
+OK = ServedRun(outcome="ok", outputs={"letter": "Dear all"}, run_id=RUN_ID, created_at=NOW, updated_at=NOW)
 FAILED = replace(OK, outcome="tool_error", code="BROKEN", message="The pen broke.", outputs={})
 ASKS = replace(
     FAILED,

@@ -29,7 +29,7 @@ def takes(
     return {"required": required, "content": {media: {"schema": schema, **media_members}}}
 
 
-def parsed(document: Document) -> openapi_document.Document:
+def parsed(document: Document) -> openapi_document.OpenApiDocument:
     return openapi_document.parse(json.dumps(document).encode())
 
 

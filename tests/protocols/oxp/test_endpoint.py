@@ -17,7 +17,7 @@ from demo.bank import QuillmoorBank
 from demo.oxp_server import OxpApi, definition
 from demo.published_tools import PublishedTools
 from demo.signatures import requirements_of
-from demo.web import Server
+from demo.web import VendorServer
 from execution.calls import invocation, requesting
 from people.models import Role
 from tests.factories import make_endpoint, make_user
@@ -42,7 +42,7 @@ class Bank(OxpApi):
 
 @contextmanager
 def serving(api):
-    server = Server(0, api)
+    server = VendorServer(0, api)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -111,7 +111,7 @@ def test_tool_that_wants_more_than_the_token_has_is_allowed_with_one_press(admin
     assert call_tool(tool).outcome == "ok"
     grant = grant_of(endpoint.credential)
     assert (grant.scope, grant.granted_scope, grant.wanted_scope) == ("read write", "read write", "")
-    assert status_of(endpoint.credential).state == grant_status.State.OK
+    assert status_of(endpoint.credential).state == grant_status.SignInState.OK
     assert server.faults == []
 
 

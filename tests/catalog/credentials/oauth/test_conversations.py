@@ -71,7 +71,7 @@ def test_401_is_met_with_one_new_token_and_one_more_try(server):
 
     assert run.status == "succeeded"
     assert (len(server.forms), server.count_requests("/tools")) == (2, 2)
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
 
 
 def test_vendor_that_takes_no_token_makes_the_credential_refused(server):
@@ -83,17 +83,17 @@ def test_vendor_that_takes_no_token_makes_the_credential_refused(server):
 
     assert len(server.forms) == 2, "one sign-in, one forced refresh; then it is known"
     status = status_of(credential)
-    assert (status.state, status.error_code) == (grant_status.State.REFUSED, "TOKEN_NOT_TAKEN")
+    assert (status.state, status.error_code) == (grant_status.SignInState.REFUSED, "TOKEN_NOT_TAKEN")
     assert Run.objects.latest("pk").error_code == "TOKEN_NOT_TAKEN"
 
 
 def test_refused_credential_that_is_taken_again_is_well(server):
     credential = signed_in(server)
     tokens.note_refusal(credential, grant_of(credential).generation)
-    assert status_of(credential).state == grant_status.State.REFUSED
+    assert status_of(credential).state == grant_status.SignInState.REFUSED
     run_enumeration(endpoint_of(server, credential))
 
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
     assert len(server.forms) == 1
 
 

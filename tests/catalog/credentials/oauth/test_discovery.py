@@ -72,7 +72,7 @@ def test_what_was_found_is_what_a_sign_in_needs(server, db):
         scope=discovery_result.scope,
     )
     sign(server, credential, ada)
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
 
 
 @pytest.mark.parametrize("place", [RESOURCE + "/tools/v1", RESOURCE])

@@ -40,7 +40,7 @@ def test_server_that_takes_ten_seconds_to_its_first_byte_can_be_used(server, qui
     wear_out(credential)
 
     assert tokens.token_for(credential)
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
 
 
 def test_refresh_token_whose_reply_was_lost_is_sent_again_at_once(server, monkeypatch):
@@ -53,7 +53,7 @@ def test_refresh_token_whose_reply_was_lost_is_sent_again_at_once(server, monkey
 
     first, again = server.forms[1:]
     assert first["refresh_token"] == again["refresh_token"]
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
     assert status_of(credential).in_doubt_since is None
     [row] = AuditEntry.objects.filter(action="recover")
     assert "the server took the same refresh token again" in row.why

@@ -83,7 +83,7 @@ def test_sign_in_asks_for_everything_and_keeps_what_comes(server, credential, ad
     assert challenge_of(form["code_verifier"]) == query["code_challenge"]
     assert (form["redirect_uri"], form["resource"]) == (REDIRECT, f"{server.url}/")
     status = status_of(credential)
-    assert (status.state, status.signed_in_by) == (grant_status.State.OK, str(ada))
+    assert (status.state, status.signed_in_by) == (grant_status.SignInState.OK, str(ada))
     assert status.granted == ["read", "write"]
     entry = AuditEntry.objects.latest("pk")
     details = {"server": server.url, "asked": "read write", "scope": "read write"}
@@ -281,7 +281,7 @@ def test_failed_sign_in_leaves_the_old_tokens(server, ada):
     back = server.visit(begin(credential, ada))
     refused({**back, "code": ["forged"]}, ada, "sign_in_failed")
 
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
 
 
 def test_client_that_asks_for_itself_takes_no_sign_in(server, ada):

@@ -195,7 +195,7 @@ def test_other_resource_and_other_redirect_address_are_the_servers_to_refuse():
     with StrictServer(redirect_uri=REDIRECT) as server:
         ada = make_user(Role.ADMIN)
         credential = entered(server, ada, resource=f"{server.url}/other")
-        with pytest.raises(sign_in.SignInError, match="does not know this resource"):
+        with pytest.raises(sign_in.VendorSignInError, match="does not know this resource"):
             complete(server.visit(begin(credential, ada)), ada)
         address = begin(credential, ada).replace("signed-in%2F", "signed-in%2Fx")
         with pytest.raises(RefusalError, match="is not registered"):

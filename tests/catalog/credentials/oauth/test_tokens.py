@@ -114,7 +114,7 @@ def test_odd_reply_is_refused_with_a_code_and_a_sentence(name):
     grant = grant_of(credential)
     assert (grant.access_token, grant.generation, grant.error_code) == ("", 0, code)
     assert grant.error_message.endswith((".", "?"))
-    assert status_of(credential).state == grant_status.State.EXPIRING
+    assert status_of(credential).state == grant_status.SignInState.EXPIRING
 
 
 @pytest.mark.parametrize("seconds", [3600, "3600", 3600.0, 10**17, 10**400])
@@ -256,7 +256,7 @@ def test_errors_of_oauth_are_said_in_our_words_and_theirs():
     assert "does not accept this client id and secret" in raised.value.message
     assert "“<b>who is •••?</b>\\u202e”" in raised.value.message
     status = status_of(credential)
-    assert (status.state, status.remedy) == (grant_status.State.REFUSED, grant_status.Remedy.EDIT)
+    assert (status.state, status.remedy) == (grant_status.SignInState.REFUSED, grant_status.Remedy.EDIT)
 
 
 @pytest.mark.parametrize("odd", [rb"\u0000", rb"\ud83d"])
@@ -299,7 +299,7 @@ def test_server_that_is_away_is_left_alone_for_a_while_and_that_is_shown():
         Grant.objects.update(retry_at=Now() - timedelta(seconds=1))
         tokens.token_for(credential)
 
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
     assert grant_of(credential).failures == 0
 
 
@@ -328,7 +328,7 @@ def test_token_that_still_works_is_used_while_the_server_is_away():
     assert first.generation == second.generation == third.generation
     assert len(server.forms) == 2
     status = status_of(credential)
-    assert status.state == grant_status.State.EXPIRING
+    assert status.state == grant_status.SignInState.EXPIRING
     assert "The token is good until" in status.message
 
 
@@ -395,7 +395,7 @@ def test_only_invalid_grant_ends_a_sign_in_and_it_is_tried_once():
         tokens.token_for(credential)
 
     assert form_count == 2
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
 
 
 @pytest.mark.parametrize(
@@ -420,20 +420,23 @@ def test_any_other_failure_leaves_the_sign_in_alone(answer, monkeypatch):
         with pytest.raises(ProtocolError):
             tokens.token_for(credential)
         server.scripts = []
-        assert status_of(credential).state in (grant_status.State.EXPIRING, grant_status.State.REFUSED)
+        assert status_of(credential).state in (
+            grant_status.SignInState.EXPIRING,
+            grant_status.SignInState.REFUSED,
+        )
         Grant.objects.update(retry_at=None)
         tokens.token_for(credential)
 
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
 
 
 def test_without_a_refresh_token_a_person_is_asked_in_time():
     with AuthorizationServer() as server:
         credential = signed_in(server)
         Grant.objects.update(refresh_token="", renew_at=None)
-        assert status_of(credential).state == grant_status.State.EXPIRING
+        assert status_of(credential).state == grant_status.SignInState.EXPIRING
         Grant.objects.update(expires_at=Now() - timedelta(seconds=1))
-        assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
+        assert status_of(credential).state == grant_status.SignInState.NEEDS_SIGN_IN
         with pytest.raises(NeedsSignInError, match="Please sign in again"):
             tokens.token_for(credential)
 
@@ -493,11 +496,14 @@ def test_token_server_elsewhere_gets_neither_secret_nor_token():
 
         assert other.requests == []
         status = status_of(credential)
-        assert (status.state, status.remedy) == (grant_status.State.REFUSED, grant_status.Remedy.ENTER_SECRET)
+        assert (status.state, status.remedy) == (
+            grant_status.SignInState.REFUSED,
+            grant_status.Remedy.ENTER_SECRET,
+        )
         grant = grant_of(credential)
         assert (grant.access_token, grant.refresh_token, grant.credential.sealed) == ("", "", "")
         credential_operations.replace_secret(credential, actor=admin, secret="another secret")
-        assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
+        assert status_of(credential).state == grant_status.SignInState.NEEDS_SIGN_IN
 
 
 def test_another_scope_brings_another_token():
@@ -602,7 +608,7 @@ def test_new_secret_mends_a_refused_client():
         credential_operations.replace_secret(credential, actor=make_user(Role.ADMIN), secret=CLIENT_SECRET)
         tokens.token_for(credential)
 
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
 
 
 def test_client_may_become_a_public_one_and_back():
@@ -614,7 +620,7 @@ def test_client_may_become_a_public_one_and_back():
         credential_operations.update_credential(credential, actor=admin, **changed)
 
     assert grant_of(credential).credential.sealed
-    assert status_of(credential).state == grant_status.State.OK
+    assert status_of(credential).state == grant_status.SignInState.OK
 
 
 def test_what_happens_by_itself_is_in_the_trail():
@@ -650,7 +656,7 @@ def test_without_a_refresh_token_a_refusal_by_the_vendor_ends_the_sign_in():
         with pytest.raises(NeedsSignInError, match="is not taken by the vendor any more"):
             tokens.token_for(credential, refused=1)
 
-    assert status_of(credential).state == grant_status.State.NEEDS_SIGN_IN
+    assert status_of(credential).state == grant_status.SignInState.NEEDS_SIGN_IN
 
 
 def test_request_for_a_token_does_not_show_itself():
@@ -673,7 +679,7 @@ def test_token_that_ended_unused_is_no_worry():
         status = status_of(credential)
 
     assert (status.state, status.message) == (
-        grant_status.State.OK,
+        grant_status.SignInState.OK,
         "The last token is over; the next one is asked for when it is needed.",
     )
 
