@@ -7,7 +7,6 @@ from datetime import UTC
 from typing import Any
 
 from django.db.models import Q, QuerySet
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from catalog.models import (
@@ -308,74 +307,110 @@ def readers_of_answer(subject: str) -> QuerySet[User]:
     return User.objects.filter(is_requester | administrators_for(Event.VENDOR_ANSWERED))
 
 
+# A webhook covers its agents, or everything, so some kinds have another description for webhooks.
+_EVENT_KINDS = (
+    EventKind(
+        name=Event.BROKEN,
+        label=Event.BROKEN.label,
+        tell=tell_broken,
+        explained=_("An enumeration run failed, and did not succeed within a minute and a half."),
+    ),
+    EventKind(
+        name=Event.RECOVERED,
+        label=Event.RECOVERED.label,
+        tell=tell_recovered,
+        explained=_("After a notification that it cannot be synced."),
+        to_webhooks=_("After a delivery that the endpoint cannot be synced."),
+    ),
+    EventKind(
+        name=Event.HELD,
+        label=Event.HELD.label,
+        tell=tell_held,
+        explained=_("So many tools are missing that Pegboard withdraws them only after your confirmation."),
+    ),
+    EventKind(
+        name=Event.REVIEW,
+        label=Event.REVIEW.label,
+        tell=tell_review,
+        explained=_("New findings, or new versions that are held."),
+    ),
+    EventKind(
+        name=Event.SIGN_IN,
+        label=Event.SIGN_IN.label,
+        tell=tell_sign_in,
+        explained=_("Until an administrator signs in, its endpoints cannot be synced."),
+    ),
+    EventKind(
+        name=Event.WEBHOOK_PAUSED,
+        label=Event.WEBHOOK_PAUSED.label,
+        tell=tell_webhook_paused,
+        explained=_("Its receiver failed again and again."),
+    ),
+    EventKind(
+        name=Event.KEY_REPORTED,
+        label=Event.KEY_REPORTED.label,
+        tell=tell_key_reported,
+        explained=_(
+            "Pegboard revoked it. You are always notified of your own keys, administrators of all keys."
+        ),
+        to_webhooks=_("Sent for every key. Pegboard revoked it."),
+        readers=readers_of_key,
+        mails_all=True,
+    ),
+    EventKind(
+        name=Event.KEY_ENDING,
+        label=Event.KEY_ENDING.label,
+        tell=tell_key_ending,
+        explained=_(
+            "14 and 3 days before. You are always notified of your own keys, administrators of all keys."
+        ),
+        to_webhooks=_("Sent for every key, 14 and 3 days before."),
+        readers=readers_of_ending_key,
+        mails_all=True,
+        happens_once=True,
+    ),
+    EventKind(
+        name=Event.VENDOR_REQUESTED,
+        label=Event.VENDOR_REQUESTED.label,
+        tell=tell_vendor_requested,
+        explained=_("For administrators, who connect it or decline."),
+        readers=readers_of_request,
+        mails_all=True,
+    ),
+    EventKind(
+        name=Event.TOOLS_CHANGED,
+        label=Event.TOOLS_CHANGED.label,
+        tell=tell_changed,
+        explained=_(
+            "Tools that you follow, or that are pinned by agents that you follow. One message per run."
+        ),
+        to_webhooks=_("Tools that its agents pin, or all tools if it names no agent. One message per run."),
+        happens_once=True,
+    ),
+    EventKind(
+        name=Event.TOOLS_WITHDRAWN,
+        label=Event.TOOLS_WITHDRAWN.label,
+        tell=tell_withdrawn,
+        explained=_("The same for withdrawn tools. Calls of them may fail from now on."),
+        happens_once=True,
+    ),
+    EventKind(
+        name=Event.VENDOR_ANSWERED,
+        label=Event.VENDOR_ANSWERED.label,
+        tell=tell_vendor_answered,
+        explained=_("You are always notified of your own requests, administrators of all requests."),
+        to_webhooks=_("Sent for every request for a vendor."),
+        readers=readers_of_answer,
+        mails_all=True,
+    ),
+)
+
+
 def register() -> None:
-    if kinds.KINDS:
-        return  # Django calls `ready` again for another list of apps; higher layers have set recipients since
-    descriptions: dict[Event, tuple[Callable[[str], NotificationText | None], str | Promise]] = {
-        Event.BROKEN: (
-            tell_broken,
-            _("An enumeration run failed, and did not succeed within a minute and a half."),
-        ),
-        Event.RECOVERED: (tell_recovered, _("After a notification that it cannot be synced.")),
-        Event.HELD: (
-            tell_held,
-            _("So many tools are missing that Pegboard withdraws them only after your confirmation."),
-        ),
-        Event.REVIEW: (tell_review, _("New findings, or new versions that are held.")),
-        Event.SIGN_IN: (tell_sign_in, _("Until an administrator signs in, its endpoints cannot be synced.")),
-        Event.WEBHOOK_PAUSED: (tell_webhook_paused, _("Its receiver failed again and again.")),
-        Event.KEY_REPORTED: (
-            tell_key_reported,
-            _("Pegboard revoked it. You are always notified of your own keys, administrators of all keys."),
-        ),
-        Event.KEY_ENDING: (
-            tell_key_ending,
-            _("14 and 3 days before. You are always notified of your own keys, administrators of all keys."),
-        ),
-        Event.VENDOR_REQUESTED: (tell_vendor_requested, _("For administrators, who connect it or decline.")),
-        Event.TOOLS_CHANGED: (
-            tell_changed,
-            _("Tools that you follow, or that are pinned by agents that you follow. One message per run."),
-        ),
-        Event.TOOLS_WITHDRAWN: (
-            tell_withdrawn,
-            _("The same for withdrawn tools. Calls of them may fail from now on."),
-        ),
-        Event.VENDOR_ANSWERED: (
-            tell_vendor_answered,
-            _("You are always notified of your own requests, administrators of all requests."),
-        ),
-    }
-    readers_by_event = {
-        Event.KEY_REPORTED: readers_of_key,
-        Event.KEY_ENDING: readers_of_ending_key,
-        Event.VENDOR_REQUESTED: readers_of_request,
-        Event.VENDOR_ANSWERED: readers_of_answer,
-    }
-    # The texts for webhooks, which do not follow tools: a webhook covers its agents, or everything.
-    to_webhooks: dict[Event, str | Promise] = {
-        Event.RECOVERED: _("After a delivery that the endpoint cannot be synced."),
-        Event.KEY_REPORTED: _("Sent for every key. Pegboard revoked it."),
-        Event.KEY_ENDING: _("Sent for every key, 14 and 3 days before."),
-        Event.TOOLS_CHANGED: (
-            _("Tools that its agents pin, or all tools if it names no agent. One message per run.")
-        ),
-        Event.VENDOR_ANSWERED: _("Sent for every request for a vendor."),
-    }
-    for event, (tell, description) in descriptions.items():
-        readers = readers_by_event.get(event)
-        kinds.register(
-            EventKind(
-                name=event,
-                label=event.label,
-                explained=description,
-                to_webhooks=to_webhooks.get(event, ""),
-                tell=tell,
-                readers=readers,
-                mails_all=readers is not None,
-                happens_once=event in (Event.TOOLS_CHANGED, Event.TOOLS_WITHDRAWN, Event.KEY_ENDING),
-            )
-        )
+    # Django calls `ready` again for another list of apps; higher layers have set recipients since.
+    if not kinds.KINDS:
+        for kind in _EVENT_KINDS:
+            kinds.register(kind)
 
 
 def _endpoint(subject: str) -> Endpoint | None:

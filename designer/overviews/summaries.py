@@ -98,8 +98,7 @@ def summarize_document(
     readiness = obstacles.of_tools(agent, tools, places=columns)
     received = provenance.received(agent, at=at, number=release.number if release else None)
     approvals = {(row.sub_agent, row.tool, row.digest): row for row in (received.tools if received else ())}
-    tool_rows = Tool.objects.filter(pk__in={tool.id for _, tool in pairs})
-    rows_by_tool = {row.pk: row for row in tool_rows.select_related("endpoint__vendor")}
+    rows_by_tool = Tool.objects.select_related("endpoint__vendor").in_bulk({tool.id for _, tool in pairs})
     summarized = []
     for index, (node, tool) in enumerate(pairs):
         sub_agent = node.slug if node.parent else ""

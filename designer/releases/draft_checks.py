@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from catalog.models import ToolVersion
+from catalog.models import Finding, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
@@ -14,6 +14,7 @@ from core.translatable import Wording, join_sentences
 from core.translatable import mark as _
 from designer import exports
 from designer.agents import agent_budgets, agent_vendors
+from designer.agents.agent_vendors import AllowedVendors
 from designer.exports import document as release_document
 from designer.exports.base import CarriedTools, Format
 from designer.exports.document import ReleaseDocument
@@ -91,38 +92,23 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
     unsaved = editing.unsaved([row for node in tree for row in node.rows.procedures], reader)
     facts = []
     for node in tree:
-        agent, usable, tools = node.agent, allowed[node.agent.pk], []
-        for pin in node.all_pins:
-            state, reason = blocked.get(pin.pk, (None, ""))
-            finding = reviewed.get(pin.version_id)
-            limit = usable.excluding_limit(pin.tool.endpoint.vendor)
-            endpoint, gone = pin.tool.endpoint, ""
-            if endpoint.removed_at or endpoint.vendor.removed_at:
-                gone = Wording(_("its vendor was removed from Pegboard."))
-            elif pin.tool.status == ToolStatus.WITHDRAWN:
-                gone = Wording(_("{vendor} does not list it any more."), {"vendor": endpoint.vendor})
-            tools.append(
-                CheckedTool(
-                    name=pin.name,
-                    where=reverse("pin", args=[agent.slug, pin.pk]),
-                    blocked=reason if state == FindingState.BLOCKED else "",
-                    held=reason if state and state != FindingState.BLOCKED else "",
-                    under_review=finding.message if finding and finding.severity != Severity.LOW else "",
-                    review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
-                    gone=gone,
-                    outside=usable.refusal(agent, pin.tool, is_pinned=True),
-                    outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
-                    misfits=tuple(
-                        (misfit.message, misfit.exposes) for misfit in pinned_signatures.misfits_of(pin)
-                    ),
-                    breaks=breaking_moves.get(pin.pk, ()),
-                )
+        agent = node.agent
+        tools = tuple(
+            _checked_tool(
+                pin,
+                agent,
+                allowed[agent.pk],
+                review=blocked.get(pin.pk, (None, "")),
+                finding=reviewed.get(pin.version_id),
+                breaks=breaking_moves.get(pin.pk, ()),
             )
+            for pin in node.all_pins
+        )
         row, where = limits.get(agent.pk), f"{reverse('agent', args=[agent.slug])}#budget"
         facts.append(
             CheckedAgent(
                 draft=draft.for_agent(agent.slug) or draft,
-                tools=tuple(tools),
+                tools=tools,
                 carried=tuple(
                     (format_.label, carried_part) for format_, carried_part in draft_facts.carried[agent.slug]
                 ),
@@ -138,6 +124,38 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
             )
         )
     return checks(*facts)
+
+
+def _checked_tool(
+    pin: Pin,
+    agent: Agent,
+    usable: AllowedVendors,
+    *,
+    review: tuple[FindingState | None, str],
+    finding: Finding | None,
+    breaks: tuple[str, ...],
+) -> CheckedTool:
+    """Return the facts of one pin. review: the state that keeps its version out, and the reason."""
+    state, reason = review
+    limit = usable.excluding_limit(pin.tool.endpoint.vendor)
+    endpoint, gone = pin.tool.endpoint, ""
+    if endpoint.removed_at or endpoint.vendor.removed_at:
+        gone = Wording(_("its vendor was removed from Pegboard."))
+    elif pin.tool.status == ToolStatus.WITHDRAWN:
+        gone = Wording(_("{vendor} does not list it any more."), {"vendor": endpoint.vendor})
+    return CheckedTool(
+        name=pin.name,
+        where=reverse("pin", args=[agent.slug, pin.pk]),
+        blocked=reason if state == FindingState.BLOCKED else "",
+        held=reason if state and state != FindingState.BLOCKED else "",
+        under_review=finding.message if finding and finding.severity != Severity.LOW else "",
+        review_where=f"{reverse('review')}?item={finding.pk}" if finding else "",
+        gone=gone,
+        outside=usable.refusal(agent, pin.tool, is_pinned=True),
+        outside_where=f"{reverse('agent-edit', args=[limit.slug])}#vendors" if limit else "",
+        misfits=tuple((misfit.message, misfit.exposes) for misfit in pinned_signatures.misfits_of(pin)),
+        breaks=breaks,
+    )
 
 
 def _shared_names(node: Node) -> Iterator[Check]:

@@ -117,6 +117,41 @@ def effective(
         if agent_words == NOTHING
         else merged(catalog_words, agent_words)
     )
+    inputs, hidden_inputs = _effective_inputs(signature, words)
+    out = model_names.aliases(parameter.name for parameter in signature.outputs)
+    outputs = {p.name: words.outputs.get(p.name, OutputWords()) for p in signature.outputs}
+    stated = msgspec.to_builtins(words.effects) if words.effects else {}
+    return Effective(
+        name=name,
+        wire_name=signature.name,
+        description=signature.description if words.description is None else words.description,
+        title=signature.title if words.title is None else words.title,
+        img=signature.img,
+        tags=signature.tags,
+        inputs=inputs,
+        hidden=hidden_inputs,
+        outputs=tuple(
+            Output(alias=out[p.name], parameter=_described(p, outputs[p.name].description))
+            for p in signature.outputs
+            if not outputs[p.name].hidden
+        ),
+        hidden_outputs=tuple(p for p in signature.outputs if outputs[p.name].hidden),
+        annotations=replace(signature.annotations, **stated),
+        requirements=signature.requirements,
+        kind=signature.kind,
+        schema_rest=signature.schema_rest and signature.enforced_rest,
+        outputs_rest=signature.outputs_rest,
+    )
+
+
+def _described(parameter: Parameter, description: str | None) -> Parameter:
+    return parameter if description is None else replace(parameter, description=description)
+
+
+def _effective_inputs(
+    signature: Signature, words: Words
+) -> tuple[tuple[EffectiveInput, ...], tuple[Hidden, ...]]:
+    """Return the inputs that the model sees, and the hidden ones."""
     keys = model_names.aliases(parameter.name for parameter in signature.inputs)
     visible: list[EffectiveInput] = []
     hidden: list[Hidden] = []
@@ -140,34 +175,7 @@ def effective(
                 hidden_values=hidden_values,
             )
         )
-    out = model_names.aliases(parameter.name for parameter in signature.outputs)
-    outputs = {p.name: words.outputs.get(p.name, OutputWords()) for p in signature.outputs}
-    stated = msgspec.to_builtins(words.effects) if words.effects else {}
-    return Effective(
-        name=name,
-        wire_name=signature.name,
-        description=signature.description if words.description is None else words.description,
-        title=signature.title if words.title is None else words.title,
-        img=signature.img,
-        tags=signature.tags,
-        inputs=tuple(visible),
-        hidden=tuple(hidden),
-        outputs=tuple(
-            Output(alias=out[p.name], parameter=_described(p, outputs[p.name].description))
-            for p in signature.outputs
-            if not outputs[p.name].hidden
-        ),
-        hidden_outputs=tuple(p for p in signature.outputs if outputs[p.name].hidden),
-        annotations=replace(signature.annotations, **stated),
-        requirements=signature.requirements,
-        kind=signature.kind,
-        schema_rest=signature.schema_rest and signature.enforced_rest,
-        outputs_rest=signature.outputs_rest,
-    )
-
-
-def _described(parameter: Parameter, description: str | None) -> Parameter:
-    return parameter if description is None else replace(parameter, description=description)
+    return tuple(visible), tuple(hidden)
 
 
 def _tuned_parameter(vendors: Parameter, ours: ParameterWords) -> tuple[Parameter, tuple[str, ...]]:

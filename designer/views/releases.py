@@ -126,20 +126,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     if release_changes.is_for_details(request):
         return release_changes.details_response(request, comparison)
     states = channels.states(agent)
-    fetches = [
-        OfferedFormat(
-            format_,
-            part,
-            f"format={format_.name}{'' if part.is_whole else '&partial=1'}" if part.is_any else "",
-        )
-        for format_, part in exports.carried_by_format(document)
-    ]
-    names = versions.names([tool.id for tool in document.all_tools])
-    vendors = _vendors([tool.id for tool in document.all_tools])
-    runners = {
-        (bound["agent"], bound["tool_id"]): recorded_bindings.describe(bound)
-        for bound in recorded_bindings.list_nonvendor_rows(row.bindings)
-    }
+    fetches = [OfferedFormat(format_, part) for format_, part in exports.carried_by_format(document)]
     context = {
         "agent": agent,
         "release": row,
@@ -147,23 +134,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "leading_here": channels.by_release(states).get(number, []),
         "live": states[0],
         "is_intact": release_document.digest(row.document.encode()) == row.digest,
-        "tree": [
-            (
-                node,
-                [
-                    (
-                        tool,
-                        vendors.get(tool.id, tool.vendor),
-                        names.get((tool.id, tool.version.ordinal), tool.version.label),
-                        token_budget.tokens(tool.signature),
-                        any(words != NOTHING for words in tool.tuning.values()),
-                        runners.get((node.released.slug, tool.id), ""),
-                    )
-                    for tool in node.released.tools
-                ],
-            )
-            for node in released_tree(document)
-        ],
+        "tree": _tree_with_tools(row, document),
         "ready": sorted(
             obstacles.in_default_environment(agent, document),
             key=lambda tool: SEVERITIES.index(tool.state.severity),
@@ -268,17 +239,51 @@ def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _vendors(tools: list[int]) -> dict[int, str]:
-    # Names of the vendors of these tools. A release holds the short name, which is for addresses.
+    # The vendors' names. A release has only their short names, which are for addresses.
     return dict(Tool.objects.filter(pk__in=tools).values_list("pk", "endpoint__vendor__name"))
+
+
+def _tree_with_tools(
+    row: Release, document: ReleaseDocument
+) -> list[tuple[ReleasedNode, list[tuple[object, ...]]]]:
+    """Return each agent with its tools: vendor, version, tokens, whether it is tuned, and what runs."""
+    tools = [tool.id for tool in document.all_tools]
+    vendors = _vendors(tools)
+    names = versions.names(tools)
+    runners = {
+        (bound["agent"], bound["tool_id"]): recorded_bindings.describe(bound)
+        for bound in recorded_bindings.list_nonvendor_rows(row.bindings)
+    }
+    tree = []
+    for node in released_tree(document):
+        rows: list[tuple[object, ...]] = [
+            (
+                tool,
+                vendors.get(tool.id, tool.vendor),
+                names.get((tool.id, tool.version.ordinal), tool.version.label),
+                token_budget.tokens(tool.signature),
+                any(words != NOTHING for words in tool.tuning.values()),
+                runners.get((node.released.slug, tool.id), ""),
+            )
+            for tool in node.released.tools
+        ]
+        tree.append((node, rows))
+    return tree
 
 
 @dataclass(frozen=True)
 class OfferedFormat:
-    """One format on the page. `query` asks for what it can carry; it is empty where that is nothing."""
+    """A format on the page."""
 
     format: Format
     judged: CarriedTools
-    query: str
+
+    @property
+    def query(self) -> str:
+        """The query of its download, "" if the format supports none of the tools."""
+        if not self.judged.is_any:
+            return ""
+        return f"format={self.format.name}{'' if self.judged.is_whole else '&partial=1'}"
 
     @property
     def tools(self) -> int:

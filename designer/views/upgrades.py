@@ -1,5 +1,6 @@
 """The page of an agent's upgrades: what each breaks, and moving several pins with a look before."""
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,7 +26,7 @@ from designer.overviews import agent_readiness
 from designer.readiness.judgement import SEVERITIES
 from designer.upgrades import binding_moves, upgrades
 from designer.upgrades.binding_moves import Acceptance
-from designer.upgrades.upgrades import RequestedMove, Upgrade
+from designer.upgrades.upgrades import MoveResult, RequestedMove, Upgrade
 from designer.views import release_changes
 from people.models import Role
 from people.permissions import person, requires
@@ -103,37 +104,9 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
             "moves": [_move_value(row.upgrade.pin, row.upgrade.version.ordinal) for row in done],
         }
         return render(request, "designer/upgrades_move.html", context)
-    for row in results:
-        if row.error is not None:
-            messages.error(
-                request,
-                _("“{name}” was not updated. {message}").format(name=row.name, message=row.error.message),
-            )
-        else:
-            for lost_words in row.upgrade.lost:
-                messages.warning(request, translated(lost_words.message))
-    if not done:
+    _report_moves(request, results, done)
+    if not done or request.POST.get("undo"):
         return redirect("agent-upgrades", slug)
-    if request.POST.get("undo"):
-        names = ", ".join(f"“{row.name}”" for row in done[:5])
-        message = _("Undone: {names} and {count} more.") if len(done) > 5 else _("Undone: {names}.")
-        messages.success(request, message.format(names=names, count=len(done) - 5))
-        return redirect("agent-upgrades", slug)
-    if len(done) == 1:
-        version = printable(done[0].upgrade.version.name, 60)
-        messages.success(
-            request,
-            _("“{name}” is now pinned to version {version}.").format(name=done[0].name, version=version),
-        )
-    else:
-        messages.success(
-            request,
-            ngettext(
-                "{count} tool was updated. Publish the agent to release the updates.",
-                "{count} tools were updated. Publish the agent to release the updates.",
-                len(done),
-            ).format(count=len(done)),
-        )
     back = [_move_value(row.upgrade.pin, row.upgrade.pin.version.ordinal) for row in done]
     query = urlencode({"back": back}, doseq=True)
     return redirect(f"{reverse('agent-upgrades', args=[slug])}?{query}")
@@ -217,6 +190,35 @@ def _agent(request: HttpRequest, slug: str) -> Agent:
 
 def _move_value(pin: Pin, ordinal: int | None) -> str:
     return f"{pin.pk}:{ordinal}"
+
+
+def _report_moves(request: HttpRequest, results: Sequence[MoveResult], done: Sequence[MoveResult]) -> None:
+    for row in results:
+        if row.error is not None:
+            messages.error(
+                request,
+                _("“{name}” was not updated. {message}").format(name=row.name, message=row.error.message),
+            )
+        else:
+            for lost_words in row.upgrade.lost:
+                messages.warning(request, translated(lost_words.message))
+    if request.POST.get("undo") and done:
+        names = ", ".join(f"“{row.name}”" for row in done[:5])
+        message = _("Undone: {names} and {count} more.") if len(done) > 5 else _("Undone: {names}.")
+        messages.success(request, message.format(names=names, count=len(done) - 5))
+    elif len(done) == 1:
+        version = printable(done[0].upgrade.version.name, 60)
+        messages.success(
+            request,
+            _("“{name}” is now pinned to version {version}.").format(name=done[0].name, version=version),
+        )
+    elif done:
+        message = ngettext(
+            "{count} tool was updated. Publish the agent to release the updates.",
+            "{count} tools were updated. Publish the agent to release the updates.",
+            len(done),
+        )
+        messages.success(request, message.format(count=len(done)))
 
 
 def _parse_moves(values: list[str]) -> list[RequestedMove]:

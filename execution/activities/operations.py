@@ -97,10 +97,7 @@ def change(
     _refuse_credentials(actor, now.kind, now.config)
     _refuse_credentials(actor, now.kind, config)
     edit_conflicts.check(activity, expected, now=before, wanted=proposed_facts)
-    is_new = (proposed_facts["config"], proposed_facts["interface"]) != (
-        before["config"],
-        before["interface"],
-    )
+    is_new = any(proposed_facts[member] != before[member] for member in ("config", "interface"))
     # An administrator who saves a designer's configuration again vouches for its addresses.
     is_vouched = (
         is_given and actor.can_administer and not now.is_by_administrator and _sends(now.kind, config)
@@ -118,15 +115,8 @@ def change(
     if proposed_facts == before:
         newer = "The same steps, with the newest versions of the implementations that they run."
         reason = newer if takes_newer_callees else "As it was, by an administrator."
-    audit.record(
-        actor,
-        "edit",
-        activity,
-        before=_masked_facts(activity, before),
-        after=_masked_facts(activity, facts(activity)),
-        why=reason,
-        agent=activity.agent,
-    )
+    old_facts, new_facts = _masked_facts(activity, before), _masked_facts(activity, facts(activity))
+    audit.record(actor, "edit", activity, before=old_facts, after=new_facts, why=reason, agent=activity.agent)
     return activity
 
 

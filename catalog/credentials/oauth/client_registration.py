@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -53,6 +54,71 @@ SENTENCES = {
         "{host} registers no client without a token from it. Register Pegboard by hand there."
     ),
 }
+# Faults of a registration: the code, and the message.
+_Fault = tuple[str, str | Promise]
+_NO_OBJECT: _Fault = (
+    "SHAPE",
+    gettext_lazy(
+        "{host} sent something else than an object, so the registration was not used. Register "
+        "Pegboard by hand there."
+    ),
+)
+_OTHER_CALLBACK: _Fault = (
+    "CALLBACK",
+    gettext_lazy(
+        "{host} registered another address to come back to than Pegboard's own, so the "
+        "registration was not used. Register Pegboard by hand there."
+    ),
+)
+_NO_SIGN_IN: _Fault = (
+    "GRANT",
+    gettext_lazy(
+        "{host} registered a client that cannot sign in, so the registration was not used. "
+        "Register Pegboard by hand there."
+    ),
+)
+_NO_CLIENT_ID: _Fault = (
+    "ID",
+    gettext_lazy(
+        "{host} gave no client id that can be used, so the registration was not used. Register "
+        "Pegboard by hand there."
+    ),
+)
+_NO_ERROR_TEXT: _Fault = (
+    "SHAPE",
+    gettext_lazy(
+        "{host} sent an error that is no text, so the registration was not used. Register "
+        "Pegboard by hand there."
+    ),
+)
+_UNKNOWN_METHOD: _Fault = (
+    "METHOD",
+    gettext_lazy(
+        "{host} wants a proof of who we are that is not known here: {method}, so the registration was "
+        "not used. Register Pegboard by hand there."
+    ),
+)
+_NO_SECRET: _Fault = (
+    "SECRET",
+    gettext_lazy(
+        "{host} gave no client secret that can be used, so the registration was not used. "
+        "Register Pegboard by hand there."
+    ),
+)
+_UNCLEAR_EXPIRY: _Fault = (
+    "EXPIRY",
+    gettext_lazy(
+        "{host} does not say in a usable way how long the client secret lives, so the "
+        "registration was not used. Register Pegboard by hand there."
+    ),
+)
+_EXPIRED_SECRET: _Fault = (
+    "EXPIRY",
+    gettext_lazy(
+        "{host} gave a client secret that is over already, so the registration was not used. "
+        "Register Pegboard by hand there."
+    ),
+)
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 # A placeholder for the future registration, so that the other values can be validated before the request.
 WITH_SECRET = (ClientAuthentication.BASIC, ClientAuthentication.POST)
@@ -116,38 +182,17 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
         raise _refusal(reply, host)
     document = strict_json.require_answer(reply).value
     if not isinstance(document, dict):
-        raise _odd(
-            "SHAPE",
-            host,
-            _(
-                "{host} sent something else than an object, so the registration was not used. Register "
-                "Pegboard by hand there."
-            ),
-        )
+        raise _odd(_NO_OBJECT, host)
     if document.get("error") is not None:
         raise _error_of(document, host)
     document = {name: value for name, value in document.items() if value not in (None, "")}
     # A client that lacks a required feature is refused now, not at the first sign-in.
     addresses = document.get("redirect_uris", [redirect_uri])
     if not isinstance(addresses, list) or redirect_uri not in addresses:
-        raise _odd(
-            "CALLBACK",
-            host,
-            _(
-                "{host} registered another address to come back to than Pegboard's own, so the "
-                "registration was not used. Register Pegboard by hand there."
-            ),
-        )
+        raise _odd(_OTHER_CALLBACK, host)
     ways = document.get("grant_types", GRANT_TYPES)
     if not isinstance(ways, list) or "authorization_code" not in ways:
-        raise _odd(
-            "GRANT",
-            host,
-            _(
-                "{host} registered a client that cannot sign in, so the registration was not used. "
-                "Register Pegboard by hand there."
-            ),
-        )
+        raise _odd(_NO_SIGN_IN, host)
     way = _authentication_method(document, host)
     secret, secret_expires_at = _secret(document, way, host)
     client_id = document.get("client_id")
@@ -156,14 +201,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
         or not _PRINTABLE.fullmatch(client_id)
         or len(client_id) > MAX_ID_LENGTH
     ):
-        raise _odd(
-            "ID",
-            host,
-            _(
-                "{host} gave no client id that can be used, so the registration was not used. Register "
-                "Pegboard by hand there."
-            ),
-        )
+        raise _odd(_NO_CLIENT_ID, host)
     return Registered(
         client_id=client_id,
         client_authentication=way,
@@ -188,14 +226,7 @@ def _refusal(reply: Reply, host: str) -> ProtocolError:
 def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
     error, words = document["error"], document.get("error_description")
     if not isinstance(error, str) or not error:
-        return _odd(
-            "SHAPE",
-            host,
-            _(
-                "{host} sent an error that is no text, so the registration was not used. Register "
-                "Pegboard by hand there."
-            ),
-        )
+        return _odd(_NO_ERROR_TEXT, host)
     if error in SENTENCES:
         message = SENTENCES[error].format(host=host)
     else:
@@ -217,11 +248,7 @@ def _authentication_method(document: Mapping[str, Any], host: str) -> str:
     way = AUTHENTICATION_METHODS.get(stated) if isinstance(stated, str) else None
     if way is None:
         method = printable(stated, 40) if isinstance(stated, str) else _("something that is no text")
-        message = _(
-            "{host} wants a proof of who we are that is not known here: {method}, so the registration was "
-            "not used. Register Pegboard by hand there."
-        )
-        raise _odd("METHOD", host, message, method=method)
+        raise _odd(_UNKNOWN_METHOD, host, method=method)
     return way
 
 
@@ -233,37 +260,17 @@ def _secret(document: Mapping[str, Any], way: str, host: str) -> tuple[Secret | 
     value = document.get("client_secret")
     is_fine = isinstance(value, str) and _PRINTABLE.fullmatch(value) and value.strip()
     if not is_fine or not isinstance(value, str) or len(value) > MAX_SECRET_LENGTH:
-        raise _odd(
-            "SECRET",
-            host,
-            _(
-                "{host} gave no client secret that can be used, so the registration was not used. "
-                "Register Pegboard by hand there."
-            ),
-        )
+        raise _odd(_NO_SECRET, host)
     # Seconds since 1970, or 0 for never. Required with a secret, and often missing.
     seconds = document.get("client_secret_expires_at", 0)
     if not is_number(seconds) or not 0 <= seconds <= 253_402_300_799:
-        raise _odd(
-            "EXPIRY",
-            host,
-            _(
-                "{host} does not say in a usable way how long the client secret lives, so the "
-                "registration was not used. Register Pegboard by hand there."
-            ),
-        )
+        raise _odd(_UNCLEAR_EXPIRY, host)
     ends = datetime.fromtimestamp(seconds, UTC) if seconds else None
     if ends and ends <= timezone.now() + MIN_LIFE:
-        raise _odd(
-            "EXPIRY",
-            host,
-            _(
-                "{host} gave a client secret that is over already, so the registration was not used. "
-                "Register Pegboard by hand there."
-            ),
-        )
+        raise _odd(_EXPIRED_SECRET, host)
     return Secret(value), ends
 
 
-def _odd(what: str, host: str, message: str, **values: str) -> ProtocolViolationError:
-    return ProtocolViolationError(f"REGISTRATION_{what}", message.format(host=host, **values))
+def _odd(fault: _Fault, host: str, **values: str) -> ProtocolViolationError:
+    code, message = fault
+    return ProtocolViolationError(f"REGISTRATION_{code}", str(message).format(host=host, **values))
