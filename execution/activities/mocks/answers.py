@@ -37,8 +37,6 @@ _PLACE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 class ExampleAnswer(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
     """An example that answers calls with these arguments, which may have others as well."""
 
     arguments: dict[str, Any] = {}
