@@ -6,7 +6,7 @@ from celery import shared_task
 
 from catalog.tasks import PORTION_LIMIT, RUN_LIMIT
 from core import portions, wakes
-from execution.calls import challenges, invocation, requesting
+from execution.calls import call_keys, challenges, invocation
 from execution.threads import threads
 from execution.user_grants import end_users
 
@@ -19,7 +19,7 @@ def perform_call(call_id: int = 0) -> None:
 
 @shared_task(name="catalog.tasks.forget_call_ids", soft_time_limit=portions.TASK_LIMIT)
 def forget_call_ids() -> None:
-    if requesting.forget_ids():
+    if call_keys.forget_ids():
         wakes.wake_worker(forget_call_ids.name)
 
 

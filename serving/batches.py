@@ -28,11 +28,11 @@ from designer.exports import transfers
 from designer.models import Release
 from execution.calls import cancellation, requesting
 from execution.calls.call_keys import ClientCallId
-from execution.calls.invocation import NoRoomError
+from execution.calls.places import NoRoomError
 from execution.calls.requesting import TooManyCallsError
 from people.models import ApiKey, User
-from serving import calls
-from serving.calls import Answer, Wish
+from serving import calls, stored_calls
+from serving.calls import Answer, CallRequest
 from serving.released_documents import sealed
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class NotWaitedForError(DomainError):
 class BatchCall:
     """A call of a batch. `admit` raises if the caller may not send one more call now."""
 
-    wish: Wish
+    call_request: CallRequest
     admit: Callable[[], None]
 
 
@@ -116,8 +116,9 @@ def run(
         batch_calls = [
             replace(
                 call,
-                wish=replace(
-                    call.wish, call_id=call.wish.call_id or ClientCallId("", part=str(uuid.uuid4()))
+                call_request=replace(
+                    call.call_request,
+                    call_id=call.call_request.call_id or ClientCallId("", part=str(uuid.uuid4())),
                 ),
             )
             for call in batch_calls
@@ -132,10 +133,10 @@ def run(
         ids = {}
         for index, call in enumerate(batch_calls):
             # A call that was sent before is not sent again, and returns its result.
-            is_over = NEVER if call.wish.call_id in sent_before else state.are_over
+            is_over = NEVER if call.call_request.call_id in sent_before else state.are_over
             make = partial(caller.run_when_possible, call, deadline, is_over)
             future = threads.submit(copy_context().run, state.run, index, make)
-            ids[future] = call.wish.call_id
+            ids[future] = call.call_request.call_id
         waiting = set(ids)
         while waiting:
             pause = CANCEL_INTERVAL if state.are_over.is_set() else None
@@ -160,11 +161,15 @@ class _Caller:
         # For a batch that is sent again: the call that ended the wait then, and the calls that were sent.
         if until == Until.ALL:
             return None, set()
-        indexes = {call.wish.call_id: index for index, call in enumerate(batch_calls) if call.wish.call_id}
+        indexes = {
+            call.call_request.call_id: index
+            for index, call in enumerate(batch_calls)
+            if call.call_request.call_id
+        }
         ids = {
             derived: call_id
             for call_id in indexes
-            for derived in calls.keys_of(call_id, actor=self.actor, key=self.key)
+            for derived in stored_calls.keys_of_caller(call_id, actor=self.actor, key=self.key)
         }
         rows = Call.objects.filter(key__in=ids, requested_by=self.actor, api_key=self.key, continues=None)
         earlier = [(ids[row.key], row.outcome) for row in rows.order_by("finished_at", "pk")]
@@ -176,7 +181,7 @@ class _Caller:
     def cancel_calls(self, ids: Sequence[ClientCallId]) -> None:
         reason = f"{calls.runtime_of(self.release, self.key).why} Another call of its array came first."
         active = Call.objects.filter(status__in=ACTIVE_CALLS)
-        rows = calls.made_with(ids, active, actor=self.actor, key=self.key)
+        rows = stored_calls.find_calls_with_ids(ids, active, actor=self.actor, key=self.key)
         try:
             for call in rows.select_related("version__tool__endpoint__vendor", "activity"):
                 with suppress(DomainError):  # it has ended in the meantime
@@ -187,8 +192,12 @@ class _Caller:
 
     def run_when_possible(self, batch_call: BatchCall, deadline: float, is_over: Event) -> Answer:
         pause = FIRST_PAUSE
-        is_admitted, wish, is_waited_for = False, batch_call.wish, batch_call.wish.mode == Mode.WAIT
-        tool = sealed(self.release).tool(wish.tool, wish.sub_agent)
+        is_admitted, call_request, is_waited_for = (
+            False,
+            batch_call.call_request,
+            batch_call.call_request.mode == Mode.WAIT,
+        )
+        tool = sealed(self.release).tool(call_request.tool, call_request.sub_agent)
         default_deadline = tool.retry_policy.give_up_after_seconds if tool else requesting.DEADLINE
         while (remaining := ceil(deadline - time.monotonic())) > 0:
             if is_over.is_set():
@@ -196,10 +205,10 @@ class _Caller:
             if not is_admitted:
                 batch_call.admit()
                 is_admitted = True
-            if is_waited_for and (wish.deadline_seconds or default_deadline) > remaining:
-                wish = replace(wish, deadline_seconds=remaining)
+            if is_waited_for and (call_request.deadline_seconds or default_deadline) > remaining:
+                call_request = replace(call_request, deadline_seconds=remaining)
             try:
-                return calls.run(self.release, wish, actor=self.actor, key=self.key)
+                return calls.run(self.release, call_request, actor=self.actor, key=self.key)
             except (TooManyCallsError, NoRoomError):
                 if not is_waited_for:
                     raise

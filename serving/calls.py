@@ -4,17 +4,12 @@
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
-from django.http import Http404
-from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from msgspec import structs
 
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
@@ -28,11 +23,11 @@ from core.outbound.errors import printable
 from designer.environments import environments
 from designer.environments.environments import Subject
 from designer.exports import outputs, transfers, wire
-from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.document import ReleasedTool
 from designer.models import CallEnvironment, Release
 from designer.releases import fresh_signatures
 from execution.activities import kinds
-from execution.calls import call_keys, cancellation, invocation, latent, requesting, versions
+from execution.calls import cancellation, continuing, invocation, latent, requesting, versions
 from execution.calls.call_keys import ClientCallId
 from execution.calls.checks import ArgumentsError, ConfirmationError
 from execution.calls.masking import VisibleCall, masked_call
@@ -42,18 +37,13 @@ from execution.threads import configurations, threads
 from execution.user_grants import end_users
 from execution.user_grants.end_users import OnBehalfOf
 from people import audit
-from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
+from people.models import ApiKey, User
 from protocols.base import Outcome
 from protocols.calls.arguments import UNKNOWN_INPUT
 from protocols.server import UnknownToolError
-from serving import names
+from serving import names, stored_calls
 from serving.outputs import parse_output
 from serving.released_documents import sealed, wires
-
-# A key that keeps requesting tools that it may not run is recorded once an hour per tool, and for this many
-# tools at most.
-REFUSAL_INTERVAL = timedelta(hours=1)
-MAX_REFUSALS_PER_INTERVAL = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +67,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class CallRequest:
     """A request to run one tool of a release.
 
     tool: the name that the model sees.
@@ -145,35 +135,33 @@ class _RequestedCall:
     """A request of a caller to run a tool of a release."""
 
     release: Release
-    wish: Wish
+    request: CallRequest
     actor: User
     key: ApiKey | None
 
-    def made_before(self, tool: ReleasedTool) -> Answer | None:
-        # The outcome is returned even if the call's thread is gone or its version is no longer shown.
-        if self.wish.call_id is None or (self.wish.thread is None and self.wish.ordinal is None):
+    def find_earlier_answer(self, tool: ReleasedTool) -> Answer | None:
+        """Return the outcome of the call that was sent with this id before, even if its thread is gone or its
+        version is no longer shown.
+        """
+        if self.request.call_id is None or (self.request.thread is None and self.request.ordinal is None):
             return None
         rows = Call.objects.select_related("version__tool__endpoint__vendor", "thread")
-        earlier_calls = made_with([self.wish.call_id], rows, actor=self.actor, key=self.key).filter(
-            tool=tool.id, continues=None
-        )
-        call = earlier_calls.filter(agent=self.release.agent_id, sub_agent=self.wish.sub_agent).first()
+        earlier_calls = stored_calls.find_calls_with_ids(
+            [self.request.call_id], rows, actor=self.actor, key=self.key
+        ).filter(tool=tool.id, continues=None)
+        call = earlier_calls.filter(agent=self.release.agent_id, sub_agent=self.request.sub_agent).first()
         if call is None:
             return None
         user = (
-            end_users.digest_of(self.release.agent_id, self.wish.on_behalf_of.name)
-            if self.wish.on_behalf_of
+            end_users.digest_of(self.release.agent_id, self.request.on_behalf_of.name)
+            if self.request.on_behalf_of
             else ""
         )
         called_tool = fresh_signatures.tool_as_called(tool, call.version)
-        vendor_arguments = names.map_to_vendor(
-            called_tool.signature, call.version.decoded(), self.wish.arguments, self.wish.format_
-        )
-        if self.wish.configuration is not None:
-            vendor_arguments |= _configured(call.version, self.wish.configuration)
+        vendor_arguments = self.map_arguments(called_tool, call.version)
         request_facts = (
-            self.wish.thread,
-            self.wish.ordinal or called_tool.version.ordinal,
+            self.request.thread,
+            self.request.ordinal or called_tool.version.ordinal,
             user,
             canonical(vendor_arguments),
         )
@@ -182,21 +170,21 @@ class _RequestedCall:
             return None
         seconds = call.deadline_seconds if call.mode == Mode.WAIT else 0
         return answer_of(
-            masked_call(invocation.follow(call, seconds), self.key), called_tool, self.wish.format_
+            masked_call(invocation.follow(call, seconds), self.key), called_tool, self.request.format_
         )
 
     @transaction.atomic
     def hand_over(self, transfer: ReleasedTool) -> str:
         """Record the transfer and return the slug of the sub-agent. Sends nothing. Raises ArgumentsError."""
-        format_wires = wires(transfer.signature, self.wish.format_)
+        format_wires = wires(transfer.signature, self.request.format_)
         if extra_arguments := wire.arguments_for_the_vendor(
-            transfer.signature, format_wires, self.wish.arguments
+            transfer.signature, format_wires, self.request.arguments
         ):
             fields = dict.fromkeys(extra_arguments, wire.UNKNOWN)
             error = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
             raise ArgumentsError(Outcome("invalid_arguments", error=error))
         facts = {
-            "from": self.wish.sub_agent or self.release.agent.slug,
+            "from": self.request.sub_agent or self.release.agent.slug,
             "to": transfer.tool_id,
             "as": transfer.signature.name,
         }
@@ -207,28 +195,12 @@ class _RequestedCall:
         return transfer.tool_id
 
     def send(self, tool: ReleasedTool) -> Call:
-        # Returns a new call, or the one that was sent with this id before.
-        thread = (
-            threads_of(self.release.agent_id, self.key).filter(key=self.wish.thread).first()
-            if self.wish.thread
-            else None
-        )
-        if self.wish.thread and thread is None:
-            raise invalid(thread="There is no such thread of this agent that you may use.")
+        """Return a new call, or the one that was sent with this id before. Raises as `run`."""
+        thread = self.find_thread()
         version = released_version(tool)
-        signature = version.decoded()
         place, runner = self.find_runner(tool)
-        vendor_arguments = names.map_to_vendor(
-            tool.signature, signature, self.wish.arguments, self.wish.format_
-        )
-        if self.wish.configuration is not None:
-            vendor_arguments |= _configured(version, self.wish.configuration)
-        is_destructive = tool.signature.annotations.destructive and not signature.annotations.destructive
-        if is_destructive and runner.acts and not self.wish.is_confirmed:
-            raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
-        if self.wish.mode == Mode.WAIT and self.wish.callback:
-            message = "A call that is waited for calls no address back. Say “mode”: “async”."
-            raise DomainError("invalid", message, fields={"callback": message})
+        vendor_arguments = self.map_arguments(tool, version)
+        self.check_options(tool, version, runner)
         send = self.choose_sender(tool, runner)
         try:
             return send(
@@ -237,55 +209,100 @@ class _RequestedCall:
                 arguments=vendor_arguments,
                 # A client that reads the stream of its own request also waits; progress extends its deadline.
                 deadline_seconds=deadline_of(
-                    Mode.WAIT if self.wish.is_made_here else self.wish.mode, self.wish.deadline_seconds
+                    Mode.WAIT if self.request.is_made_here else self.request.mode,
+                    self.request.deadline_seconds,
                 ),
-                is_confirmed=self.wish.is_confirmed,
-                call_id=self.wish.call_id,
+                is_confirmed=self.request.is_confirmed,
+                call_id=self.request.call_id,
                 runtime=runtime_of(
                     self.release,
                     self.key,
-                    self.wish.sub_agent,
+                    self.request.sub_agent,
                     tool.signature.name,
-                    self.wish.on_behalf_of,
-                    self.wish.site,
-                    self.wish.side,
+                    self.request.on_behalf_of,
+                    self.request.site,
+                    self.request.side,
                 ),
                 terms=RetryTerms(policy=tool.retry or retries.DEFAULT, effects=tool.signature.annotations),
                 thread=threads.begin(thread, version) if thread else None,
-                reasoning=self.wish.reasoning,
-                mark=self.wish.mark,
+                reasoning=self.request.reasoning,
+                mark=self.request.mark,
                 activity=runner.activity,
                 environment=place.name if place else "",
                 # The model does not see a configuration, so it is validated with the vendor's whole schema.
-                has_valid_arguments=self.wish.configuration is None,
+                has_valid_arguments=self.request.configuration is None,
             )
         except ArgumentsError as error:
             caller_error = names.map_error_to_caller(
-                tool.signature, error.outcome.error, self.wish.format_, self.wish.arguments
+                tool.signature, error.outcome.error, self.request.format_, self.request.arguments
             )
             raise ArgumentsError(replace(error.outcome, error=caller_error)) from error
+
+    def find_thread(self) -> Thread | None:
+        """Return the thread that the call continues. Raises DomainError if the caller may not use it."""
+        if not self.request.thread:
+            return None
+        rows = stored_calls.threads_of(self.release.agent_id, self.key)
+        if thread := rows.filter(key=self.request.thread).first():
+            return thread
+        raise invalid(thread="There is no such thread of this agent that you may use.")
+
+    def map_arguments(self, tool: ReleasedTool, version: ToolVersion) -> dict[str, Any]:
+        """Return the arguments by the vendor's names, with the configuration. Raises ArgumentsError."""
+        vendor_arguments = names.map_to_vendor(
+            tool.signature, version.decoded(), self.request.arguments, self.request.format_
+        )
+        configuration = self.request.configuration
+        if configuration is None:
+            return vendor_arguments
+        # Checked with the other arguments, by the pinned version's schema.
+        parameter = configurations.parameter_of(version)
+        if parameter is None:
+            raise invalid(configuration=f"“{version.tool}” has nothing to configure.")
+        if isinstance(configuration, str):
+            values = configurations.find_configuration(version.tool, configuration).values
+        else:
+            values = dict(configuration)
+        return vendor_arguments | {parameter.name: values}
+
+    def check_options(self, tool: ReleasedTool, version: ToolVersion, runner: _Runner) -> None:
+        """Raise ConfirmationError for a tool that only its designer declares destructive, and DomainError for
+        a callback that no one would send.
+        """
+        is_destructive = (
+            tool.signature.annotations.destructive and not version.decoded().annotations.destructive
+        )
+        if is_destructive and runner.acts and not self.request.is_confirmed:
+            raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
+        if self.request.mode == Mode.WAIT and self.request.callback:
+            message = "A call that is waited for calls no address back. Say “mode”: “async”."
+            raise DomainError("invalid", message, fields={"callback": message})
 
     def choose_sender(self, tool: ReleasedTool, runner: _Runner) -> Callable[..., Call]:
         """Return the function that stores the call and sends it, at once or later."""
         if runner.is_latent:
-            output_name, output = "_output" if self.wish.is_a_models else "output", None
-            if self.wish.output is not None:
+            output_name, output = "_output" if self.request.is_a_models else "output", None
+            if self.request.output is not None:
                 output = latent.output_outcome(
-                    parse_output(tool.signature, self.wish.output, self.wish.format_, member_name=output_name)
+                    parse_output(
+                        tool.signature, self.request.output, self.request.format_, member_name=output_name
+                    )
                 )
-            return partial(latent.request, output=output, mode=self.wish.mode, callback=self.wish.callback)
-        if self.wish.is_made_here:
+            return partial(
+                latent.request, output=output, mode=self.request.mode, callback=self.request.callback
+            )
+        if self.request.is_made_here:
             return invocation.call_beside
-        if self.wish.mode != Mode.WAIT:
-            return partial(requesting.request_call, mode=self.wish.mode, callback=self.wish.callback)
+        if self.request.mode != Mode.WAIT:
+            return partial(requesting.request_call, mode=self.request.mode, callback=self.request.callback)
         return invocation.call_now
 
     def find_runner(self, tool: ReleasedTool) -> tuple[CallEnvironment | None, _Runner]:
-        place = environments.choose_environment(self.release, self.key, self.wish.environment)
+        place = environments.choose_environment(self.release, self.key, self.request.environment)
         subject = Subject.of_released(tool)
         resolution = environments.resolve(place, subject, agent=self.release.agent_id)
         name = tool.signature.name
-        if self.wish.activity is not None and self.wish.activity != (
+        if self.request.activity is not None and self.request.activity != (
             shown_activity := resolution.activity_shown_to_model(name)
         ):
             runner = (
@@ -295,7 +312,7 @@ class _RequestedCall:
             )
             message = f"“{name}” is carried out {runner}, and not as the call has it. Read the tools again."
             raise DomainError("activity_mismatch", message, fields={"_activity": message}, status=409)
-        if self.wish.output is not None and resolution.runs != "latent" and not self.wish.is_a_models:
+        if self.request.output is not None and resolution.runs != "latent" and not self.request.is_a_models:
             message = f"Something runs for “{name}” here, so it takes no output of a model. Nothing was run."
             raise DomainError("not_latent", message, fields={"output": message}, status=409)
         if resolution.unrecorded_name:
@@ -303,7 +320,7 @@ class _RequestedCall:
         return place, _Runner(environments.version_of(resolution), is_latent=resolution.runs == "latent")
 
 
-def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Answer:
+def run(release: Release, call_request: CallRequest, *, actor: User, key: ApiKey | None) -> Answer:
     """Run the tool or transfer that the model knows by this name, and wait for the result.
 
     In another mode a worker runs the call, the answer contains its state, and the callback is notified at the
@@ -311,40 +328,23 @@ def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Ans
     again.
     Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
     """
-    find = sealed(release).context_item if wish.is_of_context else sealed(release).tool
-    tool = find(wish.tool, wish.sub_agent)
+    find = sealed(release).context_item if call_request.is_of_context else sealed(release).tool
+    tool = find(call_request.tool, call_request.sub_agent)
     if tool is None:
-        raise UnknownToolError(wish.tool)
-    requested = _RequestedCall(release, wish, actor, key)
-    if earlier_answer := requested.made_before(tool):
+        raise UnknownToolError(call_request.tool)
+    requested = _RequestedCall(release, call_request, actor, key)
+    if earlier_answer := requested.find_earlier_answer(tool):
         return earlier_answer
-    if wish.ordinal is not None:
-        tool = fresh_signatures.tool_in_version(tool, wish.ordinal)
+    if call_request.ordinal is not None:
+        tool = fresh_signatures.tool_in_version(tool, call_request.ordinal)
     try:
         if tool.signature.kind == transfers.KIND:
             target = requested.hand_over(tool)
-            return Answer(tool=tool, outcome=transfers.KIND, transfer_to=target, format_=wish.format_)
+            return Answer(tool=tool, outcome=transfers.KIND, transfer_to=target, format_=call_request.format_)
         call = requested.send(tool)
     except ArgumentsError as error:
-        return _refused(tool, error, wish.format_)
-    return answer_of(masked_call(call, key), tool, wish.format_)
-
-
-def made_with(
-    call_ids: Iterable[ClientCallId], rows: QuerySet[Call], *, actor: User, key: ApiKey | None
-) -> QuerySet[Call]:
-    """Return the calls of these rows that this caller has sent with these ids."""
-    keys = [derived for call_id in call_ids for derived in keys_of(call_id, actor=actor, key=key)]
-    return rows.filter(key__in=keys, requested_by=actor, api_key=key)
-
-
-def keys_of(call_id: ClientCallId, *, actor: User, key: ApiKey | None) -> tuple[uuid.UUID, uuid.UUID]:
-    """Return the key of this caller's call with this id, and the one that an earlier release gave it."""
-    api_key = key.pk if key else None
-    return (
-        call_keys.key_of_client_call(call_id, user=actor.pk, api_key=api_key),
-        call_keys.earlier_key(call_id, user=actor.pk, api_key=api_key),
-    )
+        return _refused(tool, error, call_request.format_)
+    return answer_of(masked_call(call, key), tool, call_request.format_)
 
 
 def resume(
@@ -366,8 +366,8 @@ def resume(
     """Continue `call`, which stopped to ask, through the release that it was sent through.
 
     Returns a new call, or the one that was sent with this `call_id` before. `side`, `mark`, `mode` and
-    `is_made_here` are as in a `Wish`; `release` and `tool` are those of `made_through`. Raises
-    ConfirmationError, TooManyCallsError, DomainError.
+    `is_made_here` are as in a `CallRequest`; `release` and `tool` are those of
+    `stored_calls.find_release_and_tool`. Raises ConfirmationError, TooManyCallsError, DomainError.
     """
     released_version(tool)
     runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, side=side)
@@ -375,7 +375,7 @@ def resume(
     if is_made_here:
         go_on = invocation.continue_beside
     elif mode != Mode.WAIT:
-        go_on = partial(requesting.continue_call, mode=mode)
+        go_on = partial(continuing.continue_call, mode=mode)
     try:
         following = go_on(call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark)
     except ArgumentsError as error:
@@ -392,7 +392,7 @@ def resume_in_background(
         runtime_of(release, key, call.sub_agent, tool.signature.name, site=call.site),
         why=f"The user has authorized what call {call.pk} asked for.",
     )
-    return requesting.continue_call(call, actor=actor, answers={}, key=call_key, runtime=runtime)
+    return continuing.continue_call(call, actor=actor, answers={}, key=call_key, runtime=runtime)
 
 
 def answer_of(call: VisibleCall, tool: ReleasedTool, format_: str = "") -> Answer:
@@ -433,7 +433,7 @@ def give_output(
     format_: str,
 ) -> Answer:
     """Store a model's answer to a latent call, in place of what would run. `release` and `tool` are those of
-    `made_through`. Raises DomainError if the output does not fit or was given before.
+    `stored_calls.find_release_and_tool`. Raises DomainError if the output does not fit or was given before.
     """
     parsed_output = latent.output_outcome(parse_output(tool.signature, output, format_))
     reason = runtime_of(release, key).why
@@ -444,75 +444,6 @@ def give_output(
 def _refused(tool: ReleasedTool, error: ArgumentsError, format_: str) -> Answer:
     result = Result(error=dict(error.outcome.error or {}))
     return Answer(tool=tool, outcome=error.outcome.outcome, result=result, format_=format_)
-
-
-def visible_document(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
-    """Return what a model sees of the agent or of one of its sub-agents, with transfers as tools.
-
-    None if the release has no such sub-agent.
-    """
-    return sealed(release).visible_document(sub_agent)
-
-
-def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
-    """Return the release that a runtime's call or thread was sent through, and its tool in the version that
-    ran.
-
-    Raises Http404.
-    """
-    releases = Release.objects.select_related("agent").filter(agent=call.agent).defer("document")
-    release = get_object_or_404(releases, number=call.release)
-    tool = tool_within(release, call)
-    if tool is None:
-        raise Http404
-    return release, tool
-
-
-def with_their_releases(
-    call_rows: Iterable[VisibleCall],
-) -> list[tuple[VisibleCall, Release, ReleasedTool]]:
-    """Return each call with its release and its tool, except those that their release does not show."""
-
-    rows_of_calls = list(call_rows)
-    numbers = {(call.agent, call.release) for call in rows_of_calls}
-    rows = Release.objects.select_related("agent").filter(
-        agent__in={agent for agent, _ in numbers}, number__in={number for _, number in numbers}
-    )
-    releases = {(release.agent_id, release.number): release for release in rows.defer("document")}
-    shown_calls = []
-    for call in rows_of_calls:
-        release = releases.get((call.agent or 0, call.release or 0))
-        if release and (tool := tool_within(release, call)):
-            shown_calls.append((call, release, tool))
-    return shown_calls
-
-
-def tool_within(release: Release, call: Call | Thread) -> ReleasedTool | None:
-    """Return the tool of a call or thread of this release, in the version that ran; None if the release does
-    not show it.
-    """
-    document = visible_document(release, call.sub_agent)
-    items = (*document.tools, *document.context) if document else ()
-    tool = next((row for row in items if row.id == call.tool_id), None)
-    return fresh_signatures.tool_as_called(tool, call.version) if tool and call.version else tool
-
-
-def _configured(version: ToolVersion, configuration: str | Mapping[str, Any]) -> dict[str, Any]:
-    # Checked with the other arguments, by the pinned version's schema.
-    parameter = configurations.parameter_of(version)
-    if parameter is None:
-        raise invalid(configuration=f"“{version.tool}” has nothing to configure.")
-    if isinstance(configuration, str):
-        return {parameter.name: configurations.find_configuration(version.tool, configuration).values}
-    return {parameter.name: dict(configuration)}
-
-
-def threads_of(agent: int, key: ApiKey | None) -> QuerySet[Thread]:
-    """Return the threads of this agent. A runtime's key finds only its own."""
-    rows = Thread.objects.filter(agent=agent, removed_at=None)
-    if key and set(key.scopes) <= RUNTIME_SCOPES:
-        rows = rows.filter(api_key=key)
-    return rows.select_related("version")
 
 
 def deadline_of(mode: Mode, requested_seconds: int | None) -> int | None:
@@ -532,22 +463,6 @@ def deadline_of(mode: Mode, requested_seconds: int | None) -> int | None:
 def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> Call:
     """End a call of this release. Raises DomainError if it has ended."""
     return cancellation.cancel(call, actor=actor, why=runtime_of(release, key).why)
-
-
-def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
-    # The key requested a tool that it does not reach, whether or not that tool exists.
-    request_facts = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
-    entries = AuditEntry.objects.filter(
-        kind=key._meta.model_name, object_id=str(key.pk), action="refuse call"
-    )
-    recent_entries = entries.filter(at__gt=timezone.now() - REFUSAL_INTERVAL)
-    recorded = list(
-        recent_entries.order_by("-id").values_list("after", flat=True)[:MAX_REFUSALS_PER_INTERVAL]
-    )
-    if request_facts not in recorded and len(recorded) < MAX_REFUSALS_PER_INTERVAL:
-        with transaction.atomic():
-            reason = "This key does not reach such a tool. Nothing was sent."
-            audit.record(actor, "refuse call", key, after=request_facts, why=reason)
 
 
 def released_version(tool: ReleasedTool) -> ToolVersion:

@@ -42,6 +42,10 @@ class SealedRelease:
         self._entries: dict[str, _Entry] = {}
 
     def visible_document(self, sub_agent: str) -> ReleaseDocument | None:
+        """Return what a model sees of the agent ("") or of one of its sub-agents, with transfers as tools.
+
+        None if the release has no such sub-agent.
+        """
         entry = self._find_entry(sub_agent)
         return entry.document if entry else None
 

@@ -22,7 +22,7 @@ from execution.calls import call_keys
 from execution.user_grants import grants
 from people.models import Role
 from people.permissions import allows, reason_against
-from serving import calls
+from serving import calls, stored_calls
 
 MAX_GRANTS_PER_TICK = 100
 RETRIED_STATUSES = (429, 503)  # too many calls, or no room: a later pass continues the call
@@ -102,7 +102,7 @@ def _continue_call(call: Call) -> bool:
     if actor is None or visible_agents is None or not visible_agents.exists():
         raise DomainError("forbidden", FORBIDDEN, status=403)
     try:
-        release, tool = calls.made_through(call)
+        release, tool = stored_calls.find_release_and_tool(call)
     except Http404:
         raise DomainError("not_found", "its release shows the tool no more.", status=404) from None
     key_of_following = call_keys.key_of_step(call.pk, "granted")

@@ -11,10 +11,9 @@ from catalog.models import Call
 from core.postgresql.base import give_back
 from designer.exports import wire
 from designer.exports.document import ReleasedTool
-from execution.calls import events, invocation, queue
-from execution.calls.invocation import NoRoomError, NoRoomToFollowError
+from execution.calls import events, places, queue
 from execution.calls.masking import is_masked, masked_call
-from execution.calls.places import Holder
+from execution.calls.places import Holder, NoRoomError, NoRoomToFollowError
 from people.models import ApiKey
 from protocols.server import EventCondition
 from serving.calls import Answer, answer_of
@@ -55,7 +54,7 @@ def follow(
     `place` comes from `reserve_room`; the stream closes it. Without one, raises NoRoomToFollowError before
     the first event.
     """
-    with place or reserve_room(invocation.holder_of(call), NoRoomToFollowError) as room_stack:
+    with place or reserve_room(places.holder_of(call), NoRoomToFollowError) as room_stack:
         event_stream = _generate_events(
             call, tool, key, format_, after if _ID.fullmatch(after) else "", alive_every
         )
@@ -67,7 +66,7 @@ def reserve_room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> Exit
     call that is refused for lack of room is not sent. Raises NoRoomError.
     """
     stack = ExitStack()
-    stack.enter_context(invocation.room(holder, error))
+    stack.enter_context(places.room(holder, error))
     return stack
 
 

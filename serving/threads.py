@@ -15,8 +15,9 @@ from people.models import ApiKey, User
 from protocols.acp.document import thread_state_schema
 from protocols.base import Note, ThreadState
 from protocols.server import UnknownToolError
-from serving.calls import Answer, answer_of, released_version, runtime_of, tool_within
+from serving.calls import Answer, answer_of, released_version, runtime_of
 from serving.released_documents import sealed
+from serving.stored_calls import find_called_tool
 
 HIDDEN = Note("HIDDEN", "A designer hid outputs of this tool, so what its threads hold is not told.")
 SENSITIVE = Note(
@@ -71,7 +72,7 @@ def view_threads(threads_of_one_agent: Sequence[Thread]) -> list[ThreadView]:
     views = []
     for thread in threads_of_one_agent:
         release = releases.get(thread.release or 0) if thread.tool_id and thread.version else None
-        tool = tool_within(release, thread) if release else None
+        tool = find_called_tool(release, thread) if release else None
         schema = thread_state_schema(thread.version.decoded()) if tool and thread.version else None
         views.append(ThreadView(thread=thread, tool=tool, state_schema=schema))
     return views
@@ -93,7 +94,7 @@ def runs(thread: Thread, *, key: ApiKey, offset: int, limit: int, format_: str) 
     for call in page_calls:
         release, latest_call = releases.get(call.release or 0), latest[call.pk]
         latest_call.thread = thread
-        if release and (tool := tool_within(release, latest_call)):
+        if release and (tool := find_called_tool(release, latest_call)):
             runs_with_answers.append((call, answer_of(masking.masked_call(latest_call, key), tool, format_)))
     return runs_with_answers
 

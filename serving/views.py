@@ -35,8 +35,8 @@ from people.permissions import person, public, requires
 from protocols.server import Snippet
 from serving import programs as programs_of
 from serving import resumed_calls, threads
-from serving.calls import threads_of
 from serving.serve import SERVED
+from serving.stored_calls import threads_of
 
 PAGE_SIZE = 50
 KEY_LIFETIME = timedelta(days=90)

@@ -55,7 +55,7 @@ from designer.releases import channels, publishing, rehearsed, retiring
 from designer.translations import runs as translation_runs
 from designer.upgrades import binding_moves, upgrades
 from execution.activities import operations as activity_operations
-from execution.calls import cancellation, examples, masking, requesting
+from execution.calls import cancellation, continuing, examples, masking, requesting
 from execution.threads import configurations, threads
 from execution.user_grants import end_users, grants, providers, vault
 from execution.user_grants.end_users import OnBehalfOf
@@ -64,8 +64,9 @@ from people.audit import verify
 from people.models import ApiKey, AuditEntry, Role, User
 from people.sso import accounts
 from protocols.definition import Parts
-from serving import calls
-from serving.calls import Wish
+from serving import calls, stored_calls
+from serving.calls import CallRequest
+from serving.released_documents import sealed
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, wear_out
 from tests.factories import PASSWORD, make_user
@@ -374,7 +375,7 @@ def designers_work(bob: User, tool: Tool) -> None:
         result=ASKS,
         finished_at=timezone.now(),
     )
-    following = requesting.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
+    following = continuing.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
     cancellation.cancel(following, actor=bob)
     cancellation.remove(following, actor=bob)
     threads.remove(threads.create(None, actor=bob), actor=bob)
@@ -446,14 +447,14 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     key, _ = agent_keys.issue(bob, actor=bob, name="runtime", scopes=["runtime", "invoke"], agents=[agent])
     release = agent.releases.latest("number")
     asks = {"actor": bob, "key": key}
-    wish = Wish(tool="ask", arguments={"city": "Oslo"}, is_confirmed=True)
-    call_made = calls.run(release, wish, **asks)
+    call_request = CallRequest(tool="ask", arguments={"city": "Oslo"}, is_confirmed=True)
+    call_made = calls.run(release, call_request, **asks)
     Call.objects.filter(pk=call_made.call.pk).update(status="finished", outcome="needs_input", result=ASKS)
     calls.resume(Call.objects.get(pk=call_made.call.pk), release, call_made.tool, answers={"q": "it"}, **asks)
-    calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
+    stored_calls.record_refusal(key, actor=bob, agent="other", tool="theirs")
     place = binding_moves.create_environment(agent, actor=bob, name="prototype", is_default=True)
     binding_moves.bind(place, call_made.call.tool, actor=bob, activity=None)
-    latent = calls.run(release, wish, **asks)
+    latent = calls.run(release, call_request, **asks)
     calls.give_output(latent.call, release, latent.tool, output={"weather": "fair"}, format_="", **asks)
     binding_moves.unbind(place, call_made.call.tool, actor=bob)
     activity = activity_operations.create(actor=bob, name="Named", kind="mock", config={})
@@ -466,7 +467,7 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     agent_keys.change_environment(key, actor=bob, environment="")
     binding_moves.make_default(place, actor=bob, is_default=False)
     environments.remove(place, actor=bob)
-    acting = calls.run(release, replace(wish, on_behalf_of=OnBehalfOf("ada")), **asks)
+    acting = calls.run(release, replace(call_request, on_behalf_of=OnBehalfOf("ada")), **asks)
     end_users.remember(agent.pk, "ada")
     grant = grants.ask(EndUser.objects.get(), acting.call, "google", url="https://auth.example/")
     grants.ask(EndUser.objects.get(), acting.call, "google", url="https://auth.example/2")
@@ -474,9 +475,9 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     assert grants.settle(grant, GrantState.EXPIRED, "The user did not answer.")
     grants.forget(grant, actor=bob)
     (transfer,) = (
-        tool for tool in calls.visible_document(release).tools if tool.signature.kind == "transfer"
+        tool for tool in sealed(release).visible_document("").tools if tool.signature.kind == "transfer"
     )
-    calls.run(release, Wish(tool=transfer.signature.name), **asks)
+    calls.run(release, CallRequest(tool=transfer.signature.name), **asks)
 
 
 def a_judge_is_set_up(ada: User) -> None:

@@ -16,7 +16,7 @@ from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
 from catalog.review import inspector
 from core.outbound.errors import RefusedError
-from execution.calls import invocation, requesting
+from execution.calls import continuing, invocation, requesting
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import make_client, signed_in, wear_out
@@ -248,7 +248,7 @@ def test_address_to_check_a_permission_at_is_not_followed_when_the_call_goes_on(
     shop.beside = json_reply({"missing_requirements": {"authorization": [challenge]}}, status=400)
     assert call_everything(endpoint) == ["needs_authorization"]
     first = Call.objects.get()
-    following = requesting.continue_call(first, actor=first.requested_by, answers={})
+    following = continuing.continue_call(first, actor=first.requested_by, answers={})
     invocation.perform_due_calls()
     following.refresh_from_db()
     assert following.outcome == "needs_authorization"

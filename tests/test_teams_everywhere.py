@@ -36,7 +36,7 @@ from execution.user_grants import end_users, grants
 from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
 from serving import calls
-from serving.calls import Wish
+from serving.calls import CallRequest
 from tests.factories import make_tool, make_user
 from tests.test_roles import METHODS, routes
 from tests.test_roles import table as roles
@@ -180,8 +180,8 @@ def world(db) -> World:
     release = publishing.publish(agent, actor=insider, note=f"{MARK} release", channel="live")
     place = environments.create(agent, actor=insider, name=f"{MARK}-place")
     environments.bind(place, pin.tool, actor=insider, activity=None)
-    wish = Wish(tool=f"{MARK}_tool", arguments={"city": "Oslo"})
-    call_made = calls.run(release, wish, actor=insider, key=None)
+    call_request = CallRequest(tool=f"{MARK}_tool", arguments={"city": "Oslo"})
+    call_made = calls.run(release, call_request, actor=insider, key=None)
     end_users.remember(agent.pk, f"{MARK} user")
     grant = grants.ask(EndUser.objects.get(), call_made.call, f"{MARK}-provider")
     thread = Thread.objects.create(agent=agent.pk, release=1, tool=pin.tool, metadata={"of": MARK})

@@ -17,9 +17,8 @@ from designer.exports import transfers
 from designer.exports.document import ReleasedTool, ReleasedVersion
 from designer.releases import freshness
 from designer.releases.freshness import Decision, Offered
-from execution.calls import invocation
-from execution.calls.invocation import NoRoomError
-from execution.calls.places import Holder
+from execution.calls import places
+from execution.calls.places import Holder, NoRoomError
 
 _REVIEW_STATES: dict[FindingState | None, freshness.Review] = {
     None: "offered",
@@ -40,7 +39,7 @@ def read_fresh(released: ReleasedTool) -> Decision:
         return Decision(released, reason="withdrawn")
     try:
         # Counted among the calls, because it occupies a thread as they do.
-        with invocation.room(Holder(None, f"endpoint {tool.endpoint_id}")):
+        with places.room(Holder(None, f"endpoint {tool.endpoint_id}")):
             read_result = one_tool.fetch(tool)
     except NoRoomError:
         return Decision(released, reason="unreachable")

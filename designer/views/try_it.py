@@ -42,11 +42,12 @@ from designer.views.tools import asked_version, find_tool, header
 from execution.calls import (
     cancellation,
     checks,
+    continuing,
     events,
     examples,
-    invocation,
     latent,
     masking,
+    places,
     queue,
     requesting,
     results,
@@ -234,7 +235,7 @@ class _Followed:
     """Holds a place among the threads of the process until it is closed. Raises NoRoomError."""
 
     def __init__(self, call: Call) -> None:
-        self._room = invocation.room(invocation.holder_of(call))
+        self._room = places.room(places.holder_of(call))
         self._room.__enter__()
         self._call = call
         self._is_held = True
@@ -302,7 +303,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
             for question in [] if is_declined else questions:
                 form = question.form
                 answers[question.asked.id] = results.answer_of(form.signature, form.arguments) if form else {}
-            following = requesting.continue_call(
+            following = continuing.continue_call(
                 call_row, actor=person(request), answers=answers, call_id=_call_id(request)
             )
         except DomainError as error:

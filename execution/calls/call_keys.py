@@ -1,17 +1,26 @@
 """Keys of calls and of their threads. No caller chooses or computes one, so no team can block another's.
 
 A key is a keyed digest of an owner and of the name that identifies the call among the owner's. The id that a
-client has chosen is stored beside it (`Call.idempotency_key`).
+client has chosen is stored beside it (`Call.idempotency_key`). A key is stored longer than its call, so that
+nothing runs twice.
 """
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 
-from core import encryption
-from core.canonical_json import canonical
+from django.db.models.functions import Now
+
+from catalog.models import Call, CallId
+from core import encryption, portions
+from core.canonical_json import canonical, digest
+from core.errors import DomainError
 
 FIELD = "catalog.call.key"
 MAX_STORED_LENGTH = 255
+# Clients are promised a day (docs/exports.md). The additional hour allows for clocks that differ.
+ID_RETENTION = timedelta(hours=25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +89,52 @@ def earlier_key(call_id: ClientCallId, *, user: int, api_key: int | None) -> uui
     owner = str(api_key) if api_key else f"user {user}"
     name = f"run {text}" if part == "run" else f"{text} {part}" if part else text
     return uuid.uuid5(uuid.NAMESPACE_OID, f"{owner}/{name}")
+
+
+def knows_id(keys: Collection[uuid.UUID]) -> bool:
+    """Return whether a call was made with one of these keys in the last day, even if it is not stored."""
+    return CallId.objects.filter(key__in=keys).exists()
+
+
+def find_earlier(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
+    """Return the earlier call with this key. Raises DomainError if it differs or is not stored any more."""
+    keys, digest_now = [call.key, *([earlier_key] if earlier_key else [])], digest_of_request(call)
+    # The call's row may be deleted. Its id is stored longer, so that nothing runs twice. The id is read
+    # first: both are committed at once, so a process that reads the id of a running call also reads its row.
+    digests = dict(CallId.objects.filter(key__in=keys).values_list("key", "digest"))
+    existing = Call.objects.filter(key__in=keys, requested_by=call.requested_by, api_key=call.api_key).first()
+    if call.key in digests:
+        stored_digest = digests[call.key]
+    elif existing:
+        stored_digest = digest_of_request(existing)
+    elif earlier_key and digests.get(earlier_key) == digest_now:
+        # The digest includes the owner, so the id of another owner never matches.
+        stored_digest = digest_now
+    else:
+        return None
+    if stored_digest != digest_now:
+        raise DomainError("key_taken", "Another call was made with this id. Use a new one.", status=409)
+    if existing is None:
+        message = (
+            "This call was made before and is not sent again. Its result is not stored any more. "
+            "To run the tool once more, use a new id."
+        )
+        raise DomainError("call_forgotten", message, status=409)
+    return existing
+
+
+def digest_of_request(call: Call) -> str:
+    """Return a digest of the request and its user. Calls with the same digest are one call."""
+    facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
+    # Without these members, so that earlier calls keep their digests.
+    sub_agent = [call.sub_agent] if call.sub_agent else []
+    user = [{"on_behalf_of": call.on_behalf_of}] if call.on_behalf_of else []
+    thread = [{"thread": call.thread_id}] if call.thread_id else []
+    environment = [{"environment": call.environment}] if call.environment else []
+    optional_members = [*sub_agent, *user, *thread, *environment]
+    return digest([*(getattr(call, fact) for fact in facts), *optional_members])
+
+
+def forget_ids() -> bool:
+    """Delete ids that are too old to be repeated. Return whether more are left."""
+    return portions.delete(CallId.objects.filter(made_at__lt=Now() - ID_RETENTION))

@@ -1,11 +1,9 @@
 """Execution of calls. One process executes a call and sends it at most once.
 
 The process that received the request executes a call that a program waits for: it commits the row as claimed,
-and
-then sends. A worker executes a queued call; exactly one claims it by compare-and-set. Rows are created in
+and then sends. A worker executes a queued call; exactly one claims it by compare-and-set. Rows are created in
 execution/calls/requesting.py and given up in execution/calls/queue.py. execution/calls/results.py bounds the
-vendor's
-replies. docs/decisions/0010-calls.md has the reasons.
+vendor's replies. docs/decisions/0010-calls.md has the reasons.
 """
 
 import contextvars
@@ -14,8 +12,8 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import sleep
@@ -46,6 +44,7 @@ from execution.calls import (
     call_keys,
     cancellation,
     challenges,
+    continuing,
     events,
     queue,
     refused_calls,
@@ -56,7 +55,7 @@ from execution.calls import (
 )
 from execution.calls.checks import refuse_removed
 from execution.calls.lease import CallHeartbeat, Conversation, Unspoken, Watched, extend_lease
-from execution.calls.places import CallPlaces, Holder
+from execution.calls.places import NoRoomToFollowError, holder_for, holder_of, room
 from execution.calls.runtime import Runtime
 from execution.user_grants import context
 from execution.user_grants.context import NOTHING_SENT, MissingError
@@ -74,57 +73,40 @@ MAX_SESSION_BYTES = 16 * MIB  # including handshakes, retries and events of a st
 # Time for another process to store the outcome of a call that is waited for here.
 OUTCOME_GRACE_SECONDS = 3.0
 WRITE_RETRY_PAUSES = (0.5, 2.0, 5.0)  # seconds, for a short outage of the database
-ROOM_SECONDS = 1.0
 # A worker's task claims calls for this long.
 TASK_SECONDS = 60.0
 # Called before an activity acts. Each raises DomainError if it may not.
 BEFORE_ACTIVITIES: list[Callable[[Call, ActivityVersion], None]] = []
-_places = CallPlaces()
 
 
-class NoRoomError(DomainError):
-    retry_after = 1
-
-    def __init__(self, consequence: str = "Nothing was sent.") -> None:
-        message = f"Too many calls are running. {consequence} Try again in 1 second."
-        super().__init__("busy", message, status=503)
-
-
-class NoRoomToFollowError(NoRoomError):
-    """The same error for a client that asks about an earlier call."""
-
-    def __init__(self) -> None:
-        super().__init__("The call is still running, but its progress cannot be streamed right now.")
-
-
-def call_now(version: ToolVersion, **wish: Any) -> Call:
+def call_now(version: ToolVersion, **options: Any) -> Call:
     """Execute a call in this process and return it, or return the earlier call with the same `key`.
 
-    wish: the options of `requesting.request_call`, which raises the same errors.
+    options: the options of `requesting.request_call`, which raises the same errors.
     """
-    runtime: Runtime | None = wish.get("runtime")
+    runtime: Runtime | None = options.get("runtime")
     api_key = runtime.key.pk if runtime and runtime.key else None
-    with room(holder_for(wish["actor"].pk, runtime.agent if runtime else None, api_key)):
-        return _run_or_wait(requesting.request_call(version, is_claimed=True, **wish))
+    with room(holder_for(options["actor"].pk, runtime.agent if runtime else None, api_key)):
+        return _run_or_wait(requesting.request_call(version, is_claimed=True, **options))
 
 
-def continue_now(call: Call, **wish: Any) -> Call:
-    """Continue a call like `call_now`, with the options of `requesting.continue_call`."""
+def continue_now(call: Call, **options: Any) -> Call:
+    """Continue a call like `call_now`, with the options of `continuing.continue_call`."""
     with room(holder_of(call)):
-        return _run_or_wait(requesting.continue_call(call, is_claimed=True, **wish))
+        return _run_or_wait(continuing.continue_call(call, is_claimed=True, **options))
 
 
-def call_beside(version: ToolVersion, **wish: Any) -> Call:
+def call_beside(version: ToolVersion, **options: Any) -> Call:
     """Store a call, execute it in a thread of this process, and return its row to a caller that follows it.
 
-    The caller has a place of `room`. A thread starts sooner than a worker would. wish: as for `call_now`.
+    The caller has a place of `room`. A thread starts sooner than a worker would. options: as for `call_now`.
     """
-    return _run_in_thread(requesting.request_call(version, is_claimed=True, mode=Mode.STREAM, **wish))
+    return _run_in_thread(requesting.request_call(version, is_claimed=True, mode=Mode.STREAM, **options))
 
 
-def continue_beside(call: Call, **wish: Any) -> Call:
-    """Continue a call like `call_beside`, with the options of `requesting.continue_call`."""
-    return _run_in_thread(requesting.continue_call(call, is_claimed=True, mode=Mode.STREAM, **wish))
+def continue_beside(call: Call, **options: Any) -> Call:
+    """Continue a call like `call_beside`, with the options of `continuing.continue_call`."""
+    return _run_in_thread(continuing.continue_call(call, is_claimed=True, mode=Mode.STREAM, **options))
 
 
 def _run_in_thread(call: Call) -> Call:
@@ -141,31 +123,6 @@ def _run_and_close(call: Call) -> None:
         _run(call)
     finally:
         connection.close()
-
-
-@contextmanager
-def room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> Iterator[None]:
-    """Acquire one of the places for calls in this process. Raises `error` if there is none within a
-    second."""
-    # A slow vendor must not occupy all threads of a process.
-    with _places.place(holder, 0.0) as has_place:
-        if has_place:
-            yield
-            return
-    give_back()
-    with _places.place(holder, ROOM_SECONDS) as has_place:
-        if not has_place:
-            raise error
-        yield
-
-
-def holder_of(call: Call) -> Holder:
-    return holder_for(call.requested_by_id, call.agent, call.api_key_id)
-
-
-def holder_for(user: int | None, agent: int | None = None, api_key: int | None = None) -> Holder:
-    """Return the holder of a place: the API key, or the user without one, and the agent of the call."""
-    return Holder(agent, f"key {api_key}" if api_key else f"user {user}")
 
 
 def _run_or_wait(call: Call) -> Call:
@@ -447,7 +404,7 @@ def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping
     if parent.requested_by is None:
         raise DomainError("unknown_user", "The user who asked for this call was removed.", status=409)
     _count_step(parent)
-    step = requesting.continue_call(
+    step = continuing.continue_call(
         stopped,
         actor=parent.requested_by,
         answers=answers,

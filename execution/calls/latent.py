@@ -31,14 +31,14 @@ def output_outcome(outputs: dict[str, Any], *, by: Note = BY_MODEL) -> Outcome:
     return Outcome("ok", outputs=outputs, notes=[by])
 
 
-def request(version: ToolVersion, *, actor: User, output: Outcome | None = None, **wish: Any) -> Call:
+def request(version: ToolVersion, *, actor: User, output: Outcome | None = None, **options: Any) -> Call:
     """Store a call, or return the earlier call with the same `key`. With an `output` it has ended.
 
-    wish: the options of `requesting.request_call`, which raises the same errors. Raises DomainError if the
+    options: those of `requesting.request_call`, which raises the same errors. Raises DomainError if the
     call has
     another output already.
     """
-    call = requesting.request_call(version, actor=actor, ended=output or LATENT, **wish)
+    call = requesting.request_call(version, actor=actor, ended=output or LATENT, **options)
     invocation.tell_the_end(call)
     return answer(call, actor=actor, output=output) if output and call.outcome != "unknown" else call
 

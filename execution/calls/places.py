@@ -12,9 +12,14 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from catalog.models import Call
+from core.errors import DomainError
+from core.postgresql.base import give_back
+
 # The places that a holder may have for each one that stays free: a key up to three quarters of all places,
 # the keys of an agent together up to seven eighths.
 KEY_SHARE, AGENT_SHARE = 3, 7
+ROOM_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +77,46 @@ class CallPlaces:
 def _shares(holder: Holder) -> dict[Hashable, int]:
     # A user who tries a tool does so for no agent.
     return {holder: KEY_SHARE} if holder.agent is None else {holder: KEY_SHARE, holder.agent: AGENT_SHARE}
+
+
+_places = CallPlaces()
+
+
+class NoRoomError(DomainError):
+    retry_after = 1
+
+    def __init__(self, consequence: str = "Nothing was sent.") -> None:
+        message = f"Too many calls are running. {consequence} Try again in 1 second."
+        super().__init__("busy", message, status=503)
+
+
+class NoRoomToFollowError(NoRoomError):
+    """The same error for a client that asks about an earlier call."""
+
+    def __init__(self) -> None:
+        super().__init__("The call is still running, but its progress cannot be streamed right now.")
+
+
+@contextmanager
+def room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> Iterator[None]:
+    """Acquire one of the places for calls in this process. Raises `error` if there is none within a
+    second."""
+    # A slow vendor must not occupy all threads of a process.
+    with _places.place(holder, 0.0) as has_place:
+        if has_place:
+            yield
+            return
+    give_back()
+    with _places.place(holder, ROOM_SECONDS) as has_place:
+        if not has_place:
+            raise error
+        yield
+
+
+def holder_of(call: Call) -> Holder:
+    return holder_for(call.requested_by_id, call.agent, call.api_key_id)
+
+
+def holder_for(user: int | None, agent: int | None = None, api_key: int | None = None) -> Holder:
+    """Return the holder of a place: the API key, or the user without one, and the agent of the call."""
+    return Holder(agent, f"key {api_key}" if api_key else f"user {user}")

@@ -1,9 +1,9 @@
 """Requests for calls: validated, then stored as rows, before anything is sent.
 
 A queued call goes to a worker, in a message with only its id. A claimed call belongs to the process that
-created
-its row. execution/calls/checks.py decides what may run, execution/calls/queue.py manages the rows, and
-execution/calls/invocation.py executes them.
+created its row. execution/calls/checks.py decides what may run, execution/calls/queue.py manages the rows,
+execution/calls/continuing.py continues those that stopped to ask, and execution/calls/invocation.py executes
+them.
 """
 
 import logging
@@ -19,7 +19,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.models import ActivityVersion, Call, CallId, Thread, ToolVersion
+from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, CallStatus, Mode
 from catalog.models.findings import FindingState
 from catalog.notifications import callbacks
@@ -28,8 +28,6 @@ from catalog.notifications.models import SendingState
 from catalog.rules import retries
 from catalog.rules.retries import RetryTerms
 from catalog.tools import effective_texts
-from core import portions
-from core.canonical_json import canonical, digest
 from core.compiled_queries import PreparedInsert
 from core.db_errors import LOST, outage
 from core.errors import DomainError
@@ -40,7 +38,6 @@ from execution.calls.checks import ArgumentsError, ConfirmationError
 from execution.calls.lease import lease_of
 from execution.calls.runtime import USUAL, Runtime
 from execution.user_grants import end_users
-from execution.user_grants.context import USER
 from people import audit
 from people.models import ApiKey, User
 from protocols.base import Outcome
@@ -59,8 +56,6 @@ QUEUE_TIMEOUT = timedelta(seconds=30)
 MAX_CALLS_PER_TOOL = 500
 FORGET_EVERY = 50
 USERS_CALLS_AT_ONCE = 10  # without an API key
-# Clients are promised a day (docs/exports.md). The additional hour allows for clocks that differ.
-ID_RETENTION = timedelta(hours=25)
 
 
 class TooManyCallsError(DomainError):
@@ -120,7 +115,7 @@ def request_call(
     if callback:
         callbacks.check(callback)
     if parent:
-        runtime = _runtime_of(parent, version)
+        runtime = runtime_of_step(parent, version)
     terms = _check(
         version,
         arguments,
@@ -152,10 +147,10 @@ def request_call(
         call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
         ended = results.with_argument_notes(ended, version.decoded(), call.arguments)
         call.outcome, call.error_code, call.result = results.result_columns(ended, []).values()
-    return _store_or_unknown(call, lambda: _store(call, actor, runtime, key, call_id, is_claimed=is_claimed))
+    return store_or_unknown(call, lambda: store(call, actor, runtime, key, call_id, is_claimed=is_claimed))
 
 
-def _store_or_unknown(call: Call, write: Callable[[], Call]) -> Call:
+def store_or_unknown(call: Call, write: Callable[[], Call]) -> Call:
     """Return the result of `write`, or the call with an unknown outcome.
 
     The connection may have been lost after the commit, and a worker then executes the call.
@@ -207,93 +202,7 @@ def _check(
     return terms
 
 
-def continue_call(
-    call: Call,
-    *,
-    actor: User,
-    answers: Mapping[str, Any],
-    key: uuid.UUID | None = None,
-    call_id: ClientCallId | None = None,
-    api_key: ApiKey | None = None,
-    runtime: Runtime | None = None,
-    is_claimed: bool = False,
-    mode: Mode = Mode.WAIT,
-    mark: str = "",
-    parent: Call | None = None,
-) -> Call:
-    """Store a call that continues where `call` stopped to ask.
-
-    answers: by the id of the question. None declines, and CLOSED decides nothing. Questions without a schema
-    need
-    no answer. A call of a runtime is continued only in a runtime of the same agent. A call is continued once:
-    the
-    same answers return the first continuation, unless it had no effect. is_claimed: as for `request_call`.
-    parent: the call that continues the parent of a step.
-    """
-    result = call.decoded()
-    if parent:
-        runtime = _runtime_of(parent, call.version)
-    if call.agent != (runtime.agent if runtime else None):
-        message = "A runtime made this call. Continue it in that runtime."
-        raise DomainError("call_of_a_runtime", message, status=409)
-    if call.is_active or result.resume is None:
-        message = "This call cannot be continued. Run the tool again."
-        raise DomainError("nothing_to_continue", message, status=409)
-    checks.refuse_too_large(answers)
-    if call.activity_id is None:
-        checks.refuse_unfit(call.version, checks.review_states(call.version), runtime)
-    checks.refuse_answers(result.asks, answers)
-    following = Call(
-        tool=call.tool,
-        version=call.version,
-        api_key=api_key,
-        arguments=call.arguments,
-        reasoning=call.reasoning,
-        mark=mark,
-        continues=call,
-        answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
-        deadline_seconds=call.deadline_seconds,
-        mode=mode,
-        on_behalf_of=call.on_behalf_of,
-        retry=call.retry,
-        site=call.site,
-        thread=call.thread,
-        activity=call.activity,
-        environment=call.environment,
-        parent=parent,
-    )
-    if runtime and isinstance(name := following.answers.get(USER), str):
-        # The answer names the user, and is stored as if the call had named the user.
-        following.on_behalf_of = end_users.remember(runtime.agent, name)
-        del following.answers[USER]
-
-    def write() -> Call:
-        with transaction.atomic():
-            Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
-            if earlier := _find_continuation(call, following):
-                return earlier
-            return _store(following, actor, runtime, key, call_id, is_claimed=is_claimed)
-
-    return _store_or_unknown(following, write)
-
-
-def _find_continuation(call: Call, following: Call) -> Call | None:
-    """Return the existing continuation with the same answers. Raises DomainError for other answers."""
-    for earlier in call.continued_by.order_by("-pk"):
-        if call.resumes_when_granted:
-            if earlier.is_active or earlier.may_have_been_sent:
-                return earlier
-        elif earlier.is_active or earlier.has_used_its_answers:
-            new_answers = (canonical(following.answers), following.on_behalf_of)
-            if (canonical(earlier.answers), earlier.on_behalf_of) == new_answers:
-                return earlier
-            state = "is being continued" if earlier.is_active else "was continued"
-            message = f"This call {state} with other answers, as call {earlier.pk}. Read its result."
-            raise DomainError("already_continued", message, status=409)
-    return None
-
-
-def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
+def runtime_of_step(parent: Call, version: ToolVersion) -> Runtime | None:
     """Return the runtime of a step, which has the agent, the key and the user of its parent."""
     if parent.agent is None or parent.release is None:
         return None
@@ -309,7 +218,7 @@ def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
     )
 
 
-def _store(
+def store(
     call: Call,
     actor: User,
     runtime: Runtime | None,
@@ -343,14 +252,14 @@ def _store(
         call.idempotency_key = call_id.stored_text
     if key:
         call.key, call.has_id = key, True
-        if earlier := _find_earlier(call, earlier_key):
+        if earlier := call_keys.find_earlier(call, earlier_key):
             return earlier
     if is_claimed:
         call.status, call.is_ours = CallStatus.RUNNING, True
     try:
         _insert_call(call, actor, why=runtime.why if runtime else "")
     except IntegrityError:
-        if earlier := _find_earlier(call, earlier_key):
+        if earlier := call_keys.find_earlier(call, earlier_key):
             return earlier
         raise
     # The wake may have changed the row already.
@@ -384,7 +293,7 @@ def _insert_call(call: Call, actor: User, *, why: str) -> None:
             lock,
             _insert().statement(call, [call.is_ours, first_lease, *conditions]),
             audit_statement,
-            *([(_KEEP_ID, [call.key, _digest(call), call.pk])] if call.has_id else []),
+            *([(_KEEP_ID, [call.key, call_keys.digest_of_request(call), call.pk])] if call.has_id else []),
         )
         if not _insert().take(call, inserted):
             if call.parent_id:
@@ -452,50 +361,6 @@ def _insert() -> PreparedInsert:
     )
 
 
-def knows_id(keys: Collection[uuid.UUID]) -> bool:
-    """Return whether a call was made with one of these keys in the last day, even if it is not stored."""
-    return CallId.objects.filter(key__in=keys).exists()
-
-
-def _find_earlier(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
-    """Return the earlier call with this key. Raises DomainError if it differs or is not stored any more."""
-    keys, digest_now = [call.key, *([earlier_key] if earlier_key else [])], _digest(call)
-    # The call's row may be deleted. Its id is stored longer, so that nothing runs twice. The id is read
-    # first: both are committed at once, so a process that reads the id of a running call also reads its row.
-    digests = dict(CallId.objects.filter(key__in=keys).values_list("key", "digest"))
-    existing = Call.objects.filter(key__in=keys, requested_by=call.requested_by, api_key=call.api_key).first()
-    if call.key in digests:
-        stored_digest = digests[call.key]
-    elif existing:
-        stored_digest = _digest(existing)
-    elif earlier_key and digests.get(earlier_key) == digest_now:
-        # The digest includes the owner, so the id of another owner never matches.
-        stored_digest = digest_now
-    else:
-        return None
-    if stored_digest != digest_now:
-        raise DomainError("key_taken", "Another call was made with this id. Use a new one.", status=409)
-    if existing is None:
-        message = (
-            "This call was made before and is not sent again. Its result is not stored any more. "
-            "To run the tool once more, use a new id."
-        )
-        raise DomainError("call_forgotten", message, status=409)
-    return existing
-
-
-def _digest(call: Call) -> str:
-    """Return a digest of the request and its user. Calls with the same digest are one call."""
-    facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
-    # Without these members, so that earlier calls keep their digests.
-    sub_agent = [call.sub_agent] if call.sub_agent else []
-    user = [{"on_behalf_of": call.on_behalf_of}] if call.on_behalf_of else []
-    thread = [{"thread": call.thread_id}] if call.thread_id else []
-    environment = [{"environment": call.environment}] if call.environment else []
-    optional_members = [*sub_agent, *user, *thread, *environment]
-    return digest([*(getattr(call, fact) for fact in facts), *optional_members])
-
-
 def _forget_old(call: Call) -> int:
     """Delete old calls of the tool, after every FORGET_EVERY calls. Return their number."""
     if call.pk % FORGET_EVERY:
@@ -509,8 +374,3 @@ def _forget_old(call: Call) -> int:
         .first()
     )
     return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
-
-
-def forget_ids() -> bool:
-    """Delete ids that are too old to be repeated. Return whether more are left."""
-    return portions.delete(CallId.objects.filter(made_at__lt=Now() - ID_RETENTION))

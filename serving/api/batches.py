@@ -34,14 +34,14 @@ from people.models import ApiKey, Role, Scope
 from people.permissions import key_of, person
 from people.throttling import is_within_limit
 from protocols.server import CONFIRM_HEADER, USER_HEADER, ThrottledError, UnknownToolError
-from serving import batches, calls
+from serving import batches, stored_calls
 from serving.api.call_documents import (
     FORMAT_PARAMETER,
     MAX_NAME_LENGTH,
     MAX_REASONING_LENGTH,
     RuntimeCallInput,
     RuntimeCallOutput,
-    build_wish,
+    build_call_request,
     document_of,
     requested_format,
 )
@@ -248,11 +248,11 @@ class ReleaseCalls(GenericAPIView[Release]):
         results = []
         for index, call in enumerate(parsed):
             if isinstance(call, BatchCall):
-                answer, wish = next(answers), call.wish
-                calls_back = wish.callback is not None
+                answer, call_request = next(answers), call.call_request
+                calls_back = call_request.callback is not None
                 if isinstance(answer, UnknownToolError):
-                    _record_unknown(request, slug, wish.tool)
-                surface = f"{wish.sub_agent}/invoke" if wish.sub_agent else "invoke"
+                    _record_unknown(request, slug, call_request.tool)
+                surface = f"{call_request.sub_agent}/invoke" if call_request.sub_agent else "invoke"
                 receipts.record_served(key, release, surface=surface, name=number)
             else:
                 answer, calls_back = call, False
@@ -337,7 +337,9 @@ def _build_call(
             raise DomainError("invalid", UNFIT, fields={"mode": message})
         sub_agent = options.get("agent", "")
         sub_agent = "" if sub_agent == slug else sub_agent
-        wish = build_wish(options, request, tool=options["tool"], sub_agent=sub_agent, format_=format_)
+        call_request = build_call_request(
+            options, request, tool=options["tool"], sub_agent=sub_agent, format_=format_
+        )
     except DomainError as error:
         return error
     name = request.headers.get("Idempotency-Key", "").strip()
@@ -345,22 +347,22 @@ def _build_call(
         message = f"An Idempotency-Key has at most {MAX_NAME_LENGTH} characters."
         return DomainError("invalid", message, fields={"Idempotency-Key": message})
     key = key_of(request)
-    if name and wish.call_id is None:
-        wish = replace(wish, call_id=client_call_id(name, call_keys.batch_part(index)))
+    if name and call_request.call_id is None:
+        call_request = replace(call_request, call_id=client_call_id(name, call_keys.batch_part(index)))
 
     def admit() -> None:
         # The request itself counts as the first call.
         if index and not is_within_limit("invoke", request.user.pk, key.pk if key else None, time.time()):
             raise ThrottledError(rate_limits.seconds_left(time.time()))
 
-    return BatchCall(wish=wish, admit=admit)
+    return BatchCall(call_request=call_request, admit=admit)
 
 
 def _record_unknown(request: Request, slug: str, tool: str) -> None:
     # As for a single call: the key gets the same answer as for a tool that does not exist.
     key = key_of(request)
     if isinstance(key, ApiKey) and Scope.INVOKE in key.scopes:
-        calls.note_refusal(key, actor=person(request), agent=slug, tool=tool)
+        stored_calls.record_refusal(key, actor=person(request), agent=slug, tool=tool)
 
 
 def _result_document(

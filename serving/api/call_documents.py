@@ -31,7 +31,7 @@ from execution.calls import requesting
 from execution.calls.call_keys import client_call_id
 from execution.user_grants.end_users import OnBehalfOf
 from protocols.base import MAX_USER_LENGTH
-from serving.calls import Answer, Wish
+from serving.calls import Answer, CallRequest
 
 MAX_REASONING_LENGTH = 2000
 MAX_NAME_LENGTH = 255
@@ -194,16 +194,16 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     )
 
 
-def build_wish(
+def build_call_request(
     options: dict[str, Any], request: Request, *, tool: str, sub_agent: str, format_: str | None = None
-) -> Wish:
+) -> CallRequest:
     """Build the request of a call. Raises DomainError for two ids, and for an unknown format."""
     ids = {client_call_id(str(options[name])) for name in ("idempotency_key", "id") if options.get(name)}
     if len(ids) > 1:
         raise invalid(idempotency_key="Give this or “id”; the two name different calls.")
     user = options.get("on_behalf_of")
     on_behalf_of = OnBehalfOf(user["id"], options.get("resume_when_granted", False)) if user else None
-    return Wish(
+    return CallRequest(
         tool=tool,
         sub_agent=sub_agent,
         arguments=options.get("arguments", {}),

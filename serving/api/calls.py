@@ -13,12 +13,12 @@ from core.serializers import Input
 from designer.api.agents import chosen_agent
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
-from execution.calls import call_keys, invocation, masking, requesting
+from execution.calls import call_keys, invocation, masking
 from execution.calls.call_keys import ClientCallId, client_call_id
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import RUNTIME_SCOPES, Role
 from people.permissions import key_of, person
-from serving import calls
+from serving import calls, stored_calls
 from serving.api.call_documents import (
     FORMAT_PARAMETER,
     MAX_NAME_LENGTH,
@@ -34,7 +34,7 @@ MAX_WAIT = 60  # seconds, which proxies let a request take
 def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
     """Return a call that a runtime sent; `slug` is its agent's if the address contains it, else ""."""
     call = get_object_or_404(_visible_calls(request, slug), pk=pk)
-    return call, *calls.made_through(call)
+    return call, *stored_calls.find_release_and_tool(call)
 
 
 def _visible_calls(request: Request, slug: str = "") -> QuerySet[Call]:
@@ -85,13 +85,15 @@ class RuntimeCalls(ListAPIView[Call]):
             # Only the caller's own ids are reported.
             ids = [ClientCallId(call_id.text, part) for part in _PARTS]
             actor, key = person(request), key_of(request)
-            if requesting.knows_id([row for id_ in ids for row in calls.keys_of(id_, actor=actor, key=key)]):
+            if call_keys.knows_id(
+                [row for id_ in ids for row in stored_calls.keys_of_caller(id_, actor=actor, key=key)]
+            ):
                 message = "A call was made with this id, and what came of it is not stored any more."
                 raise DomainError("call_forgotten", message, status=409)
         return self.get_paginated_response(
             [
                 answer_document(calls.answer_of(call, tool, format_), release, request)
-                for call, release, tool in calls.with_their_releases(
+                for call, release, tool in stored_calls.with_releases_and_tools(
                     masking.masked_calls(page, key_of(request))
                 )
             ]

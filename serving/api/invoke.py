@@ -13,19 +13,19 @@ from designer.api.asked_releases import NUMBER, found_release
 from designer.api.release_agents import SUB
 from designer.models import Release
 from designer.releases import receipts
-from execution.calls import invocation
+from execution.calls import places
 from people.api.generics import GenericAPIView
 from people.models import Role, Scope
 from people.permissions import key_of, person
 from protocols.server import EVENT_STREAM, JSON, UnknownToolError
-from serving import calls, streams
+from serving import calls, stored_calls, streams
 from serving.api.call_documents import (
     FORMAT_PARAMETER,
     MAX_NAME_LENGTH,
     RuntimeCallInput,
     RuntimeCallOutput,
+    build_call_request,
     build_response,
-    build_wish,
 )
 from serving.api.call_events import AnyAccept, event_stream
 
@@ -91,16 +91,16 @@ class ReleaseInvoke(GenericAPIView[Release]):
         actor, key = person(request), key_of(request)
         try:
             release = found_release(request, slug, number)
-            holder = invocation.holder_for(actor.pk, release.agent_id, key.pk if key else None)
+            holder = places.holder_for(actor.pk, release.agent_id, key.pk if key else None)
             with streams.reserve_room(holder) if options.get("mode") == Mode.STREAM else ExitStack() as place:
-                wish = build_wish(options, request, tool=name, sub_agent=sub)
-                answer = calls.run(release, wish, actor=actor, key=key)
+                call_request = build_call_request(options, request, tool=name, sub_agent=sub)
+                answer = calls.run(release, call_request, actor=actor, key=key)
                 room_stack = place.pop_all()
         except (Http404, UnknownToolError) as error:
             # A key that requests another agent's tools is recorded, and gets the same answer as for an agent
             # that does not exist.
             if key and Scope.INVOKE in key.scopes:
-                calls.note_refusal(key, actor=actor, agent=slug, tool=name)
+                stored_calls.record_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
         with room_stack:
             receipts.record_served(key, release, surface=f"{sub}/invoke" if sub else "invoke", name=number)

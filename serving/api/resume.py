@@ -11,7 +11,7 @@ from core.public_url import public_url
 from designer.api.asked_releases import tell_if_retired
 from designer.releases import receipts
 from execution.api.calls import ResumeInput
-from execution.calls import invocation
+from execution.calls import places
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -60,9 +60,7 @@ class AgentCallResume(GenericAPIView[Call]):
         # A call that was begun in a retired release may be finished there; headers notify the caller.
         tell_if_retired(request, release, hands_out=False)
         with (
-            streams.reserve_room(invocation.holder_of(call_row))
-            if mode == Mode.STREAM
-            else ExitStack() as place
+            streams.reserve_room(places.holder_of(call_row)) if mode == Mode.STREAM else ExitStack() as place
         ):
             answer = calls.resume(
                 call_row,

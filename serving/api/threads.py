@@ -23,7 +23,7 @@ from people.models import ApiKey, Role, Scope
 from people.permissions import key_of, person
 from protocols.base import MAX_HISTORY, ThreadState
 from protocols.server import UnknownToolError
-from serving import calls, threads
+from serving import stored_calls, threads
 from serving.api.invoke import NAME
 from serving.threads import ThreadView
 
@@ -126,7 +126,7 @@ def _document(thread: Thread, key: ApiKey | None) -> dict[str, Any]:
 
 
 def _visible_threads(request: Request, slug: str) -> QuerySet[Thread]:
-    return calls.threads_of(chosen_agent(request, slug).pk, key_of(request))
+    return stored_calls.threads_of(chosen_agent(request, slug).pk, key_of(request))
 
 
 @extend_schema(tags=["threads"])
@@ -164,7 +164,7 @@ class ReleaseThreads(GenericAPIView[Release]):
             )
         except (Http404, UnknownToolError) as error:
             if key and Scope.INVOKE in key.scopes:
-                calls.note_refusal(key, actor=actor, agent=slug, tool=name)
+                stored_calls.record_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
         return Response(ThreadOutput(_document(thread, key)).data, status=201)
 

@@ -28,10 +28,11 @@ from protocols.acp.server.release import Abilities, RunRequest, ServedAgent, Ser
 from protocols.acp.server.runs import MAX_MARK_LENGTH
 from protocols.base import ThreadState
 from serving import streams, threads
-from serving.calls import Answer, Wish, made_with, runtime_of, threads_of
+from serving.calls import Answer, CallRequest, runtime_of
 from serving.released_documents import sealed
 from serving.serve import acp_abilities
 from serving.serve.base import FollowedCall, ServedRelease, on_behalf_of
+from serving.stored_calls import find_calls_with_ids, threads_of
 
 FORMAT = exported.FORMAT.name
 
@@ -75,7 +76,7 @@ class ACPRelease(ServedRelease):
             elif call_id is None or self._made_with(call_id) is None:
                 raise Http404
         recipient = Recipient(request.webhook, run_of=request.agent.agent_id) if request.webhook else None
-        wish = Wish(
+        call_request = CallRequest(
             tool=request.tool_name,
             arguments=request.arguments,
             format_=FORMAT,
@@ -89,7 +90,7 @@ class ACPRelease(ServedRelease):
             mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
             side=CallerSide(has_left=request.has_left),
         )
-        return self._run_of(self.send(wish))
+        return self._run_of(self.send(call_request))
 
     def find_run(self, mark: str) -> ServedRun | None:
         call_id = _id_of_marked(mark)
@@ -224,7 +225,9 @@ class ACPRelease(ServedRelease):
 
     def _made_with(self, call_id: ClientCallId) -> Call | None:
         """Return this key's call with the id that its client chose."""
-        return made_with([call_id], self.calls(), actor=self.caller.user, key=self.caller.key).first()
+        return find_calls_with_ids(
+            [call_id], self.calls(), actor=self.caller.user, key=self.caller.key
+        ).first()
 
     def _newest(self, call: uuid.UUID, thread: uuid.UUID | None = None) -> Call:
         """Return the newest continuation of this key's call, or the call itself. It has to be on `thread` if

@@ -21,7 +21,7 @@ from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.wire import output_of_all
 from designer.models import Release
 from designer.releases import publishing
-from execution.calls import invocation
+from execution.calls import invocation, places
 from execution.calls.call_keys import ClientCallId, client_call_id
 from execution.calls.masking import masked_call
 from execution.calls.places import Holder
@@ -42,8 +42,8 @@ from protocols.server import (
     ToolCallResult,
     UnknownToolError,
 )
-from serving import calls, streams
-from serving.calls import Answer, Wish
+from serving import calls, stored_calls, streams
+from serving.calls import Answer, CallRequest
 from serving.released_documents import derived, sealed, wires
 from serving.streams import CallStream
 
@@ -122,11 +122,11 @@ class ServedRelease:
     @property
     def holder(self) -> Holder:
         """Return the owner of the rooms that followed calls occupy."""
-        return invocation.holder_for(self.caller.user.pk, self.release.agent_id, self.caller.key.pk)
+        return places.holder_for(self.caller.user.pk, self.release.agent_id, self.caller.key.pk)
 
     def visible_document(self) -> ReleaseDocument:
         """Return what a model sees: tools, with transfers among them, and procedures."""
-        document = calls.visible_document(self.release, self.sub_agent)
+        document = sealed(self.release).visible_document(self.sub_agent)
         if document is None:
             raise Http404
         return document
@@ -160,7 +160,7 @@ class ServedRelease:
 
     def run(self, request: ToolCallRequest) -> ToolCallResult:
         """Run a tool. Raises DomainError if no call was sent."""
-        wish = Wish(
+        call_request = CallRequest(
             tool=request.tool_name,
             arguments=request.arguments,
             format_=self.format_name,
@@ -173,18 +173,18 @@ class ServedRelease:
             is_of_context=request.is_context,
             side=CallerSide(has_left=request.has_left, questions=request.questions),
         )
-        return self.result_of(self.send(wish))
+        return self.result_of(self.send(call_request))
 
-    def send(self, wish: Wish) -> Answer:
+    def send(self, call_request: CallRequest) -> Answer:
         """Run a tool as `serving.calls.run` does. Raises DomainError if the key may list tools but not run
         them.
         """
         self.spend_a_call()
-        wish = replace(wish, sub_agent=self.sub_agent, site=self.site)
+        call_request = replace(call_request, sub_agent=self.sub_agent, site=self.site)
         try:
-            answer = calls.run(self.release, wish, actor=self.caller.user, key=self.caller.key)
+            answer = calls.run(self.release, call_request, actor=self.caller.user, key=self.caller.key)
         except UnknownToolError:
-            self.report_unknown_tool(wish.tool)
+            self.report_unknown_tool(call_request.tool)
             raise
         if answer.call and answer.call.removed_at:
             message = "The call with this id was deleted, and is not sent again. Choose a new id."
@@ -293,7 +293,7 @@ class ServedRelease:
 
     def own_call(self, call: uuid.UUID | int) -> tuple[Call, Release, ReleasedTool]:
         row = get_object_or_404(self.calls(), **{"pk" if isinstance(call, int) else "key": call})
-        return row, *calls.made_through(row)
+        return row, *stored_calls.find_release_and_tool(row)
 
     def spend_a_call(self) -> None:
         """Raises DomainError if the key may not run tools, and ThrottledError."""
@@ -343,4 +343,4 @@ def note_refusal(caller: Caller, *, agent: str, tool: str) -> None:
     # A key that requests another agent's tools is recorded, and gets the same answer as for an agent that
     # does not exist.
     if Scope.INVOKE in caller.key.scopes:
-        calls.note_refusal(caller.key, actor=caller.user, agent=agent, tool=tool)
+        stored_calls.record_refusal(caller.key, actor=caller.user, agent=agent, tool=tool)

@@ -23,7 +23,7 @@ from designer.exports import document as release_document
 from designer.models import Receipt, Release
 from designer.pins import pins, tunings
 from designer.releases import publishing, retiring
-from execution.calls import invocation, queue, requesting
+from execution.calls import invocation, places, queue, requesting
 from execution.calls.places import CallPlaces, Holder
 from execution.calls.requesting import TooManyCallsError
 from execution.tasks import forget_call_ids
@@ -31,7 +31,7 @@ from people import api_keys, teams, users
 from people.models import ApiKey, AuditEntry, Role
 from protocols.signature import AllowedValue, Annotations
 from serving import calls
-from serving.calls import Wish
+from serving.calls import CallRequest
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 
@@ -388,9 +388,9 @@ def test_a_tool_whose_version_is_not_the_released_one_does_not_run(owner, vendor
             changed_document.decode(),
             release_document.digest(changed_document),
         )
-        wish = Wish(tool="sky", arguments={"Zip_code": "0150"})
+        call_request = CallRequest(tool="sky", arguments={"Zip_code": "0150"})
         with pytest.raises(DomainError, match="not the one that was released") as refused:
-            calls.run(release, wish, actor=owner, key=None)
+            calls.run(release, call_request, actor=owner, key=None)
         assert (refused.value.code, refused.value.status) == ("release_damaged", 409)
     assert Call.objects.count() == 0
 
@@ -623,7 +623,7 @@ def test_a_call_is_made_by_the_process_that_was_asked(owner, vendor, desk, monke
 def test_a_process_that_makes_as_many_calls_as_it_may_says_so(owner, vendor, desk, monkeypatch):
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
     monkeypatch.setattr(invocation, "_places", CallPlaces(1))
-    with invocation.room(Holder(None, "another")):
+    with places.room(Holder(None, "another")):
         busy = runtime(owner, desk[0]).post(url(), GIVEN)
     assert (busy.status_code, busy.json()["code"], busy.headers["Retry-After"]) == (503, "busy", "1")
     assert (vendor.requests, Call.objects.count()) == ([], 0)
@@ -641,7 +641,7 @@ def test_calls_that_hang_leave_places_for_another_agent(owner, vendor, desk, mon
     key = ApiKey.objects.latest("pk").pk
     with ExitStack() as rooms:
         for _ in range(6):
-            rooms.enter_context(invocation.room(invocation.holder_for(owner.pk, agent.pk, key)))
+            rooms.enter_context(places.room(places.holder_for(owner.pk, agent.pk, key)))
         assert hanging.post(url(), GIVEN).json()["code"] == "busy"
         answer = runtime(owner, other).post(url(slug="other"), GIVEN)
     assert answer.status_code == 200, answer.json()

@@ -18,7 +18,7 @@ from people.models import ApiKey, AuditEntry, Role
 from protocols.definition import Parts
 from protocols.signature import Annotations
 from serving import calls
-from serving.calls import Wish
+from serving.calls import CallRequest
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply
 from tests.serving.test_calls import GIVEN, desk, owner, runtime, url, vendor
@@ -183,9 +183,9 @@ def test_an_environment_that_is_removed_while_a_call_begins_runs_nothing(owner, 
     assert (refused.status_code, refused.json()["code"]) == (409, "environment_is_default")
     environments.make_default(environment, actor=owner, is_default=False)
     assert designer("delete", f"{PLACES}test/").status_code == 204
-    wish = Wish(tool="sky", arguments=GIVEN["arguments"], environment="test")
+    call_request = CallRequest(tool="sky", arguments=GIVEN["arguments"], environment="test")
     with pytest.raises(DomainError, match="removed meanwhile") as fault:
-        calls.run(release, wish, actor=owner, key=None)
+        calls.run(release, call_request, actor=owner, key=None)
     assert fault.value.code == "unknown_environment"
     assert vendor.requests == []
 

@@ -17,7 +17,7 @@ from execution.calls import call_keys
 from execution.calls.call_keys import ClientCallId
 from people import teams
 from people.models import ApiKey, Role
-from serving.calls import made_with
+from serving.stored_calls import find_calls_with_ids
 from tests.factories import make_parameter, make_user
 from tests.hostile_vendor import HostileVendor
 from tests.serving.doors import DOORS, Ask
@@ -164,9 +164,13 @@ def test_a_key_of_a_call_cannot_be_computed_from_its_id(two_teams):
         assert answer["idempotency_key"] == call.idempotency_key == call_id
         guesses = {uuid.uuid5(uuid.NAMESPACE_OID, f"{ada.key.pk}/{call_id}"), uuid.uuid5(call.key, call_id)}
         assert call.key not in {*guesses, uuid.UUID(client_id)}
-        own_calls = made_with([ClientCallId(call_id)], Call.objects.all(), actor=ada.key.user, key=ada.key)
+        own_calls = find_calls_with_ids(
+            [ClientCallId(call_id)], Call.objects.all(), actor=ada.key.user, key=ada.key
+        )
         assert own_calls.get() == call
-        of_bob = made_with([ClientCallId(call_id)], Call.objects.all(), actor=bob.key.user, key=bob.key)
+        of_bob = find_calls_with_ids(
+            [ClientCallId(call_id)], Call.objects.all(), actor=bob.key.user, key=bob.key
+        )
         assert not of_bob.exists()
 
 

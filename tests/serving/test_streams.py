@@ -10,7 +10,7 @@ from django.test import Client
 from catalog.models import Call, Tool
 from designer.pins import tunings
 from designer.releases import publishing
-from execution.calls import events, invocation, remote_runs
+from execution.calls import events, invocation, places, remote_runs
 from execution.calls.places import CallPlaces, Holder
 from execution.tasks import perform_call
 from people import teams
@@ -208,7 +208,7 @@ def test_a_call_that_cannot_be_followed_is_not_made(client, monkeypatch):
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
     monkeypatch.setattr(invocation, "_places", CallPlaces(1))
     another = Holder(None, "another")
-    with invocation.room(another):
+    with places.room(another):
         refused = client.post(url(), STREAM)
         assert (refused.status_code, refused["Retry-After"]) == (503, "1")
         assert Call.objects.count() == 0
@@ -218,5 +218,5 @@ def test_a_call_that_cannot_be_followed_is_not_made(client, monkeypatch):
     followed.close()
     # A request that is refused or answered at once releases its place.
     assert client.post(url(), STREAM | {"arguments": {"none": 1}}).json()["outcome"] == "invalid_arguments"
-    with invocation.room(another):
+    with places.room(another):
         pass

@@ -4,7 +4,7 @@ import pytest
 
 from catalog.models import Call
 from core.errors import DomainError
-from execution.calls import invocation, requesting
+from execution.calls import continuing, invocation, requesting
 from execution.calls.checks import ArgumentsError
 from people.models import AuditEntry, Role
 from protocols.signature import Annotations
@@ -36,7 +36,7 @@ def test_an_answer_goes_on_with_the_same_call():
         call = run(vendor.url)
         assert (call.outcome, [ask.id for ask in call.decoded().asks]) == ("needs_authorization", ["user_id"])
         following = performed(
-            requesting.continue_call(
+            continuing.continue_call(
                 call, actor=make_user(Role.DESIGNER), answers={"user_id": "ada@example.com"}
             )
         )
@@ -53,8 +53,8 @@ def test_leave_given_elsewhere_needs_no_answer():
         call = run(vendor.url)
         (ask,) = call.decoded().asks
         assert (ask.id, ask.url) == ("google", "https://auth.example/go")
-        still = performed(requesting.continue_call(call, actor=make_user(Role.DESIGNER), answers={}))
-        over = performed(requesting.continue_call(still, actor=make_user(Role.DESIGNER), answers={}))
+        still = performed(continuing.continue_call(call, actor=make_user(Role.DESIGNER), answers={}))
+        over = performed(continuing.continue_call(still, actor=make_user(Role.DESIGNER), answers={}))
 
     assert (still.outcome, over.outcome) == ("needs_authorization", "ok")
 
@@ -67,7 +67,7 @@ def test_answers_are_checked_before_anything_is_sent(answers, fields):
     with HostileVendor(NEEDS_USER) as vendor:
         call = run(vendor.url)
         with pytest.raises(ArgumentsError) as refused:
-            requesting.continue_call(call, actor=make_user(Role.DESIGNER), answers=answers)
+            continuing.continue_call(call, actor=make_user(Role.DESIGNER), answers=answers)
 
     assert refused.value.fields.keys() == fields
     assert len(vendor.requests) == 1
@@ -78,7 +78,7 @@ def test_a_finished_call_has_nothing_to_continue():
         call = run(vendor.url)
 
     with pytest.raises(DomainError, match="cannot be continued"):
-        requesting.continue_call(call, actor=make_user(Role.DESIGNER), answers={})
+        continuing.continue_call(call, actor=make_user(Role.DESIGNER), answers={})
 
 
 def test_a_repetition_of_a_safe_tool_is_the_same_call_to_its_vendor():

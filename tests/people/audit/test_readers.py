@@ -9,7 +9,7 @@ from catalog.notifications.models import Event
 from designer.agents import agent_keys, agents
 from people import api_keys, audit, teams
 from people.models import ApiKey, AuditEntry, Role, Scope
-from serving import calls
+from serving import stored_calls
 from tests.factories import make_user
 from tests.pages import text_of
 
@@ -41,7 +41,7 @@ def test_a_refused_call_is_told_to_the_keys_owner_and_to_administrators(cast):
     key, _ = api_keys.issue(
         cast["outside"], actor=cast["outside"], name="Runner", scopes=[Scope.INVOKE], is_narrowed=True
     )
-    calls.note_refusal(key, actor=cast["outside"], agent="zebra-desk", tool="zebra_tool")
+    stored_calls.record_refusal(key, actor=cast["outside"], agent="zebra-desk", tool="zebra_tool")
     entry = AuditEntry.objects.get(action="refuse call")
     third = make_user(Role.VIEWER, username="third")
 

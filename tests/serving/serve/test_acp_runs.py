@@ -12,7 +12,7 @@ from catalog.models import Call
 from catalog.models.calls import Asked, Result
 from catalog.notifications import callbacks
 from catalog.notifications.models import Callback
-from execution.calls import invocation
+from execution.calls import invocation, places
 from execution.calls.places import CallPlaces, Holder
 from execution.tasks import perform_call
 from tests.catalog.notifications.receivers import receiver
@@ -125,7 +125,7 @@ def test_a_run_that_cannot_be_followed_is_not_begun(client, vendor, monkeypatch)
     monkeypatch.setattr(invocation, "_places", CallPlaces(1))
     monkeypatch.setattr("protocols.acp.server.runs.WAIT_SECONDS", 0.01)
     payload = {"webhook": "https://listener.example/", "metadata": {"call_id": "one"}}
-    with invocation.room(Holder(None, "another")):
+    with places.room(Holder(None, "another")):
         for path, more in (("/runs/stream", {}), ("/runs/wait", payload)):
             refused = begin_run(client, path, **more)
             assert (refused.status_code, type(refused.json())) == (503, str)
@@ -133,10 +133,10 @@ def test_a_run_that_cannot_be_followed_is_not_begun(client, vendor, monkeypatch)
     waited = begin_run(client, "/runs/wait", **payload)  # in the only place there is
     run = waited.json()["run"]["run_id"]
     assert waited["Pegboard-Callback-Secret"].startswith("whsec_")
-    with invocation.room(Holder(None, "another")):
+    with places.room(Holder(None, "another")):
         for path in ("wait", "stream"):
             busy = client.get(f"{ROOT}/runs/{run}/{path}")
             assert (busy.status_code, type(busy.json())) == (503, str)
     begin_run(client, "/runs/stream").close()
-    with invocation.room(Holder(None, "another")):
+    with places.room(Holder(None, "another")):
         assert Call.objects.count() == 2
