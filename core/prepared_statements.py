@@ -122,6 +122,7 @@ class _Prepared:
     """The names of the statements that one connection has prepared, by their texts and types."""
 
     def __init__(self, line: psycopg.Connection[Any]) -> None:
+        self.session = session_of(line)
         # Caches how each type is encoded and decoded.
         self._transformer = Transformer(_Adapted(line))
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
@@ -194,6 +195,8 @@ def _conversation(
     except _OUTDATED_PLAN as error:
         if isinstance(error, _SHARED_SESSION):
             mark_as_pooled(line)
+            # The names are those of another session.
+            vars(line).pop("pegboard_prepared", None)
         if libpq.transaction_status == TransactionStatus.IDLE:
             # All statements were one transaction, which was rolled back.
             return (yield from _exchange(line, statements))
@@ -203,10 +206,11 @@ def _conversation(
 
 
 def _exchange(line: psycopg.Connection[Any], requests: Sequence[tuple[str, Values]]) -> PQGen[list[Rows]]:
-    libpq, session = line.pgconn, session_of(line)
+    libpq = line.pgconn
     prepared: _Prepared | None = vars(line).get("pegboard_prepared")
     if prepared is None:
         prepared = vars(line)["pegboard_prepared"] = _Prepared(line)
+    session = prepared.session
     is_idle = libpq.transaction_status == TransactionStatus.IDLE
     if session.is_pooled:
         prepared.forget_all()

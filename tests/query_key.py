@@ -1,4 +1,4 @@
-from core.outbound.outgoing import Carried
+from core.outbound.request import Carried
 
 
 class QueryKey:

@@ -31,8 +31,8 @@ from core.outbound.challenges import scope_asked, wants_more_scope
 from core.outbound.connection_pool import KeptFor
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
-from core.outbound.outgoing import Carried, apply_headers
 from core.outbound.policy import AddressSource, Door, origin_of, policy_for
+from core.outbound.request import Carried, apply_headers
 from core.outbound.session import Follower, Session
 from people import audit
 

@@ -37,6 +37,12 @@ class Mode(models.TextChoices):
 
 
 ACTIVE_CALLS = [CallStatus.QUEUED, CallStatus.RUNNING]
+MAX_CALLER_NAME_LENGTH = 150
+
+
+def caller_name(actor: User, key: ApiKey | None) -> str:
+    """Return the name of the user who sends a call, with that of the API key."""
+    return (f"{actor}, key {key.name}" if key else str(actor))[:MAX_CALLER_NAME_LENGTH]
 
 
 class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -169,7 +175,7 @@ class Call(models.Model):
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
-    requested_name = models.CharField(max_length=150)
+    requested_name = models.CharField(max_length=MAX_CALLER_NAME_LENGTH)
     api_key = models.ForeignKey(
         ApiKey, db_column="token_id", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )

@@ -9,7 +9,7 @@ import functools
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
@@ -162,7 +162,7 @@ class CheckedUrl:
     """A URL with a valid form.
 
     host: lower case, without brackets. path: without its last slash. query: part of every request; without
-    "?".
+    "?". authority: host and port, as in the Host header. origin: scheme and authority. text: the whole URL.
     """
 
     scheme: str
@@ -170,15 +170,18 @@ class CheckedUrl:
     port: int
     path: str
     query: str = ""
+    authority: str = field(init=False, compare=False)
+    origin: str = field(init=False, compare=False)
+    text: str = field(init=False, compare=False)
 
-    @property
-    def authority(self) -> str:
+    def __post_init__(self) -> None:
+        # Every request of a session uses them.
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
-
-    @property
-    def origin(self) -> str:
-        return f"{self.scheme}://{self.authority}"
+        authority = host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        origin = f"{self.scheme}://{authority}"
+        object.__setattr__(self, "authority", authority)
+        object.__setattr__(self, "origin", origin)
+        object.__setattr__(self, "text", origin + self.path + (f"?{self.query}" if self.query else ""))
 
     @property
     def may_be_public(self) -> bool:
@@ -186,7 +189,7 @@ class CheckedUrl:
         return self.scheme == "https" and ("." in self.host or ":" in self.host)
 
     def __str__(self) -> str:
-        return self.origin + self.path + (f"?{self.query}" if self.query else "")
+        return self.text
 
 
 # Narrower than RFC 3986: parsers disagree about user names, zones, escapes in the host and a query right

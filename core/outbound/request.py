@@ -1,18 +1,24 @@
-"""An HTTP request, and methods that build one for anything that can send it."""
+"""An HTTP request, methods that build one for anything that can send it, and the request as it is sent, to
+which a credential adds what proves who sends it.
+"""
 
 import json as jsonlib
+import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from typing import Protocol as Interface
 from urllib.parse import quote, urlencode
 
-from core.outbound.errors import RefusedError
+from core.outbound.errors import RefusedError, printable
 from core.outbound.listening import Listening
 from core.outbound.reply import Reply
 
 # Returns whether the bytes so far suffice, for streams that stay open.
 IsEnough = Callable[[bytes], bool]
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +130,71 @@ def _encode(document: object) -> bytes:
         return jsonlib.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     except ValueError as exc:
         raise RefusedError("NUMBER", "The request contains a number that JSON cannot represent.") from exc
+
+
+@dataclass(slots=True)
+class OutgoingRequest:
+    """A request as it is sent.
+
+    authority: host and port, as in the Host header. target: path and query, escaped.
+    secrets: texts that the credential added, which no reply may repeat.
+    """
+
+    method: str
+    authority: str
+    target: str
+    headers: MutableMapping[str, str]
+    content: bytes | None
+    secrets: list[str] = field(default_factory=list, repr=False)
+
+    def set_header(self, name: str, value: str, *, is_secret: bool = True) -> None:
+        """Set a header. Of a secret value the last word is the secret, as in `Bearer abc`."""
+        check_header(name, value)
+        self.headers[name] = value
+        if is_secret and value:
+            self.secrets.append(value.split()[-1])
+
+    def add_parameter(self, name: str, value: str) -> None:
+        """Add a secret parameter to the address on the wire. No stored address contains it."""
+        separator = "&" if "?" in self.target else "?"
+        self.target += f"{separator}{quote(name, safe='')}={quote(value, safe='')}"
+        self.secrets += [value, quote(value, safe="")]
+
+
+# Adds the proof of a credential to a request.
+Apply = Callable[[OutgoingRequest], None]
+
+
+class Carried(NamedTuple):
+    """The additions of a credential to requests now. secrets: all its texts that a reply must not contain."""
+
+    apply: Apply
+    secrets: Sequence[str]
+
+
+class SessionCredential(Interface):
+    """The credential of a session, which may change while the session is open."""
+
+    def current(self) -> Carried: ...
+
+    def answered(self, status: int, challenge: str) -> bool:
+        """Report the status of a reply, or 0 for none. Return True if the vendor requires a new token and
+        there is one.
+
+        challenge: the WWW-Authenticate header of the reply.
+        """
+        ...
+
+
+def apply_headers(headers: Mapping[str, str], request: OutgoingRequest) -> None:
+    for name, value in headers.items():
+        request.set_header(name, value, is_secret=False)
+
+
+def check_header(name: str, value: str) -> None:
+    """Raise RefusedError for a header that HTTP does not allow. The error does not repeat the value, which
+    may be secret."""
+    if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        raise RefusedError(
+            "HEADER", f"The header {printable(name)} contains a character that HTTP does not allow."
+        )

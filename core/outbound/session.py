@@ -19,7 +19,6 @@ from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
-from typing import Protocol as Interface
 from urllib.parse import unquote
 
 from urllib3 import HTTPHeaderDict
@@ -35,15 +34,23 @@ from core.outbound.errors import (
     printable,
 )
 from core.outbound.exchange import Exchange, glimpse, recorded, with_rest
-from core.outbound.incoming import Incoming
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
 from core.outbound.listening import Listening, Together
 from core.outbound.open_reply import OpenReplies, OpenReply
-from core.outbound.outgoing import Apply, Carried, OutgoingRequest, apply_headers, check_header
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
-from core.outbound.request import IsEnough, Request, RequestMethods
-from core.outbound.response import read_body, with_converted_errors
+from core.outbound.request import (
+    Apply,
+    Carried,
+    IsEnough,
+    OutgoingRequest,
+    Request,
+    RequestMethods,
+    SessionCredential,
+    apply_headers,
+    check_header,
+)
+from core.outbound.response import Incoming, read_body, with_converted_errors
 from core.outbound.rest import Line, Rest
 from core.outbound.secret_echo import SecretScanner
 from core.outbound.sockets import ClientCertificate
@@ -60,20 +67,6 @@ Turns = Callable[[float, float], AbstractContextManager[None]]
 Follower = Callable[[Mapping[str, Any]], None]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 AGENT = "Pegboard"
-
-
-class SessionCredential(Interface):
-    """The credential of a session, which may change while the session is open."""
-
-    def current(self) -> Carried: ...
-
-    def answered(self, status: int, challenge: str) -> bool:
-        """Report the status of a reply, or 0 for none. Return True if the vendor requires a new token and
-        there is one.
-
-        challenge: the WWW-Authenticate header of the reply.
-        """
-        ...
 
 
 def no_turns(patience: float, longest: float) -> AbstractContextManager[None]:
@@ -157,7 +150,7 @@ class Session(RequestMethods):
     def _speak_to(self, url: CheckedUrl) -> None:
         origin, authorization, credential, certificate = self._authorized
         is_authorized = url.origin == origin
-        self.root, self._url = str(url), url
+        self.root, self._url = url.text, url
         self._apply: Apply | None = None
         if is_authorized and authorization:
             self._apply = partial(apply_headers, authorization)

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
-from catalog.models.calls import ACTIVE_CALLS, CallStatus, Mode
+from catalog.models.calls import ACTIVE_CALLS, CallStatus, Mode, caller_name
 from catalog.models.findings import FindingState
 from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
@@ -232,7 +232,7 @@ def store(
         call.runtime = runtime
         call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
         call.sub_agent = runtime.sub_agent
-        call.requested_name = runtime.called_by(actor)
+        call.requested_name = caller_name(actor, runtime.key)
         call.site = runtime.site or call.site
         if acting := runtime.on_behalf_of:
             # Tools that an activity calls may need the user.

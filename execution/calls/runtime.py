@@ -4,10 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from execution.user_grants.end_users import OnBehalfOf
-from people.models import ApiKey, User
+from people.models import ApiKey
 from protocols.base import QUESTIONS
-
-MAX_NAME_LENGTH = 150
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +41,3 @@ class Runtime:
     on_behalf_of: OnBehalfOf | None = None
     site: str = ""
     side: CallerSide = USUAL
-
-    def called_by(self, actor: User) -> str:
-        return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:MAX_NAME_LENGTH]

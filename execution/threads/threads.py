@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import Call, Thread, ToolVersion
-from catalog.models.calls import ACTIVE_CALLS
+from catalog.models.calls import ACTIVE_CALLS, caller_name
 from catalog.models.threads import ThreadStatus
 from core.canonical_json import canonical
 from core.errors import DomainError
@@ -73,7 +73,7 @@ def create(
     thread.requested_by, thread.requested_name, thread.api_key = actor, str(actor), api_key
     if runtime:
         thread.agent, thread.release, thread.api_key = runtime.agent, runtime.release, runtime.key
-        thread.sub_agent, thread.requested_name = runtime.sub_agent, runtime.called_by(actor)
+        thread.sub_agent, thread.requested_name = runtime.sub_agent, caller_name(actor, runtime.key)
     if len(canonical(thread.metadata)) > MAX_ARGUMENTS_BYTES:
         message = f"The metadata are larger than {MAX_ARGUMENTS_BYTES // 1024} kB."
         raise DomainError("too_large", message, fields={"metadata": message})

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, quote
 from django.utils.translation import gettext_lazy as _
 
 from catalog.credentials.kinds.base import Detail, Kind
-from core.outbound.outgoing import OutgoingRequest
+from core.outbound.request import OutgoingRequest
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _PLACE = "[a-z0-9-]{1,64}"

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from core.errors import invalid
-from core.outbound.outgoing import OutgoingRequest
+from core.outbound.request import OutgoingRequest
 from core.outbound.sockets import ClientCertificate
 
 TOO_LONG = gettext_lazy("Give up to 200 characters on one line.")

@@ -3,7 +3,7 @@ import base64
 from django.utils.translation import gettext_lazy as _
 
 from catalog.credentials.kinds.base import Detail, Kind
-from core.outbound.outgoing import OutgoingRequest
+from core.outbound.request import OutgoingRequest
 
 
 class Password(Kind):

@@ -1,7 +1,7 @@
 from django.utils.translation import gettext_lazy as _
 
 from catalog.credentials.kinds.base import Detail, Kind
-from core.outbound.outgoing import OutgoingRequest
+from core.outbound.request import OutgoingRequest
 
 _SET_BY_HTTP = "host|content-length|transfer-encoding|connection|content-type|cookie"
 

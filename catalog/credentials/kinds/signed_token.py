@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from catalog.credentials.kinds.base import Detail, Kind
-from core.outbound.outgoing import OutgoingRequest
+from core.outbound.request import OutgoingRequest
 
 MAX_LIFE_SECONDS = 900
 DEFAULT_LIFE_SECONDS = 600

@@ -8,7 +8,7 @@ from catalog.credentials import sessions
 from catalog.credentials.kinds.aws_signature import AwsSignature
 from core.errors import DomainError
 from core.outbound.errors import RefusedError
-from core.outbound.outgoing import OutgoingRequest
+from core.outbound.request import OutgoingRequest
 from people.models import Role
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, json_reply, reply

@@ -22,7 +22,7 @@ from catalog.vendors import operations as vendor_operations
 from core.encryption import Secret
 from core.errors import DomainError
 from core.outbound.errors import RefusedError
-from core.outbound.outgoing import OutgoingRequest
+from core.outbound.request import OutgoingRequest
 from people.models import Role
 from tests.factories import make_endpoint, make_user
 from tests.hostile_vendor import HostileVendor, raw, reply
