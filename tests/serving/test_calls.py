@@ -30,7 +30,7 @@ from execution.tasks import forget_call_ids
 from people import api_keys, teams, users
 from people.models import ApiKey, AuditEntry, Role
 from protocols.signature import AllowedValue, Annotations
-from serving import calls
+from serving import calls, stored_calls
 from serving.calls import CallRequest
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
@@ -220,7 +220,7 @@ def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner,
 
 
 def test_key_that_asks_for_ever_other_things_does_not_fill_the_trail(owner, desk, monkeypatch):
-    monkeypatch.setattr(calls, "MAX_REFUSALS_PER_INTERVAL", 3)
+    monkeypatch.setattr(stored_calls, "MAX_REFUSALS_PER_INTERVAL", 3)
     client = runtime(owner, desk[0])
     status_codes = [client.post(url(name=f"theirs-{number}"), GIVEN).status_code for number in range(5)]
     assert status_codes == [404] * 5
@@ -621,8 +621,8 @@ def test_a_call_is_made_by_the_process_that_was_asked(owner, vendor, desk, monke
 
 
 def test_a_process_that_makes_as_many_calls_as_it_may_says_so(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
-    monkeypatch.setattr(invocation, "_places", CallPlaces(1))
+    monkeypatch.setattr(places, "ROOM_SECONDS", 0.01)
+    monkeypatch.setattr(places, "_places", CallPlaces(1))
     with places.room(Holder(None, "another")):
         busy = runtime(owner, desk[0]).post(url(), GIVEN)
     assert (busy.status_code, busy.json()["code"], busy.headers["Retry-After"]) == (503, "busy", "1")
@@ -631,8 +631,8 @@ def test_a_process_that_makes_as_many_calls_as_it_may_says_so(owner, vendor, des
 
 
 def test_calls_that_hang_leave_places_for_another_agent(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
-    monkeypatch.setattr(invocation, "_places", CallPlaces(8))
+    monkeypatch.setattr(places, "ROOM_SECONDS", 0.01)
+    monkeypatch.setattr(places, "_places", CallPlaces(8))
     agent, _ = desk
     other = agents.create_agent(actor=owner, name="Other", slug="other")
     pins.pin_tool(other, actor=owner, tool=agent.pins.get().tool, alias="sky")

@@ -25,7 +25,7 @@ from designer.agents import agents
 from designer.models import Pin, Retirement
 from designer.pins import pins, tunings
 from designer.releases import publishing, retiring
-from execution.calls import invocation
+from execution.calls import invocation, places
 from execution.calls.places import CallPlaces
 from execution.user_grants import providers
 from people import api_keys, users
@@ -342,8 +342,8 @@ def no_requests_left(world: World) -> None:
 
 
 def process_without_room(world: World) -> None:
-    world.patch.setattr(invocation, "_places", CallPlaces(0))
-    world.patch.setattr(invocation, "ROOM_SECONDS", 0.01)
+    world.patch.setattr(places, "_places", CallPlaces(0))
+    world.patch.setattr(places, "ROOM_SECONDS", 0.01)
 
 
 def openapi() -> dict[str, Any]:

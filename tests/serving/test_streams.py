@@ -10,7 +10,7 @@ from django.test import Client
 from catalog.models import Call, Tool
 from designer.pins import tunings
 from designer.releases import publishing
-from execution.calls import events, invocation, places, remote_runs
+from execution.calls import events, places, remote_runs
 from execution.calls.places import CallPlaces, Holder
 from execution.tasks import perform_call
 from people import teams
@@ -205,8 +205,8 @@ def test_a_call_that_is_tried_is_followed_on_its_page(client, owner, runs):
 
 
 def test_a_call_that_cannot_be_followed_is_not_made(client, monkeypatch):
-    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
-    monkeypatch.setattr(invocation, "_places", CallPlaces(1))
+    monkeypatch.setattr(places, "ROOM_SECONDS", 0.01)
+    monkeypatch.setattr(places, "_places", CallPlaces(1))
     another = Holder(None, "another")
     with places.room(another):
         refused = client.post(url(), STREAM)

@@ -12,7 +12,7 @@ from catalog.models import Call
 from catalog.models.calls import Asked, Result
 from catalog.notifications import callbacks
 from catalog.notifications.models import Callback
-from execution.calls import invocation, places
+from execution.calls import places
 from execution.calls.places import CallPlaces, Holder
 from execution.tasks import perform_call
 from tests.catalog.notifications.receivers import receiver
@@ -121,8 +121,8 @@ def test_the_end_of_a_run_is_posted_to_its_webhook(client, vendor, monkeypatch):
 
 
 def test_a_run_that_cannot_be_followed_is_not_begun(client, vendor, monkeypatch):
-    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
-    monkeypatch.setattr(invocation, "_places", CallPlaces(1))
+    monkeypatch.setattr(places, "ROOM_SECONDS", 0.01)
+    monkeypatch.setattr(places, "_places", CallPlaces(1))
     monkeypatch.setattr("protocols.acp.server.runs.WAIT_SECONDS", 0.01)
     payload = {"webhook": "https://listener.example/", "metadata": {"call_id": "one"}}
     with places.room(Holder(None, "another")):

@@ -12,7 +12,7 @@ from catalog.models.circuit import ToolCircuit
 from designer.agents import agents
 from designer.models import Agent
 from designer.releases import publishing
-from execution.calls import invocation
+from execution.calls import invocation, places
 from execution.calls.places import CallPlaces
 from serving import streams
 from serving.serve.mcp.shared_state import SLOTS
@@ -238,8 +238,8 @@ def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
 
 
 def test_a_stream_that_asks_has_no_follower_s_place_meanwhile(client, vendor, monkeypatch):
-    monkeypatch.setattr(invocation, "_places", CallPlaces(1))
-    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.1)
+    monkeypatch.setattr(places, "_places", CallPlaces(1))
+    monkeypatch.setattr(places, "ROOM_SECONDS", 0.1)
     vendor.script = asks
     _, messages = followed_and_answered(client)
     *_, end = messages
