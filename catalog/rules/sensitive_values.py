@@ -77,6 +77,24 @@ def _mask(value: Any, marked: Collection[tuple[str, ...]]) -> Any:
     return {name: _mask(item, below[name]) if below[name] else item for name, item in value.items()}
 
 
+def has_mask(value: Any) -> bool:
+    """Return whether a mask is in place of the value or a part of it."""
+    if isinstance(value, dict | list):
+        return any(map(has_mask, value.values() if isinstance(value, dict) else value))
+    return bool(value == MASK)
+
+
+def mask_part(value: Any, steps: tuple[str, ...], marked: Collection[str]) -> Any:
+    """Return the part of a document at this path, masked. marked: pointers into the whole document.
+
+    value: None if the document has no such part.
+    """
+    paths = [pointers.split(pointer) for pointer in marked]
+    if value is not None and any(steps[: len(path)] == path for path in paths):
+        return MASK
+    return _mask(value, [path[len(steps) :] for path in paths if path[: len(steps)] == steps])
+
+
 def restore(value: Any, stored: Any) -> Any:
     """Return a written value with the stored one in place of each mask: a mask means "unchanged".
 

@@ -18,7 +18,7 @@ from designer.environments import mocks
 from designer.environments.mocks import CallFilter, MockedTool
 from designer.models import Pin
 from designer.pins import pinned_signatures
-from execution.activities.config_masking import masked_mock
+from execution.activities.config_masking import masked_config
 from execution.activities.mocks import answers, assertions, situations
 from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.assertions import ASSERTIONS, Assertion
@@ -234,7 +234,7 @@ def chosen_mock(request: Request, slug: str, name: str) -> MockedTool:
 
 def described(mocked: MockedTool) -> dict[str, Any]:
     version = mocked.activity.current if mocked.activity else None
-    config = masked_mock(mocked.pin.tool_id, mocked.config)
+    config = masked_config("mock", mocked.config, mocked.pin.tool_id)
     return {
         "tool": mocked.pin.name,
         "pin": mocked.pin.pk,

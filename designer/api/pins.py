@@ -22,6 +22,7 @@ from designer.api.agents import chosen_agent
 from designer.models import Agent, Pin, PinQuerySet
 from designer.models.pins import PinMode
 from designer.pins import pins
+from designer.pins.masking import masked_signature
 from designer.pins.pinned_signatures import effective_of, misfits_of, pinned_items, retry_of, stale_of
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
@@ -158,7 +159,7 @@ class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_effective(self, pin: Pin) -> Any:
-        return effective.as_document(effective_of(pin))
+        return effective.as_document(masked_signature(pin.tool_id, effective_of(pin)))
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_misfits(self, pin: Pin) -> list[str]:

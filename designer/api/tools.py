@@ -18,6 +18,7 @@ from core.errors import invalid
 from designer.agents import agent_vendors, vendor_usage
 from designer.models import Agent, Pin
 from designer.pins import pinned_signatures, tool_use
+from designer.pins.masking import masked_signature
 from designer.signatures.effective import as_document
 from people.api.generics import GenericAPIView
 from people.permissions import key_of, person
@@ -148,7 +149,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_effective(self, tool: Tool) -> Any:
         signature = pinned_signatures.effective_of_tool(tool)
-        return as_document(signature) if signature else None
+        return as_document(masked_signature(tool.pk, signature)) if signature else None
 
     @extend_schema_field(VersionRow(many=True))
     def get_versions(self, tool: Tool) -> Any:

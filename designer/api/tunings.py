@@ -240,7 +240,7 @@ def _changed(
 def _answer(tuning: Tuning | None, target: Pin | Tool) -> Response:
     version = target.version if isinstance(target, Pin) else target.current
     signature = version.decoded() if version and tuning else None
-    document = tunings.facts(tuning) | {
+    document = tunings.masked_facts(target, tunings.facts(tuning)) | {
         "updated_by": str(tuning.updated_by) if tuning and tuning.updated_by else None,
         "updated_at": tuning.updated_at if tuning else None,
         "stale": tunings.stale_of(tuning, signature) if signature else [],

@@ -26,7 +26,7 @@ from designer.models import Agent, Pin, Procedure, Transfer
 from designer.models.budgets import MAX_TOKENS
 from designer.models.pins import PinMode
 from designer.models.rehearsals import MAX_SENTENCES
-from designer.pins import pinned_signatures, pins, tunings
+from designer.pins import masking, pinned_signatures, pins, tunings
 from designer.procedures import editing, references, vocabulary
 from designer.rehearsals import plans
 from designer.signatures import model_names
@@ -51,6 +51,7 @@ CODES = (
     "version_missing",
     "tool_refused",
     "words_refused",
+    "preset_masked",
 )
 
 Text = Annotated[str, msgspec.Meta(max_length=60_000)]
@@ -239,7 +240,9 @@ def _file_pin(pin: Pin) -> FiledPin:
         # The import finds the version by its digest; one label may mean different texts in two installations.
         digest=pin.version.digest,
         # All layers are merged, because another installation has its own texts and configurations.
-        tuning=merged(pinned_signatures.words_about(pin.tool), pinned_signatures.agent_words(pin)),
+        tuning=masking.masked_words(
+            pin.tool_id, merged(pinned_signatures.words_about(pin.tool), pinned_signatures.agent_words(pin))
+        ),
         retry=msgspec.convert(pin.retry, FiledRetry),
         mode="fresh" if pin.mode == PinMode.FRESH else "cached",
         definition=endpoint.speak().write(pin.version.decoded(), pin.tool.tool_id, pin.version.label)
@@ -435,9 +438,14 @@ class _Import:
             yield "tool_refused", f"“{name}”: {error.message}"
             return
         # After the pin: tuned texts that do not fit are left out, and the pin remains.
-        if entry.tuning != NOTHING:
+        tuning, masked_inputs = masking.without_masks(entry.tuning)
+        for masked_input in masked_inputs:
+            input_name = printable(masked_input, MAX_QUOTE_LENGTH)
+            message = f"The preset of “{input_name}” of “{name}” is masked in the file. Enter it here."
+            yield "preset_masked", message
+        if tuning != NOTHING:
             try:
-                tunings.tune(pin, actor=self.actor, **msgspec.to_builtins(entry.tuning))
+                tunings.tune(pin, actor=self.actor, **msgspec.to_builtins(tuning))
             except DomainError as error:
                 message = (
                     f"The tuned text of “{name}” does not fit, so the vendor's text applies: {error.message}"

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_noop
 from msgspec import UNSET
 
 from catalog.models import ToolVersion
+from catalog.rules.sensitive_values import MASK
 from core.errors import DomainError
 from designer.pins.tunings import MAX_TITLE_LENGTH
 from designer.signatures import model_names
@@ -102,7 +103,10 @@ class ParameterRow:
 
 
 class WordsForm(OperationForm):
-    """below: the tuned texts for all agents, if this form edits those of one agent."""
+    """words, below: as people see them; a masked preset that is sent back stands for the stored one.
+
+    below: the tuned texts for all agents, if this form edits those of one agent.
+    """
 
     version = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -287,8 +291,10 @@ class WordsForm(OperationForm):
         }
         for name, path in self.paths.items():
             entered = self.cleaned_data[name]
-            if name not in self.data and path[-1] != "hidden":
-                # The page was opened before this field existed, so its text is kept.
+            # The page was opened before this field existed, so its text is kept.
+            is_missing = name not in self.data and path[-1] != "hidden"
+            # A masked preset equals the masked one below, whatever their values.
+            if is_missing or (path[-1] == "preset" and entered == self.initial[name]):
                 tuned |= {path: self.own[path]} if path in self.own else {}
             # An empty name restores the vendor's name.
             elif path[-1] == "name" and not entered:
@@ -352,7 +358,9 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
         return forms.CharField(strip=False, required=False, label=label)
     # A value from another version remains a choice.
     if now and now not in dict(offered):
-        offered.append((now, _("{value} (not accepted by this version)").format(value=now)))
+        is_masked = now == MASK
+        other = now if is_masked else _("{value} (not accepted by this version)").format(value=now)
+        offered.append((now, other))
     wrong = _("“{name}” takes one of: {choices}.").format(
         name=parameter.name, choices=", ".join((value for value, _ in offered))
     )

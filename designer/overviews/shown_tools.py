@@ -19,7 +19,7 @@ from designer.exports.base import ALL_TYPES, CarriedTools, Format, FormatLimits,
 from designer.exports.origins import Origin, OriginTexts, Span
 from designer.exports.parts import ToolPart
 from designer.models import Agent, Pin
-from designer.pins import pinned_signatures, token_budget
+from designer.pins import masking, pinned_signatures, token_budget
 from designer.pins.savings import Saving, find_savings
 from designer.releases import composition, publishing
 from designer.signatures.effective import Effective
@@ -81,7 +81,8 @@ class FormatBudget:
 class ShownTool:
     """tool: what a model sees, before a format writes it.
 
-    text: the exact bytes of the tool in the export, empty if the format cannot carry it.
+    text: the exact bytes of the tool in the export, apart from sensitive presets, which are masked. Empty if
+        the format cannot carry it.
     """
 
     format: Format
@@ -153,7 +154,10 @@ def shown_tool(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTo
     text_spans: list[Span] = []
     saving_list: list[Saving] = []
     if pin.name in names and format_.places is not None:
-        tool_object = parts.tools_in(document_text, format_.places)[names.index(pin.name)]
+        masked = masking.masked_tool(checked.fitting, pin.name)
+        tool = next(row.signature for row in masked.tools if row.signature.name == pin.name)
+        written = document_text if masked == checked.fitting else format_.write(masked)
+        tool_object = parts.tools_in(written, format_.places)[names.index(pin.name)]
         wire = format_.wire(tool)
         text, text_parts = msgspec.json.encode(tool_object), parts.parts(tool_object, format_.places, wire)
         signature = pin.version.decoded()

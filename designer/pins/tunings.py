@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from msgspec import UNSET
@@ -20,7 +20,7 @@ from core.errors import DomainError
 from core.outbound.errors import printable
 from designer.agents.agents import locked
 from designer.models import Pin, Tuning
-from designer.pins import token_budget
+from designer.pins import masking, token_budget
 from designer.signatures import model_names
 from designer.signatures.effective import effective, misfits
 from designer.signatures.words import (
@@ -35,7 +35,6 @@ from designer.signatures.words import (
     stale,
 )
 from designer.texts import why_not
-from execution.calls.masking import masked_arguments
 from people import audit
 from people.audit import edit_conflicts
 from people.models import AuditEntry, User
@@ -74,6 +73,7 @@ def tune(
 ) -> Tuning | None:
     """Replace the tuning of `target`. Returns None if nothing differs from the layer below.
 
+    A masked preset stays as it is. Raises DomainError if there is none now.
     expected: the state that the editor started from (people/audit/edit_conflicts.py).
     """
     target, version = _locked(target)
@@ -81,7 +81,7 @@ def tune(
     values = {
         "title": title,
         "description": description,
-        "parameters": parameters or {},
+        "parameters": _restore_presets(parameters or {}, old),
         "outputs": outputs or {},
         "effects": effects or {},
     }
@@ -107,6 +107,7 @@ def tune(
 def parse_words(target: Pin, given: Mapping[str, Any]) -> Words:
     """Return the words that `tune` would store for these members, without storing them. Raises as it does."""
     values = {"title": None, "description": None, "parameters": {}, "outputs": {}, "effects": {}, **given}
+    values["parameters"] = _restore_presets(values["parameters"], tuning_of(target))
     return _parse_and_check(target.version.decoded(), values, _lower_layer(target))
 
 
@@ -139,7 +140,7 @@ def restore(
     if change is None or change.pk != entry:
         message = _("There is no such change of these words. Their history lists them all.")
         raise DomainError("no_such_entry", message, status=404)
-    texts["parameters"] = restore_masked(texts["parameters"], facts(old)["parameters"])
+    texts["parameters"] = _restore_presets(texts["parameters"], old)
     tool = target.tool if isinstance(target, Pin) else target
     versions_by_name = (row for row in tool.versions.all() if row.name == texts["against"])
     # An entry from before versions had names matches none; then the current version counts.
@@ -194,7 +195,7 @@ def copy_tuning(tuning: Tuning, pin: Pin, *, actor: User, why: str) -> None:
     """Copy the texts to a pin of the same version that has none yet."""
     texts = {name: getattr(tuning, name) for name in (*MEMBERS, "replaced")}
     new = Tuning.objects.create(pin=pin, against=tuning.against, updated_by=actor, **texts)
-    after = _masked_facts(pin.tool_id, facts(new))
+    after = masked_facts(pin, facts(new))
     audit.record(actor, "tune", pin, before=facts(None), after=after, why=why, agent=pin.agent_id)
 
 
@@ -226,16 +227,21 @@ def stale_of(tuning: Tuning | None, signature: Signature) -> list[Stale]:
 
 def rewrites(tools: Collection[int]) -> dict[int, Rewrite]:
     """Return, for tools with words for all agents, how these change a signature (`tools.effective_texts`)."""
-    tuning_rows = Tuning.objects.filter(tool__in=tools)
+    # Lists and the search index contain no sensitive preset.
+    marked = F("tool__sensitive_values__inputs")
+    tuning_rows = Tuning.objects.filter(tool__in=tools).annotate(marked=marked)
     return {
-        tuning.tool_id: Rewrite(partial(_tuned_signature, words), partial(_tokens, words))
+        tuning.tool_id: Rewrite(
+            partial(_tuned_signature, words, tuning.marked or ()), partial(_tokens, words)
+        )
         for tuning in tuning_rows
         if tuning.tool_id and (words := words_of(tuning))
     }
 
 
-def _tuned_signature(words: Words, signature: Signature) -> Signature:
-    return token_budget.shown_signature(effective(signature, name=signature.name, catalog_tuning=words))
+def _tuned_signature(words: Words, marked: Collection[str], signature: Signature) -> Signature:
+    tuned = effective(signature, name=signature.name, catalog_tuning=words)
+    return token_budget.shown_signature(masking.mask_presets(tuned, marked))
 
 
 def _tokens(words: Words, signature: Signature) -> int:
@@ -253,16 +259,29 @@ def facts(tuning: Tuning | None) -> dict[str, Any]:
     return texts | {"against": tuning.against.name}
 
 
-def _masked_facts(tool: int, recorded: dict[str, Any]) -> dict[str, Any]:
-    # Entries of the audit trail cannot be changed, so sensitive presets are masked before they are written.
-    parameters = recorded["parameters"]
-    presets = {name: words["preset"] for name, words in parameters.items() if "preset" in words}
-    masked = masked_arguments(tool, presets)
-    return recorded | {
-        "parameters": {
-            name: words | {"preset": masked[name]} if name in masked else words
-            for name, words in parameters.items()
-        }
+def masked_facts(target: Pin | Tool, recorded: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts for a person, or for the audit trail, whose entries cannot be changed."""
+    return recorded | {"parameters": masking.masked_parameters(_tool_of(target), recorded["parameters"])}
+
+
+def shown_words(target: Pin | Tool, tuning: Tuning | None) -> Words:
+    """Return the tuned texts of `target`, or of its tool, for a person."""
+    return masking.masked_words(_tool_of(target), words_of(tuning))
+
+
+def _tool_of(target: Pin | Tool) -> int:
+    return target.tool_id if isinstance(target, Pin) else target.pk
+
+
+def _restore_presets(parameters: Mapping[str, Mapping[str, Any]], old: Tuning | None) -> dict[str, Any]:
+    stored, presets = (
+        {name: words["preset"] for name, words in rows.items() if "preset" in words}
+        for rows in (facts(old)["parameters"], parameters)
+    )
+    restored = restore_masked(presets, stored)
+    return {
+        name: {**words, "preset": restored[name]} if name in restored else words
+        for name, words in parameters.items()
     }
 
 
@@ -353,7 +372,9 @@ def _store_state(
         new.parameters, new.outputs = texts.get("parameters", {}), texts.get("outputs", {})
         new.effects, new.replaced = texts.get("effects", {}), msgspec.to_builtins(state.replaced)
         new.against, new.updated_by, new.updated_at = state.against, actor, timezone.now()
-    edit_conflicts.check(target, expected, now=facts(old), wanted=facts(new))
+    edit_conflicts.check(
+        target, expected, now=facts(old), wanted=facts(new), mask=partial(masked_facts, target)
+    )
     # Saving without a change adds no audit row and changes no time.
     if facts(old) == facts(new):
         return new and old
@@ -363,13 +384,12 @@ def _store_state(
         old.delete()
     if isinstance(target, Tool):
         effective_texts.changed(target)
-    tool = target.tool_id if isinstance(target, Pin) else target.pk
     audit.record(
         actor,
         action,
         target,
-        before=_masked_facts(tool, facts(old)),
-        after=_masked_facts(tool, facts(new)),
+        before=masked_facts(target, facts(old)),
+        after=masked_facts(target, facts(new)),
         agent=target.agent_id if isinstance(target, Pin) else None,
     )
     return new

@@ -297,7 +297,8 @@ def at_run_time(old: ReleasedTool, new: ReleasedTool) -> Iterator[str]:
 
 def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[ChangedMember]:
     """Yield the members that differ. Parameters are matched by the vendor's name, in any order."""
-    old, new = _by_name(old), _by_name(new)
+    if steps[2:3] != ("preset",):
+        old, new = _by_name(old), _by_name(new)
     if old == new:
         return
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):

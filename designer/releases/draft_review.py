@@ -12,6 +12,7 @@ from designer.rehearsals.results import RehearsalComparison
 from designer.releases import binding_snapshots, channels, composition, diff, draft_checks
 from designer.releases.channels import ChannelState
 from designer.releases.checks import Check
+from designer.releases.masked_changes import compare_masked
 from designer.releases.recorded_bindings import BindingDifference
 from people.models import User
 
@@ -96,7 +97,7 @@ def review_draft(agent: Agent, reader: User) -> DraftReview:
         channels=states,
         newest=newest,
         is_new=not draft.is_empty and (not is_same or bool(moved_bindings)),
-        changes=diff.compare_releases(old, draft),
+        changes=compare_masked(old, draft),
         checks=[] if draft.is_empty else draft_checks.checks_of(facts, reader),
         tokens={
             name: TokenChange(before.get(name), size)

@@ -1,4 +1,4 @@
-"""The differences of two releases as people read them, a page at a time. Pure."""
+"""The differences of two releases as people read them, a page at a time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from designer.releases.diff import (
     ReleasedToolChange,
     TransferChange,
     TreeChange,
-    compare_releases,
 )
+from designer.releases.masked_changes import compare_masked
 
 MAX_OPEN = 12  # changes with details; more are folded, so that the page stays one to read
 MAX_DETAILS_SIZE = 20_000  # estimated bytes of the details of a page
@@ -57,7 +57,7 @@ class ReleaseComparison:
         changes: TreeChange | None = None,
         appended: Iterable[ReadableChange] = (),
     ) -> None:
-        changes = changes or compare_releases(before, after)
+        changes = changes or compare_masked(before, after)
         self._root = changes.own
         self._tools = []
         for document in (before, after):

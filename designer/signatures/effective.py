@@ -291,10 +291,9 @@ def _why_not_preset(parameter: Parameter, ours: ParameterWords, signature: Signa
     if reason := why_not_preset(parameter, ours.preset, signature.schema_rest):
         return reason
     is_hidden = isinstance(ours.preset, str) and ours.values.get(ours.preset, ValueWords()).hidden
-    if not is_hidden:
-        return ""
-    template = _("“{name}”: the preset “{preset}” is a value that is hidden.")
-    return Wording(template, {"name": parameter.name, "preset": ours.preset})
+    # The preset may be sensitive.
+    template = _("“{name}”: the preset is a value that is hidden.")
+    return Wording(template, {"name": parameter.name}) if is_hidden else ""
 
 
 def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] | None = None) -> str:

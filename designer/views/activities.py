@@ -15,6 +15,7 @@ from designer.environments import environments
 from designer.models import Binding
 from execution.activities import callees, kinds, operations, reach
 from execution.activities.callees import CalleeReference
+from execution.activities.config_masking import masked_configs
 from execution.activities.picking import ActivityFault
 from execution.views import activities as editing
 from people.models import AuditEntry, Role
@@ -67,13 +68,15 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(rows.select_related("current__interface__tool__current"), pk=pk)
     now = operations.current(row)
     bound, hidden_count = environments.bindings_to([row], person(request))
+    versions = list(row.versions.select_related("interface__tool", "created_by")[:VERSIONS_SHOWN])
     removals = AuditEntry.objects.filter(kind="activity", object_id=str(row.pk), action="remove")
     context: dict[str, Any] = {
         "activity": row,
         "now": now,
         "kind": kinds.get(now.kind),
         "editor": editing.shown_of(row),
-        "versions": row.versions.select_related("interface__tool", "created_by")[:VERSIONS_SHOWN],
+        "raw_config": masked_configs([now])[0],
+        "versions": list(zip(versions, masked_configs(versions), strict=True)),
         "steps_of": reach.users_of(row),
         "bound": bound,
         "beside": hidden_count.get(row.pk, 0),

@@ -23,7 +23,7 @@ from designer.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
-from execution.activities.config_masking import masked_mock
+from execution.activities.config_masking import masked_config
 from execution.activities.mocks import answers
 from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.situations import KINDS
@@ -104,7 +104,7 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         "agent": mocked.pin.agent,
         "pin": mocked.pin,
         "mocked": mocked,
-        "shown_mock": answers.read_mock(masked_mock(mocked.pin.tool_id, mocked.config)),
+        "shown_mock": answers.read_mock(masked_config("mock", mocked.config, mocked.pin.tool_id)),
         "shown_outputs": masking.masked_outputs(mocked.pin.tool_id, forms.reply.outcome.outputs)
         if forms.reply
         else {},

@@ -62,8 +62,8 @@ def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:
     return WordsForm(
         data,
         version=row.version,
-        below=tunings.words_of(tunings.tuning_of(row.tool)),
-        words=tunings.words_of(tunings.tuning_of(row)),
+        below=tunings.shown_words(row, tunings.tuning_of(row.tool)),
+        words=tunings.shown_words(row, tunings.tuning_of(row)),
     )
 
 

@@ -60,7 +60,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     reference = CalleeReference(tool=row.pk, ordinal=version.ordinal)
     other = CalleeReference.parse(request.GET.get("by", ""))
     if request.method == "POST":
-        editor, _ = editing.posted(request, KIND)
+        editor, _ = editing.posted(request, KIND, {})
         is_saved = editor.act in ("save", "bind") and not editor.json_error
         address, codes = _saved(request, editor, row) if is_saved else ("", ())
         return redirect(address) if address else _completed(request, row, version, editor, codes)
@@ -75,7 +75,9 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     name = f"{row.name} by {callee_names[other].vendor}"[: operations.MAX_NAME_LENGTH]
     draft = ActivityDraft(name, reference, StepsEditor.empty())
     draft = StepsEditor.applied(draft, f"add-{other}", KIND, callee_names)
-    return _completed(request, row, version, StepsEditor(KIND, draft, callee_names, shows_faults=True))
+    return _completed(
+        request, row, version, StepsEditor(KIND, draft, callee_names, stored={}, shows_faults=True)
+    )
 
 
 def _likely(row: Tool, version: ToolVersion) -> list[finding.CalleeHit]:

@@ -221,7 +221,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     if row.current is None:
         return redirect("tool", row.pk)
     tuning = tunings.tuning_of(row)
-    form = WordsForm(request.POST or None, version=row.current, words=tunings.words_of(tuning))
+    form = WordsForm(request.POST or None, version=row.current, words=tunings.shown_words(row, tuning))
     form.edits(tunings.facts(tuning))
     if request.method == "POST" and form.is_valid():
         try:

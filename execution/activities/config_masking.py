@@ -1,10 +1,10 @@
 """The configuration of an activity as people see it, with a mask in place of sensitive values."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from catalog.models import Activity, SensitiveValues, ToolVersion
-from catalog.rules.sensitive_values import mask
+from catalog.models import Activity, ActivityVersion, SensitiveValues
+from catalog.rules.sensitive_values import mask, mask_part
 from catalog.tools.sensitive_values import NONE, marks_of
 from core.schema import pointers
 
@@ -14,11 +14,68 @@ _SOURCES = ("outputs", "query", "headers", "body")
 _FIXED = ("value", "otherwise")
 
 
-def masked_mock(tool: int, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a mock of the tool for a person, or for the audit trail."""
-    masked, marks = dict(config), marks_of([tool]).get(tool)
-    if marks is None:
-        return masked
+class _Configuration(NamedTuple):
+    """tool: the id of the interface's tool, or of the tool that a mock answers for; 0 if there is none."""
+
+    kind: str
+    config: Mapping[str, Any]
+    tool: int
+
+    @property
+    def steps(self) -> list[Mapping[str, Any]]:
+        return [] if self.kind == "mock" else self.config.get("steps", [])
+
+
+def masked_config(kind: str, config: Mapping[str, Any], tool: int | None) -> dict[str, Any]:
+    """Return a configuration for a person, or for the audit trail.
+
+    A fixed value is sensitive if it becomes a marked input of a step or a marked output of the interface, or
+    stands in for a marked input of the interface.
+    """
+    return _mask_all([_Configuration(kind, config, tool or 0)])[0]
+
+
+def masked_configs(versions: Iterable[ActivityVersion]) -> list[dict[str, Any]]:
+    return _mask_all(
+        [
+            _Configuration(row.kind, row.config, row.interface.tool_id if row.interface else 0)
+            for row in versions
+        ]
+    )
+
+
+def _mask_all(rows: Sequence[_Configuration]) -> list[dict[str, Any]]:
+    steps = [step for row in rows for step in row.steps]
+    activities = {step["activity"] for step in steps if step.get("activity")}
+    interfaces = Activity.objects.filter(pk__in=activities).select_related("current__interface")
+    tools = {row.pk: row.current.interface.tool_id for row in interfaces if row.current and row.current.interface}
+    callees = {step["tool"] for step in steps if step.get("tool")} | {*tools.values()}
+    marks = marks_of({*callees, *(row.tool for row in rows)})
+    return [_mask_one(row, marks, tools) if marks else dict(row.config) for row in rows]
+
+
+def _mask_one(
+    row: _Configuration, marks: Mapping[int, SensitiveValues], tools: Mapping[int, int]
+) -> dict[str, Any]:
+    own = marks.get(row.tool, NONE)
+    if row.kind == "mock":
+        return _mask_mock(row.config, own)
+    masked = dict(row.config)
+    for member in _SOURCES:
+        if member in masked:
+            marked = own.outputs if member == "outputs" else ()
+            masked[member] = _mask_sources(masked[member], marked, own)
+    if row.steps:
+        masked["steps"] = []
+    for step in row.steps:
+        callee = step.get("tool") or tools.get(step.get("activity", 0), 0)
+        inputs = _mask_sources(step.get("inputs", {}), marks.get(callee, NONE).inputs, own)
+        masked["steps"].append({**step, "inputs": inputs})
+    return masked
+
+
+def _mask_mock(config: Mapping[str, Any], marks: SensitiveValues) -> dict[str, Any]:
+    masked = dict(config)
     marked = {"arguments": marks.inputs, "outputs": marks.outputs, "when": marks.inputs}
     for member in ("examples", "situations"):
         if member in masked:
@@ -29,35 +86,7 @@ def masked_mock(tool: int, config: Mapping[str, Any]) -> dict[str, Any]:
     return masked
 
 
-def masked_config(config: Mapping[str, Any], interface: ToolVersion | None) -> dict[str, Any]:
-    """Return the configuration of any other activity for the audit trail, with its fixed values masked.
-
-    A fixed value is sensitive if it becomes a marked input of a step or a marked output of the interface, or
-    stands in for a marked input of the interface.
-    """
-    steps = config.get("steps", [])
-    activities = {step["activity"] for step in steps if step.get("activity")}
-    rows = Activity.objects.filter(pk__in=activities).select_related("current__interface")
-    tools = {row.pk: row.current.interface.tool_id for row in rows if row.current and row.current.interface}
-    callees = [step.get("tool") or tools.get(step.get("activity", 0), 0) for step in steps]
-    marks = marks_of({*callees, interface.tool_id} if interface else callees)
-    if not marks:
-        return dict(config)
-    own = marks.get(interface.tool_id, NONE) if interface else NONE
-    masked = dict(config)
-    for member in _SOURCES:
-        if member in masked:
-            marked = own.outputs if member == "outputs" else ()
-            masked[member] = _masked_sources(masked[member], marked, own)
-    if steps:
-        masked["steps"] = [
-            {**step, "inputs": _masked_sources(step.get("inputs", {}), marks.get(callee, NONE).inputs, own)}
-            for step, callee in zip(steps, callees, strict=True)
-        ]
-    return masked
-
-
-def _masked_sources(
+def _mask_sources(
     sources: Mapping[str, Any], marked: Collection[str], own: SensitiveValues
 ) -> dict[str, Any]:
     return {
@@ -77,7 +106,4 @@ def _mask_fixed(
         return masked
     # The pointers of marks have no indexes of lists.
     path = (source["input"], *(step for step in pointers.split(source.get("at", "")) if not step.isdigit()))
-    marks = [pointers.split(pointer) for pointer in own.inputs]
-    below = [pointers.join(steps[len(path) :]) for steps in marks if steps[: len(path)] == path]
-    is_inside = any(path[: len(steps)] == steps for steps in marks)
-    return mask(masked, [""] if is_inside else below)
+    return mask_part(masked, path, own.inputs)

@@ -5,6 +5,7 @@ version that was current when its activity was saved, so an edit changes nothing
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -13,13 +14,14 @@ from django.utils.translation import gettext as _
 
 from catalog.locking import check_name, locked
 from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
+from catalog.rules.sensitive_values import restore
 from core import unique_violations
 from core.canonical_json import canonical, digest
 from core.errors import DomainError, invalid
 from core.outbound import policy
 from core.outbound.errors import RefusedError
 from execution.activities import kinds, pinned_callees, reach
-from execution.activities.config_masking import masked_config, masked_mock
+from execution.activities.config_masking import masked_config
 from execution.activities.picking import ActivityFault
 from people import audit
 from people.audit import edit_conflicts
@@ -55,12 +57,12 @@ def create(
     """
     activity = Activity(name=name.strip(), agent=agent, tool=tool)
     _check_name(activity, actor)
-    checked = _checked(activity, kind, config, interface)
+    checked = _checked(activity, kind, restore(dict(config), {}), interface)
     _refuse_credentials(actor, kind, checked)
     _refuse_inner(actor, kind, checked)
     _save(activity)
     _add_version(activity, actor, kind, checked, interface)
-    audit.record(actor, "create", activity, after=_masked_facts(activity, facts(activity)), agent=agent)
+    audit.record(actor, "create", activity, after=masked_facts(activity, facts(activity)), agent=agent)
     return activity
 
 
@@ -74,15 +76,18 @@ def change(
     interface: ToolVersion | None = UNCHANGED,
     expected: str = edit_conflicts.ANY_STATE,
 ) -> Activity:
-    """Change an activity, except its kind. Arguments that are left out stay as they are. Raises
-    DomainError."""
+    """Change an activity, except its kind. Arguments that are left out stay as they are, and so do masked
+    values. Raises DomainError."""
     activity = locked(activity, Activity.objects.live().select_related("current__interface"))
     before = facts(activity)
     now = current(activity)
     if interface is UNCHANGED:
         interface = now.interface
     is_given = config is not None
-    config = now.config if config is None else _checked(activity, now.kind, config, interface)
+    if config is None:
+        config = now.config
+    else:
+        config = _checked(activity, now.kind, restore(dict(config), now.config), interface)
     if name is not None and name.strip() != activity.name:
         for rule in RENAMING_RULES:
             rule(actor, activity)
@@ -96,7 +101,8 @@ def change(
     }
     _refuse_credentials(actor, now.kind, now.config)
     _refuse_credentials(actor, now.kind, config)
-    edit_conflicts.check(activity, expected, now=before, wanted=proposed_facts)
+    shown = partial(masked_facts, activity)
+    edit_conflicts.check(activity, expected, now=before, wanted=proposed_facts, mask=shown)
     is_new = any(proposed_facts[member] != before[member] for member in ("config", "interface"))
     # An administrator who saves a designer's configuration again vouches for its addresses.
     is_vouched = (
@@ -115,7 +121,7 @@ def change(
     if proposed_facts == before:
         newer = "The same steps, with the newest versions of the implementations that they run."
         reason = newer if takes_newer_callees else "As it was, by an administrator."
-    old_facts, new_facts = _masked_facts(activity, before), _masked_facts(activity, facts(activity))
+    old_facts, new_facts = masked_facts(activity, before), masked_facts(activity, facts(activity))
     audit.record(actor, "edit", activity, before=old_facts, after=new_facts, why=reason, agent=activity.agent)
     return activity
 
@@ -139,7 +145,7 @@ def remove(activity: Activity, *, actor: User) -> None:
     activity.removed_at = timezone.now()
     activity.save(update_fields=["removed_at"])
     audit.record(
-        actor, "remove", activity, before=_masked_facts(activity, facts(activity)), agent=activity.agent
+        actor, "remove", activity, before=masked_facts(activity, facts(activity)), agent=activity.agent
     )
 
 
@@ -171,12 +177,11 @@ def facts(activity: Activity) -> dict[str, Any]:
     }
 
 
-def _masked_facts(activity: Activity, recorded: dict[str, Any]) -> dict[str, Any]:
-    # Entries of the audit trail cannot be changed, so sensitive values are masked before they are written.
-    config = recorded["config"]
-    if activity.tool_id is None:
-        return recorded | {"config": masked_config(config, current(activity).interface)}
-    return recorded | {"config": masked_mock(activity.tool_id, config)}
+def masked_facts(activity: Activity, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts for a person, or for the audit trail, whose entries cannot be changed."""
+    interface = recorded["interface"]
+    tool = activity.tool_id or (interface["tool"] if interface else None)
+    return {**recorded, "config": masked_config(recorded["kind"], recorded["config"], tool)}
 
 
 def current(activity: Activity) -> ActivityVersion:

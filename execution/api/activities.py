@@ -14,6 +14,7 @@ from catalog.models import Activity, ActivityVersion, ToolVersion
 from core.errors import invalid
 from core.serializers import Input, ModelChange
 from execution.activities import kinds, mapping, operations, reach
+from execution.activities.config_masking import masked_configs
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -34,6 +35,13 @@ class Config(serializers.JSONField):
         if not isinstance(data, dict):
             raise serializers.ValidationError("Give an object. docs/activities.md says what is in it.")
         return super().to_internal_value(data)
+
+
+class MaskedConfig(Config):
+    """The configuration of a version, for a person."""
+
+    def to_representation(self, value: ActivityVersion) -> Any:
+        return super().to_representation(masked_configs([value])[0])
 
 
 class ActivityChange(ModelChange):
@@ -71,7 +79,7 @@ class FaultOutput(serializers.Serializer[Any]):
 class ActivityVersionOutput(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     kind = serializers.CharField()
-    config = Config()
+    config = MaskedConfig(source="*")
     interface = InterfaceOutput(allow_null=True)
     digest = serializers.CharField()
     created_by = serializers.CharField()
@@ -92,7 +100,7 @@ class ActivityOutput(serializers.Serializer[Any]):
 
 
 class ActivityDetailOutput(ActivityOutput):
-    config = Config(source="current.config")
+    config = MaskedConfig(source="current")
     faults = serializers.SerializerMethodField(
         help_text="What stands against running it now, by the newest version of its interface."
     )

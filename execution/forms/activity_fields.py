@@ -15,6 +15,7 @@ import msgspec
 from django.utils.translation import gettext as _
 
 from catalog.models import Activity
+from catalog.rules.sensitive_values import restore
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError
@@ -107,7 +108,11 @@ def from_json(draft: ActivityDraft, text: str) -> ActivityDraft:
 
 
 class ActivityEditor(ABC):
-    """The page for one activity. `shows_faults`: validate the draft and show its faults."""
+    """The page for one activity.
+
+    stored: the configuration whose values the masks of the draft stand for. shows_faults: validate the draft
+    and show its faults.
+    """
 
     template: ClassVar[str]
 
@@ -133,10 +138,12 @@ class ActivityEditor(ABC):
         draft: ActivityDraft,
         known: CalleesByReference,
         *,
+        stored: Mapping[str, Any],
         data: Posted | None = None,
         shows_faults: bool = False,
     ) -> None:
         self.kind, self.draft, self.known, self.shows_faults = kinds.get(kind), draft, known, shows_faults
+        self.stored = stored
         self.head = NameForm(data, initial={"name": draft.name})
         self._messages: dict[str, list[str]] = defaultdict(list)
         self._rendered_paths: set[str] = set()
@@ -152,12 +159,13 @@ class ActivityEditor(ABC):
 
     @property
     def config(self) -> dict[str, Any]:
-        config: dict[str, Any] = msgspec.to_builtins(self.draft.config)
+        """Raises DomainError for a mask where nothing is stored."""
+        config: dict[str, Any] = restore(msgspec.to_builtins(self.draft.config), self.stored)
         return config
 
     @property
     def config_json(self) -> str:
-        return json.dumps(self.config, ensure_ascii=False, indent=2)
+        return json.dumps(msgspec.to_builtins(self.draft.config), ensure_ascii=False, indent=2)
 
     @property
     def json(self) -> str:

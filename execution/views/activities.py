@@ -1,5 +1,6 @@
 """The pages on which activities are set up: made, changed and removed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from catalog.models import Activity, ToolVersion
 from core.errors import DomainError
 from execution.activities import callees, finding, kinds, operations
 from execution.activities.callees import CalleeReference
+from execution.activities.config_masking import masked_configs
 from execution.activities.finding import BoxResults
 from execution.forms import activity_fields
 from execution.forms.activity_fields import ENTER, ActivityDraft, ActivityEditor
@@ -72,10 +74,11 @@ def get_activity(pk: int) -> Activity:
 
 
 def draft_of(activity: Activity) -> ActivityDraft:
+    """Return the stored activity for a person: a masked value that is sent back stands for the stored one."""
     now = operations.current(activity)
     row = now.interface
     interface = CalleeReference(tool=row.tool_id, ordinal=row.ordinal) if row else None
-    config = msgspec.convert(now.config, type(EDITORS[now.kind].empty()))
+    config = msgspec.convert(masked_configs([now])[0], type(EDITORS[now.kind].empty()))
     return ActivityDraft(activity.name, interface, config)
 
 
@@ -83,16 +86,20 @@ def shown_of(activity: Activity, *, judged: bool = False) -> ActivityEditor:
     """Return the activity for display."""
     draft = draft_of(activity)
     kind = operations.current(activity).kind
-    return EDITORS[kind](kind, draft, callees.find_callees(draft.references()), shows_faults=judged)
+    stored = operations.current(activity).config
+    return EDITORS[kind](
+        kind, draft, callees.find_callees(draft.references()), stored=stored, shows_faults=judged
+    )
 
 
 def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: ActivityDraft) -> HttpResponse:
     sought: dict[str, BoxResults] = {}
+    stored = operations.current(activity).config if activity else {}
     if request.method == "POST":
-        editor, sought = posted(request, kind)
+        editor, sought = posted(request, kind, stored)
     else:
         known_callees = callees.find_callees(draft.references())
-        editor = EDITORS[kind](kind, draft, known_callees, shows_faults=activity is not None)
+        editor = EDITORS[kind](kind, draft, known_callees, stored=stored, shows_faults=activity is not None)
     if activity:
         editor.head.edits(operations.facts(activity))
     is_saved = request.method == "POST" and not (sought or editor.json_error)
@@ -111,9 +118,11 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: A
     return render(request, "catalog/activity_edit.html", context, status=editor.head.status)
 
 
-def posted(request: HttpRequest, kind: str) -> tuple[ActivityEditor, dict[str, BoxResults]]:
+def posted(
+    request: HttpRequest, kind: str, stored: Mapping[str, Any]
+) -> tuple[ActivityEditor, dict[str, BoxResults]]:
     """Return the editor with the entered draft after the effect of the pressed button, and the search in
-    it."""
+    it. stored: the configuration of the activity, empty for a new one."""
     data, act = request.POST, request.POST.get("act", ENTER)
     reference = CalleeReference.parse(act.rpartition("-")[2])
     known_callees = callees.find_callees(
@@ -133,7 +142,12 @@ def posted(request: HttpRequest, kind: str) -> tuple[ActivityEditor, dict[str, B
     elif act != "forget" and activity_fields.is_json_typed(data):
         json_error = str(NOT_TAKEN_OVER)
     editor = editor_class(
-        kind, draft, known_callees, data=data, shows_faults=is_judged_now or data.get("judged") == "1"
+        kind,
+        draft,
+        known_callees,
+        stored=stored,
+        data=data,
+        shows_faults=is_judged_now or data.get("judged") == "1",
     )
     editor.act, editor.json_error = act, json_error
     if act not in SAVING:

@@ -7,7 +7,7 @@ values come from the audit trail, which stores each change with the members that
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -58,10 +58,12 @@ def etag(facts: Facts) -> str:
     return hashlib.sha256(encoded.encode()).hexdigest()[:32]
 
 
-def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
+def check(
+    target: Model, expected: str, *, now: Facts, wanted: Facts, mask: Callable[[Facts], Facts] = dict
+) -> None:
     """Raise LateEditError unless `expected` names the state `now`.
 
-    The caller has locked `target`. `wanted`: the facts after saving.
+    The caller has locked `target`. `wanted`: the facts after saving. mask: returns facts as people see them.
     """
     state = etag(now)
     # REST without If-Match means any state.
@@ -80,21 +82,31 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
     last = changes[0] if changes else None
     raise LateEditError(
         state,
-        list(_differences(before, now, wanted)),
+        list(_differences(before, now, wanted, mask)),
         who=last.actor_name if last else _("Another user"),
         at=last.at if last else None,
         knows_before=before is not None,
     )
 
 
-def _differences(before: Facts | None, theirs: Facts, yours: Facts) -> Iterator[Difference]:
-    earlier, current, edited = dict(_flat(before or {})), dict(_flat(theirs)), dict(_flat(yours))
+def _differences(
+    before: Facts | None, theirs: Facts, yours: Facts, mask: Callable[[Facts], Facts]
+) -> Iterator[Difference]:
+    states = (before or {}, theirs, yours)
+    earlier, current, edited = (dict(_flat(state)) for state in states)
+    masked = [dict(_flat(mask(state))) if state else {} for state in states]
     for path in sorted(earlier.keys() | current.keys() | edited.keys()):
-        difference = Difference(path, earlier.get(path), current.get(path), edited.get(path))
         # A new value that both users entered is included, if the earlier value is known.
-        is_new = before is not None and difference.theirs != difference.before
-        if is_new or difference.theirs != difference.yours:
-            yield difference
+        is_new = before is not None and current.get(path) != earlier.get(path)
+        if is_new or current.get(path) != edited.get(path):
+            yield Difference(path, *(_value_at(path, state) for state in masked))
+
+
+def _value_at(path: str, state: Facts) -> Any:
+    # A mask may stand for an object with this member.
+    while path and path not in state:
+        path = path.rpartition(".")[0]
+    return state.get(path)
 
 
 def _flat(facts: Facts, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,6 +8,7 @@ from catalog.rules.sensitive_values import MASK
 from catalog.tools import sensitive_values
 from execution.activities import operations
 from people.models import AuditEntry, Role
+from tests.catalog.views.test_definitions import Fields, press
 from tests.execution.activities.test_steps import call, composite, make_activity, two_steps
 from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
@@ -114,3 +115,72 @@ def test_fixed_values_of_an_activity_are_masked_in_the_audit_trail(admin):
     assert len(entries) == 3
     assert [text for text in map(str, entries) if PLACE in text or SKY in text] == []
     assert entries[0]["after"]["config"]["steps"][1]["tool"] == tells["tool"]
+
+
+@pytest.fixture
+def fixed(admin):
+    """A shared activity with fixed values of a marked input and output, and its versions."""
+    interface, config = two_steps("http://127.0.0.1:9")
+    finds, tells = config["steps"]
+    sensitive_values.mark(interface.tool, actor=admin, inputs=["/place"], outputs=["/sky"])
+    sensitive_values.mark(Tool.objects.get(pk=tells["tool"]), actor=admin, inputs=["/city"], outputs=[])
+    steps = [
+        {**finds, "inputs": {"name": {"input": "place", "otherwise": f"{PLACE}1"}}},
+        {**tells, "inputs": {"city": {"value": f"{PLACE}2"}}},
+    ]
+    activity = make_activity("composite", steps, {"sky": {"value": SKY}}, interface)
+    later = {"steps": steps, "outputs": {"sky": {"value": f"{SKY}2"}}}
+    return operations.change(activity, actor=admin, config=later)
+
+
+def test_fixed_values_are_masked_on_pages_and_over_rest(fixed, client):
+    addresses = [
+        f"/activities/{fixed.pk}/",
+        f"/activities/{fixed.pk}/change/",
+        f"/api/v1/activities/{fixed.pk}/",
+        f"/api/v1/activities/{fixed.pk}/versions/",
+    ]
+    replies = {address: client.get(address) for address in addresses}
+    assert {reply.status_code for reply in replies.values()} == {200}
+    texts = {address: reply.content.decode() for address, reply in replies.items()}
+    assert [address for address, text in texts.items() if PLACE in text or SKY in text] == []
+    assert [address for address, text in texts.items() if MASK not in text] == []
+
+
+def test_a_masked_fixed_value_stays_as_it_is_stored(fixed, client):
+    before, address = fixed.current.config, f"/api/v1/activities/{fixed.pk}/"
+    config = client.get(address).json()["config"]
+    config["outputs"]["sky"]["value"] = "fair"
+    changed = client.patch(address, {"config": config}, format="json")
+    assert changed.status_code == 200
+    fixed.refresh_from_db()
+    assert fixed.current.config == {**before, "outputs": {"sky": {"value": "fair"}}}
+    config["steps"][0]["inputs"]["name"] = {"value": MASK}
+    refused = client.patch(address, {"config": config}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (400, "masked_value")
+
+
+def test_the_form_sends_masks_back(fixed, client):
+    before, address = fixed.current.config, f"/activities/{fixed.pk}/change/"
+    page = client.get(address)
+    assert MASK in Fields(page).sent.values()
+    assert press(client, address, page, act="save", name="Renamed").status_code == 302
+    fixed.refresh_from_db()
+    assert (fixed.name, fixed.current.config) == ("Renamed", before)
+
+
+def test_a_shared_mock_is_masked(admin, client):
+    interface, _ = two_steps("http://127.0.0.1:9")
+    sensitive_values.mark(interface.tool, actor=admin, inputs=["/place"], outputs=["/sky"])
+    example = {"arguments": {"place": PLACE}, "outputs": {"sky": SKY}}
+    mock = operations.create(
+        actor=admin, name="Mock", kind="mock", config={"examples": [example]}, interface=interface
+    )
+    operations.change(mock, actor=admin, config={"seed": 3, "examples": [example]})
+    addresses = [
+        f"/activities/{mock.pk}/",
+        f"/activities/{mock.pk}/change/",
+        f"/api/v1/activities/{mock.pk}/",
+    ]
+    texts = [client.get(address).content.decode() for address in (*addresses, "/api/v1/audit/", "/audit/")]
+    assert [text for text in texts if PLACE in text or SKY in text] == []

@@ -14,6 +14,7 @@ from catalog.tools import sensitive_values
 from core.errors import DomainError
 from designer.agents import agents
 from designer.environments import mocks
+from designer.models import Tuning
 from designer.pins import pins
 from designer.rehearsals import sentences
 from designer.releases import rehearsed
@@ -342,7 +343,8 @@ def test_presets_are_masked_in_the_audit_trail_and_restored_from_what_is_stored(
     assert [entry.after["title"] for entry in entries] == ["Pay", "Pay now"]
     assert SECRET not in str(list(entries.values("before", "after")))
     restored = client.post(f"{address}restore/", {"entry": first.pk}, format="json").json()
-    assert (restored["title"], restored["parameters"]["city"]["preset"]) == ("Pay", "another")
+    assert (restored["title"], restored["parameters"]["city"]["preset"]) == ("Pay", MASK)
+    assert Tuning.objects.get().parameters["city"]["preset"] == "another"
     client.delete(address)
     refused = client.post(f"{address}restore/", {"entry": first.pk}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (400, "masked_value")

@@ -1,0 +1,48 @@
+"""Differences of releases as people see them: a changed sensitive preset has a mask on both sides."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from catalog.models import SensitiveValues
+from catalog.rules.sensitive_values import mask_part
+from catalog.tools.sensitive_values import marks_of
+from core.schema import pointers
+from designer.exports.document import ReleaseDocument
+from designer.releases.diff import AgentDifference, ToolChange, TreeChange, compare_releases
+
+
+def compare_masked(before: ReleaseDocument | None, after: ReleaseDocument) -> TreeChange:
+    """Compare two releases for a person."""
+    changes = compare_releases(before, after)
+    agents = (changes.own, *changes.agents)
+    tools = {tool.tool for agent in agents for tool in (*agent.tools, *agent.context) if tool.members}
+    marks = marks_of(tools) if tools else {}
+    if not any(row.inputs for row in marks.values()):
+        return changes
+    own, *others = (_masked_agent(agent, marks) for agent in agents)
+    return TreeChange(own, others)
+
+
+def _masked_agent(agent: AgentDifference, marks: Mapping[int, SensitiveValues]) -> AgentDifference:
+    def masked_change(change: ToolChange) -> ToolChange:
+        if change.tool not in marks:
+            return change
+        members = [
+            pointers.join((side, steps[0], "preset", *steps[1:]))
+            for steps in map(pointers.split, marks[change.tool].inputs)
+            for side in ("inputs", "hidden")
+        ]
+        masked = [
+            replace(
+                row,
+                before=mask_part(row.before, row.steps, members),
+                after=mask_part(row.after, row.steps, members),
+            )
+            for row in change.members
+        ]
+        return replace(change, members=masked)
+
+    tools, context = (
+        [masked_change(change) for change in changes] for changes in (agent.tools, agent.context)
+    )
+    return replace(agent, tools=tools, context=context)
