@@ -81,7 +81,7 @@ _ROLES = frozenset(
 _DURATIONS = frozenset(("month", "week", "night", "duration", "length"))
 # An input that ends so names one thing, which words for its kind do not give.
 ID_LIKE = re.compile(r"(?:id|number|no|code|key|ref|reference|uuid)s?$", re.IGNORECASE)
-_ID_WORDS = frozenset(("id", "number", "no", "code", "key", "ref", "reference", "uuid"))
+ID_WORDS = frozenset(("id", "number", "no", "code", "key", "ref", "reference", "uuid"))
 # Of two ends, asking for one does not give the other.
 _STARTS = frozenset(("start", "begin", "from", "first", "since"))
 _ENDS = frozenset(("end", "until", "till", "last", "back", "return", "finish", "long", "dates", "through"))
@@ -107,7 +107,9 @@ _IMPLIED = {
     "finish": ("end",), "ending": ("end",), "until": ("end",), "till": ("end",), "fly": ("flight",),
     "flew": ("flight",), "flying": ("passenger", "flight"), "move": ("new",), "instead": ("new",),
     "birth": ("date",), "born": ("birth", "date"), "expiry": ("date",), "time": ("slot",),
-    "heavy": ("weight",),
+    "heavy": ("weight",), "tall": ("height",), "high": ("height",), "old": ("age",), "far": ("distance",),
+    "big": ("size",), "large": ("size",), "wide": ("width",), "deep": ("depth",),
+    "wrong": ("fault", "problem", "issue", "symptom", "defect", "damage"),
     "long": ("duration", "length"), "family": ("surname",), "last": ("surname",), "surname": ("last",),
 }  # fmt: skip
 # An input with such a word asks for a filter, and a result states a fact.
@@ -140,8 +142,11 @@ def names_the_same(name: str, others: frozenset[str]) -> bool:
 def is_told_by(name: str, output: str) -> bool:
     """Return whether an output of this name supplies the input called `name`. No output supplies what the
     caller wants anew."""
-    others = words_of(output)
-    return not words_of(name) & _WANTED - others and names_the_same(name, others)
+    words, others = words_of(name), words_of(output)
+    # `end_date` is no other date: of a `to_date` only the word for its kind is left.
+    is_any_date = words - _GENERIC <= _KINDS[0] and bool(others - words - _GENERIC - _KINDS[0])
+    is_only_kind = bool(words - _KINDS[0]) and is_any_date
+    return not (words & _WANTED - others or is_only_kind) and names_the_same(name, others)
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ class RequiredInput:
     @cached_property
     def is_only_id(self) -> bool:
         """Return whether no other required input is a number, a code or a reference."""
-        return not any(words_of(other) & _ID_WORDS for other in self.others)
+        return not any(words_of(other) & ID_WORDS for other in self.others)
 
     def is_of_another(self, said: frozenset[str]) -> bool:
         """Return whether the words mean another input of the same kind: the arrival, and not the
@@ -173,6 +178,10 @@ class RequiredInput:
             if is_same_kind and (other - own_words) & said and not (own_words - other) & said:
                 return True
         return False
+
+
+# `moved_on`, `pauseFrom`: a date.
+_ENDS_IN_TIME = re.compile(r"(?:_(?:on|from|until|since)|[a-z](?:On|From|Until|Since))$")
 
 
 # “Ask for the number on the frame”, which names no thing that the number is of.
@@ -188,8 +197,9 @@ def _asks_which(name: str, text: str) -> bool:
     head = _stem(last[0].lower()) if last else ""
     if not head or head in _GENERIC or any(head in kind for kind in _KINDS[:1]):
         return False
-    question_nouns = re.findall(r"\b(?:which|what|whose)\s(?:\w+\s)?(\w+)", text, re.IGNORECASE)
-    return head in {_stem(word.lower()) for word in question_nouns}
+    # Both words: “which year the debt is from” and “which tax year”.
+    question_nouns = re.findall(r"\b(?:which|what|whose)\s(\w+)(?:\s(\w+))?", text, re.IGNORECASE)
+    return head in {_stem(word.lower()) for pair in question_nouns for word in pair}
 
 
 @lru_cache(maxsize=4_096)
@@ -202,7 +212,10 @@ def words_in(text: str) -> frozenset[str]:
 def mentions(wanted: RequiredInput, text: str) -> bool:
     """Return whether a text has the words of the input, or words for the same kind of thing."""
     name, words, text_words = wanted.name, words_of(wanted.name), words_in(text)
-    if words - _GENERIC <= _KINDS[0] and wanted.is_of_another(text_words):
+    if _ENDS_IN_TIME.search(name):
+        words |= {"date"}
+    is_only_kind = words - _GENERIC <= _KINDS[0]
+    if is_only_kind and (wanted.is_of_another(text_words) or _is_other_day(words, text_words, text)):
         return False
     if any(names_the_same(name_, text_words) for name_ in wanted.names):
         return True
@@ -218,14 +231,34 @@ def mentions(wanted: RequiredInput, text: str) -> bool:
 def _speaks_of_kind(words: frozenset[str], said: frozenset[str], text: str) -> bool:
     if words & _DURATIONS:
         return bool(said & (_ENDS | _DURATIONS))
+    # “The surname” implies the last name, and no end.
+    stated = words_of(text)
     if words & {"start", "begin", "from"} and words & _KINDS[0]:
-        return bool(said & _STARTS or said & _KINDS[0])
+        return bool(stated & _STARTS or said & _KINDS[0])
     if words & {"end", "until", "to"} and words & _KINDS[0]:
-        return bool(said & _ENDS or re.search(r"\b(?:dates|days)\b", text))
+        return bool(stated & _ENDS or re.search(r"\b(?:dates|days)\b", text))
     # “Which day” asks for the day of what is arranged, and not for a fact such as a date of birth.
     if words & _FACTS - said:
         return False
-    return any(words & kind and said & kind for kind in _KINDS)
+    kinds = _KINDS[1:] if _is_other_day(words, said, text) else _KINDS
+    return any(words & kind and said & kind for kind in kinds)
+
+
+def _is_other_day(words: frozenset[str], said: frozenset[str], text: str) -> bool:
+    """Return whether the text asks for the day of an event that the input is not named after: “Ask when they
+    filed it”."""
+    # “It was delivered” names the event of a `delivery_date`.
+    events = {word[:5] for word in words - _KINDS[0]}
+    return bool(_PAST_EVENT.search(text)) and events.isdisjoint(word[:5] for word in said)
+
+
+# Events without a name of their own, such as “it happened”, are those that an input is named after.
+_PAST_EVENT = re.compile(
+    r"\b(?:(?<!since )when|(?:what|which) (?:date|day|time))\b (?:\w+ ){0,3}?"
+    r"(?!happened|occurred|started|noticed|stopped|needed|wanted|planned|preferred)"
+    r"(?:\w{2,}ed|saw|bought|sent|paid|left|lost|made|met|won|got)\b",
+    re.IGNORECASE,
+)
 
 
 def is_composed(name: str) -> bool:

@@ -465,8 +465,8 @@ def _prose(pieces: Iterable[Piece]) -> str:
             if piece.reference.kind not in ("input", "output")
             else piece.display_text.find("(")
         )
-        mark = supplies.RESULT if piece.reference.kind == "output" else "_"
-        return mark * blank_length + piece.display_text[blank_length:]
+        marks = {"output": supplies.RESULT, "agent": supplies.TRANSFER}
+        return marks.get(piece.reference.kind, "_") * blank_length + piece.display_text[blank_length:]
 
     return "".join(blanked(piece) for piece in pieces)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from designer.procedures.input_names import (
     ID_LIKE,
+    ID_WORDS,
     IDENTITY_WORDS,
     RequiredInput,
     mentions,
@@ -19,10 +20,13 @@ def _any(*words: str) -> str:
     return rf"(?:{'|'.join(words)})"
 
 
+# “Take it back” undoes something.
+_NOT_BACK = r"(?! (?:it|them|this|that) (?:back|off|out|down|away)\b)"
 _STEPS = _any(
     r"ask(?:ing)?(?! (?:whether|if))", "collect(?:ing)?", "obtain(?:ing)?", "get(?:ting)?",
     "gather(?:ing)?", "request(?:ing)?", "find(?:ing)? out", "verify(?:ing)?", "authenticat(?:e|ing)",
-    "identify(?:ing)?", "confirm(?:ing)?", "establish(?:ing)?", "not(?:e|ing)(?: down)?", "tak(?:e|ing)",
+    "identify(?:ing)?", "confirm(?:ing)?", "establish(?:ing)?", "not(?:e|ing)(?: down)?",
+    rf"tak(?:e|ing){_NOT_BACK}",
     "record(?:ing)?", r"have (?:them|the \w+|him|her) \w+", r"let (?:them|the \w+)", "choos(?:e|ing)",
     "select(?:ing)?", "pick(?:ing)?", "determin(?:e|ing)", "check(?:ing)?", "work(?:ing)? out",
     "learn(?:ing)?", "agree(?: on)?", "settled?(?: on)?",
@@ -50,7 +54,8 @@ _CUSTOMERS = _any(
 )  # fmt: skip
 _COLLECTS = re.compile(rf"\b{_any(_STEPS, _DONE, _CUSTOMERS)}\b", re.IGNORECASE)
 _ASKS = re.compile(
-    rf"\b{_any('ask(?:ing)?', 'collect', 'request', 'gather', 'once', 'after', 'when', 'note', 'take')}\b"
+    rf"\b{_any('ask(?:ing)?', 'collect', 'request', 'gather', 'once', 'after', 'when', 'note')}\b"
+    rf"|\btake\b{_NOT_BACK}"
     rf"|\b{_any(_DONE, _CUSTOMERS)}\b",
     re.IGNORECASE,
 )
@@ -86,7 +91,10 @@ _DEMANDS_AUTHENTICATION = re.compile(
     r"(?:\bidentity\b|\bwho (?:they|the \w+) (?:is|are)\b)"
     r"|\bidentity\b[^.;]{0,25}\b(?:verified|checked|confirmed|established|proven|proved)\b"
     r"|\b(?:passed|through) (?:our|the|a|your) security (?:check|questions)\b|\b(?:you|we) have verified\b"
-    rf"|\bverif(?:y|ied|ying) (?:the |that )?{_PERSON}(?! (?:has|have|wants|is|knows)\b)",
+    rf"|\bverif(?:y|ied|ying) (?:the |that )?{_PERSON}(?! (?:has|have|wants|is|knows)\b)"
+    # “As the customer has been verified”: the text relies on it, and does not tell how.
+    rf"|\b(?:as|since|because|once|after|when|now that) (?:the |a )?{_PERSON} (?:has been|have been|was|is) "
+    r"(?:verified|identified)\b",
     re.IGNORECASE,
 )
 _DONE_BY_CHANNEL = re.compile(
@@ -111,8 +119,10 @@ _PREREQUISITES = re.compile(
     r"have ready|to hand|inputs|to collect|collect(?:ed)?|(?:must|should) know|before the call)\b",
     re.IGNORECASE,
 )
-# The character that replaces a reference to an output here.
-RESULT = "\x1f"
+# The characters that replace a reference to an output, and to a sub-agent.
+RESULT, TRANSFER = "\x1f", "\x1e"
+# “If it is a claim, ask for the date and transfer”: the steps below are for the others, who were not asked.
+_HANDED_OVER = re.compile(rf"\bif\b.*{TRANSFER}", re.IGNORECASE | re.DOTALL)
 _FROM_A_RESULT = re.compile(rf"\b(?:as in|from|in|of|by|is|with|at)\W{{0,3}}{RESULT}|[=:]\W{{0,3}}{RESULT}")
 _IN_WHAT_IS_KNOWN = re.compile(r"(?:\b(?:is|are|stays?|stand|as)\b|.s\b).{0,20}\bin the\b", re.IGNORECASE)
 # “Tools in this procedure:” with its list, which calls nothing.
@@ -136,7 +146,7 @@ MAX_NOTE_WORDS = 6
 
 
 _ASKS_FOR_IT = re.compile(
-    rf"\b(?:ask for|{_STEPS}|read|tell you|give you) (?:it|that|them|those|this)\b", re.IGNORECASE
+    rf"\b(?:ask for|(?!ask){_STEPS}|read|tell you|give you) (?:it|that|them|those|this)\b", re.IGNORECASE
 )
 
 
@@ -235,7 +245,8 @@ def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[
         if names_authentication and not does_it and names_the_same(name, words_of(sentence.text)):
             is_taken_from_there = True
         elif not is_of_the_call:
-            if mentions(wanted, sentence.text) and _collects(wanted, sentence):
+            is_for_others = bool(_HANDED_OVER.search(sentence.text))
+            if not is_for_others and mentions(wanted, sentence.text) and _collects(wanted, sentence):
                 return True
         elif _is_said_with_the_call(wanted, sentence, call - sentence.start):
             return True
@@ -305,6 +316,8 @@ def _collects(wanted: RequiredInput, sentence: ProcedureSentence) -> bool:
 def _is_said_with_the_call(wanted: RequiredInput, sentence: ProcedureSentence, call: int) -> bool:
     name = wanted.name
     before, after = sentence.text[:call], sentence.text[call:]
+    if _BY_THE_CALL.search(before):
+        before = "".join(_CLAUSE.findall(before)[:-1])
     if mentions(wanted, before) and ("?" in before or _matches_unrefused(_ASKS, before)):
         return True
     # “for that branch”: it was mentioned before.
@@ -323,6 +336,9 @@ def _is_said_with_the_call(wanted: RequiredInput, sentence: ProcedureSentence, c
     return mentions(wanted, after) and (is_given or _has_value(name, after))
 
 
+# “Take the money with charge()” tells what the call does, and collects nothing for it.
+_BY_THE_CALL = re.compile(r"\b(?:with|by|using|via|through)[\s`*_]*$", re.IGNORECASE)
+_CLAUSE = re.compile(r".+?(?:[,;:?]|\band\b|\bthen\b|$)", re.IGNORECASE | re.DOTALL)
 _THEN_THE_CALL = re.compile(r"(?:\bthen\b|->|→|=>)[\s`*]*(?:use|run|call|try)?[\s`*_]*$", re.IGNORECASE)
 _END_OF_ITEM = re.compile(
     r"\b(?:of(?! birth)|from|on|at|that|which|who|in|for|with|so|then)\b", re.IGNORECASE
@@ -332,8 +348,14 @@ _END_OF_ITEM = re.compile(
 def _lists(wanted: RequiredInput, text: str) -> bool:
     """Return whether the input is one of the things that the text lists: “the last name and the birthday”."""
     items = re.split(r",|\+|&|\band\b", text)
-    heads = (words_in(_END_OF_ITEM.split(item)[0]) for item in items)
-    return any(names_the_same(name, head) for head in heads for name in wanted.names)
+    heads = [words_in(_END_OF_ITEM.split(item)[0]) for item in items]
+    # “Ref and postcode first”, where no other reference is required.
+    is_unnamed_id = bool(ID_LIKE.search(wanted.name)) and wanted.is_only_id
+    return any(
+        names_the_same(name, head) or (is_unnamed_id and bool(head) and head <= ID_WORDS)
+        for head in heads
+        for name in wanted.names
+    )
 
 
 def _matches_unrefused(pattern: re.Pattern[str], text: str) -> bool:

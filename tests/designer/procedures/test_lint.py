@@ -194,15 +194,43 @@ def test_five_hundred_lines_have_bounded_remarks():
     assert len(lint.lint(parse(text, PHARMACY), PHARMACY)) == lint.MAX_ISSUES
 
 
-@pytest.mark.parametrize(("number", "least"), [(0, 0.9), (1, 0.9), (2, 0.8)])
-def test_labelled_procedures_are_told_apart(number, least):
-    """About half of them are clean. All were written without knowledge of the rules. The bar of each is 0.9,
-    which the benchmark prints; the third misses it, and may not fall further.
-    """
-    result = procedure_labels.judge(procedure_labels.SETS[number])
-    assert result.procedures >= 40
-    assert result.precision >= least
-    assert result.recall >= least
+@pytest.mark.parametrize("labelled", procedure_labels.SETS, ids=lambda path: path.stem)
+def test_labelled_procedures_are_told_apart(labelled):
+    """About half of them are clean. All were written without knowledge of the rules."""
+    result = procedure_labels.judge(labelled)
+    assert result.procedures >= 20
+    assert result.precision >= 0.9
+    assert result.recall >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("required", "text", "is_supplied"),
+    [
+        ("notice_date", "Ask when they filed the return. Then", False),
+        ("delivery_date", "Ask what date it was delivered. Then", True),
+        ("moved_on", "Ask since when they have lived there. Then", True),
+        ("resumeOn", "Ask when the boxes should start again. Then", True),
+        (
+            "arrival_date",
+            "If it is a claim, ask on which day they landed and transfer_to_a_person(). Then",
+            False,
+        ),
+        ("tax_year", "Ask which year the debt is from. Then", True),
+        ("tax_reference", "Ref and postcode first, then", True),
+        ("amount", "Take the money with", False),
+        ("amount", "Ask for the amount, then charge it with", True),
+        ("deployment_id", "If it was a deployment, take it back:", False),
+        ("rider_height", "How tall is the rider? Then", True),
+        ("fault", "Ask what is wrong with it. Then", True),
+    ],
+)
+def test_a_question_supplies_what_it_asks_for(required, text, is_supplied):
+    tool = KnownTool(pin=1, name="act", inputs=(KnownInput(id=required, name=required, is_required=True),))
+    vocabulary = Vocabulary(
+        tools=(tool,), agents=(KnownAgent(id=1, name="transfer_to_a_person", title="A person"),)
+    )
+    issues = lint.lint(parse(f"Title\n\n{text} act().", vocabulary), vocabulary)
+    assert [row.code for row in issues] == ([] if is_supplied else ["input_not_supplied"])
 
 
 def test_hints_of_a_new_procedure_are_told_once_while_they_stand():
