@@ -28,6 +28,9 @@ LISTED: dict[tuple[str, str], str] = {
     ("catalog.0084_credential_details", "Raw SQL operation"): (
         "a trigger on a table of some dozen rows, which keeps the columns of old code and the new one equal"
     ),
+    ("catalog.0095_first_key_of_earlier_calls", "Raw Python operation"): (
+        "it locks the few calls that one key started and another one continued; old code only reads them"
+    ),
 }
 
 # Operations of migrations that are not atomic, beside those of core/migration_operations.py: why each may be

@@ -20,6 +20,7 @@ from designer.pins import pins, tunings
 from designer.procedures import editing as procedures
 from designer.rehearsals import sentences
 from designer.releases import channels, publishing, rehearsed
+from execution.activities import operations
 from execution.calls import examples, requesting, versions
 from people.models import Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_vendor
@@ -28,7 +29,11 @@ from tests.test_roles import SAMPLES, routes
 INPUT, OUTPUT = "Kn4ry1nput7f3a", "Kn4ry0utput9b2c"
 # Doors that are known to have the rows below; a walk that finds none of them proves nothing.
 FILLED = {
+    "activity",
+    "activity-change",
     "agent",
+    "api-activity",
+    "api-activity-version-list",
     "api-agent-draft",
     "api-agent-file",
     "api-audit-list",
@@ -116,6 +121,15 @@ def call(admin, tool) -> Call:
     )
     row = Call.objects.get(pk=row.pk)
     examples.save_example(row, actor=admin, name="One")
+    steps = [{"tool": tool.pk, "ordinal": tool.current.ordinal, "inputs": {"city": {"value": INPUT}}}]
+    outputs = {"receipt": {"step": 1, "output": "receipt"}, "iban": {"value": OUTPUT}}
+    operations.create(
+        actor=admin,
+        name="Fixed",
+        kind="vendor",
+        config={"steps": steps, "outputs": outputs},
+        interface=tool.current,
+    )
     example = {"arguments": {"city": INPUT}, "outputs": {"receipt": "x", "iban": OUTPUT}}
     mocks.save(pin, actor=admin, config={"examples": [example]})
     mocks.edit(pin, actor=admin, change=lambda now: {**now, "seed": 2})

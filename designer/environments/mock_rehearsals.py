@@ -24,8 +24,6 @@ from people.models import User
 from protocols.calls.arguments import inputs_schema
 from protocols.signature import Signature
 
-# Maximal number of tries per step.
-MAX_TRIES = 20
 # The environment in which mocks answer for all tools of an agent.
 ENVIRONMENT = "mocks"
 # A test in one press starts no other step after so long, and then its user continues it. The last step has as
@@ -125,9 +123,9 @@ def read_rehearsal(agent: Agent, procedure: Procedure, run: uuid.UUID) -> MockRe
     texts = tool_steps_of(agent, procedure)
     pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
     keys = {
-        _key(procedure, run, number, again): number
+        call_keys.key_of_test_step(procedure.pk, str(run), number, again): number
         for number in range(1, len(texts) + 1)
-        for again in range(MAX_TRIES)
+        for again in range(call_keys.MAX_TRIES)
     }
     # The newest try of each step.
     rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
@@ -167,13 +165,20 @@ def run_step(
     seconds: int = mocks.STEP_SECONDS,
 ) -> Call:
     """Run the mock of a step. Raises DomainError, and ArgumentsError if the arguments do not fit."""
-    text = tool_steps_of(agent, procedure)[at - 1]
-    pin = pinned_signatures.pinned([agent]).select_related("agent").get(pk=text.pin)
-    try_count = Call.objects.filter(
-        key__in=[_key(procedure, run, at, again) for again in range(MAX_TRIES)]
-    ).count()
-    key = _key(procedure, run, at, min(try_count, MAX_TRIES - 1))
-    return mocks.call_step(pin, actor=actor, key=key, arguments=arguments, seconds=seconds)
+    texts = tool_steps_of(agent, procedure)
+    pin = pinned_signatures.pinned([agent]).select_related("agent").get(pk=texts[at - 1].pin)
+    keys = [
+        call_keys.key_of_test_step(procedure.pk, str(run), at, again) for again in range(call_keys.MAX_TRIES)
+    ]
+    try_count = Call.objects.filter(key__in=keys).count()
+    return mocks.call_step(
+        pin,
+        actor=actor,
+        key=keys[min(try_count, call_keys.MAX_TRIES - 1)],
+        arguments=arguments,
+        seconds=seconds,
+        mark=call_keys.mark_of_test(procedure.pk, run, len(texts)),
+    )
 
 
 def run_all_steps(agent: Agent, procedure: Procedure, run: uuid.UUID, *, actor: User) -> None:
@@ -225,7 +230,3 @@ def _complete_arguments(step: MockRehearsalStep, seed: int) -> Mapping[str, Any]
         )
         raise DomainError("inputs_unmet", message, status=409) from error
     return {**made_up, **known_arguments} if isinstance(made_up, dict) else known_arguments
-
-
-def _key(procedure: Procedure, run: uuid.UUID, at: int, again: int) -> uuid.UUID:
-    return call_keys.key_for(f"procedure:{procedure.pk}", str(run), f"{at}.{again}")

@@ -235,7 +235,13 @@ def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -
 
 
 def call_step(
-    pin: Pin, *, actor: User, key: uuid.UUID, arguments: Mapping[str, Any], seconds: int = STEP_SECONDS
+    pin: Pin,
+    *,
+    actor: User,
+    key: uuid.UUID,
+    arguments: Mapping[str, Any],
+    seconds: int = STEP_SECONDS,
+    mark: str = "",
 ) -> Call:
     """Call the tool's mock now and return the call. A tool without a mock gets one. Raises DomainError."""
     mocked = mock_of_pin(pin)
@@ -250,6 +256,7 @@ def call_step(
         activity=activity,
         key=key,
         deadline_seconds=seconds,
+        mark=mark,
     )
 
 

@@ -16,8 +16,9 @@ from catalog.tools import sensitive_values
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
+from core.schema import pointers
 from designer.environments import mock_rehearsals, mocks
-from designer.environments.mock_rehearsals import MockRehearsalStep
+from designer.environments.mock_rehearsals import MockRehearsal, MockRehearsalStep
 from designer.environments.mocks import CallFilter, MockedTool
 from designer.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
@@ -239,10 +240,10 @@ def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: i
     agent = _agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
     run = _uuid(request.GET.get("run", ""))
-    step_list = mock_rehearsals.read_rehearsal(agent, row, run).steps if run else []
-    if run is None or not 0 < step <= len(step_list):
+    rehearsal = mock_rehearsals.read_rehearsal(agent, row, run) if run else None
+    if run is None or rehearsal is None or not 0 < step <= len(rehearsal.steps):
         return redirect("mock-rehearsal", slug, procedure)
-    form = _step_form(step_list[step - 1], request.POST)
+    form = _step_form(rehearsal.steps[step - 1], rehearsal, request.POST)
     if not form.is_valid():
         return _rehearsal(request, agent, row, run, sent=(step, form))
     try:
@@ -267,7 +268,7 @@ def _rehearsal(
         {
             "step": step,
             "result": masking.masked_call(step.call).decoded() if step.call else None,
-            "form": sent[1] if sent and sent[0] == step.number else _step_form(step),
+            "form": sent[1] if sent and sent[0] == step.number else _step_form(step, rehearsal),
         }
         for step in rehearsal.steps
     ]
@@ -275,14 +276,18 @@ def _rehearsal(
     return render(request, "designer/mock_rehearsal.html", context, status=400 if sent else 200)
 
 
-def _step_form(step: MockRehearsalStep, sent: QueryDict | None = None) -> ArgumentsForm:
+def _step_form(
+    step: MockRehearsalStep, rehearsal: MockRehearsal, sent: QueryDict | None = None
+) -> ArgumentsForm:
+    calls = [other.call for other in rehearsal.steps if other.call]
+    repeated = [pointers.join((name,)) for name in masking.inputs_that_repeat(step.arguments, calls)]
     marks = sensitive_values.marks_of([step.pin.tool_id]).get(step.pin.tool_id, sensitive_values.NONE)
     return ArgumentsForm(
         sent,
         signature=step.signature,
         prefix=f"step-{step.number}",
         given=step.arguments,
-        marked=marks.inputs,
+        marked=[*marks.inputs, *repeated],
     )
 
 

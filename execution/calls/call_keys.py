@@ -5,6 +5,7 @@ client has chosen is stored beside it (`Call.idempotency_key`). A key is stored 
 nothing runs twice.
 """
 
+import re
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ FIELD = "catalog.call.key"
 MAX_STORED_LENGTH = 255
 # Clients are promised a day (docs/exports.md). The additional hour allows for clocks that differ.
 ID_RETENTION = timedelta(hours=25)
+# Of each step of a test of a procedure.
+MAX_TRIES = 20
+_TEST = re.compile(r"test:([0-9]{1,18}):([0-9a-f-]{36}):([0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,32 @@ def key_of_client_call(call_id: ClientCallId, *, user: int, api_key: int | None)
 def key_of_step(parent: int, name: str) -> uuid.UUID:
     """Return the key of a call that Pegboard itself makes for the call with this primary key."""
     return key_for(f"call:{parent}", name)
+
+
+def key_of_test_step(procedure: int, run: str, step: int, again: int) -> uuid.UUID:
+    return key_for(f"procedure:{procedure}", run, f"{step}.{again}")
+
+
+def mark_of_test(procedure: int, run: uuid.UUID, steps: int) -> str:
+    """Return the mark of the calls of a test, by which `keys_of_test` finds them all."""
+    return f"test:{procedure}:{run}:{steps}"
+
+
+def name_of_test(mark: str) -> str:
+    """Return the mark without the number of steps, which an edit changes; "" if it is not that of a test."""
+    return mark.rpartition(":")[0] if _TEST.fullmatch(mark) else ""
+
+
+def keys_of_test(mark: str) -> list[uuid.UUID]:
+    """Return the keys of all tries of the test's steps; none if the mark is not that of a test."""
+    if (match := _TEST.fullmatch(mark)) is None:
+        return []
+    procedure, run, steps = match.groups()
+    return [
+        key_of_test_step(int(procedure), run, step, again)
+        for step in range(1, int(steps) + 1)
+        for again in range(MAX_TRIES)
+    ]
 
 
 def earlier_key(call_id: ClientCallId, *, user: int, api_key: int | None) -> uuid.UUID:

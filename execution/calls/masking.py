@@ -148,6 +148,15 @@ def own_arguments(call: Call) -> dict[str, Any]:
     return {name: value for name, value in call.arguments.items() if own[name] == masked[name]}
 
 
+def inputs_that_repeat(arguments: Mapping[str, Any], calls: Iterable[Call]) -> list[str]:
+    """Return the names of the arguments that repeat a sensitive value of these calls."""
+    rows = list(calls)
+    marks = marks_of(call.tool_id for call in rows)
+    texts = {text for call in rows if call.tool_id in marks for text in _texts_of(call, marks[call.tool_id])}
+    struck = strike(dict(arguments), sorted(texts, key=len)[::-1], is_data=True)
+    return [name for name, value in arguments.items() if struck[name] != value]
+
+
 def show_call(call: Call, *, actor: User) -> VisibleCall:
     """Return the call unmasked, after recording who has requested that."""
     with transaction.atomic():

@@ -1,8 +1,11 @@
 """Only the key that started a call reads its sensitive values: a key that continues the call gets masks."""
 
 import json
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
+from django.db import connection
 
 from catalog.models import Call
 from catalog.models.calls import Mode
@@ -64,3 +67,14 @@ def test_the_key_that_started_a_call_reads_its_continuation(clients):
     reply = continuation_of(*clients[:1] * 2).json()
     assert reply["outputs"] == clients[0].get(f"/api/v1/calls/{reply['call']}/").json()["outputs"]
     assert SECRET in json.dumps(reply)
+
+
+def test_a_call_that_was_continued_before_its_first_key_was_stored_gets_it(clients):
+    answers = [continuation_of(*clients).json(), continuation_of(*clients[:1] * 2).json()]
+    keys = [Call.objects.get(pk=answer["call"]).first_key for answer in answers]
+    assert (keys[0] is None, keys[1]) == (False, None)
+    Call.objects.update(first_key=None)
+    import_module("catalog.migrations.0095_first_key_of_earlier_calls").fill(
+        None, SimpleNamespace(connection=connection)
+    )
+    assert [Call.objects.get(pk=answer["call"]).first_key for answer in answers] == keys

@@ -10,6 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from catalog.models import Activity, Call
+from catalog.rules.sensitive_values import MASK
+from catalog.tools import sensitive_values
 from core.errors import DomainError
 from designer.environments import environments, mock_rehearsals, mocks
 from designer.procedures import editing
@@ -302,3 +304,19 @@ def test_a_slow_test_is_continued_by_its_user(client, designer, desk, monkeypatc
 def test_a_viewer_cannot_press_it(client, desk):
     client.force_login(make_user(Role.VIEWER))
     assert client.post(f"{URL}procedures/weather/run/").status_code == 403
+
+
+def test_a_sensitive_result_is_masked_in_every_step_that_repeats_it(client, designer, mail):
+    find, send = mail.pins.select_related("tool").order_by("pk")
+    sensitive_values.mark(find.tool, actor=designer, inputs=[], outputs=["/email_address"])
+    example_of(find, designer, {"email_address": "ada@example.com"})
+    run = rehearsal_of(client, mail)
+    pages = [run(1, input_0="Oslo"), run(2, input_0=MASK)]
+    (call,) = Call.objects.filter(tool=send.tool)
+    assert call.arguments == {"email_address": "ada@example.com"}
+    addresses = [
+        f"/tools/{send.tool_id}/try/?call={call.pk}",
+        f"/api/v1/tools/{send.tool_id}/calls/{call.pk}/",
+    ]
+    pages += [client.get(address).content.decode() for address in addresses]
+    assert [page for page in pages if "ada@example.com" in page or MASK not in page] == []
