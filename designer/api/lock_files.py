@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from catalog.models import Tool, ToolVersion
 from catalog.models.tools import ToolStatus
+from catalog.rules.sensitive_values import strike
 from core.errors import DomainError
 from core.serializers import Input
 from designer.api.agents import chosen_agent
@@ -17,6 +18,7 @@ from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Receipt, Release, Retirement
 from designer.models.pins import PinMode
+from designer.pins import masking
 from designer.releases import (
     binding_snapshots,
     channels,
@@ -168,7 +170,10 @@ class AgentCheck(GenericAPIView[Agent]):
             moved += lock_file.moved_bindings(
                 locked_release.bindings, binding_snapshots.read_bindings(agent.pk, locked)
             )
-        changes = [{**asdict(row), "class": row.class_} for row in moved]
+        texts = masking.sensitive_presets([locked, *([now] if now else [])])
+        changes = [
+            {**asdict(row), "message": strike(row.message, texts), "class": row.class_} for row in moved
+        ]
         answer = {
             "status": lock_file.status(moved),
             "locked": locked_release.number,

@@ -1,12 +1,12 @@
 """Presets as people see them, with a mask in place of sensitive values. Runtimes get them unmasked."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from catalog.rules.sensitive_values import has_mask, mask
+from catalog.rules.sensitive_values import has_mask, mask, sensitive_texts
 from catalog.tools.sensitive_values import marks_of
 from designer.exports.document import ReleaseDocument
 from designer.exports.round_trip import presets_of
@@ -43,6 +43,20 @@ def masked_tool(document: ReleaseDocument, name: str) -> ReleaseDocument:
         for tool in document.tools
     )
     return msgspec.structs.replace(document, tools=tools)
+
+
+def sensitive_presets(documents: Iterable[ReleaseDocument]) -> list[str]:
+    """Return the texts in sensitive presets of these releases, which sentences about changes may repeat."""
+    tools = [tool for document in documents for node in document.nodes for tool in node.tools]
+    presets = [(tool.id, dict(presets_of(tool.signature))) for tool in tools]
+    marks = marks_of(tool for tool, values in presets if values)
+    texts = {
+        text
+        for tool, values in presets
+        if tool in marks
+        for text in sensitive_texts(values, marks[tool].inputs)
+    }
+    return sorted(texts, key=len, reverse=True)
 
 
 def masked_parameters(tool: int, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -114,6 +114,17 @@ def test_a_changed_preset_is_a_change_without_its_values(api, designer, pin):
     }
 
 
+def test_a_lock_file_is_checked_without_the_presets(api, designer, pin):
+    publishing.publish(pin.agent, actor=designer, channel="live")
+    lock = api.get("/api/v1/agents/desk/releases/live/lock/").json()
+    tunings.tune(pin, actor=designer, title="Pay", parameters={"city": {"preset": "Kn4ryOther"}})
+    publishing.publish(pin.agent, actor=designer, channel="live")
+    checked = api.post("/api/v1/agents/desk/check/", lock, format="json")
+    assert checked.status_code == 200, checked.content.decode()
+    assert "tool_changed" in {row["code"] for row in checked.json()["changes"]}
+    assert "Kn4ry" not in checked.content.decode()
+
+
 def test_a_file_has_masks_which_an_import_leaves_out(designer, pin):
     document = agent_files.write_file(pin.agent)
     assert "Kn4ry" not in json.dumps(document)
