@@ -23,7 +23,7 @@ SERIALIZERS = {
     "catalog/forms/vendor_request_fields.py": "catalog/api/vendor_requests.py",
     "catalog/forms/word_group_fields.py": "catalog/api/word_groups.py",
     "designer/forms/agents.py": "designer/api/agents.py designer/api/agent_files.py designer/api/budgets.py",
-    "designer/forms/argument_forms.py": "execution/api/calls.py",
+    "execution/forms/argument_forms.py": "execution/api/calls.py",
     "designer/forms/environments.py": "designer/api/environments.py",
     "designer/forms/keys.py": "designer/api/keys.py",
     "designer/forms/mocks.py": "designer/api/mocks.py",

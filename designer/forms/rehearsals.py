@@ -6,13 +6,13 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from core.errors import DomainError
-from designer.forms.argument_forms import ArgumentsForm, any_inputs
 from designer.models import Rehearsal, RehearsalJudge, RehearsalPlan
 from designer.rehearsals import built_in, judges, sentences
 from designer.rehearsals.built_in import as_shown
 from designer.rehearsals.masking import shown_marks
 from designer.rehearsals.sentences import NewSentence
 from designer.signatures.effective import Effective
+from execution.forms.argument_forms import ArgumentsForm, any_inputs
 from people.forms import ModelOperationForm, OperationForm, form_field
 
 MAX_LINES_LENGTH = 200_000

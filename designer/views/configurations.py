@@ -10,10 +10,10 @@ from django.views.decorators.http import require_POST
 
 from catalog.models.calls import Asked
 from core.errors import DomainError
-from designer.forms.argument_forms import ArgumentsForm
 from designer.forms.pins import ConfigurationNameForm
 from designer.views.tools import find_tool, header
 from execution.calls import results
+from execution.forms.argument_forms import ArgumentsForm
 from execution.threads import configurations
 from people.models import Role
 from people.permissions import person, requires

@@ -20,7 +20,6 @@ from core.schema import pointers
 from designer.environments import mock_rehearsals, mocks
 from designer.environments.mock_rehearsals import MockRehearsal, MockRehearsalStep
 from designer.environments.mocks import CallFilter, MockedTool
-from designer.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
 from designer.models import Agent, Pin, Procedure
 from designer.pins import pinned_signatures
@@ -29,6 +28,7 @@ from execution.activities.mocks import answers
 from execution.activities.mocks.answers import MockReply
 from execution.activities.mocks.situations import KINDS
 from execution.calls import checks, masking
+from execution.forms.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from people.audit import edit_conflicts
 from people.models import ApiKey, Role
 from people.permissions import person, requires

@@ -35,7 +35,6 @@ from core.postgresql.base import give_back
 from designer.agents import agent_vendors
 from designer.environments import environments
 from designer.environments.environments import Subject
-from designer.forms.argument_forms import ArgumentsForm, OutputsForm, RunForm
 from designer.forms.pins import version_choices
 from designer.models import Agent, CallEnvironment, Environment
 from designer.views.tools import asked_version, find_tool, header
@@ -53,6 +52,7 @@ from execution.calls import (
     results,
 )
 from execution.calls.call_keys import ClientCallId
+from execution.forms.argument_forms import ArgumentsForm, OutputsForm, RunForm
 from execution.threads import configurations, threads
 from people.models import Role, User
 from people.permissions import person, requires

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from catalog.models import Activity, ToolVersion
 from core.outbound.errors import printable
-from protocols.signature import Signature
+from protocols.signature import Parameter, Signature
 
 
 class CalleeReference(NamedTuple):
@@ -33,7 +33,7 @@ class Callee:
     """A tool or an activity. `version` is the name of its version.
 
     newest: the reference of the newest version if that is another one. signature: None if the inputs and
-    outputs are unknown.
+    outputs are unknown. configuration: the input with the configuration of a run, None if it has none.
     """
 
     reference: CalleeReference
@@ -43,6 +43,7 @@ class Callee:
     signature: Signature | None
     newest: CalleeReference | None = None
     newest_version: str = ""
+    configuration: Parameter | None = None
 
     @property
     def words(self) -> str:
@@ -79,6 +80,7 @@ def _tools(references: set[CalleeReference]) -> dict[CalleeReference, Callee]:
                 row.decoded(),
                 CalleeReference(tool=row.tool_id, ordinal=current.ordinal) if current and is_older else None,
                 current.name if current and is_older else "",
+                row.tool.endpoint.speak().configuration(row.decoded()),
             )
     return callees
 

@@ -19,6 +19,7 @@ from execution.activities import conversions
 from execution.activities.conversions import UnfitValueError
 from execution.activities.members import members
 from execution.activities.picking import Source
+from execution.forms.argument_forms import ArgumentsForm
 from protocols.signature import Parameter
 
 FIXED = "fixed"
@@ -53,6 +54,7 @@ class SourceRow:
     """One row. `target` is the parameter that receives the value, or None if there is no such parameter.
 
     reason: why the source was proposed. is_gone: the signature has no parameter of this name any more.
+    settings: the form of a fixed value that is the configuration of a run.
     has_free_name: the user enters the name.
     """
 
@@ -65,6 +67,7 @@ class SourceRow:
     reason: str = ""
     is_gone: bool = False
     has_free_name: bool = False
+    settings: ArgumentsForm | None = None
     groups: list[tuple[str, list[tuple[str, str]]]] = field(init=False)
 
     def __post_init__(self) -> None:

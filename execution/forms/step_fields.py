@@ -12,6 +12,7 @@ from execution.activities import mapping, steps
 from execution.activities.callees import Callee, CalleeReference, CalleesByReference
 from execution.activities.mapping import MappingProposal, ParameterPair
 from execution.activities.picking import ActivityStep, Source, Steps
+from execution.calls import results
 from execution.forms import source_rows
 from execution.forms.activity_fields import (
     SPARE,
@@ -22,8 +23,9 @@ from execution.forms.activity_fields import (
     reference_of,
     signature_of,
 )
+from execution.forms.argument_forms import JSON_FIELD, SETTINGS_PREFIX, make_settings_form
 from execution.forms.source_rows import Origin, Posted, SourceRow
-from protocols.signature import Signature
+from protocols.signature import Parameter, Signature
 
 REASONS = {"id": _("same id"), "name": _("same name"), "meaning": _("similar meaning, to be checked")}
 FIT = {
@@ -132,6 +134,8 @@ class StepsEditor(ActivityEditor):
                 if proposal
                 else {},
             )
+            if callee and callee.configuration:
+                rows = [self._with_settings(row, callee.configuration) for row in rows]
             blocks.append(
                 Block(
                     number,
@@ -176,6 +180,19 @@ class StepsEditor(ActivityEditor):
             label = _("Step {number}: {tool}").format(number=number, tool=name)
         return Origin(label, number, signature.outputs, signature.outputs_rest, is_only)
 
+    def _with_settings(self, row: SourceRow, configuration: Parameter) -> SourceRow:
+        """Return the row with a form for the configuration of the tool, if it is the row of that input."""
+        if row.name != configuration.name:
+            return row
+        prefix = _settings_prefix(row.prefix)
+        # A button that moves steps gives them other numbers.
+        is_sent = f"{prefix}-{JSON_FIELD}" in self.data and not self.act.startswith(("up-", "down-", "drop-"))
+        value = row.source.value if row.source else None
+        form = make_settings_form(
+            configuration, self.data if is_sent else None, prefix=prefix, settings=value
+        )
+        return replace(row, settings=form)
+
     def _proposal(self, signature: Signature | None) -> MappingProposal | None:
         return mapping.propose(self.signature, signature) if signature and self.signature else None
 
@@ -193,7 +210,30 @@ def _parse_step(data: Posted, prefix: str, known: CalleesByReference) -> Activit
         return None
     signature = signature_of(reference, known)
     targets = source_rows.by_name(signature.inputs) if signature else {}
-    return ActivityStep(**reference._asdict(), inputs=parse_sources(data, f"{prefix}-inputs", targets))
+    sources = parse_sources(data, f"{prefix}-inputs", targets)
+    callee = known.get(reference)
+    if callee and callee.configuration:
+        sources |= _parse_settings(data, f"{prefix}-inputs", callee.configuration)
+    return ActivityStep(**reference._asdict(), inputs=sources)
+
+
+def _parse_settings(data: Posted, prefix: str, configuration: Parameter) -> dict[str, Source]:
+    """Return the source of the configuration, if the user has entered a fixed one in its form."""
+    for index in range(count_of(data, prefix)):
+        row = f"{prefix}-{index}"
+        is_fixed = data.get(f"{row}-from") == source_rows.FIXED
+        if data.get(f"{row}-name") != configuration.name or not is_fixed:
+            continue
+        if f"{_settings_prefix(row)}-{JSON_FIELD}" in data:
+            form = make_settings_form(configuration, data, prefix=_settings_prefix(row), settings=None)
+            # Values that no form can read are refused as a text, and shown again as they were entered.
+            value = results.answer_of(form.signature, form.arguments) if form.is_valid() else ""
+            return {configuration.name: Source(value=value)}
+    return {}
+
+
+def _settings_prefix(row: str) -> str:
+    return f"{row}-{SETTINGS_PREFIX}"
 
 
 def _reorder_steps(config: Steps, order: Sequence[int]) -> Steps:

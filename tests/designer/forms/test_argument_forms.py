@@ -12,8 +12,8 @@ from msgspec import UNSET
 from msgspec import json as fast_json
 
 from catalog.models.calls import Result
-from designer.forms.argument_forms import ArgumentsForm
 from execution.calls import results
+from execution.forms.argument_forms import ArgumentsForm
 from protocols import parameters
 from protocols.base import Ask, Note, Outcome
 from protocols.signature import AllowedValue, Parameter, Signature

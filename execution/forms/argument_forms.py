@@ -216,15 +216,10 @@ class RunForm(ArgumentsForm):
         self.configuration, self.settings_form = configuration, None
         values = dict(given or {})
         if configuration is not None:
-            schema = configuration.schema if isinstance(configuration.schema, dict) else {}
             settings = values.pop(configuration.name, None)
-            self.settings_form = ArgumentsForm(
-                *args,
-                signature=results.questions(Asked(configuration.name, "", schema)),
-                prefix=SETTINGS_PREFIX,
-                given=settings if isinstance(settings, dict) else None,
+            self.settings_form = make_settings_form(
+                configuration, *args, prefix=SETTINGS_PREFIX, settings=settings
             )
-            self.settings_form.fields[JSON_FIELD].label = _("The configuration as one JSON object")
         super().__init__(*args, signature=signature, given=values, **kwargs)
         if given and JSON_FIELD in self.initial:
             self.initial[JSON_FIELD] = json.dumps(given, ensure_ascii=False, indent=2)
@@ -265,6 +260,19 @@ class RunForm(ArgumentsForm):
             super().refuse(DomainError(error.code, error.message, fields=fields))
         elif not self.errors:
             self.add_error(None, _("The configuration {reason}.").format(reason=reason))
+
+
+def make_settings_form(configuration: Parameter, *args: Any, prefix: str, settings: Any) -> ArgumentsForm:
+    """Return the form of a tool's configuration, built from its schema. settings: the initial values."""
+    schema = configuration.schema if isinstance(configuration.schema, dict) else {}
+    form = ArgumentsForm(
+        *args,
+        signature=results.questions(Asked(configuration.name, "", schema)),
+        prefix=prefix,
+        given=settings if isinstance(settings, dict) else None,
+    )
+    form.fields[JSON_FIELD].label = _("The configuration as one JSON object")
+    return form
 
 
 class OutputsForm(ArgumentsForm):
