@@ -7,6 +7,7 @@ from typing import ClassVar, cast
 import msgspec
 from django.utils.translation import gettext_lazy as _
 
+from catalog.rules.sensitive_values import MASK
 from core.outbound.errors import printable
 from execution.activities import mapping, steps
 from execution.activities.callees import Callee, CalleeReference, CalleesByReference
@@ -226,8 +227,12 @@ def _parse_settings(data: Posted, prefix: str, configuration: Parameter) -> dict
             continue
         if f"{_settings_prefix(row)}-{JSON_FIELD}" in data:
             form = make_settings_form(configuration, data, prefix=_settings_prefix(row), settings=None)
-            # Values that no form can read are refused as a text, and shown again as they were entered.
-            value = results.answer_of(form.signature, form.arguments) if form.is_valid() else ""
+            # A mask fits no number, and the activity replaces it by the stored value.
+            is_readable = form.is_valid() or all(
+                form.data.get(form.add_prefix(name)) == MASK for name in form.errors
+            )
+            # Other values are refused as a text, and shown again as they were entered.
+            value = results.answer_of(form.signature, form.arguments) if is_readable else ""
             return {configuration.name: Source(value=value)}
     return {}
 
