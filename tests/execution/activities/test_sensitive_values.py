@@ -12,6 +12,7 @@ from tests.catalog.views.test_definitions import Fields, press
 from tests.execution.activities.test_steps import call, composite, make_activity, two_steps
 from tests.factories import make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
+from tests.pages import signed_in_as
 
 pytestmark = pytest.mark.django_db
 # One is too short to be looked for in longer texts.
@@ -160,7 +161,8 @@ def test_a_masked_fixed_value_stays_as_it_is_stored(fixed, client):
     assert (refused.status_code, refused.json()["code"]) == (400, "masked_value")
 
 
-def test_the_form_sends_masks_back(fixed, client):
+def test_the_form_sends_masks_back(fixed, admin):
+    client = signed_in_as(admin)
     before, address = fixed.current.config, f"/activities/{fixed.pk}/change/"
     page = client.get(address)
     assert MASK in Fields(page).sent.values()
