@@ -8,7 +8,7 @@ from catalog.rules.sensitive_values import mask_part
 from catalog.tools.sensitive_values import marks_of
 from core.schema import pointers
 from designer.exports.document import ReleaseDocument
-from designer.releases.diff import AgentDifference, ToolChange, TreeChange, compare_releases
+from designer.releases.diff import AgentDifference, ReleasedToolChange, TreeChange, compare_releases
 
 
 def compare_masked(before: ReleaseDocument | None, after: ReleaseDocument) -> TreeChange:
@@ -24,7 +24,7 @@ def compare_masked(before: ReleaseDocument | None, after: ReleaseDocument) -> Tr
 
 
 def _masked_agent(agent: AgentDifference, marks: Mapping[int, SensitiveValues]) -> AgentDifference:
-    def masked_change(change: ToolChange) -> ToolChange:
+    def masked_change(change: ReleasedToolChange) -> ReleasedToolChange:
         if change.tool not in marks:
             return change
         members = [

@@ -48,7 +48,9 @@ def _mask_all(rows: Sequence[_Configuration]) -> list[dict[str, Any]]:
     steps = [step for row in rows for step in row.steps]
     activities = {step["activity"] for step in steps if step.get("activity")}
     interfaces = Activity.objects.filter(pk__in=activities).select_related("current__interface")
-    tools = {row.pk: row.current.interface.tool_id for row in interfaces if row.current and row.current.interface}
+    tools = {
+        row.pk: row.current.interface.tool_id for row in interfaces if row.current and row.current.interface
+    }
     callees = {step["tool"] for step in steps if step.get("tool")} | {*tools.values()}
     marks = marks_of({*callees, *(row.tool for row in rows)})
     return [_mask_one(row, marks, tools) if marks else dict(row.config) for row in rows]

@@ -225,7 +225,9 @@ def test_labelled_procedures_are_told_apart(labelled):
     ],
 )
 def test_a_question_supplies_what_it_asks_for(required, text, is_supplied):
-    tool = KnownTool(pin=1, name="act", inputs=(KnownInput(id=required, name=required, is_required=True),))
+    tool = VocabularyTool(
+        pin=1, name="act", inputs=(KnownInput(id=required, name=required, is_required=True),)
+    )
     vocabulary = Vocabulary(
         tools=(tool,), agents=(KnownAgent(id=1, name="transfer_to_a_person", title="A person"),)
     )
