@@ -45,7 +45,7 @@ def filled(prefix, **typed):
 
 def test_the_fields_of_a_configuration_are_saved_as_a_fixed_value(editing):
     client, page, row = editing
-    typed = filled(row, **{"input-0": "warm", "input-1": "3"})
+    typed = filled(row, **{"input-0": "3", "input-1": "warm"})
     answer = press(client, NEW, page, act="save", **typed)
     assert answer.status_code == 302, answer.content.decode()
     activity = Activity.objects.get()
@@ -54,8 +54,8 @@ def test_the_fields_of_a_configuration_are_saved_as_a_fixed_value(editing):
     again = client.get(f"/activities/{activity.pk}/change/")
     sent = Fields(again).sent
     assert {name: value for name, value in sent.items() if "configuration-input" in name} == {
-        f"{row}-configuration-input-0": "warm",
-        f"{row}-configuration-input-1": "3",
+        f"{row}-configuration-input-0": "3",
+        f"{row}-configuration-input-1": "warm",
     }
     assert press(client, f"/activities/{activity.pk}/change/", again, act="save").status_code == 302
     assert activity.versions.count() == 1
@@ -63,7 +63,7 @@ def test_the_fields_of_a_configuration_are_saved_as_a_fixed_value(editing):
 
 @pytest.mark.parametrize(
     "typed",
-    [{"input-1": "3"}, {"input-0": "warm", "input-1": "many"}, {"json": '{"tone": "loud"}'}, {"json": "{"}],
+    [{"input-0": "3"}, {"input-0": "many", "input-1": "warm"}, {"json": '{"tone": "loud"}'}, {"json": "{"}],
 )
 def test_a_configuration_that_does_not_fit_is_refused_and_shown_again(editing, typed):
     client, page, row = editing
