@@ -84,10 +84,11 @@ def change(
     if interface is UNCHANGED:
         interface = now.interface
     is_given = config is not None
-    if config is None:
-        config = now.config
-    else:
-        config = _checked(activity, now.kind, restore(dict(config), now.config), interface)
+    config = (
+        now.config
+        if config is None
+        else _checked(activity, now.kind, restore(dict(config), now.config), interface)
+    )
     if name is not None and name.strip() != activity.name:
         for rule in RENAMING_RULES:
             rule(actor, activity)

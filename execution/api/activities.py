@@ -40,7 +40,7 @@ class Config(serializers.JSONField):
 class MaskedConfig(Config):
     """The configuration of a version, for a person."""
 
-    def to_representation(self, value: ActivityVersion) -> Any:
+    def to_representation(self, value: Any) -> Any:
         return super().to_representation(masked_configs([value])[0])
 
 
