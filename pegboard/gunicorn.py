@@ -10,6 +10,7 @@ from django.conf import settings
 from gunicorn import util
 from gunicorn.glogging import Logger
 
+from core.forked_memory import freeze_memory
 from pegboard import forked_settings, startup_checks
 from pegboard.ops import logs
 from pegboard.web.headers import ON_EVERY_REPLY
@@ -80,9 +81,7 @@ def when_ready(server: object) -> None:
     # Or the first search of each process would wait two seconds for them.
     word_lists.load()
     job_words.shipped_job_words()
-    # Loaded modules stay, so the collector skips them, and workers share their memory.
-    gc.collect()
-    gc.freeze()
+    freeze_memory()  # loaded modules stay, and workers share their memory
     gc.set_threshold(COLLECT_AFTER)
 
 

@@ -2,8 +2,11 @@
 
 import gzip
 import math
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib import resources
 
 import msgspec
@@ -22,16 +25,38 @@ _JOINING, _COMMON = 150, 1_500
 _LIKELY = 0.85
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """The places of the frequent words of a language, from 1, by the hashes of the words in ascending order.
+
+    They take 0.6 MB, and a dictionary takes 12: each of its strings and numbers is an object, which a forked
+    process copies as soon as it looks at it. No two words of the lists have the same 64 bits.
+    """
+
+    hashes: "array[int]"
+    places: "array[int]"
+
+    def get(self, word: str) -> int | None:
+        position = bisect_left(self.hashes, key := hash(word))
+        is_there = position < len(self.hashes) and self.hashes[position] == key
+        return self.places[position] if is_there else None
+
+
 @cache
-def _ranks(language: str) -> dict[str, int]:
-    """Return the place of each frequent word among the words of its language, from 1."""
+def _ranks(language: str) -> _Ranks:
     packed = (resources.files("spellchecker") / "resources" / f"{language}.json.gz").read_bytes()
     counts = msgspec.json.decode(gzip.decompress(packed), type=dict[str, int])
     most_frequent = sorted(counts, key=lambda word: -counts[word])[:_LISTED]
-    ranks: dict[str, int] = {}
+    ranks: dict[int, int] = {}
     for rank, word in enumerate(most_frequent, 1):
-        ranks.setdefault(fold(word).replace("ß", "ss"), rank)
-    return ranks
+        ranks.setdefault(hash(fold(word).replace("ß", "ss")), rank)
+    hashes = array("q", sorted(ranks))
+    return _Ranks(hashes, array("H", map(ranks.__getitem__, hashes)))
+
+
+@lru_cache(maxsize=20_000)
+def _rank(language: str, word: str) -> int | None:
+    return _ranks(language).get(word)
 
 
 def load() -> None:
@@ -42,11 +67,11 @@ def load() -> None:
 
 def is_listed(word: str, languages: Iterable[str] = LANGUAGES) -> bool:
     """Return whether one of the languages has this word, in small letters and without accents."""
-    return any(_ranks(language).get(word, _LISTED) <= _WELL_KNOWN for language in languages)
+    return any((_rank(language, word) or _LISTED) <= _WELL_KNOWN for language in languages)
 
 
 def is_common(word: str) -> bool:
-    return any(_ranks(language).get(word, _LISTED) <= _COMMON for language in LANGUAGES)
+    return any((_rank(language, word) or _LISTED) <= _COMMON for language in LANGUAGES)
 
 
 def weigh_languages(words: list[str]) -> dict[str, float]:
@@ -55,7 +80,7 @@ def weigh_languages(words: list[str]) -> dict[str, float]:
 
 
 def _weight(language: str, word: str) -> float:
-    rank = _ranks(language).get(word)
+    rank = _rank(language, word)
     return 0.0 if rank is None else 1.0 - math.log(rank) / math.log(2 * _LISTED)
 
 
@@ -75,5 +100,5 @@ def foreign_stops(words: list[str]) -> frozenset[str]:
         word
         for language in other_languages(words)
         for word in words
-        if _ranks(language).get(word, _LISTED) <= _JOINING
+        if (_rank(language, word) or _LISTED) <= _JOINING
     )

@@ -5,7 +5,6 @@ once; each child is a fork of it, which has memory of its own only for what it w
 """
 
 import ctypes
-import gc
 import multiprocessing
 import os
 import signal
@@ -25,6 +24,7 @@ from django.urls import reverse
 from gunicorn.app import wsgiapp
 
 import demo.__main__
+from core.forked_memory import freeze_memory
 from pegboard import forked_settings, startup_checks
 from pegboard.celery import app, import_task_modules
 from pegboard.local.processes import die_with_parent, open_log
@@ -78,16 +78,12 @@ def load_product() -> None:
         import_module(name)
     from catalog.search import job_words, word_lists  # noqa: PLC0415 - models are loaded by now
 
-    # 50 MB, which web processes and workers would each read for themselves.
+    # Or web processes and workers would each read them for themselves.
     word_lists.load()
     job_words.shipped_job_words()
     startup_checks.refuse_with_problems()
     startup_checks.has_passed = True
-    # The garbage collector writes to each object that it looks at. It does not look at frozen ones.
-    gc.collect()
-    gc.freeze()
-    # Otherwise old garbage would wait until a quarter as many objects are new as were frozen.
-    gc.collect()
+    freeze_memory()
 
 
 class ForkedProcess:
