@@ -24,6 +24,8 @@ LIMITS = {
     "lock_timeout": "1s",
     # An index of a large table takes minutes. The rules for migrations bound how long a lock is held.
     "statement_timeout": "0",
+    # Between two statements of the first migrations a busy machine computes for half a minute and more.
+    "idle_in_transaction_session_timeout": "10min",
     # When this process is killed, the server ends what it does for it.
     "client_connection_check_interval": "2s",
 }
