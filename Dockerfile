@@ -4,6 +4,9 @@ FROM python:3.13-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/opt/venv/bin:$PATH
 RUN python -m venv /opt/venv
 COPY requirements.txt .
+# pycld2 has wheels for x86 only; elsewhere pip compiles it.
+RUN test "$(uname -m)" = x86_64 \
+    || { apt-get update && apt-get install --yes --no-install-recommends g++; }
 # The embedded servers are for one machine without servers of its own; here they would only be weight. Backups need
 # the client programs of PostgreSQL (docs/decisions/0085-client-programs-in-the-image.md).
 RUN pip install --require-hashes --requirement requirements.txt \
